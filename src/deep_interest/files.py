@@ -1,0 +1,45 @@
+"""Writing files so that a half-written one is never taken for a whole one."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def atomic_path(path: str | Path, *, directory: bool = False) -> Iterator[Path]:
+    """Yield a temporary neighbour of ``path`` that takes its place only when the block ends without an error.
+
+    A kill or a full disk leaves the old ``path`` as it was; the unfinished neighbour (``.<name>.*.part``) is
+    removed on an error and ignored by every reader after a kill.
+
+    Args:
+        path: the file or folder to write.
+        directory: the block fills a folder instead of a file.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    os.close(handle)
+    temporary = Path(name)
+    if directory:
+        temporary.unlink()
+        temporary.mkdir()
+    try:
+        yield temporary
+        _flush(temporary)
+        if directory and path.exists():
+            shutil.rmtree(path)
+        temporary.chmod(0o755 if directory else 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        shutil.rmtree(temporary) if temporary.is_dir() else temporary.unlink(missing_ok=True)
+        raise
+
+
+def _flush(path: Path) -> None:
+    for file in path.iterdir() if path.is_dir() else [path]:
+        with file.open("rb") as stream:
+            os.fsync(stream.fileno())
