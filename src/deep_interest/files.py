@@ -1,11 +1,14 @@
 """Writing files so that a half-written one is never taken for a whole one."""
 
+import errno
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from deep_interest.errors import InputError
 
 
 @contextmanager
@@ -18,6 +21,9 @@ def atomic_path(path: str | Path, *, directory: bool = False) -> Iterator[Path]:
     Args:
         path: the file or folder to write.
         directory: the block fills a folder instead of a file.
+
+    Raises:
+        InputError: the disk is full.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -34,8 +40,12 @@ def atomic_path(path: str | Path, *, directory: bool = False) -> Iterator[Path]:
             shutil.rmtree(path)
         temporary.chmod(0o755 if directory else 0o644)
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(temporary) if temporary.is_dir() else temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            raise InputError(
+                f"{path}: the disk is full; free some space and run the same command again, finished work is kept"
+            ) from error
         raise
 
 

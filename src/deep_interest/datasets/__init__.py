@@ -1,0 +1,20 @@
+"""Kedro datasets: how the project's objects lie on disk. Every save is atomic, no load runs foreign code."""
+
+from deep_interest.datasets.checkpoint import CheckpointFile
+from deep_interest.datasets.encoded import BehaviorLogFolder, FeatureTablesFolder
+from deep_interest.datasets.raw import RawFile
+from deep_interest.datasets.reports import JSONFile, PNGFigure, TextFile
+from deep_interest.datasets.tables import CSVTable, ParquetFolder, ParquetTable
+
+__all__ = [
+    "BehaviorLogFolder",
+    "CSVTable",
+    "CheckpointFile",
+    "FeatureTablesFolder",
+    "JSONFile",
+    "PNGFigure",
+    "ParquetFolder",
+    "ParquetTable",
+    "RawFile",
+    "TextFile",
+]

@@ -1,0 +1,1 @@
+"""The pipelines: thin nodes over the floors below, one folder each."""

@@ -1,0 +1,27 @@
+"""Trained parameters."""
+
+from pathlib import Path
+from typing import Any
+
+from kedro.io import DatasetError
+
+from deep_interest.datasets.local import LocalDataset
+from deep_interest.files import atomic_path
+
+
+class CheckpointFile(LocalDataset[dict[str, Any]]):
+    """A dictionary of tensors and plain values, written by torch and read without running anything from the file."""
+
+    def read(self, path: Path) -> dict[str, Any]:
+        import torch  # noqa: PLC0415
+
+        try:
+            return torch.load(path, map_location="cpu", weights_only=True)
+        except Exception as error:
+            raise DatasetError(f"{path} is no whole checkpoint ({error}); train the model again") from error
+
+    def write(self, data: dict[str, Any], path: Path) -> None:
+        import torch  # noqa: PLC0415
+
+        with atomic_path(path) as temporary:
+            torch.save(data, temporary)

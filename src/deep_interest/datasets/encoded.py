@@ -1,0 +1,28 @@
+"""The coded log and features as folders of arrays."""
+
+from pathlib import Path
+
+from deep_interest.datasets.local import LocalDataset
+from deep_interest.logs.behavior_log import BehaviorLog
+from deep_interest.logs.encoding import FeatureTables
+from deep_interest.logs.storage import load_features, load_log, save_features, save_log
+
+
+class BehaviorLogFolder(LocalDataset[BehaviorLog]):
+    """Every user's behaviours in compressed sparse rows."""
+
+    def read(self, path: Path) -> BehaviorLog:
+        return load_log(path)
+
+    def write(self, data: BehaviorLog, path: Path) -> None:
+        save_log(data, path)
+
+
+class FeatureTablesFolder(LocalDataset[FeatureTables]):
+    """Feature schema and the feature codes of items and users."""
+
+    def read(self, path: Path) -> FeatureTables:
+        return load_features(path)
+
+    def write(self, data: FeatureTables, path: Path) -> None:
+        save_features(data, path)

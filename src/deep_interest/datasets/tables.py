@@ -1,0 +1,62 @@
+"""Tables: Parquet between the nodes, CSV for people."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pandas as pd
+from kedro_datasets._typing import TablePreview
+
+from deep_interest.datasets.local import LocalDataset
+from deep_interest.files import atomic_path
+from deep_interest.simulation.write import write_parquet
+
+
+class ParquetTable(LocalDataset[pd.DataFrame]):
+    """One table as one Parquet file."""
+
+    def read(self, path: Path) -> pd.DataFrame:
+        return pd.read_parquet(path)
+
+    def write(self, data: pd.DataFrame, path: Path) -> None:
+        with atomic_path(path) as temporary:
+            data.to_parquet(temporary, index=False)
+
+    def preview(self, nrows: int = 5) -> TablePreview:
+        """The first rows, for Kedro-Viz."""
+        import pyarrow.parquet as pq  # noqa: PLC0415
+
+        batches = pq.ParquetFile(self._filepath).iter_batches(batch_size=nrows)
+        first = next(batches, None)
+        return _preview(first.to_pandas() if first is not None else pd.DataFrame())
+
+
+class ParquetFolder(LocalDataset[Path]):
+    """Several tables, each streamed to ``<name>.parquet`` in one folder; loading gives the folder's path."""
+
+    def read(self, path: Path) -> Path:
+        return path
+
+    def write(self, data: dict[str, Iterable[pd.DataFrame]], path: Path) -> None:
+        with atomic_path(path, directory=True) as folder:
+            for name, blocks in data.items():
+                write_parquet(blocks, folder / f"{name}.parquet")
+
+
+class CSVTable(LocalDataset[pd.DataFrame]):
+    """A small table for people and programs; shown as a table in Kedro-Viz."""
+
+    def read(self, path: Path) -> pd.DataFrame:
+        return pd.read_csv(path)
+
+    def write(self, data: pd.DataFrame, path: Path) -> None:
+        with atomic_path(path) as temporary:
+            data.to_csv(temporary, index=False)
+
+    def preview(self, nrows: int = 40) -> TablePreview:
+        """The first rows, for Kedro-Viz."""
+        return _preview(pd.read_csv(self._filepath, nrows=nrows))
+
+
+def _preview(table: pd.DataFrame) -> TablePreview:
+    plain = table.astype(object).where(table.notna(), None)
+    return plain.to_dict(orient="split")

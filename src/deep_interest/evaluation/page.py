@@ -1,0 +1,164 @@
+"""The table of a dataset as a Markdown page to read: ours, what others have published, and what the columns mean."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import pandas as pd
+
+from deep_interest.evaluation.published import Published
+
+EMPTY = "–"
+SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def results_markdown(
+    results: pd.DataFrame,
+    *,
+    dataset: str,
+    protocol: str,
+    test_samples: int,
+    test_users: int,
+    details: Mapping[str, str] | None = None,
+    published: Mapping[str, Sequence[Published]] | None = None,
+    base: str = "base",
+) -> str:
+    """The page ``results.md``. The same arguments give the same text.
+
+    Args:
+        results: the table of `comparison.compare`, or the same read back from CSV.
+        dataset: name for the heading.
+        protocol: how samples were made and split.
+        test_samples: rows of the test set.
+        test_users: users of the test set, those with one class included.
+        details: further facts to list below the heading, as ``{"Selected by": "validation GAUC"}``.
+        published: figures of others by model key, of this dataset and protocol (`published.published_figures`).
+        base: key of the model the others are compared with.
+    """
+    shown = {key: figures for key, figures in (published or {}).items() if key in set(results["model"])}
+    sources = list(dict.fromkeys(figure.source for figures in shown.values() for figure in figures))
+    base_name = _name_of(results, base)
+    columns = _columns(results, base_name, shown, sources)
+    parts = [
+        f"# {dataset}: results",
+        _summary(results, protocol, test_samples, test_users),
+        "\n".join(f"- {key}: {value}" for key, value in (details or {}).items()),
+        _table(results, columns),
+        _footnotes(sources),
+        "## How to read the table\n\n" + "\n".join(f"- {note}" for note in _notes(list(columns), base_name)),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _summary(results: pd.DataFrame, protocol: str, test_samples: int, test_users: int) -> str:
+    seeds, first = int(results["seeds"].max()), results.iloc[0]
+    return (
+        f"Protocol `{protocol}`, tested once on {test_samples:,} samples of {test_users:,} users, "
+        f"with {seeds} {'seed' if seeds == 1 else 'seeds'} per trained model; GAUC counts "
+        f"{first['user_coverage']:.1%} of the users and {first['impression_coverage']:.1%} of the samples: "
+        "the users that have both a positive and a negative one."
+    )
+
+
+Cell = Callable[[pd.Series], str]
+
+
+def _columns(
+    results: pd.DataFrame,
+    base_name: str | None,
+    published: Mapping[str, Sequence[Published]],
+    sources: list[str],
+) -> dict[str, Cell]:
+    """Heading and cell of each column that has something to show."""
+    columns: dict[str, Cell] = {
+        "Model": lambda row: str(row["name"]),
+        "GAUC": lambda row: _with_deviation(row["gauc"], row["gauc_std"]),
+        "AUC": lambda row: _with_deviation(row["auc"], row["auc_std"]),
+        "LogLoss": lambda row: f"{row['logloss']:.4f}",
+    }
+    if base_name:
+        columns["RelaImpr"] = lambda row: _number(row["rela_impr"], "+.2f", "%")
+        columns[f"Difference to {base_name} [95% interval]"] = _difference
+    if "oracle_share" in results:
+        columns["Of the oracle's gain"] = lambda row: _number(row["oracle_share"] * 100, ".1f", "%")
+    if published:
+        columns["Published"] = lambda row: _published(published.get(row["model"], ()), sources)
+    columns["Training, s"] = lambda row: _number(row["train_seconds"], ",.1f")
+    columns["Samples/s"] = lambda row: _number(row["samples_per_second"], ",.0f")
+    return columns
+
+
+def _table(results: pd.DataFrame, columns: Mapping[str, Cell]) -> str:
+    lines = [
+        list(columns),
+        [":---", *["---:"] * (len(columns) - 1)],
+        *([cell(row) for cell in columns.values()] for _, row in results.iterrows()),
+    ]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _difference(row: pd.Series) -> str:
+    if pd.isna(row["difference"]):
+        return EMPTY
+    low, high = row["difference_low"], row["difference_high"]
+    mark = " *" if low > 0 or high < 0 else ""
+    return f"{row['difference']:+.4f} [{low:+.4f}, {high:+.4f}]{mark}"
+
+
+def _published(figures: Sequence[Published], sources: list[str]) -> str:
+    cells = [
+        f"{'AUC ' if figure.metric == 'auc' else ''}{figure.value:.4f}"
+        f"{str(sources.index(figure.source) + 1).translate(SUPERSCRIPTS)}"
+        for figure in figures
+    ]
+    return ", ".join(cells) or EMPTY
+
+
+def _footnotes(sources: list[str]) -> str:
+    notes = [f"{str(i).translate(SUPERSCRIPTS)} {source}" for i, source in enumerate(sources, start=1)]
+    return "  \n".join(notes)
+
+
+def _with_deviation(value: float, deviation: float) -> str:
+    return f"{value:.4f}" if pd.isna(deviation) else f"{value:.4f} ± {deviation:.4f}"
+
+
+def _number(value: float, form: str, unit: str = "") -> str:
+    return EMPTY if pd.isna(value) else f"{value:{form}}{unit}"
+
+
+def _name_of(results: pd.DataFrame, key: str) -> str | None:
+    names = results.loc[results["model"] == key, "name"]
+    return None if names.empty else str(names.iloc[0])
+
+
+def _notes(headings: list[str], base_name: str | None) -> list[str]:
+    """One plain sentence or two per column that is shown."""
+    notes = [
+        "**GAUC**: each user's AUC weighted by her samples (DIN eq. 10). AUC is the chance that a positive sample "
+        "scores above a negative one: 0.5 is guessing, 1 is perfect, a tie counts one half.",
+        "**±**: standard deviation over seeds; none with one seed. **AUC**: over all samples at once, across users. "
+        "**LogLoss**: lower is better; only probabilities are judged by it, so ignore it for a popularity score.",
+    ]
+    if base_name:
+        notes.append(
+            f"**RelaImpr**: gain in GAUC over 0.5, relative to {base_name}'s (DIN eq. 11). **Difference**: GAUC minus "
+            f"{base_name}'s, in brackets the interval from a paired bootstrap over users of the trained models "
+            "at hand. `*` where the interval excludes 0; without it the order of the two may be chance."
+        )
+    if "Of the oracle's gain" in headings:
+        notes.append(
+            "**Of the oracle's gain**: the simulator knows the probability from which each label was drawn, and no "
+            "model can beat it by more than chance; this is the share of its GAUC above 0.5 that is reached."
+        )
+    if "Published" in headings:
+        notes.append(
+            "**Published**: others' figures for this dataset and protocol, GAUC unless marked AUC. How they "
+            "were come by stands with the source: some are the best of many looks at the test set, ours are one look."
+        )
+    notes.append(
+        "Published figures of another protocol must not be compared with these, even if the dataset has the same "
+        "name: other targets and other negatives make another task."
+    )
+    notes.append(
+        "**Training, s** and **Samples/s**: mean over seeds on the machine at hand; no part of the ranking."
+    )
+    return notes

@@ -1,0 +1,191 @@
+"""From canonical tables to codes: the behaviour log, and the feature codes of every item and user."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from pydantic import BaseModel, ConfigDict
+
+from deep_interest.errors import InputError
+from deep_interest.logs.behavior_log import BehaviorLog, run_offsets
+from deep_interest.logs.schema import FeatureSchema, Field
+from deep_interest.logs.tables import CanonicalTables
+from deep_interest.logs.vocabulary import Vocabulary
+
+GOODS = "goods"
+
+
+class FeatureColumns(BaseModel):
+    """Which columns of the canonical tables are features.
+
+    Attributes:
+        item: of the items; ``goods`` is the item's own id, the others are columns of ``items``.
+        behavior: the item fields that a behaviour carries too; all of them if left out.
+        profile: columns of ``users``.
+        context: columns of ``impressions``.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    item: tuple[str, ...] = (GOODS, "category")
+    behavior: tuple[str, ...] | None = None
+    profile: tuple[str, ...] = ()
+    context: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class FeatureTables:
+    """Feature codes by entity.
+
+    Attributes:
+        schema: the fields and their sizes.
+        items: ``{field: (I + 1,) int32}``, by item code; row 0 is the unknown item.
+        users: ``{field: (U + 1,) int32}``, by user code; row 0 is the unknown user.
+    """
+
+    schema: FeatureSchema
+    items: dict[str, np.ndarray]
+    users: dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class EncodedLog:
+    """Everything the protocols need, in codes; ``user`` and ``item`` codes number the whole catalogue.
+
+    Attributes:
+        users: vocabulary of the user ids.
+        items: vocabulary of the item ids.
+        offsets: ``(U + 1,)`` runs of the users' behaviours.
+        user, item: ``(N,)`` int32 codes of each behaviour.
+        time: ``(N,)`` int64.
+        rating: ``(N,)`` float32, or None.
+    """
+
+    users: Vocabulary
+    items: Vocabulary
+    offsets: np.ndarray
+    user: np.ndarray
+    item: np.ndarray
+    time: np.ndarray
+    rating: np.ndarray | None
+
+    @property
+    def position(self) -> np.ndarray:
+        """``(N,)`` how many behaviours of the same user come before each one."""
+        return np.arange(len(self.user)) - self.offsets[self.user]
+
+    @property
+    def length(self) -> np.ndarray:
+        """``(U,)`` number of behaviours by user code."""
+        return np.diff(self.offsets)
+
+
+def encode_log(tables: CanonicalTables, *, users: Vocabulary, items: Vocabulary) -> EncodedLog:
+    """Code users and items of the sorted canonical tables.
+
+    Args:
+        tables: sorted by user and time.
+        users: of every user of the behaviours and impressions.
+        items: of the whole catalogue.
+
+    Raises:
+        InputError: a behaviour's item is not in the catalogue.
+    """
+    behaviors = tables.behaviors
+    user, item = users.encode(behaviors["user"]), items.encode(behaviors["item"])
+    if (item == 0).any():
+        missing = behaviors["item"][item == 0].iloc[0]
+        raise InputError(
+            f"items: {int((item == 0).sum())} behaviours are of items that have no row, the first {missing!r}"
+        )
+    rating = behaviors["rating"].to_numpy(np.float32) if "rating" in behaviors else None
+    return EncodedLog(
+        users, items, run_offsets(user, len(users)), user, item, behaviors["time"].to_numpy(), rating
+    )
+
+
+def encode_features(
+    tables: CanonicalTables,
+    log: EncodedLog,
+    columns: FeatureColumns,
+    *,
+    known_items: np.ndarray | None = None,
+    known_users: np.ndarray | None = None,
+    context: dict[str, int] | None = None,
+) -> FeatureTables:
+    """Code the feature columns of items and users.
+
+    Args:
+        tables: canonical tables.
+        log: their coded users and items.
+        columns: which columns are features.
+        known_items: ``(I + 1,)`` bool by item code; values that no known item has are "unknown". All if None.
+        known_users: likewise for the profile, by user code.
+        context: ``{field: size}`` of the impressions' fields, coded with the samples.
+
+    Raises:
+        InputError: a column that is not in its table.
+    """
+    items = {
+        name: _entity_codes(
+            _item_column(tables.items, name),
+            log.items.encode(tables.items["item"]),
+            len(log.items),
+            known_items,
+        )
+        for name in columns.item
+    }
+    users = {}
+    if columns.profile:
+        table = _required(tables.users, "users", columns.profile)
+        codes = log.users.encode(table["user"])
+        users = {
+            name: _entity_codes(table[name], codes, len(log.users), known_users) for name in columns.profile
+        }
+    behavior = columns.behavior if columns.behavior is not None else columns.item
+    schema = FeatureSchema(
+        item=_fields(items, columns.item),
+        behavior=_fields(items, behavior),
+        profile=_fields(users, columns.profile),
+        context=tuple(Field(name=name, size=size) for name, size in (context or {}).items()),
+    )
+    return FeatureTables(schema, {k: v for k, (v, _) in items.items()}, {k: v for k, (v, _) in users.items()})
+
+
+def behavior_log(log: EncodedLog, features: FeatureTables) -> BehaviorLog:
+    """The behaviour log with the fields that the schema gives a behaviour."""
+    fields = {field.name: features.items[field.name][log.item] for field in features.schema.behavior}
+    return BehaviorLog(log.offsets, fields)
+
+
+def _item_column(items: pd.DataFrame, name: str) -> pd.Series:
+    return items["item"] if name == GOODS else _required(items, "items", [name])[name]
+
+
+def _required(table: pd.DataFrame | None, name: str, columns: Sequence[str]) -> pd.DataFrame:
+    missing = [column for column in columns if table is None or column not in table]
+    if missing:
+        found = "no such table" if table is None else f"the columns {', '.join(map(str, table))}"
+        raise InputError(f"{name}: feature column(s) {', '.join(missing)} not found; the source has {found}")
+    return table
+
+
+def _entity_codes(
+    column: pd.Series, entity: np.ndarray, entities: int, known: np.ndarray | None
+) -> tuple[np.ndarray, int]:
+    """Codes ``(entities,)`` of a column whose rows belong to the ``entity`` codes, and the vocabulary's size."""
+    vocabulary = Vocabulary.fit(column if known is None else column[known[entity]])
+    codes = np.zeros(entities, np.int32)
+    codes[entity] = vocabulary.encode(column)
+    codes[0] = 0
+    return codes, len(vocabulary)
+
+
+def _fields(coded: dict[str, tuple[np.ndarray, int]], names: Sequence[str]) -> tuple[Field, ...]:
+    unknown = [name for name in names if name not in coded]
+    if unknown:
+        raise InputError(
+            f"features.behavior: {', '.join(unknown)} is no item field; the item fields are {', '.join(coded)}"
+        )
+    return tuple(Field(name=name, size=coded[name][1]) for name in names)

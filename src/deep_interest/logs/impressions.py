@@ -1,0 +1,128 @@
+"""The ``by_day`` protocol: every impression is a sample, days are the unit (DIN §6.2, the Alibaba dataset)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from deep_interest.errors import InputError
+from deep_interest.logs.encoding import EncodedLog
+from deep_interest.logs.protocols import SPLITS, TEST, TRAIN, VALIDATION, ProtocolParameters, Samples
+from deep_interest.logs.vocabulary import Vocabulary
+
+TRUE_PROBABILITY = "true_probability"
+
+
+@dataclass(frozen=True)
+class ImpressionSamples:
+    """Samples of impressions and what training may know.
+
+    Attributes:
+        samples: the samples; context codes and the true probability, where known, are in ``columns``.
+        columns: ``{name: (n,)}``, further columns of the samples table.
+        context: ``{field: size}`` of the context vocabularies.
+        known_items, known_users: bool by code; seen before the validation days begin.
+    """
+
+    samples: Samples
+    columns: dict[str, np.ndarray]
+    context: dict[str, int]
+    known_items: np.ndarray
+    known_users: np.ndarray
+
+
+def impression_samples(
+    impressions: pd.DataFrame, log: EncodedLog, protocol: ProtocolParameters, *, context: tuple[str, ...]
+) -> ImpressionSamples:
+    """Split impressions by day and end each history strictly before its impression's time.
+
+    Args:
+        impressions: sorted by user and time.
+        log: the coded behaviours.
+        protocol: with its days.
+        context: columns that are context features; coded over the training days.
+
+    Raises:
+        InputError: a column is missing, a label is not 0 or 1, or there are too few days.
+    """
+    _check(impressions, context)
+    user, item = log.users.encode(impressions["user"]), log.items.encode(impressions["item"])
+    time = impressions["time"].to_numpy(np.int64)
+    day = (time + protocol.day_offset) // protocol.day_seconds
+    first_held_out, split = _split_by_day(day, protocol)
+    end = history_ends(log, user, time)
+    samples = Samples(user, item, impressions["label"].to_numpy(np.int8), time, end, split, {})
+    train = split == TRAIN
+    columns, sizes = {}, {}
+    for name in context:
+        vocabulary = Vocabulary.fit(impressions[name][train])
+        columns[name], sizes[name] = vocabulary.encode(impressions[name]), len(vocabulary)
+    if TRUE_PROBABILITY in impressions:
+        columns[TRUE_PROBABILITY] = impressions[TRUE_PROBABILITY].to_numpy(np.float32)
+    early = (log.time + protocol.day_offset) // protocol.day_seconds < first_held_out
+    known_items = _mark(len(log.items), log.item[early], item[train])
+    known_users = _mark(len(log.users), log.user[early], user[train])
+    return ImpressionSamples(samples, columns, sizes, known_items, known_users)
+
+
+def history_ends(log: EncodedLog, user: np.ndarray, time: np.ndarray) -> np.ndarray:
+    """How many behaviours of each row's user lie strictly before the row's time: ``(n,)`` int32.
+
+    Args:
+        log: behaviours sorted by user and time.
+        user: ``(n,)`` user codes.
+        time: ``(n,)`` int64.
+    """
+    low = min(int(time.min(initial=0)), int(log.time.min(initial=0)))
+    span = max(int(time.max(initial=0)), int(log.time.max(initial=0))) - low + 1
+    log_time, own_time = log.time - low, time - low
+    if span * len(log.users) >= 2**63:
+        stamps = np.unique(log_time)
+        log_time, own_time, span = (
+            np.searchsorted(stamps, log_time),
+            np.searchsorted(stamps, own_time),
+            len(stamps) + 1,
+        )
+    before = np.searchsorted(
+        log.user * np.int64(span) + log_time, user * np.int64(span) + own_time, side="left"
+    )
+    return np.where(user > 0, before - log.offsets[user], 0).astype(np.int32)
+
+
+def _check(impressions: pd.DataFrame, context: tuple[str, ...]) -> None:
+    missing = [name for name in ("label", *context) if name not in impressions]
+    if missing:
+        raise InputError(
+            f"impressions: column(s) {', '.join(missing)} not found; the table has {', '.join(map(str, impressions))}"
+        )
+    wrong = ~impressions["label"].isin([0, 1])
+    if wrong.any():
+        found = impressions["label"][wrong].iloc[0]
+        raise InputError(
+            f"impressions.label: {int(wrong.sum())} values are not 0 or 1, the first is {found}"
+        )
+
+
+def _split_by_day(day: np.ndarray, protocol: ProtocolParameters) -> tuple[int, np.ndarray]:
+    """The first validation day, and the split ``(n,)``: the last days test, those before them validate."""
+    days = np.unique(day)
+    held_out = protocol.validation_days + protocol.test_days
+    if len(days) <= held_out:
+        raise InputError(
+            f"impressions.time: {len(days)} distinct days, but {protocol.validation_days} validation and {protocol.test_days} "
+            "test days need at least one training day before them; give more days or check protocol.day_seconds"
+        )
+    first_validation, first_test = days[-held_out], days[-protocol.test_days]
+    split = np.where(day >= first_test, TEST, np.where(day >= first_validation, VALIDATION, TRAIN)).astype(
+        np.int8
+    )
+    assert set(np.unique(split)) == set(range(len(SPLITS)))
+    return int(first_validation), split
+
+
+def _mark(size: int, *codes: np.ndarray) -> np.ndarray:
+    known = np.zeros(size, bool)
+    for some in codes:
+        known[some] = True
+    known[0] = False
+    return known

@@ -1,0 +1,74 @@
+"""Sampled negatives: items that a user has not touched, drawn uniformly or by popularity."""
+
+from typing import Literal
+
+import numpy as np
+
+Sampler = Literal["uniform", "popularity"]
+_ROUNDS = 64
+
+
+def sample_negatives(
+    users: np.ndarray,
+    *,
+    seen_users: np.ndarray,
+    seen_items: np.ndarray,
+    pool: np.ndarray,
+    weights: np.ndarray | None = None,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Draw one item of the pool for each row that its user never touched.
+
+    Args:
+        users: ``(n,)`` user code of each row that needs a negative.
+        seen_users, seen_items: ``(N,)`` all (user, item) pairs that are excluded, in any order.
+        pool: ``(m,)`` distinct item codes to draw from.
+        weights: ``(m,)`` positive, proportional to the probability of each item of the pool; uniform if None.
+        rng: the seeded source of randomness.
+
+    Returns:
+        ``(n,)`` int32 item codes; 0 where the user has touched the whole pool, so that no negative exists.
+    """
+    seen = np.unique(_pack(seen_users, seen_items))
+    draw = _drawer(pool, weights, rng)
+    negatives = draw(len(users))
+    open_rows = np.arange(len(users))
+    for _ in range(_ROUNDS):
+        open_rows = open_rows[_contains(seen, _pack(users[open_rows], negatives[open_rows]))]
+        if not len(open_rows):
+            return negatives
+        negatives[open_rows] = draw(len(open_rows))
+    for row in open_rows[_contains(seen, _pack(users[open_rows], negatives[open_rows]))]:
+        negatives[row] = _draw_from_complement(users[row], seen, pool, weights, rng)
+    return negatives
+
+
+def _drawer(pool: np.ndarray, weights: np.ndarray | None, rng: np.random.Generator):
+    if weights is None:
+        return lambda n: pool[rng.integers(0, len(pool), n)].astype(np.int32)
+    cumulative = np.cumsum(weights, dtype=np.float64)
+    top = len(pool) - 1
+    return lambda n: pool[
+        np.minimum(np.searchsorted(cumulative, rng.random(n) * cumulative[-1], "right"), top)
+    ].astype(np.int32)
+
+
+def _draw_from_complement(
+    user: int, seen: np.ndarray, pool: np.ndarray, weights: np.ndarray | None, rng: np.random.Generator
+) -> int:
+    """Serve a user who has touched nearly the whole pool: draw from what is left, 0 if nothing is."""
+    free = ~_contains(seen, _pack(np.full(len(pool), user), pool))
+    if not free.any():
+        return 0
+    chance = None if weights is None else weights[free] / weights[free].sum()
+    return int(rng.choice(pool[free], p=chance))
+
+
+def _pack(users: np.ndarray, items: np.ndarray) -> np.ndarray:
+    return (users.astype(np.int64) << 32) | items.astype(np.int64)
+
+
+def _contains(sorted_keys: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    where = np.searchsorted(sorted_keys, keys)
+    where[where == len(sorted_keys)] = 0
+    return sorted_keys[where] == keys

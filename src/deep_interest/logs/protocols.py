@@ -1,0 +1,204 @@
+"""Protocols: which events become training and test samples, and where each sample's history ends.
+
+A sample sees only behaviours strictly before its own event: by position in the user's order for the catalogue
+protocols (their stamps tie often), by time for ``by_day``.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field
+
+from deep_interest.errors import InputError
+from deep_interest.logs.encoding import EncodedLog
+from deep_interest.logs.negatives import Sampler, sample_negatives
+
+TRAIN, VALIDATION, TEST = range(3)
+SPLITS = ("train", "validation", "test")
+
+
+class ProtocolParameters(BaseModel):
+    """How samples are made of a log.
+
+    Attributes:
+        name: ``next_item`` (DIN on Amazon), ``last_item`` (DIEN on Amazon), ``rated`` (DIN on MovieLens), ``by_day``.
+        mode: ``validated`` keeps each user's last but one behaviour for validation; ``paper`` trains on it
+            (``next_item`` only).
+        negatives: how sampled negatives are drawn: ``uniform`` or by ``popularity``.
+        negative_pool: training negatives come from items with a training behaviour (``trained``), or from the whole
+            ``catalogue``; validation and test negatives always come from the whole catalogue.
+        min_behaviors: users with fewer are left out (and counted).
+        positive_rating: a rating at or above it is a positive (``rated``; DIN §6.2: "4 and 5").
+        test_users: share of the users that are test users (``rated``, ``last_item``).
+        validation_users: share of the training users that validate (``rated``, ``last_item``).
+        validation_days, test_days: the last days of the impressions (``by_day``).
+        day_seconds, day_offset: length of a day in the unit of ``time``, and what is added to ``time`` before days
+            are counted (the local midnight).
+        seed: of the negatives and of the split by user.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: Literal["next_item", "last_item", "rated", "by_day"]
+    mode: Literal["validated", "paper"] = "validated"
+    negatives: Sampler = "uniform"
+    negative_pool: Literal["trained", "catalogue"] = "trained"
+    min_behaviors: int = Field(3, ge=2)
+    positive_rating: float = 4.0
+    test_users: float = Field(0.1, gt=0, lt=1)
+    validation_users: float = Field(0.1, gt=0, lt=1)
+    validation_days: int = Field(1, ge=1)
+    test_days: int = Field(1, ge=1)
+    day_seconds: int = Field(86_400, gt=0)
+    day_offset: int = 0
+    seed: int = 0
+
+
+@dataclass
+class Samples:
+    """Samples as columns, before they become the canonical table; all arrays ``(n,)``.
+
+    Attributes:
+        user, item: int32 codes.
+        label: int8 in {0, 1}.
+        time: int64.
+        history_end: int32, how many of the user's behaviours lie before the event.
+        split: int8, an index of SPLITS.
+        left_out: ``{reason: rows}`` of events that became no sample.
+    """
+
+    user: np.ndarray
+    item: np.ndarray
+    label: np.ndarray
+    time: np.ndarray
+    history_end: np.ndarray
+    split: np.ndarray
+    left_out: dict[str, int]
+
+    def frame(self) -> pd.DataFrame:
+        """The canonical ``samples`` table."""
+        columns = ("user", "item", "label", "time", "history_end")
+        frame = pd.DataFrame({name: getattr(self, name) for name in columns}, copy=False)
+        frame["split"] = pd.Categorical.from_codes(self.split, categories=list(SPLITS))
+        return frame
+
+
+def catalogue_samples(log: EncodedLog, protocol: ProtocolParameters) -> Samples:
+    """Samples of a log without impressions: ``next_item``, ``last_item`` or ``rated``.
+
+    Raises:
+        InputError: the log cannot serve the protocol (no ratings, no user long enough, an empty split).
+    """
+    makers = {"next_item": _next_item, "last_item": _last_item, "rated": _rated}
+    if protocol.name not in makers:
+        raise InputError(
+            f"protocol.name: {protocol.name} needs impressions, but this dataset has none; use one of {', '.join(makers)}"
+        )
+    samples = makers[protocol.name](log, protocol)
+    needed = (TRAIN, TEST) if protocol.mode == "paper" else (TRAIN, VALIDATION, TEST)
+    present = np.bincount(samples.split, minlength=len(SPLITS))
+    empty = [SPLITS[k] for k in needed if not present[k]]
+    if empty:
+        raise InputError(
+            f"protocol {protocol.name}: no {' and no '.join(empty)} samples from {int((log.length > 0).sum())} users with "
+            f"{len(log.user)} behaviours (left out: {samples.left_out or 'none'}); give more data or change the protocol's parameters"
+        )
+    return samples
+
+
+def _next_item(log: EncodedLog, protocol: ProtocolParameters) -> Samples:
+    """Every behaviour from the 2nd is a target (DIN §6.2); the last tests, the last but one validates."""
+    position, from_end = log.position, log.length[log.user] - 1 - log.position
+    enough = log.length[log.user] >= protocol.min_behaviors
+    target = enough & (position >= 1)
+    split = np.full(len(position), TRAIN, np.int8)
+    split[from_end == 0] = TEST
+    if protocol.mode == "validated":
+        split[from_end == 1] = VALIDATION
+    return _with_negatives(log, protocol, np.flatnonzero(target), split[target], _too_few(log, protocol))
+
+
+def _last_item(log: EncodedLog, protocol: ProtocolParameters) -> Samples:
+    """Each user's last behaviour is the one target (DIEN, public datasets); users are split."""
+    users = np.flatnonzero(log.length >= protocol.min_behaviors)
+    rows = log.offsets[users + 1] - 1
+    return _with_negatives(
+        log, protocol, rows, _user_split(log, users, protocol)[log.user[rows]], _too_few(log, protocol)
+    )
+
+
+def _rated(log: EncodedLog, protocol: ProtocolParameters) -> Samples:
+    """Every rating is a sample, positive from a threshold on (DIN §6.2, MovieLens); users are split."""
+    if log.rating is None:
+        raise InputError(
+            "protocol.name: rated needs ratings, but the source has none; use next_item or last_item"
+        )
+    split = _user_split(log, np.flatnonzero(log.length), protocol)
+    label = (log.rating >= protocol.positive_rating).astype(np.int8)
+    return Samples(log.user, log.item, label, log.time, log.position.astype(np.int32), split[log.user], {})
+
+
+def _user_split(log: EncodedLog, users: np.ndarray, protocol: ProtocolParameters) -> np.ndarray:
+    """Split ``(U,)`` by user code: a seeded share of the users tests, a share of the rest validates."""
+    shuffled = np.random.default_rng([protocol.seed, 1]).permutation(users)
+    tests = round(len(users) * protocol.test_users)
+    validations = round((len(users) - tests) * protocol.validation_users)
+    split = np.full(len(log.length), TRAIN, np.int8)
+    split[shuffled[:tests]] = TEST
+    split[shuffled[tests : tests + validations]] = VALIDATION
+    return split
+
+
+def _too_few(log: EncodedLog, protocol: ProtocolParameters) -> dict[str, int]:
+    short = (log.length > 0) & (log.length < protocol.min_behaviors)
+    return {
+        f"behaviors of users with fewer than {protocol.min_behaviors} behaviors": int(log.length[short].sum())
+    }
+
+
+def _with_negatives(
+    log: EncodedLog,
+    protocol: ProtocolParameters,
+    rows: np.ndarray,
+    split: np.ndarray,
+    left_out: dict[str, int],
+) -> Samples:
+    """One negative beside each positive behaviour row, outside everything its user ever touched."""
+    user = log.user[rows]
+    negative = np.zeros(len(rows), np.int32)
+    counts = _training_counts(log, rows, split)
+    everything = np.arange(1, len(log.items), dtype=np.int32)
+    for index, wanted in enumerate((split == TRAIN, split != TRAIN)):
+        pool = (
+            np.flatnonzero(counts).astype(np.int32)
+            if index == 0 and protocol.negative_pool == "trained"
+            else everything
+        )
+        weights = counts[pool] if protocol.negatives == "popularity" else None
+        if weights is not None:
+            pool, weights = pool[weights > 0], weights[weights > 0]
+        negative[wanted] = sample_negatives(
+            user[wanted], seen_users=log.user, seen_items=log.item, pool=pool, weights=weights,
+            rng=np.random.default_rng([protocol.seed, 2, index]),
+        )  # fmt: skip
+    possible = negative > 0
+    left_out["targets of users who have touched every item (no negative possible)"] = int((~possible).sum())
+    rows, split, negative = rows[possible], split[possible], negative[possible]
+    pairs = {
+        "user": log.user[rows], "time": log.time[rows], "history_end": log.position[rows].astype(np.int32), "split": split,
+    }  # fmt: skip
+    item = np.stack([log.item[rows], negative], axis=1).ravel()
+    label = np.tile(np.array([1, 0], np.int8), len(rows))
+    return Samples(
+        item=item, label=label, left_out={reason: n for reason, n in left_out.items() if n},
+        **{name: np.repeat(values, 2) for name, values in pairs.items()},
+    )  # fmt: skip
+
+
+def _training_counts(log: EncodedLog, rows: np.ndarray, split: np.ndarray) -> np.ndarray:
+    """Behaviours of each item code ``(I + 1,)`` that training may know: not the validation and test targets."""
+    held_out = rows[split != TRAIN]
+    counts = np.bincount(log.item, minlength=len(log.items))
+    return counts - np.bincount(log.item[held_out], minlength=len(log.items))

@@ -1,0 +1,60 @@
+"""The behaviour log and the feature tables as folders of plain ``.npy`` files (no pickle), memory-mappable."""
+
+from pathlib import Path
+
+import numpy as np
+
+from deep_interest.files import atomic_path
+from deep_interest.logs.behavior_log import BehaviorLog
+from deep_interest.logs.encoding import FeatureTables
+from deep_interest.logs.schema import FeatureSchema
+
+_SCHEMA = "schema.json"
+
+
+def save_log(log: BehaviorLog, path: Path) -> None:
+    """Write ``offsets.npy`` and ``field.<name>.npy``."""
+    _save_arrays(
+        {"offsets": log.offsets} | {f"field.{name}": codes for name, codes in log.fields.items()}, path
+    )
+
+
+def load_log(path: Path) -> BehaviorLog:
+    """Read a folder written by :func:`save_log`; the arrays are mapped, not copied."""
+    arrays = _load_arrays(path)
+    return BehaviorLog(
+        arrays.pop("offsets"), {name.removeprefix("field."): codes for name, codes in arrays.items()}
+    )
+
+
+def save_features(features: FeatureTables, path: Path) -> None:
+    """Write ``schema.json``, ``item.<field>.npy`` and ``user.<field>.npy``."""
+    arrays = {f"item.{name}": codes for name, codes in features.items.items()}
+    arrays |= {f"user.{name}": codes for name, codes in features.users.items()}
+    _save_arrays(arrays, path, schema=features.schema)
+
+
+def load_features(path: Path) -> FeatureTables:
+    """Read a folder written by :func:`save_features`."""
+    arrays = _load_arrays(path)
+    schema = FeatureSchema.model_validate_json((path / _SCHEMA).read_text())
+    groups = {
+        group: {name.removeprefix(group): codes for name, codes in arrays.items() if name.startswith(group)}
+        for group in ("item.", "user.")
+    }
+    return FeatureTables(schema, groups["item."], groups["user."])
+
+
+def _save_arrays(arrays: dict[str, np.ndarray], path: Path, *, schema: FeatureSchema | None = None) -> None:
+    with atomic_path(path, directory=True) as folder:
+        for name, array in arrays.items():
+            np.save(folder / f"{name}.npy", array, allow_pickle=False)
+        if schema is not None:
+            (folder / _SCHEMA).write_text(schema.model_dump_json(indent=1))
+
+
+def _load_arrays(path: Path) -> dict[str, np.ndarray]:
+    files = sorted(path.glob("*.npy"))
+    return {
+        file.name.removesuffix(".npy"): np.load(file, mmap_mode="r", allow_pickle=False) for file in files
+    }

@@ -1,0 +1,55 @@
+"""Batch: what a model is given. Histories are jagged; there is no padding."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+
+@dataclass
+class Batch:
+    """B samples and the N behaviours of their histories.
+
+    Attributes:
+        candidate: ``{field: (B,)}`` int32 codes of the candidate item.
+        history: ``{field: (N,)}`` int32 codes of the behaviours, sample after sample, oldest first.
+        offsets: ``(B + 1,)`` int64; sample b's behaviours are ``[offsets[b], offsets[b + 1])``.
+        profile: ``{field: (B,)}`` int32 codes.
+        context: ``{field: (B,)}`` int32 codes.
+        labels: ``(B,)`` in {0, 1}.
+    """
+
+    candidate: dict[str, Tensor]
+    history: dict[str, Tensor]
+    offsets: Tensor
+    profile: dict[str, Tensor]
+    context: dict[str, Tensor]
+    labels: Tensor
+
+    @property
+    def size(self) -> int:
+        return len(self.labels)
+
+    @cached_property
+    def lengths(self) -> Tensor:
+        """``(B,)`` number of behaviours of each sample."""
+        return self.offsets.diff()
+
+    @cached_property
+    def segments(self) -> Tensor:
+        """``(N,)`` the sample that each behaviour belongs to."""
+        return torch.repeat_interleave(self.lengths)
+
+
+@dataclass
+class ModelOutput:
+    """What a model returns.
+
+    Attributes:
+        logits: ``(B,)``; the predicted CTR is their sigmoid.
+        auxiliary_loss: scalar added to the target loss with its weight already applied, or None.
+    """
+
+    logits: Tensor
+    auxiliary_loss: Tensor | None = None

@@ -1,0 +1,125 @@
+"""Layers that several models share: row-sparse embeddings, activations, MLP, jagged pooling."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from deep_interest.logs.schema import FeatureSchema, Field
+
+Activation = Literal["dice", "prelu", "relu", "sigmoid"]
+
+
+class Embeddings(nn.Module):
+    """One table for each feature group; candidate and behaviours share theirs. Gradients are row-sparse.
+
+    Args:
+        schema: the feature groups.
+        dim: width of every table.
+        std: standard deviation of the initial values.
+    """
+
+    def __init__(self, schema: FeatureSchema, *, dim: int, std: float = 0.01) -> None:
+        super().__init__()
+        self.tables = nn.ModuleDict(
+            {name: nn.Embedding(size, dim, sparse=True) for name, size in schema.tables.items()}
+        )
+        for table in self.tables.values():
+            nn.init.normal_(table.weight, std=std)
+
+    def forward(self, codes: Mapping[str, Tensor], fields: Sequence[Field]) -> Tensor:
+        """Look up and concatenate the fields' vectors.
+
+        Shape: each field's codes ``(n,)`` -> ``(n, len(fields) * dim)``.
+        """
+        return torch.cat([self.tables[field.name](codes[field.name]) for field in fields], dim=-1)
+
+
+class Dice(nn.Module):
+    """Data-adaptive activation (DIN eq. 9): PReLU whose bend follows the input's distribution.
+
+    Args:
+        channels: size of the last dimension.
+        eps: added to the variance.
+
+    Shape: ``(N, channels) -> (N, channels)``; statistics are over the N rows in training, moving averages in evaluation.
+    """
+
+    def __init__(self, channels: int, *, eps: float = 1e-8) -> None:
+        super().__init__()
+        self.standardize = nn.BatchNorm1d(channels, eps=eps, affine=False)
+        self.alpha = nn.Parameter(torch.zeros(channels))
+
+    def forward(self, s: Tensor) -> Tensor:
+        if self.training and len(s) < 2:  # one row is its own mean: (s - E[s]) / sqrt(Var[s] + eps) = 0
+            p = torch.full_like(s, 0.5)
+        else:
+            p = torch.sigmoid(self.standardize(s))
+        return torch.lerp(self.alpha * s, s, p)
+
+
+class MLP(nn.Module):
+    """Fully connected layers, each with an activation, and a last linear one without.
+
+    Args:
+        inputs: width of the input.
+        hidden: widths of the hidden layers.
+        outputs: width of the last layer.
+        activation: of the hidden layers.
+    """
+
+    def __init__(
+        self, inputs: int, hidden: Sequence[int], *, outputs: int = 1, activation: Activation = "prelu"
+    ) -> None:
+        super().__init__()
+        widths = [inputs, *hidden]
+        layers: list[nn.Module] = []
+        for width, next_width in pairwise(widths):
+            layers += [nn.Linear(width, next_width), make_activation(activation, next_width)]
+        self.layers = nn.Sequential(*layers, nn.Linear(widths[-1], outputs))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape: ``(n, inputs) -> (n, outputs)``."""
+        return self.layers(x)
+
+
+def make_activation(name: Activation, channels: int) -> nn.Module:
+    """An activation over ``channels``; PReLU and Dice learn their slope per channel (DIN eq. 8 and 9)."""
+    if name == "dice":
+        return Dice(channels)
+    if name == "prelu":
+        return nn.PReLU(channels)
+    return {"relu": nn.ReLU, "sigmoid": nn.Sigmoid}[name]()
+
+
+def segment_sum(values: Tensor, segments: Tensor, size: int) -> Tensor:
+    """Sum the rows of each segment.
+
+    Shape: ``values (N, D)``, ``segments (N,)`` -> ``(size, D)``; an empty segment sums to 0.
+    """
+    return values.new_zeros(size, *values.shape[1:]).index_add(0, segments, values)
+
+
+def segment_softmax(scores: Tensor, segments: Tensor, size: int) -> Tensor:
+    """Softmax over the scores of each segment.
+
+    Shape: ``scores (N,)``, ``segments (N,)`` -> ``(N,)``.
+    """
+    top = scores.detach().new_full((size,), -torch.inf).scatter_reduce(0, segments, scores.detach(), "amax")
+    weights = torch.exp(scores - top[segments])
+    return weights / segment_sum(weights, segments, size)[segments]
+
+
+def mean_by_length(sums: Tensor, lengths: Tensor) -> Tensor:
+    """Divide each row's sum by its length; an empty history stays 0.
+
+    Shape: ``sums (B, D)``, ``lengths (B,)`` -> ``(B, D)``.
+    """
+    return sums / lengths.clamp(min=1).unsqueeze(-1).to(sums.dtype)
+
+
+def embedding_tables(module: nn.Module) -> list[nn.Parameter]:
+    """The embedding tables of a model: the parameters whose gradients are row-sparse."""
+    return [child.weight for child in module.modules() if isinstance(child, nn.Embedding)]

@@ -1,0 +1,31 @@
+"""The project's pipelines by name."""
+
+from kedro.pipeline import Pipeline
+
+from deep_interest.grid import DATASETS, MODELS
+from deep_interest.pipelines import ingest, report, samples, simulate, train
+
+
+def register_pipelines() -> dict[str, Pipeline]:
+    """Every pipeline that ``kedro run --pipelines=NAME`` knows.
+
+    Returns:
+        ``<dataset>`` (raw files to table), ``<dataset>.<model>`` (raw files to one row), ``ingest.<dataset>``,
+        ``samples.<dataset>`` (all up to the samples), ``report.<dataset>`` (the table from trained rows), ``simulate``;
+        ``__default__`` is ``simulated``.
+    """
+    pipelines: dict[str, Pipeline] = {"simulate": simulate.create_pipeline()}
+    for dataset, row in DATASETS.items():
+        raw = pipelines["simulate"] if row.source == "simulated" else Pipeline([])
+        ingested = raw + ingest.create_pipeline(dataset, row)
+        sampled = ingested + samples.create_pipeline(dataset, row)
+        cells = {model: train.create_pipeline(dataset, model) for model in MODELS}
+        table = report.create_pipeline(dataset, list(MODELS))
+        pipelines[dataset] = sum(cells.values(), sampled) + table
+        pipelines[f"ingest.{dataset}"] = ingested
+        pipelines[f"samples.{dataset}"] = sampled
+        pipelines[f"report.{dataset}"] = table
+        for model, cell in cells.items():
+            pipelines[f"{dataset}.{model}"] = sampled + cell + report.create_row_pipeline(dataset, model)
+    pipelines["__default__"] = pipelines["simulated"]
+    return pipelines

@@ -1,0 +1,37 @@
+"""Read a source's raw files and bring them into canonical form."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from deep_interest.logs.canonical import canonical
+from deep_interest.logs.tables import CanonicalTables
+from deep_interest.pipelines.parameters import DatasetParameters
+from deep_interest.sources.amazon import read_amazon
+from deep_interest.sources.movielens import read_movielens
+from deep_interest.sources.simulated import read_simulated
+
+Tables = tuple[pd.DataFrame, pd.DataFrame, dict[str, Any]]
+TablesWithImpressions = tuple[pd.DataFrame, pd.DataFrame, dict[str, Any], pd.DataFrame, pd.DataFrame]
+
+
+def ingest_amazon(reviews: Path, metadata: Path | None, dataset: DatasetParameters) -> Tables:
+    """Behaviours and items of an Amazon category, and what was left out."""
+    return _tables(read_amazon(reviews, metadata, on_bad_line=dataset.reading.on_bad_line), dataset)
+
+
+def ingest_movielens(archive: Path, dataset: DatasetParameters) -> Tables:
+    """Behaviours and items of a MovieLens archive, and what was left out."""
+    return _tables(read_movielens(archive, category=dataset.reading.category), dataset)
+
+
+def ingest_simulated(raw_log: Path, dataset: DatasetParameters) -> TablesWithImpressions:
+    """Behaviours, items, what was left out, users and impressions of the simulated log."""
+    tables = canonical(read_simulated(raw_log), seed=dataset.reading.tie_seed)
+    return tables.behaviors, tables.items, tables.left_out, tables.users, tables.impressions
+
+
+def _tables(tables: CanonicalTables, dataset: DatasetParameters) -> Tables:
+    tables = canonical(tables, seed=dataset.reading.tie_seed)
+    return tables.behaviors, tables.items, tables.left_out

@@ -1,0 +1,46 @@
+"""The blocks of ``parameters/datasets.yml``."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from deep_interest.logs.encoding import FeatureColumns
+from deep_interest.logs.protocols import ProtocolParameters
+
+
+class ReadingParameters(BaseModel):
+    """How raw files are read.
+
+    Attributes:
+        on_bad_line: a broken line of Amazon's reviews is an ``error``, or is left out and counted (``skip``).
+        category: MovieLens' category: the ``first_genre`` listed, or the combination of ``all_genres``.
+        tie_seed: seed of the hash that orders behaviours of one user and time.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    on_bad_line: Literal["error", "skip"] = "error"
+    category: Literal["first_genre", "all_genres"] = "first_genre"
+    tie_seed: int = 0
+
+
+class DatasetParameters(BaseModel):
+    """One dataset.
+
+    Attributes:
+        title: heading of its table.
+        protocol: how samples are made.
+        reading: how raw files are read.
+        features: which columns are features.
+        recipe: the recipe that fits its models, unless the run names another.
+        training: training options of this dataset that go before the recipe's.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    title: str
+    protocol: ProtocolParameters
+    reading: ReadingParameters = ReadingParameters()
+    features: FeatureColumns = FeatureColumns()
+    recipe: str = "ours"
+    training: dict[str, Any] = {}

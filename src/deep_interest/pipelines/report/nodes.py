@@ -1,0 +1,101 @@
+"""Gather the rows of a dataset, compare them, and write the table, the page and the picture."""
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from deep_interest.evaluation.comparison import ModelRuns, compare
+from deep_interest.evaluation.page import results_markdown
+from deep_interest.evaluation.published import published_figures
+from deep_interest.logs.impressions import TRUE_PROBABILITY
+from deep_interest.models.registry import MODELS
+from deep_interest.pipelines.parameters import DatasetParameters
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+logger = logging.getLogger(__name__)
+
+
+def make_compare(models: list[str]) -> Callable[..., pd.DataFrame]:
+    """The comparing node's function for some rows; it takes ``<model>_predictions`` and ``<model>_curves`` of each."""
+
+    def compare_rows(samples: pd.DataFrame, **outputs: pd.DataFrame) -> pd.DataFrame:
+        """The table ``results``: means over seeds, intervals over users, timings."""
+        runs = {
+            model: _runs(model, outputs[f"{model}_predictions"], outputs[f"{model}_curves"])
+            for model in models
+        }
+        results = compare(_test_rows(samples), runs)
+        logger.info("Test set, means over seeds:\n%s", _for_terminal(results))
+        return results
+
+    return compare_rows
+
+
+def make_page(dataset: str) -> Callable[..., str]:
+    """The page node's function of one dataset, whose key finds its published figures."""
+
+    def write_page(results: pd.DataFrame, samples: pd.DataFrame, settings: DatasetParameters) -> str:
+        """The page ``results.md``, published figures beside ours."""
+        test = _test_rows(samples)
+        protocol = settings.protocol.name
+        return results_markdown(
+            results, dataset=settings.title, protocol=protocol, test_samples=len(test), test_users=test["user"].nunique(),
+            published=published_figures(dataset, protocol),
+        )  # fmt: skip
+
+    return write_page
+
+
+def draw_results(results: pd.DataFrame, dataset: DatasetParameters) -> "Figure":
+    """The picture of the table."""
+    from deep_interest.figures.comparison import results_figure
+
+    return results_figure(results, title=dataset.title)
+
+
+def _runs(model: str, predictions: pd.DataFrame, curves: pd.DataFrame) -> ModelRuns:
+    last = curves.groupby("seed").last().loc[[int(name.removeprefix("seed_")) for name in predictions]]
+    seconds = last["seconds"].to_numpy(float)
+    speed = np.divide(
+        last["samples"].to_numpy(float), seconds, out=np.full(len(last), np.nan), where=seconds > 0
+    )
+    return ModelRuns(
+        name=MODELS[model].name, seeds=tuple(int(seed) for seed in last.index), probabilities=predictions.to_numpy().T,
+        train_seconds=seconds, samples_per_second=speed,
+    )  # fmt: skip
+
+
+def _test_rows(samples: pd.DataFrame) -> pd.DataFrame:
+    columns = ["user", "label", *([TRUE_PROBABILITY] if TRUE_PROBABILITY in samples else [])]
+    return samples.loc[samples["split"] == "test", columns].reset_index(drop=True)
+
+
+def _for_terminal(results: pd.DataFrame) -> str:
+    columns = [
+        "name",
+        "gauc",
+        "gauc_std",
+        "auc",
+        "logloss",
+        "rela_impr",
+        "oracle_share",
+        "seeds",
+        "samples_per_second",
+    ]
+    shown = results[[name for name in columns if name in results]].astype(object)
+    formats = {
+        "rela_impr": "{:+.2f}%",
+        "oracle_share": "{:.1%}",
+        "samples_per_second": "{:,.0f}",
+        "name": "{}",
+        "seeds": "{}",
+    }
+    for name in shown:
+        form = formats.get(name, "{:.4f}")
+        shown[name] = ["" if pd.isna(value) else form.format(value) for value in shown[name]]
+    return shown.to_string(index=False)

@@ -1,0 +1,5 @@
+"""Canonical tables to vocabularies, the behaviour log and samples."""
+
+from deep_interest.pipelines.samples.pipeline import create_pipeline
+
+__all__ = ["create_pipeline"]

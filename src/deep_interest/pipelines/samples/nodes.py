@@ -1,0 +1,64 @@
+"""Code the canonical tables and make samples by the dataset's protocol."""
+
+from typing import Any
+
+import pandas as pd
+
+from deep_interest.logs.behavior_log import BehaviorLog
+from deep_interest.logs.encoding import FeatureTables, behavior_log, encode_features, encode_log
+from deep_interest.logs.impressions import impression_samples
+from deep_interest.logs.protocols import catalogue_samples
+from deep_interest.logs.summary import samples_summary
+from deep_interest.logs.tables import CanonicalTables
+from deep_interest.logs.vocabulary import Vocabulary
+from deep_interest.pipelines.parameters import DatasetParameters
+
+Made = tuple[BehaviorLog, FeatureTables, pd.DataFrame, pd.DataFrame]
+
+
+def build_vocabularies(
+    behaviors: pd.DataFrame, items: pd.DataFrame, impressions: pd.DataFrame | None = None
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The user and item ids; the code of a row is its number, from 1."""
+    seen = [behaviors["user"]] if impressions is None else [behaviors["user"], impressions["user"]]
+    return _table(Vocabulary.fit(*seen)), _table(Vocabulary.fit(items["item"]))
+
+
+def samples_from_behaviors(
+    behaviors: pd.DataFrame, items: pd.DataFrame, user_ids: pd.DataFrame, item_ids: pd.DataFrame,
+    left_out: dict[str, Any], dataset: DatasetParameters,
+) -> Made:  # fmt: skip
+    """Samples of a dataset without impressions: log, features, samples, summary."""
+    tables = CanonicalTables(behaviors, items)
+    log = encode_log(tables, users=_vocabulary(user_ids), items=_vocabulary(item_ids))
+    made = catalogue_samples(log, dataset.protocol)
+    features = encode_features(tables, log, dataset.features)
+    return behavior_log(log, features), features, made.frame(), samples_summary(made, log, left_out)
+
+
+def samples_from_impressions(
+    behaviors: pd.DataFrame, items: pd.DataFrame, user_ids: pd.DataFrame, item_ids: pd.DataFrame,
+    left_out: dict[str, Any], dataset: DatasetParameters, users: pd.DataFrame, impressions: pd.DataFrame,
+) -> Made:  # fmt: skip
+    """Samples of a dataset with impressions: log, features, samples, summary."""
+    tables = CanonicalTables(behaviors, items, users, impressions)
+    log = encode_log(tables, users=_vocabulary(user_ids), items=_vocabulary(item_ids))
+    made = impression_samples(impressions, log, dataset.protocol, context=dataset.features.context)
+    features = encode_features(
+        tables,
+        log,
+        dataset.features,
+        known_items=made.known_items,
+        known_users=made.known_users,
+        context=made.context,
+    )
+    frame = made.samples.frame().assign(**made.columns)
+    return behavior_log(log, features), features, frame, samples_summary(made.samples, log, left_out)
+
+
+def _table(vocabulary: Vocabulary) -> pd.DataFrame:
+    return pd.DataFrame({"id": vocabulary.values})
+
+
+def _vocabulary(table: pd.DataFrame) -> Vocabulary:
+    return Vocabulary(pd.Index(table["id"]))

@@ -1,0 +1,115 @@
+"""The training set on its device, and batches as one gather from it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from deep_interest.logs.behavior_log import BehaviorLog
+from deep_interest.logs.encoding import FeatureTables
+from deep_interest.logs.schema import FeatureSchema
+from deep_interest.models.batch import Batch
+
+
+@dataclass(frozen=True)
+class FeatureStore:
+    """The log and the feature codes, resident on one device; shared by the splits.
+
+    Attributes:
+        schema: the feature groups.
+        offsets: ``(U + 1,)`` int64 runs of the users' behaviours.
+        history: ``{field: (N,)}`` int32, of every behaviour.
+        items: ``{field: (I + 1,)}`` int32, by item code.
+        users: ``{field: (U + 1,)}`` int32, by user code.
+    """
+
+    schema: FeatureSchema
+    offsets: Tensor
+    history: dict[str, Tensor]
+    items: dict[str, Tensor]
+    users: dict[str, Tensor]
+
+    @classmethod
+    def build(cls, log: BehaviorLog, features: FeatureTables, device: torch.device) -> "FeatureStore":
+        """Move the log and the feature codes to the device."""
+        return cls(
+            features.schema, _tensor(log.offsets, device), _tensors(log.fields, device),
+            _tensors(features.items, device), _tensors(features.users, device),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SampleSet:
+    """The samples of one split, resident on the store's device; all tensors ``(n,)``.
+
+    Attributes:
+        store: log and feature codes.
+        max_len: behaviours in a history.
+        user, item: int32 codes.
+        history_end: int32, how many of the user's behaviours lie before the event.
+        labels: float32.
+        context: ``{field: int32 codes}``.
+    """
+
+    store: FeatureStore
+    max_len: int
+    user: Tensor
+    item: Tensor
+    history_end: Tensor
+    labels: Tensor
+    context: dict[str, Tensor]
+
+    @classmethod
+    def build(cls, store: FeatureStore, samples: pd.DataFrame, split: str, *, max_len: int) -> "SampleSet":
+        """Take the rows of a split, in their order."""
+        rows = np.flatnonzero((samples["split"] == split).to_numpy())
+        take = {
+            name: _tensor(samples[name].to_numpy()[rows], store.offsets.device)
+            for name in ("user", "item", "history_end")
+        }
+        labels = _tensor(samples["label"].to_numpy()[rows].astype(np.float32), store.offsets.device)
+        fields = [field.name for field in store.schema.context]
+        context = {name: _tensor(samples[name].to_numpy()[rows], store.offsets.device) for name in fields}
+        return cls(store, max_len, **take, labels=labels, context=context)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def batch(self, rows: Tensor) -> Batch:
+        """Gather the samples ``rows (B,)`` and the windows of the log that are their histories."""
+        user, item = self.user[rows], self.item[rows]
+        end = self.history_end[rows].long()
+        lengths = end.clamp(max=self.max_len)
+        first = self.store.offsets[user] + end - lengths  # (B,) where each window starts in the log
+        offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
+        segments = torch.repeat_interleave(lengths)
+        positions = (first - offsets[:-1])[segments] + torch.arange(len(segments), device=rows.device)  # (N,)
+        batch = Batch(
+            candidate={field.name: self.store.items[field.name][item] for field in self.store.schema.item},
+            history={
+                field.name: self.store.history[field.name][positions] for field in self.store.schema.behavior
+            },
+            offsets=offsets,
+            profile={field.name: self.store.users[field.name][user] for field in self.store.schema.profile},
+            context={field.name: codes[rows] for field, codes in self._context()},
+            labels=self.labels[rows],
+        )
+        batch.segments = segments  # fills the cached property: the gather has it already
+        return batch
+
+    def candidates(self) -> dict[str, Tensor]:
+        """``{field: (n,)}`` codes of every sample's candidate."""
+        return {field.name: self.store.items[field.name][self.item] for field in self.store.schema.item}
+
+    def _context(self):
+        return [(field, self.context[field.name]) for field in self.store.schema.context]
+
+
+def _tensor(array: np.ndarray, device: torch.device) -> Tensor:
+    return torch.from_numpy(np.array(array)).to(device)
+
+
+def _tensors(arrays: dict[str, np.ndarray], device: torch.device) -> dict[str, Tensor]:
+    return {name: _tensor(array, device) for name, array in arrays.items()}

@@ -1,0 +1,37 @@
+"""Scoring a split, and the validation metrics that pick the best evaluation."""
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import nn
+
+from deep_interest.evaluation.metrics import auc, gauc, logloss
+from deep_interest.training.data import SampleSet
+
+
+@torch.no_grad()
+def predict(model: nn.Module, samples: SampleSet, *, batch_size: int) -> np.ndarray:
+    """Predicted CTR ``(n,)`` float32 of every sample, in the samples' order."""
+    model.eval()
+    scores = [
+        torch.sigmoid(model(samples.batch(rows)).logits)
+        for rows in torch.arange(len(samples), device=samples.labels.device).split(batch_size)
+    ]
+    return torch.cat(scores).float().cpu().numpy()
+
+
+def validate(
+    model: nn.Module, samples: SampleSet, *, batch_size: int, selection: Literal["gauc", "auc", "logloss"]
+) -> tuple[float, float]:
+    """The validation loss, and the selection metric as a value of which more is better."""
+    scores = predict(model, samples, batch_size=batch_size)
+    labels = samples.labels.cpu().numpy()
+    loss = logloss(labels, scores)
+    metrics: dict[str, Callable[[], float]] = {
+        "gauc": lambda: gauc(samples.user.cpu().numpy(), labels, scores).value,
+        "auc": lambda: auc(labels, scores),
+        "logloss": lambda: -loss,
+    }
+    return loss, metrics[selection]()

@@ -1,0 +1,212 @@
+"""Fitting one model once: epochs, selection on validation data, exact resume."""
+
+import logging
+import math
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from deep_interest.training.data import SampleSet
+from deep_interest.training.evaluation import validate
+from deep_interest.training.optimizers import Optimizer
+from deep_interest.training.parameters import TrainingOptions
+from deep_interest.training.state import Progress, load_state, save_state
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Fit:
+    """One fit of one model with one seed.
+
+    A fit that was killed and is run again goes on from its last saved state and ends with the same parameters, bit
+    for bit on CPU: order of the samples, moments, random state and what selection remembers are all restored.
+
+    Attributes:
+        label: what the progress bar and the log call it.
+        model: freshly initialised; holds the selected parameters in the end.
+        train, validation: samples; an empty validation set means that the last epoch is taken (``paper`` mode).
+        options: how to fit.
+        seed: of the order of the samples and of whatever the model draws.
+        state_file: where the state is saved.
+        fingerprint: of everything that decides the result; a state of another fingerprint is not resumed.
+        evaluation_batch_size: samples scored at once.
+        checkpoint_seconds: the state is saved this often.
+    """
+
+    label: str
+    model: nn.Module
+    train: SampleSet
+    validation: SampleSet
+    options: TrainingOptions
+    seed: int
+    state_file: Path
+    fingerprint: str
+    evaluation_batch_size: int = 4096
+    checkpoint_seconds: float = 60.0
+
+    def __post_init__(self) -> None:
+        self.device = self.train.labels.device
+        self.optimizer = Optimizer(self.model, self.options)
+        self.progress = Progress()
+        self.best_model: dict[str, Tensor] | None = None
+        self.steps = math.ceil(len(self.train) / self.options.batch_size)  # an epoch
+        parts = min(self.options.evaluations_per_epoch, self.steps)
+        self.evaluation_steps = {round(self.steps * (k + 1) / parts) for k in range(parts)}
+        self._loss_sum = torch.zeros((), dtype=torch.float64, device=self.device)
+
+    def run(self) -> Progress:
+        """Fit, or finish a fit that was interrupted; the model ends with the selected parameters."""
+        torch.manual_seed(self.seed)
+        self._resume()
+        self._last_save = time.monotonic()
+        while not self.progress.done:
+            self._epoch()
+        if self.best_model is not None:
+            self.model.load_state_dict(self.best_model)
+        return self.progress
+
+    def _epoch(self) -> None:
+        progress, options = self.progress, self.options
+        order = torch.randperm(
+            len(self.train), generator=torch.Generator().manual_seed(self.seed * 1_000_003 + progress.epoch)
+        )
+        order = order.to(self.device)
+        bar = tqdm(
+            total=len(self.train), initial=progress.step * options.batch_size, unit=" samples", unit_scale=True, disable=None,
+            desc=f"{self.label} epoch {progress.epoch + 1}/{options.epochs}", leave=False,
+        )  # fmt: skip
+        with bar:
+            while progress.step < self.steps and not progress.done:
+                until = min(step for step in self.evaluation_steps if step > progress.step)
+                self._train_steps(order, until, bar)
+                if progress.step == until:
+                    self._evaluate()
+                self._save(force=progress.done)
+        if progress.step == self.steps and not progress.done:
+            progress.epoch, progress.step = progress.epoch + 1, 0
+
+    def _train_steps(self, order: Tensor, until: int, bar: tqdm) -> None:
+        """Train up to step ``until``, or until it is time to save."""
+        progress, size = self.progress, self.options.batch_size
+        self.model.train()
+        start = time.perf_counter()
+        while progress.step < until:
+            rows = order[progress.step * size : (progress.step + 1) * size]
+            self.optimizer.set_learning_rate(self.learning_rate())
+            loss = self.train_step(rows)
+            self._loss_sum += loss.double() * len(rows)
+            progress.step += 1
+            progress.total_steps += 1
+            progress.samples += len(rows)
+            progress.loss_samples += len(rows)
+            if bar.update(len(rows)):
+                bar.set_postfix_str(f"loss {loss.item():.4f}", refresh=False)
+            if time.monotonic() - self._last_save > self.checkpoint_seconds:
+                break
+        progress.loss_sum = self._loss_sum.item()
+        progress.seconds += time.perf_counter() - start
+
+    def train_step(self, rows: Tensor) -> Tensor:
+        """One step on the samples ``rows (B,)``; returns the target loss."""
+        batch = self.train.batch(rows)
+        output = self.model(batch)
+        loss = F.binary_cross_entropy_with_logits(output.logits, batch.labels)
+        total = loss if output.auxiliary_loss is None else loss + output.auxiliary_loss
+        total.backward()
+        self.optimizer.step()
+        return loss.detach()
+
+    def learning_rate(self) -> float:
+        """The learning rate of the next step."""
+        options, progress = self.options, self.progress
+        decays = progress.total_steps // options.decay_steps if options.decay_steps else progress.epoch
+        return options.learning_rate * options.decay_rate**decays * progress.learning_rate_factor
+
+    def _evaluate(self) -> None:
+        """Validate; remember the best parameters; drop the learning rate, or stop, when there is no improvement."""
+        progress, options = self.progress, self.options
+        row = {
+            "epoch": progress.epoch + progress.step / self.steps,
+            "learning_rate": self.learning_rate(),
+            "train_loss": progress.loss_sum / progress.loss_samples,
+            "samples": progress.samples,
+            "seconds": progress.seconds,
+        }
+        if len(self.validation):
+            row["validation_loss"], value = validate(
+                self.model,
+                self.validation,
+                batch_size=self.evaluation_batch_size,
+                selection=options.selection,
+            )
+            row[f"validation_{options.selection}"] = abs(value)
+            if progress.best is None or value > progress.best:
+                progress.best, progress.bad_evaluations = value, 0
+                self.best_model = {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
+            else:
+                progress.bad_evaluations += 1
+                progress.learning_rate_factor *= options.plateau_factor
+        progress.history.append(row)
+        progress.loss_sum, progress.loss_samples = 0.0, 0
+        self._loss_sum.zero_()
+        last = progress.step == self.steps and progress.epoch + 1 == options.epochs
+        progress.done = last or progress.bad_evaluations >= options.patience
+        self._report(row)
+
+    def _report(self, row: dict[str, float]) -> None:
+        figures = ", ".join(
+            f"{name.replace('_', ' ')} {value:.4f}"
+            for name, value in row.items()
+            if name not in ("epoch", "learning_rate")
+        )
+        speed = self.progress.samples / max(self.progress.seconds, 1e-9)
+        logger.info("%s: epoch %.4g, %s, %s samples/s", self.label, row["epoch"], figures, f"{speed:,.0f}")
+
+    def _save(self, *, force: bool) -> None:
+        if not force and time.monotonic() - self._last_save <= self.checkpoint_seconds:
+            return
+        tensors: dict[str, Any] = {"best_model": self.best_model}
+        if not self.progress.done:
+            random = [
+                torch.get_rng_state(),
+                *(torch.cuda.get_rng_state_all() if self.device.type == "cuda" else []),
+            ]
+            tensors |= {
+                "model": self.model.state_dict(),
+                "optimizer": self.optimizer.state_dict(),
+                "random": random,
+            }
+        elif self.best_model is None:
+            tensors["best_model"] = self.model.state_dict()
+        save_state(self.state_file, fingerprint=self.fingerprint, progress=self.progress, tensors=tensors)
+        self._last_save = time.monotonic()
+
+    def _resume(self) -> None:
+        state = load_state(self.state_file, fingerprint=self.fingerprint, device=self.device)
+        if state is None:
+            return
+        self.progress = Progress(**state["progress"])
+        self.best_model = state["best_model"]
+        self._loss_sum.fill_(self.progress.loss_sum)
+        if self.progress.done:
+            return
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        cpu, *cuda = state["random"]
+        torch.set_rng_state(cpu.cpu())
+        if cuda:
+            torch.cuda.set_rng_state_all([generator.cpu() for generator in cuda])
+        logger.info(
+            "%s: resumed at epoch %d, step %d of %d",
+            self.label,
+            self.progress.epoch + 1,
+            self.progress.step,
+            self.steps,
+        )

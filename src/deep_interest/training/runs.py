@@ -1,0 +1,185 @@
+"""All seeds of one row: fit each, keep what is finished, hand over one checkpoint."""
+
+import json
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import nn
+
+from deep_interest.errors import InputError
+from deep_interest.logs.behavior_log import BehaviorLog
+from deep_interest.logs.encoding import FeatureTables
+from deep_interest.logs.protocols import SPLITS
+from deep_interest.logs.schema import FeatureSchema
+from deep_interest.models.registry import model_config, model_row
+from deep_interest.training.data import FeatureStore, SampleSet
+from deep_interest.training.device import resolve_device
+from deep_interest.training.evaluation import predict
+from deep_interest.training.loop import Fit
+from deep_interest.training.parameters import Recipe, RunParameters, TrainingOptions
+from deep_interest.training.state import fingerprint
+
+logger = logging.getLogger(__name__)
+
+Checkpoint = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One row of one dataset's table: which model, fitted how, on what.
+
+    Attributes:
+        dataset, model: the keys.
+        options: the model's own options.
+        recipe: training and common model options.
+        run: seeds, device, workspace.
+    """
+
+    dataset: str
+    model: str
+    options: dict[str, Any]
+    recipe: Recipe
+    run: RunParameters
+
+    @property
+    def name(self) -> str:
+        return f"{self.dataset}.{self.model}"
+
+    def training(self) -> TrainingOptions:
+        return TrainingOptions.model_validate(self.recipe.training | self.run.options)
+
+
+@dataclass(frozen=True)
+class Data:
+    """What the samples pipeline made of a dataset.
+
+    Attributes:
+        log: every user's behaviours.
+        features: schema and feature codes.
+        samples: the canonical table.
+    """
+
+    log: BehaviorLog
+    features: FeatureTables
+    samples: pd.DataFrame
+
+    def arrays(self) -> list[np.ndarray]:
+        """Everything a fit reads, for its fingerprint."""
+        samples, features = self.samples, self.features
+        split = (
+            samples["split"].cat.codes
+            if samples["split"].dtype == "category"
+            else samples["split"].map(SPLITS.index)
+        )
+        used = ["user", "item", "history_end", "label", *(field.name for field in features.schema.context)]
+        columns = [split.to_numpy(), *(samples[name].to_numpy() for name in used)]
+        return [
+            *columns,
+            self.log.offsets,
+            *self.log.fields.values(),
+            *features.items.values(),
+            *features.users.values(),
+        ]
+
+
+def train_cell(cell: Cell, data: Data) -> tuple[Checkpoint, pd.DataFrame]:
+    """Fit every seed of a row, or load those that are finished.
+
+    Returns:
+        The checkpoint with every seed's selected parameters, and the learning curves: a row for each seed and
+        evaluation.
+    """
+    device = prepare_device(cell.run)
+    config = model_config(cell.model, cell.options, common=cell.recipe.model)
+    options = cell.training()
+    schema = data.features.schema
+    store = FeatureStore.build(data.log, data.features, device)
+    train = SampleSet.build(store, data.samples, "train", max_len=options.max_len)
+    validation = SampleSet.build(store, data.samples, "validation", max_len=options.max_len)
+    described = (
+        cell.model,
+        config.model_dump_json(),
+        options.model_dump_json(),
+        schema.model_dump_json(),
+        device.type,
+    )
+    identity = fingerprint(*described, arrays=data.arrays())
+    row = model_row(cell.model).load()
+    closed_form = hasattr(row, "fit")
+    seeds = cell.run.seeds[:1] if closed_form else cell.run.seeds
+    states, curves = [], []
+    for seed in seeds:
+        torch.manual_seed(seed)
+        model = row(config, schema).to(device)
+        if closed_form:
+            model.fit(train.candidates(), train.labels)
+            curves.append({"seed": seed, "epoch": 0.0, "samples": 0, "seconds": 0.0})
+        else:
+            fit = Fit(
+                label=f"{cell.name} seed {seed}", model=model, train=train, validation=validation, options=options, seed=seed,
+                state_file=Path(cell.run.workspace) / cell.dataset / cell.model / f"seed_{seed}.pt",
+                fingerprint=fingerprint(identity, seed),
+                evaluation_batch_size=cell.run.evaluation_batch_size, checkpoint_seconds=cell.run.checkpoint_seconds,
+            )  # fmt: skip
+            curves += [{"seed": seed, **evaluation} for evaluation in fit.run().history]
+        states.append({name: tensor.cpu().clone() for name, tensor in model.state_dict().items()})
+    checkpoint = {
+        "dataset": cell.dataset, "model": cell.model, "config": config.model_dump_json(), "training": options.model_dump_json(),
+        "schema": schema.model_dump_json(), "seeds": list(seeds), "states": states,
+    }  # fmt: skip
+    return checkpoint, pd.DataFrame(curves)
+
+
+def predict_cell(
+    checkpoint: Checkpoint, run: RunParameters, data: Data, *, split: str = "test"
+) -> pd.DataFrame:
+    """Score a split with every seed's parameters: one column ``seed_<k>`` each, a row for each sample of the split."""
+    device = prepare_device(run)
+    options = TrainingOptions.model_validate_json(checkpoint["training"])
+    chosen = SampleSet.build(
+        FeatureStore.build(data.log, data.features, device), data.samples, split, max_len=options.max_len
+    )
+    return pd.DataFrame(
+        {
+            f"seed_{seed}": predict(
+                restore(checkpoint, seed).to(device), chosen, batch_size=run.evaluation_batch_size
+            )
+            for seed in checkpoint["seeds"]
+        }
+    )
+
+
+def restore(checkpoint: Checkpoint, seed: int) -> nn.Module:
+    """The model of a checkpoint with one seed's parameters."""
+    key = checkpoint["model"]
+    config = model_config(key, json.loads(checkpoint["config"]))
+    model = model_row(key).load()(config, FeatureSchema.model_validate_json(checkpoint["schema"]))
+    model.load_state_dict(checkpoint["states"][checkpoint["seeds"].index(seed)])
+    return model
+
+
+def prepare_device(run: RunParameters) -> torch.device:
+    """Resolve the device and set the CPU threads."""
+    if run.threads is not None:
+        torch.set_num_threads(run.threads)
+    return resolve_device(run.device)
+
+
+def choose_recipe(
+    recipes: dict[str, Recipe], run: RunParameters, *, default: str, training: dict[str, Any]
+) -> Recipe:
+    """The run's recipe, or else the dataset's own with the dataset's own training options.
+
+    Raises:
+        InputError: no recipe of that name.
+    """
+    name = run.recipe or default
+    if name not in recipes:
+        raise InputError(f"training.recipe: {name!r} is not known; the recipes are {', '.join(recipes)}")
+    recipe = recipes[name]
+    return recipe if run.recipe else Recipe(training=recipe.training | training, model=recipe.model)

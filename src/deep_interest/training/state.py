@@ -1,0 +1,92 @@
+"""The state of a running fit on disk: what a killed run needs to go on as if it had not been killed."""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import deep_interest
+from deep_interest.files import atomic_path
+
+_CODE = ("logs", "models", "training", "evaluation")
+
+
+@dataclass
+class Progress:
+    """How far a fit is; plain values only, so that it can be saved beside the tensors.
+
+    Attributes:
+        epoch: the running epoch, from 0.
+        step: steps done in it.
+        total_steps: steps done since the start.
+        learning_rate_factor: what plateaus have made of the learning rate.
+        best: the best value of the selection metric; None before the first evaluation.
+        bad_evaluations: evaluations in a row that were no better.
+        loss_sum, loss_samples: of the training since the last evaluation.
+        samples, seconds: trained in all, evaluation and saving not counted.
+        done: the fit is over.
+        history: a row for each evaluation.
+    """
+
+    epoch: int = 0
+    step: int = 0
+    total_steps: int = 0
+    learning_rate_factor: float = 1.0
+    best: float | None = None
+    bad_evaluations: int = 0
+    loss_sum: float = 0.0
+    loss_samples: int = 0
+    samples: int = 0
+    seconds: float = 0.0
+    done: bool = False
+    history: list[dict[str, float]] = field(default_factory=list)
+
+
+def save_state(path: Path, *, fingerprint: str, progress: Progress, tensors: dict[str, Any]) -> None:
+    """Write the state in one atomic step.
+
+    Args:
+        path: the file.
+        fingerprint: of everything that decides the result.
+        progress: plain values.
+        tensors: model, optimiser, best model and random state.
+    """
+    with atomic_path(path) as temporary:
+        torch.save({"fingerprint": fingerprint, "progress": asdict(progress), **tensors}, temporary)
+
+
+def load_state(path: Path, *, fingerprint: str, device: torch.device) -> dict[str, Any] | None:
+    """The saved state if it belongs to this very fit; None if there is none or it is of another one."""
+    if not path.exists():
+        return None
+    try:
+        state = torch.load(path, map_location=device, weights_only=True)
+    except Exception:  # a damaged file of any kind: the fit starts anew
+        return None
+    return state if state.get("fingerprint") == fingerprint else None
+
+
+def fingerprint(*parts: Any, arrays: Iterable[np.ndarray] = ()) -> str:
+    """A hash of everything that decides a fit's result: options, data, code, torch's version."""
+    digest = hashlib.blake2b(digest_size=16)
+    digest.update(json.dumps([str(part) for part in parts]).encode())
+    digest.update(torch.__version__.encode())
+    digest.update(_code_hash())
+    for array in arrays:
+        digest.update(str((array.dtype, array.shape)).encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def _code_hash() -> bytes:
+    root = Path(deep_interest.__file__).parent
+    digest = hashlib.blake2b(digest_size=16)
+    for folder in _CODE:
+        for file in sorted((root / folder).glob("*.py")):
+            digest.update(file.name.encode() + file.read_bytes())
+    return digest.digest()

@@ -1,0 +1,166 @@
+"""The table on four test rows, two users and three models, every figure by hand."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from deep_interest.errors import InputError
+from deep_interest.evaluation.comparison import ModelRuns, compare
+
+COLUMNS = [
+    *("model", "name", "gauc", "gauc_std", "auc", "auc_std", "logloss", "rela_impr", "user_coverage"),
+    *("impression_coverage", "seeds", "difference", "difference_low", "difference_high", "p_value"),
+    *("train_seconds", "samples_per_second"),
+]
+
+
+def four_rows():
+    return pd.DataFrame({"user": [1, 1, 2, 2], "label": [0, 1, 0, 1]})
+
+
+def runs_of(name, *probabilities, seconds=None):
+    seeds = len(probabilities)
+    return ModelRuns(
+        name=name,
+        seeds=tuple(range(seeds)),
+        probabilities=np.array(probabilities, dtype=np.float32),
+        train_seconds=np.array(seconds or [1.0] * seeds),
+        samples_per_second=np.full(seeds, 100.0),
+    )
+
+
+LR = runs_of("LR", [0.5, 0.5, 0.5, 0.5])  # knows nothing: user AUCs .5 and .5
+BASE = runs_of("BaseModel", [0.2, 0.6, 0.5, 0.5])  # user AUCs 1 and .5
+DIN = runs_of("DIN", [0.1, 0.9, 0.3, 0.8], [0.1, 0.9, 0.8, 0.3], seconds=[2, 4])  # seeds: 1 and 1, 1 and 0
+BETTER = runs_of("Better", [0.1, 0.9, 0.3, 0.8])  # user AUCs 1 and 1
+
+
+def compared(runs, test=None, **options):
+    results = compare(four_rows() if test is None else test, runs, resamples=200, seed=0, **options)
+    return results.set_index("model", drop=False)
+
+
+def test_columns_and_rows_keep_their_order():
+    results = compared({"din": DIN, "lr": LR, "base": BASE})
+    assert results.columns.tolist() == COLUMNS
+    assert results["name"].tolist() == ["DIN", "LR", "BaseModel"]
+
+
+def test_metrics_are_means_over_seeds_with_their_sample_deviation():
+    row = compared({"base": BASE, "din": DIN}).loc["din"]
+    assert row["gauc"] == pytest.approx((1 + 0.5) / 2)
+    assert row["gauc_std"] == pytest.approx(math.sqrt(2 * 0.25**2 / 1))
+    # AUC over all rows, second seed: positives .9 and .3 against .1 and .8 win three of four pairs.
+    assert row["auc"] == pytest.approx((1 + 0.75) / 2)
+    assert row["auc_std"] == pytest.approx(math.sqrt(2 * 0.125**2 / 1))
+    first = math.log(0.9) + math.log(0.9) + math.log(0.7) + math.log(0.8)
+    second = math.log(0.9) + math.log(0.9) + math.log(0.2) + math.log(0.3)
+    assert row["logloss"] == pytest.approx(-(first + second) / 8, rel=1e-6)
+    assert (row["seeds"], row["train_seconds"], row["samples_per_second"]) == (2, 3, 100)
+
+
+def test_one_seed_has_no_deviation():
+    row = compared({"base": BASE}).loc["base"]
+    assert (row["gauc"], row["auc"], row["seeds"]) == (0.75, 0.875, 1)
+    assert row[["gauc_std", "auc_std"]].isna().all()
+
+
+def test_models_are_compared_with_the_base():
+    results = compared({"lr": LR, "base": BASE, "better": BETTER})
+    # Gains over .5: LR 0, BaseModel .25, Better .5.
+    assert results["rela_impr"].tolist() == pytest.approx([-100, 0, 100])
+    lr = results.loc["lr"]
+    # Per user LR loses .5 and 0; resamples of two users give -.5, -.25 or 0.
+    assert (lr["difference"], lr["difference_low"], lr["difference_high"]) == (-0.25, -0.5, 0)
+    better = results.loc["better"]
+    assert (better["difference"], better["difference_low"], better["difference_high"]) == (0.25, 0, 0.5)
+
+
+def test_the_base_is_not_compared_with_itself():
+    row = compared({"lr": LR, "base": BASE}).loc["base"]
+    assert row["rela_impr"] == 0
+    assert row[["difference", "difference_low", "difference_high", "p_value"]].isna().all()
+
+
+def test_seeds_that_average_to_the_base_show_no_difference():
+    row = compared({"base": BASE, "din": DIN}).loc["din"]
+    assert (row["difference"], row["difference_low"], row["difference_high"], row["p_value"]) == (0, 0, 0, 1)
+
+
+def test_without_the_base_there_is_nothing_to_compare_with():
+    results = compared({"lr": LR, "din": DIN})
+    assert (
+        results[["rela_impr", "difference", "difference_low", "difference_high", "p_value"]]
+        .isna()
+        .all(axis=None)
+    )
+    assert results.columns.tolist() == COLUMNS
+
+
+def test_another_base_can_be_named():
+    results = compared({"base": BASE, "better": BETTER}, base="better")
+    assert results.loc["base", "rela_impr"] == pytest.approx(-50)
+    assert results.loc["base", "difference"] == -0.25
+
+
+def test_coverage_counts_users_and_rows_with_both_classes():
+    test = pd.DataFrame({"user": [1, 1, 1, 2, 2], "label": [0, 1, 1, 0, 0]})
+    row = compared({"base": runs_of("BaseModel", [0.1, 0.2, 0.3, 0.4, 0.5])}, test).loc["base"]
+    assert (row["gauc"], row["user_coverage"], row["impression_coverage"]) == (1.0, 0.5, 0.6)
+
+
+def test_true_probabilities_add_the_oracle_last_and_each_rows_share_of_its_gain():
+    test = four_rows().assign(true_probability=[0.1, 0.9, 0.2, 0.8])
+    results = compared({"lr": LR, "base": BASE, "better": BETTER}, test)
+    assert results["model"].tolist() == ["lr", "base", "better", "oracle"]
+    assert results["oracle_share"].tolist() == pytest.approx([0, 0.5, 1, 1])
+    oracle = results.loc["oracle"]
+    assert (oracle["name"], oracle["gauc"], oracle["rela_impr"]) == ("Oracle (true probability)", 1.0, 100)
+    assert oracle["logloss"] == pytest.approx(-(2 * math.log(0.9) + 2 * math.log(0.8)) / 4)
+    assert oracle[["gauc_std", "train_seconds", "samples_per_second"]].isna().all()
+    share = COLUMNS.index("train_seconds")
+    assert results.columns.tolist() == [*COLUMNS[:share], "oracle_share", *COLUMNS[share:]]
+
+
+def test_an_oracle_no_better_than_chance_leaves_the_share_empty():
+    test = four_rows().assign(true_probability=0.5)
+    assert compared({"base": BASE}, test)["oracle_share"].isna().all()
+
+
+def test_two_comparisons_of_one_seed_are_equal():
+    runs = {"lr": LR, "base": BASE, "better": BETTER}
+    pd.testing.assert_frame_equal(compared(runs), compared(runs), check_exact=True)
+
+
+def test_a_diverged_model_is_named():
+    broken = runs_of("DIN", [0.1, math.nan, 0.3, 0.8])
+    with pytest.raises(InputError, match=r"model din: scores: 1 of 4 rows are not finite"):
+        compared({"base": BASE, "din": broken})
+
+
+def test_answers_to_other_test_rows_are_refused():
+    with pytest.raises(
+        InputError, match=r"model din: found probabilities of shape \(1, 2\), expected \(1, 4\)"
+    ):
+        compared({"din": runs_of("DIN", [0.1, 0.2])})
+
+
+def test_a_model_without_runs_is_refused():
+    with pytest.raises(InputError, match=r"model din: .*at least one"):
+        compared({"din": ModelRuns("DIN", (), np.empty((0, 4)), np.empty(0), np.empty(0))})
+
+
+def test_timings_of_another_number_of_seeds_are_refused():
+    with pytest.raises(
+        InputError, match=r"model din: found train_seconds of shape \(2,\), expected .* \(1,\)"
+    ):
+        compared({"din": runs_of("DIN", [0.1, 0.2, 0.3, 0.4], seconds=[1, 2])})
+
+
+def test_missing_columns_are_named():
+    with pytest.raises(
+        InputError, match="test rows: column label not found among user; expected user and label"
+    ):
+        compare(four_rows()[["user"]], {"base": BASE})

@@ -1,0 +1,131 @@
+"""The page: what is shown and what is left out, cell by cell."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from deep_interest.evaluation.page import results_markdown
+from deep_interest.evaluation.published import Published
+
+ROW = {
+    **{"model": "base", "name": "BaseModel", "gauc": 0.78, "gauc_std": 0.0012, "auc": 0.77, "auc_std": 0.002},
+    **{"logloss": 0.6, "rela_impr": 0.0, "user_coverage": 0.5, "impression_coverage": 0.925, "seeds": 3},
+    **{"difference": np.nan, "difference_low": np.nan, "difference_high": np.nan, "p_value": np.nan},
+    **{"train_seconds": 61.25, "samples_per_second": 25012.4},
+}
+LR = {
+    **ROW,
+    **{"model": "lr", "name": "LR", "gauc": 0.64, "gauc_std": np.nan, "auc_std": np.nan, "rela_impr": -50.0},
+    **{"difference": -0.14, "difference_low": -0.15, "difference_high": -0.13, "p_value": 0.001},
+}
+DIN = {
+    **ROW,
+    **{"model": "din", "name": "DIN", "gauc": 0.7812, "rela_impr": 0.43},
+    **{"difference": 0.0012, "difference_low": -0.0008, "difference_high": 0.0031, "p_value": 0.3},
+}
+ORACLE = {
+    **LR,
+    **{"model": "oracle", "name": "Oracle (true probability)", "gauc": 0.9, "seeds": 1},
+    **{"train_seconds": np.nan, "samples_per_second": np.nan},
+}
+PUBLISHED = {
+    "base": [
+        Published("gauc", 0.8624, "Paper A"),
+        Published("gauc", 0.8790, "Paper B"),
+        Published("auc", 0.8815, "Paper B"),
+    ],
+    "din": [Published("gauc", 0.8818, "Paper A")],
+    "dien": [Published("gauc", 0.9, "Paper C")],
+}
+
+
+def page(rows, **options):
+    facts = {"dataset": "Toys", "protocol": "next_item", "test_samples": 38824, "test_users": 19412}
+    return results_markdown(pd.DataFrame(rows), **facts, **options)
+
+
+def cells(text, name):
+    """One row of the page's table as a dictionary by column heading."""
+    table = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"
+    ]
+    (row,) = [line for line in table[2:] if line[0] == name]
+    return dict(zip(table[0], row, strict=True))
+
+
+def test_the_first_sentence_says_protocol_size_seeds_and_coverage():
+    text = page([LR, ROW], details={"Selected by": "validation GAUC"})
+    assert text.startswith(
+        "# Toys: results\n\nProtocol `next_item`, tested once on 38,824 samples of 19,412 users, "
+    )
+    assert "with 3 seeds per trained model" in text
+    assert "GAUC counts 50.0% of the users and 92.5% of the samples" in text
+    assert "\n- Selected by: validation GAUC\n" in text
+
+
+def test_a_row_shows_mean_and_deviation_gain_interval_and_timing():
+    assert cells(page([LR, ROW, DIN]), "DIN") == {
+        "Model": "DIN",
+        "GAUC": "0.7812 ± 0.0012",
+        "AUC": "0.7700 ± 0.0020",
+        "LogLoss": "0.6000",
+        "RelaImpr": "+0.43%",
+        "Difference to BaseModel [95% interval]": "+0.0012 [-0.0008, +0.0031]",
+        "Training, s": "61.2",
+        "Samples/s": "25,012",
+    }
+
+
+def test_only_an_interval_that_excludes_zero_is_marked():
+    text = page([LR, ROW, DIN, {**DIN, "name": "DIN with Dice", "difference_low": 0.0001}])
+    heading = "Difference to BaseModel [95% interval]"
+    assert cells(text, "LR")[heading] == "-0.1400 [-0.1500, -0.1300] *"
+    assert cells(text, "DIN")[heading] == "+0.0012 [-0.0008, +0.0031]"
+    assert cells(text, "DIN with Dice")[heading] == "+0.0012 [+0.0001, +0.0031] *"
+    assert cells(text, "BaseModel")[heading] == "–"
+
+
+def test_one_seed_shows_no_deviation():
+    assert cells(page([LR, ROW]), "LR")["GAUC"] == "0.6400"
+    assert "with 1 seed per trained model" in page([{**ROW, "seeds": 1}])
+
+
+def test_without_the_base_its_columns_are_left_out():
+    text = page([{**LR, "rela_impr": np.nan, "difference": np.nan}])
+    assert list(cells(text, "LR")) == ["Model", "GAUC", "AUC", "LogLoss", "Training, s", "Samples/s"]
+    assert "RelaImpr" not in text
+
+
+def test_the_oracles_share_is_shown_where_it_is_known():
+    text = page([{**ROW, "oracle_share": 0.7}, {**ORACLE, "oracle_share": 1.0}])
+    assert cells(text, "BaseModel")["Of the oracle's gain"] == "70.0%"
+    assert cells(text, "Oracle (true probability)")["Training, s"] == "–"
+    assert "with 3 seeds" in text
+    assert "oracle" not in page([LR, ROW])
+
+
+def test_published_figures_stand_beside_ours_with_their_sources_as_footnotes():
+    text = page([LR, ROW, DIN], published=PUBLISHED)
+    assert cells(text, "BaseModel")["Published"] == "0.8624¹, 0.8790², AUC 0.8815²"
+    assert cells(text, "DIN")["Published"] == "0.8818¹"
+    assert cells(text, "LR")["Published"] == "–"
+    assert "\n¹ Paper A  \n² Paper B\n" in text
+    assert "Paper C" not in text
+
+
+def test_a_dataset_without_published_figures_has_no_such_column():
+    assert "Published" not in cells(page([LR, ROW]), "LR")
+    assert "Published" not in cells(page([LR, ROW], published={"dien": PUBLISHED["dien"]}), "LR")
+
+
+@pytest.mark.parametrize("published", [None, PUBLISHED])
+def test_the_reader_is_warned_of_other_protocols(published):
+    assert "Published figures of another protocol must not be compared" in page(
+        [LR, ROW], published=published
+    )
+
+
+def test_a_table_read_back_from_csv_gives_the_same_page(tmp_path):
+    rows = [LR, ROW, DIN]
+    pd.DataFrame(rows).to_csv(tmp_path / "results.csv", index=False)
+    assert page(pd.read_csv(tmp_path / "results.csv")) == page(rows)

@@ -1,0 +1,49 @@
+import numpy as np
+import pytest
+from support.logs import encoded, tables_of
+
+from deep_interest.errors import InputError
+from deep_interest.logs.behavior_log import BehaviorLog
+from deep_interest.logs.encoding import FeatureColumns, behavior_log, encode_features
+from deep_interest.logs.storage import load_features, load_log, save_features, save_log
+
+LOG = BehaviorLog(np.array([0, 0, 5, 7]), {"goods": np.arange(10, 17, dtype=np.int32)})
+
+
+@pytest.mark.parametrize(
+    ("user", "end", "max_len", "expected"),
+    [(1, 5, 9, [10, 11, 12, 13, 14]), (1, 4, 2, [12, 13]), (1, 0, 9, []), (2, 1, 9, [15]), (0, 0, 9, [])],
+)
+def test_a_history_keeps_the_newest_behaviours_before_its_end(user, end, max_len, expected):
+    assert list(LOG.history(user, end, max_len=max_len)["goods"]) == expected
+
+
+def test_log_and_features_come_back_from_disk_as_they_were(tmp_path):
+    tables = tables_of([("u", 1, 1), ("u", 2, 2), ("v", 3, 1)])
+    coded = encoded(tables)
+    features = encode_features(tables, coded, FeatureColumns())
+    log = behavior_log(coded, features)
+    save_log(log, tmp_path / "log")
+    save_features(features, tmp_path / "features")
+    save_log(log, tmp_path / "log")  # an older folder is replaced
+    again, features_again = load_log(tmp_path / "log"), load_features(tmp_path / "features")
+    np.testing.assert_array_equal(again.offsets, log.offsets)
+    assert features_again.schema == features.schema
+    for name in ("goods", "category"):
+        np.testing.assert_array_equal(again.fields[name], log.fields[name])
+        np.testing.assert_array_equal(features_again.items[name], features.items[name])
+
+
+def test_a_feature_column_that_is_not_there_is_named():
+    tables = tables_of([("u", 1, 1)])
+    with pytest.raises(
+        InputError,
+        match=r"items: feature column\(s\) shop not found; the source has the columns item, category",
+    ):
+        encode_features(tables, encoded(tables), FeatureColumns(item=("goods", "shop")))
+    with pytest.raises(
+        InputError, match=r"users: feature column\(s\) age not found; the source has no such table"
+    ):
+        encode_features(tables, encoded(tables), FeatureColumns(profile=("age",)))
+    with pytest.raises(InputError, match=r"features\.behavior: brand is no item field"):
+        encode_features(tables, encoded(tables), FeatureColumns(behavior=("brand",)))
