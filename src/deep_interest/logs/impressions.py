@@ -98,9 +98,7 @@ def _check(impressions: pd.DataFrame, context: tuple[str, ...]) -> None:
     wrong = ~impressions["label"].isin([0, 1])
     if wrong.any():
         found = impressions["label"][wrong].iloc[0]
-        raise InputError(
-            f"impressions.label: {int(wrong.sum())} values are not 0 or 1, the first is {found}"
-        )
+        raise InputError(f"impressions.label: {int(wrong.sum())} values are not 0 or 1, the first is {found}")
 
 
 def _split_by_day(day: np.ndarray, protocol: ProtocolParameters) -> tuple[int, np.ndarray]:

@@ -57,7 +57,7 @@ class CandidateConfig(_Frozen):
 
     stage: float = Field(0.22, ge=0, le=1)
     next_stage: float = Field(0.13, ge=0, le=1)
-    theme: float = Field(0.10, ge=0, le=1)
+    theme: float = Field(0.15, ge=0, le=1)
     past: float = Field(0.25, ge=0, le=1)
     popular: float = Field(0.20, ge=0, le=1)
 

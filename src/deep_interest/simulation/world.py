@@ -14,7 +14,7 @@ from deep_interest.simulation.config import SimulationConfig
 from deep_interest.simulation.randomness import WeightedGroups, generator, zipf_weights
 
 GENDERS, AGE_LEVELS, PIDS = 2, 8, 6
-_SHARED_LUCK = 0.4  # correlation of an item's quality with the logarithm of its popularity
+_SHARED_LUCK = 0.25  # correlation of an item's quality with the logarithm of its popularity
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def make_world(config: SimulationConfig) -> World:
     popularity = zipf_weights(N, config.popularity_exponent, rng)
     affinity = _affinities(T, config.interests.affinity_std, rng)
     items, shop_size = np.arange(N), np.bincount(shop, minlength=config.shops)
-    theme_weight = zipf_weights(T, 0.5, rng) * np.exp(affinity)
+    theme_weight = zipf_weights(T, 0.3, rng) * np.exp(affinity)
     return World(
         item_category=category,
         item_style=style,

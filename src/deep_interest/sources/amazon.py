@@ -116,9 +116,12 @@ def _explain_first_fault(reviews: Path, faults: pa.ChunkedArray) -> str:
     row = pc.index(pc.not_equal(faults, 0), True).as_py()
     number, line = next(entry for i, entry in enumerate(text_lines(reviews)) if i == row)
     try:
-        review = json.loads(line)
-    except ValueError as error:
-        return _bad_line(reviews, f"line {number}", f"broken JSON ({error})", "one JSON object a line")
+        review = json.loads(line.strip())
+    except json.JSONDecodeError as error:
+        found = f"broken JSON ({error.msg}, character {error.colno})"
+        return _bad_line(reviews, f"line {number}", found, "one JSON object a line")
+    except UnicodeDecodeError:
+        return _bad_line(reviews, f"line {number}", "bytes that are not UTF-8", "one JSON object a line")
     fault = faults[row].as_py()
     if fault == 1 or not isinstance(review, dict):
         return _bad_line(

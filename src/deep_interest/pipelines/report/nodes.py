@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,9 +13,6 @@ from deep_interest.evaluation.published import published_figures
 from deep_interest.logs.impressions import TRUE_PROBABILITY
 from deep_interest.models.registry import MODELS
 from deep_interest.pipelines.parameters import DatasetParameters
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 logger = logging.getLogger(__name__)
 
@@ -51,8 +48,8 @@ def make_page(dataset: str) -> Callable[..., str]:
     return write_page
 
 
-def draw_results(results: pd.DataFrame, dataset: DatasetParameters) -> "Figure":
-    """The picture of the table."""
+def draw_results(results: pd.DataFrame, dataset: DatasetParameters) -> Any:
+    """The picture of the table, a matplotlib figure."""
     from deep_interest.figures.comparison import results_figure
 
     return results_figure(results, title=dataset.title)

@@ -1,0 +1,56 @@
+"""The command ``deep-interest``, for what is no pipeline; everything else is ``kedro``."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import TextIO
+
+from deep_interest.errors import InputError
+from deep_interest.sources.downloads import DEFAULT_RAW_ROOT, DOWNLOADS, RAW_ROOT_VARIABLE, raw_root
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line ``argv`` (else the process's own); return the exit status, 1 for an error."""
+    arguments = _parser().parse_args(argv)
+    try:
+        arguments.run(arguments)
+    except InputError as error:
+        _write(f"error: {error}", sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        _write("stopped; the same command goes on from there", sys.stderr)
+        return 130
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="deep-interest", description=__doc__)
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    download = commands.add_parser(
+        "download", help="fetch a public dataset's raw files; an interrupted download goes on the next time"
+    )
+    download.add_argument("name", metavar="NAME", choices=sorted(DOWNLOADS), help=", ".join(DOWNLOADS))
+    download.add_argument(
+        "--to",
+        metavar="DIR",
+        help=f"root of the raw files; else ${RAW_ROOT_VARIABLE}, else {DEFAULT_RAW_ROOT}",
+    )
+    download.set_defaults(run=_download)
+    return parser
+
+
+def _download(arguments: argparse.Namespace) -> None:
+    from deep_interest.sources.fetch import fetch  # noqa: PLC0415  # requests is for this command alone
+
+    dataset = DOWNLOADS[arguments.name]
+    _write(f"{arguments.name}: description and licence at {dataset.page}")
+    for file in dataset.files:
+        fetch(file, raw_root(arguments.to), say=_write)
+
+
+def _write(line: str, stream: TextIO | None = None) -> None:
+    (stream or sys.stdout).write(f"{line}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

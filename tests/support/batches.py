@@ -1,0 +1,43 @@
+"""Random jagged batches."""
+
+import numpy as np
+import torch
+
+from deep_interest.logs.schema import FeatureSchema, Field
+from deep_interest.models.batch import Batch
+
+ITEM = (Field(name="goods", size=13), Field(name="category", size=5))
+SCHEMA = FeatureSchema(
+    item=ITEM, behavior=ITEM, profile=(Field(name="gender", size=3),), context=(Field(name="hour", size=4),)
+)
+PLAIN_SCHEMA = FeatureSchema(item=ITEM, behavior=ITEM)
+
+
+def random_batch(lengths: list[int], *, schema: FeatureSchema = SCHEMA, seed: int = 0) -> Batch:
+    """A batch whose sample b has ``lengths[b]`` behaviours."""
+    rng = np.random.default_rng(seed)
+
+    def codes(fields, n):
+        return {f.name: torch.tensor(rng.integers(0, f.size, n), dtype=torch.int32) for f in fields}
+
+    size, total = len(lengths), sum(lengths)
+    return Batch(
+        candidate=codes(schema.item, size), history=codes(schema.behavior, total),
+        offsets=torch.tensor(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)),
+        profile=codes(schema.profile, size), context=codes(schema.context, size),
+        labels=torch.tensor(rng.integers(0, 2, size), dtype=torch.float64),
+    )  # fmt: skip
+
+
+def take(batch: Batch, samples: list[int]) -> Batch:
+    """The batch of some samples of another, in the order given."""
+    pick = torch.tensor(samples)
+    spans = [torch.arange(int(batch.offsets[s]), int(batch.offsets[s + 1])) for s in samples]
+    rows = torch.cat(spans) if spans else torch.arange(0)
+    lengths = [len(span) for span in spans]
+    return Batch(
+        candidate={k: v[pick] for k, v in batch.candidate.items()}, history={k: v[rows] for k, v in batch.history.items()},
+        offsets=torch.tensor(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)),
+        profile={k: v[pick] for k, v in batch.profile.items()}, context={k: v[pick] for k, v in batch.context.items()},
+        labels=batch.labels[pick],
+    )  # fmt: skip

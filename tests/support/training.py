@@ -1,0 +1,49 @@
+"""A small training problem: random users whose clicks follow the category they have seen most."""
+
+import numpy as np
+import pandas as pd
+import torch
+
+from deep_interest.logs.behavior_log import BehaviorLog
+from deep_interest.logs.encoding import FeatureTables
+from deep_interest.logs.schema import FeatureSchema, Field
+from deep_interest.training.data import FeatureStore, SampleSet
+from deep_interest.training.runs import Data
+
+ITEMS, CATEGORIES = 40, 4
+
+
+def small_data(*, users: int = 60, seed: int = 0) -> Data:
+    """A log of ``users`` users and six samples each; the last user validates and tests."""
+    rng = np.random.default_rng(seed)
+    category = np.concatenate([[0], 1 + np.arange(ITEMS) % CATEGORIES]).astype(np.int32)
+    lengths = np.concatenate([[0], rng.integers(0, 15, users)])
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    goods = rng.integers(1, ITEMS + 1, offsets[-1]).astype(np.int32)
+    user = np.repeat(np.arange(1, users + 1, dtype=np.int32), 6)
+    item = rng.integers(1, ITEMS + 1, len(user)).astype(np.int32)
+    end = rng.integers(0, lengths[user] + 1).astype(np.int32)
+    seen = [
+        (category[goods[offsets[u] : offsets[u] + e]] == category[i]).sum()
+        for u, i, e in zip(user, item, end, strict=True)
+    ]
+    label = (rng.random(len(user)) < np.where(np.array(seen) > 1, 0.9, 0.2)).astype(np.int8)
+    split = pd.Categorical.from_codes(
+        (user % 5 == 3) * 1 + (user % 5 == 4) * 2, ["train", "validation", "test"]
+    )
+    fields = (Field(name="goods", size=ITEMS + 1), Field(name="category", size=CATEGORIES + 1))
+    samples = pd.DataFrame(
+        {"user": user, "item": item, "label": label, "time": 0, "history_end": end, "split": split}
+    )
+    features = FeatureTables(
+        FeatureSchema(item=fields, behavior=fields),
+        {"goods": np.arange(ITEMS + 1, dtype=np.int32), "category": category},
+        {},
+    )
+    return Data(BehaviorLog(offsets, {"goods": goods, "category": category[goods]}), features, samples)
+
+
+def sample_set(data: Data, split: str = "train", *, max_len: int = 100) -> SampleSet:
+    """One split of the data on the CPU."""
+    store = FeatureStore.build(data.log, data.features, torch.device("cpu"))
+    return SampleSet.build(store, data.samples, split, max_len=max_len)

@@ -1,0 +1,214 @@
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from support.training import sample_set, small_data
+
+from deep_interest.models.registry import model_config, model_row
+from deep_interest.training import loop
+from deep_interest.training.loop import Fit
+from deep_interest.training.parameters import TrainingOptions
+
+SMALL = {"embedding_dim": 4, "hidden": (8, 4), "attention_hidden": (8, 4)}
+
+
+def make_fit(
+    folder: Path, options=None, *, key="din_dice", seed=3, checkpoint_seconds=0.0, data=None, name="state.pt"
+) -> Fit:
+    data = data or small_data()
+    torch.manual_seed(seed)
+    train = sample_set(data)
+    rows = {"activation": "dice", "attention_activation": "dice"} if key == "din_dice" else {}
+    model = model_row(key).load()(model_config(key, rows, common=SMALL), train.store.schema)
+    settings = {"batch_size": 16, "epochs": 4, "patience": 9, "learning_rate": 0.01} | (options or {})
+    return Fit(
+        label="test", model=model, train=train, validation=sample_set(data, "validation"), options=TrainingOptions(**settings),
+        seed=seed, state_file=folder / name, fingerprint="this fit", checkpoint_seconds=checkpoint_seconds,
+    )  # fmt: skip
+
+
+def parameters(fit: Fit) -> dict[str, np.ndarray]:
+    return {name: tensor.numpy().copy() for name, tensor in fit.model.state_dict().items()}
+
+
+def assert_same(one: Fit, other: Fit) -> None:
+    for name, values in parameters(one).items():
+        np.testing.assert_array_equal(values, parameters(other)[name], err_msg=name)
+    drop = lambda rows: [{k: v for k, v in row.items() if k != "seconds"} for row in rows]  # noqa: E731
+    assert drop(one.progress.history) == drop(other.progress.history)
+
+
+class KilledError(Exception):
+    pass
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"optimizer": "sgd", "decay_rate": 0.5, "decay_steps": 5},
+        {"evaluations_per_epoch": 3, "plateau_factor": 0.5, "l2": 0.01},
+    ],
+)
+@pytest.mark.parametrize("die_at", [1, 14, 27])
+def test_a_fit_that_dies_at_any_step_resumes_to_the_same_parameters(tmp_path, options, die_at, monkeypatch):
+    undisturbed = make_fit(tmp_path, options, name="undisturbed.pt", checkpoint_seconds=1e9)
+    undisturbed.run()
+    victim, steps = make_fit(tmp_path, options), 0
+    whole_step = victim.train_step
+
+    def die(rows):
+        nonlocal steps
+        steps += 1
+        if steps > die_at:
+            raise KilledError
+        return whole_step(rows)
+
+    monkeypatch.setattr(victim, "train_step", die)
+    with pytest.raises(KilledError):
+        victim.run()
+    resumed = make_fit(tmp_path, options)
+    resumed.run()
+    assert_same(resumed, undisturbed)
+    assert resumed.progress.total_steps == undisturbed.progress.total_steps
+
+
+SCRIPT = """
+import sys, time
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from training.test_loop import make_fit
+fit = make_fit(Path({folder!r}), {{"epochs": 12}})
+step = fit.train_step
+def slow(rows):
+    time.sleep(0.005)
+    return step(rows)
+fit.train_step = slow
+print("ready", flush=True)
+fit.run()
+"""
+
+
+def test_a_process_killed_with_sigkill_resumes_to_the_same_parameters(tmp_path):
+    tests = str(Path(__file__).parents[1])
+    script = SCRIPT.format(tests=tests, folder=str(tmp_path))
+    environment = os.environ | {"PYTHONPATH": tests}
+    for wait in (0.15, 0.3):
+        process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, env=environment)
+        process.stdout.readline()
+        time.sleep(wait)
+        assert process.poll() is None, "the process must still be training when it is killed"
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert (tmp_path / "state.pt").exists()
+    resumed = make_fit(tmp_path, {"epochs": 12})
+    resumed.run()
+    undisturbed = make_fit(tmp_path, {"epochs": 12}, name="undisturbed.pt")
+    undisturbed.run()
+    assert_same(resumed, undisturbed)
+
+
+def test_a_finished_fit_is_not_trained_again(tmp_path, monkeypatch):
+    first = make_fit(tmp_path)
+    first.run()
+    again = make_fit(tmp_path)
+    monkeypatch.setattr(again, "train_step", lambda rows: pytest.fail("a finished fit was trained"))
+    again.run()
+    assert_same(again, first)
+
+
+@pytest.mark.parametrize("damage", ["other fingerprint", "cut in half"])
+def test_a_foreign_or_damaged_state_is_not_resumed(tmp_path, damage):
+    first = make_fit(tmp_path)
+    first.run()
+    again = make_fit(tmp_path)
+    if damage == "cut in half":
+        whole = (tmp_path / "state.pt").read_bytes()
+        (tmp_path / "state.pt").write_bytes(whole[: len(whole) // 2])
+    else:
+        again.fingerprint = "another fit"
+    again.run()
+    assert again.progress.seconds > 0
+    assert_same(again, first)
+
+
+def test_the_same_seed_gives_the_same_parameters_and_another_seed_others(tmp_path):
+    one, two, other = (make_fit(tmp_path, seed=seed, name=f"{k}.pt") for k, seed in enumerate([3, 3, 4]))
+    for fit in (one, two, other):
+        fit.run()
+    assert_same(one, two)
+    assert any((parameters(one)[name] != values).any() for name, values in parameters(other).items())
+
+
+def test_training_learns_what_the_data_plants(tmp_path):
+    fit = make_fit(tmp_path, {"epochs": 30, "selection": "auc"}, data=small_data(users=400))
+    fit.run()
+    losses = [row["train_loss"] for row in fit.progress.history]
+    assert losses[-1] < 0.9 * losses[0]
+    assert fit.progress.best > 0.7
+
+
+def test_the_best_evaluation_is_taken_and_patience_ends_the_fit(tmp_path, monkeypatch):
+    fit = make_fit(tmp_path, {"epochs": 50, "patience": 2, "plateau_factor": 0.5, "learning_rate": 0.01})
+    values, states = iter([0.6, 0.7, 0.65, 0.7, 0.9]), []
+
+    def score(model, *_arguments, **_options):
+        states.append({name: tensor.clone() for name, tensor in model.state_dict().items()})
+        return 0.5, next(values)
+
+    monkeypatch.setattr(loop, "validate", score)
+    fit.run()
+    assert len(fit.progress.history) == 4  # 0.7 again is no improvement
+    for name, tensor in fit.model.state_dict().items():
+        torch.testing.assert_close(tensor, states[1][name])
+    assert [row["learning_rate"] for row in fit.progress.history] == [0.01, 0.01, 0.01, 0.005]
+
+
+def test_without_validation_samples_the_last_epoch_is_taken(tmp_path):
+    fit = make_fit(tmp_path)
+    fit.validation = sample_set(small_data(), "nothing")
+    fit.run()
+    assert len(fit.progress.history) == 4
+    assert "validation_gauc" not in fit.progress.history[0]
+    again = make_fit(tmp_path)
+    again.run()
+    for name, values in parameters(fit).items():
+        np.testing.assert_array_equal(values, parameters(again)[name])
+
+
+@pytest.mark.parametrize(
+    ("options", "step", "epoch", "expected"),
+    [
+        ({"decay_rate": 0.1, "decay_steps": 336_000}, 335_999, 8, 1.0),
+        ({"decay_rate": 0.1, "decay_steps": 336_000}, 336_000, 8, 0.1),
+        ({"decay_rate": 0.5}, 99, 3, 0.125),
+        ({}, 99, 3, 1.0),
+    ],
+)
+def test_the_learning_rate_decays_by_steps_or_by_epochs(tmp_path, options, step, epoch, expected):
+    fit = make_fit(tmp_path, {"learning_rate": 1.0, **options})
+    fit.progress.total_steps, fit.progress.epoch = step, epoch
+    assert math.isclose(fit.learning_rate(), expected)
+
+
+def test_a_state_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch):
+    fit = make_fit(tmp_path)
+    fit.run()
+    before = (tmp_path / "state.pt").read_bytes()
+
+    def full_disk(_state, path):
+        path.write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(torch, "save", full_disk)
+    with pytest.raises(ValueError, match="the disk is full"):
+        fit._save(force=True)
+    assert (tmp_path / "state.pt").read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["state.pt"]

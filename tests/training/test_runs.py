@@ -1,0 +1,89 @@
+import numpy as np
+import pytest
+import torch
+from support.training import sample_set, small_data
+
+from deep_interest.errors import InputError
+from deep_interest.training.device import resolve_device
+from deep_interest.training.evaluation import predict
+from deep_interest.training.parameters import Recipe, RunParameters
+from deep_interest.training.runs import Cell, choose_recipe, predict_cell, restore, train_cell
+
+RECIPE = Recipe(training={"batch_size": 32, "epochs": 2}, model={"embedding_dim": 4, "hidden": (8, 4)})
+
+
+def cell(tmp_path, *, model="base", seeds=(1, 2), **run):
+    settings = RunParameters(seeds=seeds, device="cpu", workspace=str(tmp_path), **run)
+    return Cell(dataset="small", model=model, options={}, recipe=RECIPE, run=settings)
+
+
+def test_every_seed_is_fitted_and_the_checkpoint_scores_like_the_fits(tmp_path):
+    data = small_data()
+    checkpoint, curves = train_cell(cell(tmp_path), data)
+    assert list(curves.groupby("seed").size()) == [2, 2]
+    predictions = predict_cell(checkpoint, cell(tmp_path).run, data)
+    assert list(predictions) == ["seed_1", "seed_2"]
+    assert len(predictions) == (data.samples["split"] == "test").sum()
+    direct = predict(restore(checkpoint, 2), sample_set(data, "test"), batch_size=7)
+    np.testing.assert_allclose(predictions["seed_2"], direct, atol=1e-7)
+    assert not np.allclose(predictions["seed_1"], predictions["seed_2"])
+
+
+def test_finished_seeds_are_kept_when_a_seed_is_added(tmp_path):
+    data = small_data()
+    first, _ = train_cell(cell(tmp_path, seeds=(1,)), data)
+    stamp = (tmp_path / "small/base/seed_1.pt").stat().st_mtime_ns
+    both, _ = train_cell(cell(tmp_path, seeds=(1, 2)), data)
+    assert (tmp_path / "small/base/seed_1.pt").stat().st_mtime_ns == stamp
+    torch.testing.assert_close(both["states"][0], first["states"][0])
+
+
+@pytest.mark.parametrize("change", ["data", "options", "recipe"])
+def test_a_changed_fit_is_trained_anew(tmp_path, change):
+    data, chosen = small_data(), cell(tmp_path, seeds=(1,))
+    train_cell(chosen, data)
+    before = (tmp_path / "small/base/seed_1.pt").read_bytes()
+    if change == "data":
+        data.samples.loc[0, "label"] = 1 - data.samples.loc[0, "label"]
+    elif change == "options":
+        chosen = Cell(**(vars(chosen) | {"options": {"pooling": "mean"}}))
+    else:
+        chosen = Cell(
+            **(vars(chosen) | {"recipe": Recipe(training={**RECIPE.training, "l2": 0.1}, model=RECIPE.model)})
+        )
+    train_cell(chosen, data)
+    assert (tmp_path / "small/base/seed_1.pt").read_bytes() != before
+
+
+def test_popularity_has_one_seed_and_costs_nothing(tmp_path):
+    data = small_data()
+    checkpoint, curves = train_cell(cell(tmp_path, model="popularity"), data)
+    assert checkpoint["seeds"] == [1]
+    assert curves["seconds"].sum() == 0
+    assert list(predict_cell(checkpoint, cell(tmp_path).run, data)) == ["seed_1"]
+
+
+def test_a_device_that_does_not_exist_is_named():
+    with pytest.raises(
+        InputError, match=r"training\.device: 'warp' does not exist here; this machine has cpu"
+    ):
+        resolve_device("warp")
+    with pytest.raises(InputError, match="'cuda:99' does not exist here"):
+        resolve_device("cuda:99")
+    assert resolve_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def test_an_unknown_recipe_is_named_and_the_runs_recipe_goes_first():
+    recipes = {
+        "ours": Recipe(training={"epochs": 3, "l2": 0.1}),
+        "paper_din": Recipe(training={"epochs": 50}),
+    }
+    own = choose_recipe(recipes, RunParameters(), default="ours", training={"l2": 0.2})
+    assert own.training == {"epochs": 3, "l2": 0.2}
+    assert choose_recipe(
+        recipes, RunParameters(recipe="paper_din"), default="ours", training={"l2": 0.2}
+    ).training == {"epochs": 50}
+    with pytest.raises(
+        InputError, match=r"training\.recipe: 'mine' is not known; the recipes are ours, paper_din"
+    ):
+        choose_recipe(recipes, RunParameters(recipe="mine"), default="ours", training={})
