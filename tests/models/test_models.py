@@ -124,10 +124,12 @@ def test_the_activation_unit_sees_a_behaviours_own_fields_of_the_candidate():
     other = take(batch, list(range(5)))
     other.candidate = batch.candidate | {"goods": (batch.candidate["goods"] + 1) % 13}
     history = model.embeddings(batch.history, schema.behavior)
+
     def weigh(b):
         return model.attention(
             history, model._same_fields(model.embeddings(b.candidate, schema.item)), b.segments
         )
+
     torch.testing.assert_close(weigh(other), weigh(batch))
 
 

@@ -6,10 +6,11 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from support.raw_files import asin, draw_actions, reviewer, write_amazon, write_lines
+
 from deep_interest.errors import InputError
 from deep_interest.sources import raw_files
 from deep_interest.sources.amazon import read_amazon
-from support.raw_files import asin, draw_actions, reviewer, write_amazon, write_lines
 
 GOOD = '{"reviewerID": "U1", "asin": "I1", "overall": 5.0, "unixReviewTime": 1300000000}'
 
@@ -28,7 +29,9 @@ def test_every_review_is_one_behavior_in_the_order_of_the_file(tmp_path: Path) -
     assert tables.impressions is None
 
 
-def test_items_are_the_reviewed_ones_with_the_last_element_of_their_last_category_list(tmp_path: Path) -> None:
+def test_items_are_the_reviewed_ones_with_the_last_element_of_their_last_category_list(
+    tmp_path: Path,
+) -> None:
     tables = read_amazon(*write_amazon(tmp_path, items=40, categories=5))
     reviewed = {asin(action.item): f"Men's kind {action.item % 5}" for action in draw_actions(
         users=60, items=40, categories=5, seed=0)}  # fmt: skip
@@ -50,7 +53,7 @@ def test_unpacked_files_are_read_like_packed_ones(tmp_path: Path) -> None:
 def test_a_compressed_file_larger_than_one_part_loses_no_line_where_the_parts_meet(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reviews, metadata = write_amazon(tmp_path)
+    reviews, metadata = write_amazon(tmp_path, users=5)
     expected = read_amazon(reviews, metadata)
     for size in (64, 1000, 4096):  # 64 bytes are less than a line
         monkeypatch.setattr(raw_files, "_PART", size)
@@ -130,7 +133,9 @@ def test_a_byte_that_is_not_utf8_is_named_with_its_line(tmp_path: Path) -> None:
 
 def test_a_missing_file_is_named_with_its_page_and_the_command_that_fetches_it(tmp_path: Path) -> None:
     path = tmp_path / "reviews_Beauty_5.json.gz"
-    with pytest.raises(InputError, match=r"reviews_Beauty_5.json.gz: no such file.*download amazon_beauty.*https://"):
+    with pytest.raises(
+        InputError, match=r"reviews_Beauty_5.json.gz: no such file.*download amazon_beauty.*https://"
+    ):
         read_amazon(path)
 
 
@@ -146,7 +151,7 @@ def test_an_empty_file_is_an_error(tmp_path: Path, content: bytes) -> None:
 def test_a_truncated_gz_is_never_taken_for_a_shorter_file(tmp_path: Path, cut: int) -> None:
     reviews, _ = write_amazon(tmp_path)
     reviews.write_bytes(reviews.read_bytes()[:-cut])
-    with pytest.raises(InputError, match="the .gz is truncated or damaged"):
+    with pytest.raises(InputError, match=r"the .gz is truncated or damaged"):
         read_amazon(reviews, on_bad_line="skip")
 
 
@@ -156,5 +161,5 @@ def test_a_gz_with_a_flipped_bit_or_that_is_none_is_damaged(tmp_path: Path) -> N
     content[-6] ^= 1  # its checksum
     for damaged in (bytes(content), b"<html>404</html>"):
         reviews.write_bytes(damaged)
-        with pytest.raises(InputError, match="the .gz is truncated or damaged"):
+        with pytest.raises(InputError, match=r"the .gz is truncated or damaged"):
             read_amazon(reviews)

@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import pytest
+from support.raw_files import write_lines
+
 from deep_interest.errors import InputError
 from deep_interest.sources.amazon_metadata import item_categories
-from support.raw_files import write_lines
 
 
 def category_of(tmp_path: Path, line: str) -> str:
@@ -25,12 +26,15 @@ def category_of(tmp_path: Path, line: str) -> str:
         ('{"asin": "I1", "categories": [["A", "Caf\\u00e9 \\ud83d\\ude00"]]}', "Café 😀"),
         ("{'description': \"all 'categories' of things\", 'asin': 'I1', 'categories': [['A']]}", "A"),
         ("{'asin': 'I1', 'description': 'categories: none'}", "unknown"),
+        ("""{'asin': 'I1', 'description': "See 'categories': [['B']]", 'categories': [['A']]}""", "A"),
         ("{'asin': 'I1', 'categories': [[]]}", "unknown"),
         ("{'asin': 'I1', 'categories': []}", "unknown"),
         ("{'asin': 'I2', 'categories': [['A']]}", "unknown"),
     ],
 )
-def test_category_is_the_last_element_of_the_last_list_or_unknown(tmp_path: Path, line: str, category: str) -> None:
+def test_category_is_the_last_element_of_the_last_list_or_unknown(
+    tmp_path: Path, line: str, category: str
+) -> None:
     assert category_of(tmp_path, line) == category
 
 

@@ -33,7 +33,9 @@ def draw_actions(*, users: int, items: int, categories: int, seed: int) -> list[
     actions = []
     for user in range(users):
         liked = rng.choice(categories, size=2, replace=False)
-        weights = np.where(np.isin(np.arange(items) % categories, liked), 4 / (2 / categories), 1 / (1 - 2 / categories))
+        weights = np.where(
+            np.isin(np.arange(items) % categories, liked), 4 / (2 / categories), 1 / (1 - 2 / categories)
+        )
         count = int(rng.integers(5, min(15, items) + 1))
         chosen = rng.choice(items, size=count, replace=False, p=weights / weights.sum())
         times = 1_300_000_000 // _DAY * _DAY + np.sort(rng.integers(0, 300, size=count)) * _DAY
@@ -63,7 +65,9 @@ def write_amazon(
     actions = draw_actions(users=users, items=items, categories=categories, seed=seed)
     write_lines(reviews, [json.dumps(_review(action)) for action in actions])
     if metadata:
-        write_lines(meta, [repr(_metadata(item, item % categories, category_file)) for item in range(items + 1)])
+        write_lines(
+            meta, [repr(_metadata(item, item % categories, category_file)) for item in range(items + 1)]
+        )
     return reviews, meta
 
 
@@ -102,7 +106,7 @@ def _metadata(item: int, category: int, category_file: str) -> dict[str, object]
     return {
         "asin": asin(item),
         "related": {"also_bought": [asin(0), asin(1)]},
-        "title": f"Men's \"thing\" {item}",
+        "title": f'Men\'s "thing" {item}',
         "price": 9.99,
         "description": "Among the best 'categories': a \u00e9 thing",
         "categories": [["Gifts", "Other"], [category_file, f"Men's kind {category}"]],

@@ -17,6 +17,7 @@ _BAD_LINE = "metadata line without asin or with broken categories"
 
 _TEXT = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 _LIST = rf"\[\s*(?:{_TEXT}\s*(?:,\s*{_TEXT}\s*)*)?\]"
+_STRING = re.compile(_TEXT)
 _ASIN = re.compile(r"""(['"])asin\1\s*:\s*(['"])([^'"]+)\2""")
 _KEY = re.compile(r"""(['"])categories\1\s*:\s*""")
 _LISTS = re.compile(rf"\[\s*(?:{_LIST}\s*(?:,\s*{_LIST}\s*)*)?\]")
@@ -73,9 +74,13 @@ def _parse(line: str, known: dict[str, str | None]) -> tuple[str, str | None]:
 
 
 def _last_category(line: str) -> str | None:
-    key = _KEY.search(line)
-    if key is None:
+    keys = list(_KEY.finditer(line))
+    if len(keys) > 1:  # a description may quote the word; a true key is a string of its own
+        strings = {string.start() for string in _STRING.finditer(line)}
+        keys = [key for key in keys if key.start() in strings]
+    if not keys:
         return None
+    key = keys[0]
     lists = _LISTS.match(line, key.end())
     if lists is None:
         found = line[key.end() : key.end() + 60]

@@ -78,6 +78,7 @@ def _header(archive: Archive, layout: Layout) -> tuple[str, ...]:
         columns = tuple(stream.readline().decode("utf-8-sig", "replace").strip().split(layout.separator))
     missing = [name for name in _FIELDS if name not in columns]
     if missing:
+        archive.verify(layout.ratings)
         raise InputError(
             f"{archive.path}, {layout.ratings}, line 1: found the columns {', '.join(columns) or '(none)'}; "
             f"{', '.join(missing)} missing. Expected a header with {', '.join(_FIELDS)}."

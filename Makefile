@@ -1,0 +1,42 @@
+# make run · make test · make lint · make viz · make bench: each makes the environment it needs.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+export DO_NOT_TRACK := 1
+
+.PHONY: run test lint format viz bench clean
+.DEFAULT_GOAL := run
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "deep-interest needs Python 3.11 or newer; name one: make PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+run: $(VENV)/.installed  ## the simulated dataset, from drawing the log to the table
+	$(BIN)/kedro run
+
+test: $(VENV)/.installed  ## the whole test suite
+	$(BIN)/python -m pytest --numprocesses=2 --dist=worksteal
+
+lint: $(VENV)/.installed  ## style, and which floor may import which
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+format: $(VENV)/.installed  ## put the code into the project's form
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+viz: $(VENV)/.installed  ## look at the pipelines in a browser
+	$(BIN)/kedro viz run
+
+bench: $(VENV)/.installed  ## speed and memory; one JSON line a case
+	$(BIN)/python benchmarks/ingest.py
+	$(BIN)/python benchmarks/train.py
+
+clean:  ## remove what runs have made; raw files stay
+	find data -type f ! -name .gitkeep ! -path 'data/01_raw/*' -delete
+	find data -mindepth 2 -type d -empty ! -path 'data/01_raw/*' -delete

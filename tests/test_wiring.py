@@ -1,0 +1,100 @@
+"""Every registered pipeline against the catalog and the parameters, without running it."""
+
+from pathlib import Path
+
+import pytest
+from kedro.framework.session import KedroSession
+from kedro.framework.startup import bootstrap_project
+from kedro.validation import ParameterValidator
+
+from deep_interest.grid import DATASETS, MODELS
+from deep_interest.pipeline_registry import register_pipelines
+
+PROJECT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module", params=["base", "smoke"])
+def context(request):
+    bootstrap_project(PROJECT)
+    with KedroSession.create(PROJECT, env=request.param) as session:
+        yield session.load_context()
+
+
+@pytest.fixture(scope="module")
+def pipelines():
+    return register_pipelines()
+
+
+def test_the_grid_is_registered(pipelines):
+    for dataset in DATASETS:
+        expected = {
+            dataset,
+            f"ingest.{dataset}",
+            f"samples.{dataset}",
+            f"report.{dataset}",
+            *(f"{dataset}.{model}" for model in MODELS),
+        }
+        assert expected <= set(pipelines)
+    assert pipelines["__default__"].nodes == pipelines["simulated"].nodes
+
+
+def test_every_dataset_of_every_pipeline_is_in_the_catalog(context, pipelines):
+    catalog = context.catalog
+    resolver = catalog.config_resolver
+    names = {
+        name
+        for pipeline in pipelines.values()
+        for name in pipeline.datasets()
+        if not name.startswith("params:")
+    }
+    lost = [name for name in names if name not in catalog and not resolver.match_dataset_pattern(name)]
+    assert len(names) > len(DATASETS) * len(MODELS)
+    assert lost == []
+
+
+def test_every_parameter_of_every_pipeline_is_configured_and_valid(context, pipelines):
+    names = {
+        name.removeprefix("params:")
+        for pipeline in pipelines.values()
+        for name in pipeline.inputs()
+        if name.startswith("params:")
+    }
+    raw = context.config_loader["parameters"]
+    for name in names:
+        block = raw
+        for key in name.split("."):
+            assert key in block, f"parameter {name} is not configured"
+            block = block[key]
+    validated = ParameterValidator(pipelines).validate_raw_params(raw)
+    for dataset in DATASETS:
+        assert validated["datasets"][dataset].recipe in validated["recipes"].root
+
+
+def test_only_raw_files_and_parameters_come_from_outside(pipelines):
+    free = {name for name in pipelines["__default__"].inputs() if not name.startswith("params:")}
+    assert free == set()
+    for dataset, row in DATASETS.items():
+        outside = {
+            name.split(".")[-1] for name in pipelines[dataset].inputs() if not name.startswith("params:")
+        }
+        assert (
+            outside
+            == {"amazon": {"reviews", "metadata"}, "movielens": {"archive"}, "simulated": set()}[row.source]
+        )
+
+
+def test_no_configured_block_is_without_a_row(context):
+    parameters = context.config_loader["parameters"]
+    assert set(parameters["models"]) == set(MODELS)
+    assert set(parameters["datasets"]) == set(DATASETS)
+
+
+def test_every_model_fits_every_recipe(context):
+    from deep_interest.models.registry import model_config
+    from deep_interest.training.parameters import TrainingOptions
+
+    parameters = context.config_loader["parameters"]
+    for recipe in parameters["recipes"].values():
+        TrainingOptions.model_validate(recipe.get("training", {}))
+        for model, options in parameters["models"].items():
+            model_config(model, options, common=recipe.get("model", {}))
