@@ -9,6 +9,7 @@ one JSON line: ``seconds`` of the ingest without imports, ``peak_rss_mb`` of the
 import argparse
 import gzip
 import json
+import multiprocessing
 import resource
 import subprocess
 import sys
@@ -74,7 +75,10 @@ def main() -> None:
     if arguments.measure:
         print(json.dumps(measure(arguments.measure, folder)))
         return
-    generate(folder, QUICK if arguments.quick else Sizes())
+    sizes = QUICK if arguments.quick else Sizes()
+    # in a process of its own: a child's peak memory begins with its parent's
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        pool.apply(generate, (folder, sizes))
     for case in CASES:
         command = [sys.executable, __file__, "--work", str(arguments.work), "--measure", case]
         subprocess.run(command + ["--quick"] * arguments.quick, check=True)

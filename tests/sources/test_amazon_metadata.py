@@ -1,8 +1,11 @@
 """Categories out of metadata that are Python literals, JSON, or broken."""
 
+import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from support.raw_files import write_lines
 
 from deep_interest.errors import InputError
@@ -36,6 +39,22 @@ def test_category_is_the_last_element_of_the_last_list_or_unknown(
     tmp_path: Path, line: str, category: str
 ) -> None:
     assert category_of(tmp_path, line) == category
+
+
+TEXT = st.text(max_size=12) | st.sampled_from(
+    ["'categories': [['x']]", '"asin": "I9"', "Men's", 'a "b"', "\\", "[[", "'"]
+)
+
+
+@settings(deadline=None)
+@given(before=TEXT, lists=st.lists(st.lists(TEXT, max_size=3), max_size=3), after=TEXT, as_json=st.booleans())
+def test_any_literal_gives_what_python_or_json_itself_would_read(
+    tmp_path_factory: pytest.TempPathFactory, before: str, lists: list[list[str]], after: str, as_json: bool
+) -> None:
+    entry = {"asin": "I1", "description": before, "categories": lists, "title": after}
+    expected = lists[-1][-1] if lists and lists[-1] else ""
+    line = json.dumps(entry) if as_json else repr(entry)
+    assert category_of(tmp_path_factory.mktemp("meta"), line) == (expected or "unknown")
 
 
 def test_a_literal_is_never_evaluated(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import json
 import logging
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -74,7 +75,7 @@ def _parse(line: str, known: dict[str, str | None]) -> tuple[str, str | None]:
 
 
 def _last_category(line: str) -> str | None:
-    keys = list(_KEY.finditer(line))
+    keys = list(_KEY.finditer(line, max(line.find("categories") - 1, 0)))
     if len(keys) > 1:  # a description may quote the word; a true key is a string of its own
         strings = {string.start() for string in _STRING.finditer(line)}
         keys = [key for key in keys if key.start() in strings]
@@ -85,5 +86,10 @@ def _last_category(line: str) -> str | None:
     if lists is None:
         found = line[key.end() : key.end() + 60]
         raise ValueError(f"column categories: found {found!r}, expected lists of category names")
-    parsed = json.loads(lists[0]) if key[1] == '"' else ast.literal_eval(lists[0])
+    return _last_element(lists[0], is_json=key[1] == '"')
+
+
+@lru_cache(maxsize=1 << 16)  # products of one kind have the same lists
+def _last_element(lists: str, *, is_json: bool) -> str | None:
+    parsed = json.loads(lists) if is_json else ast.literal_eval(lists)
     return parsed[-1][-1] if parsed and parsed[-1] else None

@@ -1,0 +1,55 @@
+"""What a user does wrong, and the one clear message she gets from ``kedro run``."""
+
+import pytest
+from support.project import copy_project, run
+from support.raw_files import write_amazon
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    return copy_project(tmp_path_factory.mktemp("bad_input"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "messages"),
+    [
+        (
+            ["--pipelines=amazon_beauty"],
+            ["reviews_Beauty_5.json.gz", "deep-interest download amazon_beauty", "jmcauley"],
+        ),
+        (
+            ["--params=models.din.atention=3"],
+            ["Parameter 'models.din'", "atention", "Extra inputs are not permitted"],
+        ),
+        (["--params=training.sedes=3"], ["Parameter 'training'", "sedes"]),
+        (
+            ["--params=datasets.simulated.protocol.name=by_year"],
+            ["Parameter 'datasets.simulated'", "by_year", "'by_day'"],
+        ),
+        (["--params=training.device=warp"], ["training.device: 'warp' does not exist here"]),
+        (
+            ["--params=training.recipe=mine"],
+            ["training.recipe: 'mine' is not known; the recipes are ours, paper_din"],
+        ),
+        (["--pipelines=amazon_beauti"], ["amazon_beauti"]),
+        (["--pipelines=simulated.dinn"], ["simulated.dinn"]),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else None,
+)
+def test_a_mistake_gets_one_message_that_names_it(project, tmp_path, arguments, messages):
+    completed = run(project, *arguments, raw=tmp_path)
+    assert completed.returncode != 0
+    for message in messages:
+        assert message in completed.stdout
+
+
+def test_bad_raw_data_stops_the_run_without_a_trace_of_kedro(project, tmp_path):
+    write_amazon(tmp_path / "amazon", category_file="Beauty")
+    reviews = tmp_path / "amazon/reviews_Beauty_5.json.gz"
+    reviews.write_bytes(reviews.read_bytes()[:-100])
+    completed = run(project, "--pipelines=amazon_beauty", raw=tmp_path)
+    assert completed.returncode != 0
+    assert "reviews_Beauty_5.json.gz" in completed.stdout
+    assert "Traceback" not in completed.stdout.replace("Traceback (most recent call last):\n", "", 1)
+    assert 'File "' not in completed.stdout
+    assert not (project / "data/02_intermediate/amazon_beauty/behaviors.parquet").exists()

@@ -1,0 +1,73 @@
+"""Each source from raw files, written here, to its table, in a real ``kedro run``."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from support.project import copy_project, results, run
+from support.raw_files import write_amazon, write_movielens
+
+from deep_interest.grid import MODELS
+
+COLUMNS = {
+    "model", "name", "gauc", "gauc_std", "auc", "auc_std", "logloss", "rela_impr", "user_coverage", "seeds", "train_seconds", "samples_per_second",
+}  # fmt: skip
+
+
+def finished(project, dataset, completed):
+    assert completed.returncode == 0, completed.stdout
+    table = pd.read_csv(project / "data/08_reporting" / dataset / "results.csv")
+    assert set(table) >= COLUMNS
+    assert list(table["model"])[: len(MODELS)] == list(MODELS)
+    assert table["gauc"].between(0, 1).all()
+    page = (project / "data/08_reporting" / dataset / "results.md").read_text()
+    assert all(row.name in page for row in MODELS.values())
+    assert (project / "data/08_reporting" / dataset / "results.png").read_bytes()[:4] == b"\x89PNG"
+    assert not list((project / "data").rglob("*.part"))
+    return table
+
+
+def test_the_simulated_dataset_runs_from_nothing_to_its_table(tmp_path):
+    project = copy_project(tmp_path / "project")
+    table = finished(project, "simulated", run(project))
+    assert list(table["model"])[-1] == "oracle"
+    assert table["oracle_share"].iloc[-1] == 1
+    samples = pd.read_parquet(project / "data/05_model_input/simulated/samples.parquet")
+    assert list(samples)[:6] == ["user", "item", "label", "time", "history_end", "split"]
+    assert set(samples["split"]) == {"train", "validation", "test"}
+
+
+def test_amazon_runs_with_and_without_metadata_and_repeats_itself(tmp_path):
+    raw = tmp_path / "raw"
+    write_amazon(raw / "amazon", category_file="Beauty")
+    one, two = (copy_project(tmp_path / name) for name in ("one", "two"))
+    finished(one, "amazon_beauty", run(one, "--pipelines=amazon_beauty", raw=raw))
+    finished(two, "amazon_beauty", run(two, "--pipelines=amazon_beauty", raw=raw))
+    pd.testing.assert_frame_equal(
+        results(one, "amazon_beauty"), results(two, "amazon_beauty"), check_exact=True
+    )
+    summary = pd.read_csv(one / "data/08_reporting/amazon_beauty/samples_summary.csv").set_index("split")
+    users, behaviors = summary.loc["all", "users"], summary.loc["all", "behaviors"]
+    assert summary.loc["test", "rows"] == summary.loc["validation", "rows"] == 2 * users
+    assert summary.loc["train", "rows"] == 2 * (behaviors - 3 * users)
+    for metadata in raw.rglob("meta_*"):
+        metadata.unlink()
+    done = run(two, "--pipelines=amazon_beauty.base", raw=raw)
+    assert done.returncode == 0, done.stdout
+    row = pd.read_csv(two / "data/08_reporting/amazon_beauty/base/results.csv")
+    assert list(row["model"]) == ["base"]
+
+
+@pytest.mark.parametrize(
+    ("layout", "dataset", "zipped"),
+    [("100k", "movielens_100k", True), ("1m", "movielens_1m", False), ("csv", "movielens_20m", True)],
+)
+def test_movielens_runs_in_each_layout(tmp_path, layout, dataset, zipped):
+    write_movielens(tmp_path / "raw/movielens", layout, zipped=zipped, users=60)
+    project = copy_project(tmp_path / "project")
+    completed = run(project, f"--pipelines={dataset}.din", raw=tmp_path / "raw")
+    assert completed.returncode == 0, completed.stdout
+    samples = pd.read_parquet(project / "data/05_model_input" / dataset / "samples.parquet")
+    behaviors = pd.read_parquet(project / "data/02_intermediate" / dataset / "behaviors.parquet")
+    assert len(samples) == len(behaviors)
+    assert samples["label"].sum() == (behaviors["rating"] >= 4).sum()
+    np.testing.assert_array_equal(samples.groupby("user")["history_end"].min(), 0)
