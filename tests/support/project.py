@@ -17,7 +17,9 @@ def copy_project(folder: Path) -> Path:
     for name in ("pyproject.toml", ".telemetry", "README.md"):
         shutil.copy(PROJECT / name, folder / name)
     shutil.copytree(PROJECT / "conf", folder / "conf")
-    shutil.copytree(PROJECT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    shutil.copytree(
+        PROJECT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
+    )
     return folder
 
 

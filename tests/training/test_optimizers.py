@@ -5,6 +5,7 @@ from torch import nn
 
 from deep_interest.training.optimizers import Optimizer
 from deep_interest.training.parameters import TrainingOptions
+from deep_interest.training.row_adam import RowAdam
 
 
 class Tiny(nn.Module):
@@ -57,6 +58,20 @@ def test_adam_moves_touched_rows_and_their_moments_only():
     np.testing.assert_allclose(
         model.table.weight[1].detach().numpy(), [2 - 0.1, 3 + 0.1], atol=1e-6
     )  # Adam's first step is the rate
+
+
+def test_row_adam_agrees_with_torchs_sparse_adam_over_many_steps():
+    torch.manual_seed(0)
+    ours, theirs = (nn.Embedding(9, 3, sparse=True).double() for _ in range(2))
+    theirs.load_state_dict(ours.state_dict())
+    optimizers = [RowAdam(ours.parameters(), lr=0.05), torch.optim.SparseAdam(theirs.parameters(), lr=0.05)]
+    for _ in range(20):
+        ids, goal = torch.randint(9, (5,)), torch.randn(5, 3, dtype=torch.float64)
+        for table, optimizer in zip((ours, theirs), optimizers, strict=True):
+            optimizer.zero_grad()
+            (table(ids) - goal).square().sum().backward()
+            optimizer.step()
+    torch.testing.assert_close(ours.weight, theirs.weight, atol=1e-12, rtol=0)
 
 
 def test_clipping_bounds_the_norm_over_all_gradients():

@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from deep_interest.models.layers import embedding_tables
 from deep_interest.training.parameters import TrainingOptions
+from deep_interest.training.row_adam import RowAdam
 
 
 class Optimizer:
@@ -30,7 +31,7 @@ class Optimizer:
             parts = (
                 [torch.optim.Adam(self.dense, lr=options.learning_rate, fused=fused)] if self.dense else []
             )
-            parts += [torch.optim.SparseAdam(self.tables, lr=options.learning_rate)] if self.tables else []
+            parts += [RowAdam(self.tables, lr=options.learning_rate)] if self.tables else []
         self.parts = parts
 
     def step(self) -> None:
