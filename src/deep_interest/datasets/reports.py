@@ -36,8 +36,8 @@ class JSONFile(LocalDataset[dict[str, Any]]):
             temporary.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
 
     def preview(self) -> JSONPreview:
-        """The values, for Kedro-Viz."""
-        return json.dumps(self.read(self._filepath))
+        """The values, for Kedro-Viz; None before the first run."""
+        return json.dumps(self.read(self._filepath)) if self._exists() else None
 
 
 class PNGFigure(LocalDataset["Figure"]):
@@ -48,5 +48,5 @@ class PNGFigure(LocalDataset["Figure"]):
             data.savefig(temporary, format="png", dpi=160, bbox_inches="tight")
 
     def preview(self) -> ImagePreview:
-        """The picture, for Kedro-Viz."""
-        return base64.b64encode(self._filepath.read_bytes()).decode()
+        """The picture, for Kedro-Viz; None before the first run."""
+        return base64.b64encode(self._filepath.read_bytes()).decode() if self._exists() else None

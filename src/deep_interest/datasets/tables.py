@@ -22,7 +22,9 @@ class ParquetTable(LocalDataset[pd.DataFrame]):
             data.to_parquet(temporary, index=False)
 
     def preview(self, nrows: int = 5) -> TablePreview:
-        """The first rows, for Kedro-Viz."""
+        """The first rows, for Kedro-Viz; None before the first run."""
+        if not self._exists():
+            return None
         import pyarrow.parquet as pq  # noqa: PLC0415
 
         batches = pq.ParquetFile(self._filepath).iter_batches(batch_size=nrows)
@@ -53,8 +55,8 @@ class CSVTable(LocalDataset[pd.DataFrame]):
             data.to_csv(temporary, index=False)
 
     def preview(self, nrows: int = 40) -> TablePreview:
-        """The first rows, for Kedro-Viz."""
-        return _preview(pd.read_csv(self._filepath, nrows=nrows))
+        """The first rows, for Kedro-Viz; None before the first run."""
+        return _preview(pd.read_csv(self._filepath, nrows=nrows)) if self._exists() else None
 
 
 def _preview(table: pd.DataFrame) -> TablePreview:
