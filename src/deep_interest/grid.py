@@ -5,7 +5,7 @@ from typing import Literal
 
 from deep_interest.models.registry import MODELS
 
-Source = Literal["amazon", "movielens", "simulated"]
+Source = Literal["amazon", "movielens", "tables"]
 
 
 @dataclass(frozen=True)
@@ -13,7 +13,7 @@ class DatasetRow:
     """One dataset.
 
     Attributes:
-        source: the reader.
+        source: the reader; ``tables`` are canonical tables as Parquet files.
         impressions: the source has impressions and profiles; its protocol is ``by_day``.
     """
 
@@ -22,7 +22,8 @@ class DatasetRow:
 
 
 DATASETS: dict[str, DatasetRow] = {
-    "simulated": DatasetRow("simulated", impressions=True),
+    "simulated": DatasetRow("tables", impressions=True),
+    "own": DatasetRow("tables", impressions=True),
     "movielens_100k": DatasetRow("movielens"),
     "movielens_latest_small": DatasetRow("movielens"),
     "movielens_1m": DatasetRow("movielens"),

@@ -16,7 +16,7 @@ def register_pipelines() -> dict[str, Pipeline]:
     """
     pipelines: dict[str, Pipeline] = {"simulate": simulate.create_pipeline()}
     for dataset, row in DATASETS.items():
-        raw = pipelines["simulate"] if row.source == "simulated" else Pipeline([])
+        raw = pipelines["simulate"] if dataset == "simulated" else Pipeline([])
         ingested = raw + ingest.create_pipeline(dataset, row)
         sampled = ingested + samples.create_pipeline(dataset, row)
         cells = {model: train.create_pipeline(dataset, model) for model in MODELS}

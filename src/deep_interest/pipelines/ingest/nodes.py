@@ -10,7 +10,7 @@ from deep_interest.logs.tables import CanonicalTables
 from deep_interest.pipelines.parameters import DatasetParameters
 from deep_interest.sources.amazon import read_amazon
 from deep_interest.sources.movielens import read_movielens
-from deep_interest.sources.simulated import read_simulated
+from deep_interest.sources.parquet_tables import read_tables
 
 Tables = tuple[pd.DataFrame, pd.DataFrame, dict[str, Any]]
 TablesWithImpressions = tuple[pd.DataFrame, pd.DataFrame, dict[str, Any], pd.DataFrame, pd.DataFrame]
@@ -26,9 +26,9 @@ def ingest_movielens(archive: Path, dataset: DatasetParameters) -> Tables:
     return _tables(read_movielens(archive, category=dataset.reading.category), dataset)
 
 
-def ingest_simulated(raw_log: Path, dataset: DatasetParameters) -> TablesWithImpressions:
-    """Behaviours, items, what was left out, users and impressions of the simulated log."""
-    tables = canonical(read_simulated(raw_log), seed=dataset.reading.tie_seed)
+def ingest_tables(raw_log: Path, dataset: DatasetParameters) -> TablesWithImpressions:
+    """Behaviours, items, what was left out, users and impressions of a log that is canonical tables already."""
+    tables = canonical(read_tables(raw_log), seed=dataset.reading.tie_seed)
     return tables.behaviors, tables.items, tables.left_out, tables.users, tables.impressions
 
 

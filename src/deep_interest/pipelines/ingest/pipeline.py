@@ -8,7 +8,7 @@ from deep_interest.pipelines.ingest import nodes
 _READERS = {
     "amazon": (nodes.ingest_amazon, ["reviews", "metadata"]),
     "movielens": (nodes.ingest_movielens, ["archive"]),
-    "simulated": (nodes.ingest_simulated, ["raw_log"]),
+    "tables": (nodes.ingest_tables, ["raw_log"]),
 }
 
 

@@ -1,4 +1,4 @@
-"""The simulator's four tables, as it wrote them to a folder."""
+"""Logs that are canonical tables already, as Parquet files in one folder: the simulator's, or your own."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +29,7 @@ _COLUMNS: dict[str, dict[str, _Check]] = {
 }
 
 
-def read_simulated(folder: Path) -> CanonicalTables:
+def read_tables(folder: Path) -> CanonicalTables:
     """Read ``behaviors``, ``items``, ``users`` and ``impressions`` from ``<folder>/<table>.parquet``.
 
     Further columns come along: profile, context and item features, and an impression's ``true_probability``.
@@ -48,15 +48,15 @@ def read_simulated(folder: Path) -> CanonicalTables:
 
 def _read(path: Path, columns: dict[str, _Check]) -> pa.Table:
     if not path.is_file():
-        raise InputError(f"{path}: no such file. `kedro run --pipelines=simulate` writes it.")
+        raise InputError(
+            f"{path}: no such file; a log of your own needs behaviors, items, users and impressions here, `kedro run --pipelines=simulate` draws one."
+        )
     try:
         schema = pq.read_schema(path)
         _check_columns(path, schema, columns)
         table = pq.read_table(path)
     except (pa.ArrowInvalid, OSError) as error:
-        raise InputError(
-            f"{path}: not a whole Parquet file ({error}). Delete it and simulate again."
-        ) from error
+        raise InputError(f"{path}: not a whole Parquet file ({error}). Write it anew.") from error
     for column in columns:
         if table[column].null_count:
             raise InputError(f"{path}, column {column}: {table[column].null_count} values are missing.")

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from deep_interest.errors import InputError
-from deep_interest.sources.simulated import read_simulated
+from deep_interest.sources.parquet_tables import read_tables
 
 TABLES = {
     "behaviors": pd.DataFrame({"user": [1, 1, 2], "item": [10, 11, 10], "time": [5, 6, 7]}),
@@ -37,7 +37,7 @@ def replace(folder: Path, name: str, **columns: object) -> None:
 
 
 def test_all_four_tables_come_back_with_their_further_columns(folder: Path) -> None:
-    tables = read_simulated(folder)
+    tables = read_tables(folder)
     for name, expected in TABLES.items():
         pd.testing.assert_frame_equal(getattr(tables, name), expected)
     assert tables.left_out == {}
@@ -47,14 +47,14 @@ def test_string_ids_are_accepted(folder: Path) -> None:
     replace(folder, "behaviors", item=["a", "b", "a"])
     replace(folder, "impressions", item=["b", "b"])
     replace(folder, "items", item=["a", "b", "c"])
-    assert read_simulated(folder).behaviors["item"].tolist() == ["a", "b", "a"]
+    assert read_tables(folder).behaviors["item"].tolist() == ["a", "b", "a"]
 
 
 @pytest.mark.parametrize("name", list(TABLES))
 def test_a_missing_table_names_the_file_and_the_command(folder: Path, name: str) -> None:
     (folder / f"{name}.parquet").unlink()
     with pytest.raises(InputError, match=rf"{name}.parquet: no such file.*kedro run --pipelines=simulate"):
-        read_simulated(folder)
+        read_tables(folder)
 
 
 def test_half_a_parquet_file_is_an_error(folder: Path) -> None:
@@ -63,7 +63,7 @@ def test_half_a_parquet_file_is_an_error(folder: Path) -> None:
     for content in (b"", whole[: len(whole) // 2]):
         path.write_bytes(content)
         with pytest.raises(InputError, match=r"behaviors.parquet: not a whole Parquet file"):
-            read_simulated(folder)
+            read_tables(folder)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_half_a_parquet_file_is_an_error(folder: Path) -> None:
 def test_a_missing_column_is_named(folder: Path, name: str, column: str) -> None:
     TABLES[name].drop(columns=column).to_parquet(folder / f"{name}.parquet", index=False)
     with pytest.raises(InputError, match=rf"{name}.parquet: columns {column} missing"):
-        read_simulated(folder)
+        read_tables(folder)
 
 
 @pytest.mark.parametrize(
@@ -94,4 +94,4 @@ def test_a_wrong_column_is_named_with_what_was_found(
 ) -> None:
     replace(folder, name, **{column: values})
     with pytest.raises(InputError, match=rf"{name}.parquet, column {column}: {message}"):
-        read_simulated(folder)
+        read_tables(folder)

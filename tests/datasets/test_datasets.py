@@ -1,0 +1,125 @@
+import json
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from kedro.io import DatasetError
+from matplotlib.figure import Figure
+
+from deep_interest.datasets import (
+    CheckpointFile,
+    CSVTable,
+    JSONFile,
+    ParquetFolder,
+    ParquetTable,
+    PNGFigure,
+    RawFile,
+    TextFile,
+)
+
+
+def test_a_missing_raw_file_names_file_command_and_page(tmp_path):
+    raw = RawFile(
+        filepath=str(tmp_path / "amazon/reviews_Beauty_5.json.gz"),
+        download="amazon_beauty",
+        page="http://example.org/amazon",
+    )
+    with pytest.raises(DatasetError) as error:
+        raw.load()
+    for part in (
+        "reviews_Beauty_5.json.gz",
+        "deep-interest download amazon_beauty",
+        "http://example.org/amazon",
+        "DEEP_INTEREST_RAW",
+    ):
+        assert part in str(error.value)
+
+
+def test_a_raw_file_may_be_optional_or_lie_there_unpacked(tmp_path):
+    path = tmp_path / "ml-1m.zip"
+    assert RawFile(filepath=str(path), optional=True).load() is None
+    (tmp_path / "ml-1m").mkdir()
+    assert RawFile(filepath=str(path)).load() == tmp_path / "ml-1m"
+    path.write_bytes(b"zip")
+    assert RawFile(filepath=str(path)).load() == path
+
+
+def test_a_parquet_table_keeps_its_types_and_shows_its_head(tmp_path):
+    table = pd.DataFrame(
+        {
+            "user": np.int32([1, 2, 3]),
+            "split": pd.Categorical(["train", "test", "train"]),
+            "rating": np.float32([1, 2, np.nan]),
+        }
+    )
+    dataset = ParquetTable(filepath=str(tmp_path / "t.parquet"))
+    assert dataset.preview() is None
+    dataset.save(table)
+    pd.testing.assert_frame_equal(dataset.load(), table)
+    assert dataset.preview(nrows=2)["data"] == [[1, "train", 1.0], [2, "test", 2.0]]
+
+
+def test_tables_are_streamed_into_one_folder(tmp_path):
+    dataset = ParquetFolder(filepath=str(tmp_path / "log"))
+    blocks = (pd.DataFrame({"user": [k, k]}) for k in range(3))
+    dataset.save({"behaviors": blocks, "items": [pd.DataFrame({"item": [1]})]})
+    assert list(pd.read_parquet(dataset.load() / "behaviors.parquet")["user"]) == [0, 0, 1, 1, 2, 2]
+
+
+def test_a_stream_that_breaks_leaves_no_folder(tmp_path):
+    def broken():
+        yield pd.DataFrame({"user": [1]})
+        raise OSError("gone")
+
+    with pytest.raises(DatasetError, match="gone"):
+        ParquetFolder(filepath=str(tmp_path / "log")).save({"behaviors": broken()})
+    assert not list(tmp_path.iterdir())
+
+
+def test_csv_text_and_json_come_back_and_preview(tmp_path):
+    table = pd.DataFrame({"model": ["base", "din"], "gauc": [0.7, np.nan]})
+    csv = CSVTable(filepath=str(tmp_path / "results.csv"))
+    csv.save(table)
+    pd.testing.assert_frame_equal(csv.load(), table)
+    assert json.loads(json.dumps(csv.preview()))["data"] == [["base", 0.7], ["din", None]]
+    text = TextFile(filepath=str(tmp_path / "a.md"))
+    text.save("λ and α\n")
+    assert text.load() == "λ and α\n"
+    facts = JSONFile(filepath=str(tmp_path / "a.json"))
+    facts.save({"broken line": 2})
+    assert facts.load() == json.loads(facts.preview()) == {"broken line": 2}
+
+
+def test_a_figure_becomes_a_picture(tmp_path):
+    figure = PNGFigure(filepath=str(tmp_path / "a.png"))
+    assert figure.preview() is None
+    figure.save(Figure())
+    assert (tmp_path / "a.png").read_bytes()[:4] == b"\x89PNG"
+    assert figure.preview().startswith("iVBOR")
+
+
+def test_a_checkpoint_never_runs_code_from_its_file(tmp_path):
+    class Trap:
+        def __reduce__(self):
+            return (open, (str(tmp_path / "sprung"), "w"))
+
+    path = tmp_path / "checkpoint.pt"
+    torch.save({"states": [Trap()]}, path)
+    with pytest.raises(DatasetError, match="no whole checkpoint"):
+        CheckpointFile(filepath=str(path)).load()
+    path.write_bytes(pickle.dumps(Trap()))
+    with pytest.raises(DatasetError, match="no whole checkpoint"):
+        CheckpointFile(filepath=str(path)).load()
+    assert not (tmp_path / "sprung").exists()
+
+
+def test_a_checkpoint_comes_back_and_a_damaged_one_is_named(tmp_path):
+    dataset = CheckpointFile(filepath=str(tmp_path / "checkpoint.pt"))
+    dataset.save({"seeds": [1], "states": [{"w": torch.ones(3)}]})
+    torch.testing.assert_close(dataset.load()["states"][0]["w"], torch.ones(3))
+    whole = (tmp_path / "checkpoint.pt").read_bytes()
+    (tmp_path / "checkpoint.pt").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(DatasetError, match=r"checkpoint\.pt is no whole checkpoint .* train the model again"):
+        dataset.load()

@@ -1,0 +1,63 @@
+import errno
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from deep_interest.errors import InputError
+from deep_interest.files import atomic_path
+
+
+def test_the_new_file_takes_the_old_ones_place(tmp_path):
+    target = tmp_path / "deep/table.csv"
+    for text in ("old", "new"):
+        with atomic_path(target) as temporary:
+            temporary.write_text(text)
+            assert not target.exists() or target.read_text() == "old"
+    assert target.read_text() == "new"
+    assert [file.name for file in target.parent.iterdir()] == ["table.csv"]
+
+
+def test_a_folder_is_replaced_whole(tmp_path):
+    target = tmp_path / "log"
+    for names in (["a", "b"], ["c"]):
+        with atomic_path(target, directory=True) as folder:
+            for name in names:
+                (folder / name).write_text(name)
+    assert [file.name for file in target.iterdir()] == ["c"]
+
+
+@pytest.mark.parametrize("directory", [False, True])
+def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path, directory):
+    target = tmp_path / "x"
+    target.write_text("old")
+    with pytest.raises(KeyError), atomic_path(target, directory=directory) as temporary:
+        (temporary / "part" if directory else temporary).write_text("half")
+        raise KeyError
+    assert target.read_text() == "old"
+    assert [file.name for file in tmp_path.iterdir()] == ["x"]
+
+
+def test_a_full_disk_is_reported_with_what_to_do(tmp_path):
+    with (
+        pytest.raises(InputError, match=r"x: the disk is full; free some space"),
+        atomic_path(tmp_path / "x"),
+    ):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_process_killed_while_writing_leaves_the_old_file(tmp_path):
+    target = tmp_path / "x"
+    target.write_text("old")
+    script = (
+        "import sys, time; from deep_interest.files import atomic_path\n"
+        f"with atomic_path({str(target)!r}) as path:\n"
+        "    path.write_text('half'); print('writing', flush=True); time.sleep(60)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
+    assert process.stdout.readline() == b"writing\n"
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert target.read_text() == "old"
