@@ -136,7 +136,7 @@ def _notes(headings: list[str], base_name: str | None) -> list[str]:
         "**GAUC**: each user's AUC weighted by her samples (DIN eq. 10). AUC is the chance that a positive sample "
         "scores above a negative one: 0.5 is guessing, 1 is perfect, a tie counts one half.",
         "**±**: standard deviation over seeds; none with one seed. **AUC**: over all samples at once, across users. "
-        "**LogLoss**: lower is better; only probabilities are judged by it, so ignore it for a popularity score.",
+        "**LogLoss**: lower is better.",
     ]
     if base_name:
         notes.append(
