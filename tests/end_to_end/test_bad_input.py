@@ -1,5 +1,8 @@
 """What a user does wrong, and the one clear message she gets from ``kedro run``."""
 
+import gzip
+
+import pandas as pd
 import pytest
 from support.project import copy_project, run
 from support.raw_files import write_amazon
@@ -53,3 +56,20 @@ def test_bad_raw_data_stops_the_run_without_a_trace_of_kedro(project, tmp_path):
     assert completed.stdout.splitlines()[-1].startswith("error: ")
     assert "Traceback" not in completed.stdout
     assert not (project / "data/02_intermediate/amazon_beauty/behaviors.parquet").exists()
+
+
+def test_broken_lines_may_be_left_out_and_are_counted(project, tmp_path):
+    reviews, _ = write_amazon(tmp_path / "amazon", category_file="Toys_and_Games")
+    lines = gzip.decompress(reviews.read_bytes()).splitlines()
+    lines[3:3] = [b'{"reviewerID": "A1", "asin":', b'{"reviewerID": "A1", "asin": "B1"}']
+    reviews.write_bytes(gzip.compress(b"\n".join(lines)))
+    stopped = run(project, "--pipelines=samples.amazon_toys", raw=tmp_path)
+    assert stopped.returncode != 0
+    assert "reviews_Toys_and_Games_5.json.gz, line 4" in stopped.stdout
+    skip = "--params=datasets.amazon_toys.reading.on_bad_line=skip"
+    completed = run(project, "--pipelines=samples.amazon_toys", skip, raw=tmp_path)
+    assert completed.returncode == 0, completed.stdout
+    summary = pd.read_csv(project / "data/08_reporting/amazon_toys/samples_summary.csv")
+    left_out = summary[summary["split"] == "left out"]
+    assert left_out["rows"].sum() == 2
+    assert left_out["reason"].str.contains("unixReviewTime").any()

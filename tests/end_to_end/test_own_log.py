@@ -1,0 +1,78 @@
+"""A user's own log: four Parquet tables and a few words of configuration."""
+
+import numpy as np
+import pandas as pd
+from support.project import copy_project, run
+
+DAY = 86_400
+
+
+def write_own_log(folder, *, users: int = 80, items: int = 50, days: int = 6):
+    """String ids, a user without a profile, a user without behaviours, millisecond-free UTC seconds."""
+    rng = np.random.default_rng(0)
+    folder.mkdir(parents=True)
+    item_ids = np.array([f"sku-{k}" for k in range(items)])
+    kinds = np.arange(items) % 5
+    liked = rng.integers(0, 5, users)
+    user = np.repeat(np.arange(users), 12)
+    item = np.where(
+        rng.random(len(user)) < 0.8,
+        rng.integers(0, items // 5, len(user)) * 5 + liked[user],
+        rng.integers(0, items, len(user)),
+    )
+    time = rng.integers(0, days * DAY, len(user))
+    ids = np.array([f"visitor {k}" for k in range(users)])
+    behaviors = pd.DataFrame({"user": ids[user], "item": item_ids[item], "time": time})
+    behaviors[behaviors["user"] != "visitor 7"].to_parquet(folder / "behaviors.parquet")
+    shown = rng.integers(0, items, len(user))
+    label = (rng.random(len(user)) < np.where(kinds[shown] == liked[user], 0.7, 0.1)).astype(np.int8)
+    impressions = pd.DataFrame(
+        {
+            "user": ids[user],
+            "item": item_ids[shown],
+            "time": time[::-1],
+            "label": label,
+            "placement": user % 3,
+        }
+    )
+    impressions.to_parquet(folder / "impressions.parquet")
+    pd.DataFrame(
+        {"item": item_ids, "category": kinds, "brand": [f"b{k % 7}" for k in range(items)]}
+    ).to_parquet(folder / "items.parquet")
+    pd.DataFrame({"user": ids[:-1], "plan": ["free", "paid"] * (users // 2 - 1) + ["free"]}).to_parquet(
+        folder / "users.parquet"
+    )
+
+
+def own_block(project, features: str) -> None:
+    """Write the feature columns into the dataset's block, as the README says."""
+    file = project / "conf/base/parameters/datasets.yml"
+    head, rest = file.read_text().split("title: Own logs")
+    old = rest.split("movielens_100k:")[0]
+    block = f"\n    protocol: {{name: by_day}}\n    features: {features}\n\n  "
+    file.write_text(head + "title: Own logs" + rest.replace(old, block, 1))
+
+
+def test_own_tables_become_a_table_of_models(tmp_path):
+    project = copy_project(tmp_path / "project")
+    write_own_log(tmp_path / "raw/own")
+    own_block(project, "{item: [goods, category, brand], profile: [plan], context: [placement]}")
+    completed = run(project, "--pipelines=own", raw=tmp_path / "raw")
+    assert completed.returncode == 0, completed.stdout
+    results = pd.read_csv(project / "data/08_reporting/own/results.csv")
+    assert {"popularity", "lr", "base", "din"} <= set(results["model"])
+    samples = pd.read_parquet(project / "data/05_model_input/own/samples.parquet")
+    assert len(samples) == 80 * 12
+    assert "placement" in samples
+
+
+def test_a_feature_column_that_is_not_there_is_named(tmp_path):
+    project = copy_project(tmp_path / "project")
+    write_own_log(tmp_path / "raw/own")
+    own_block(project, "{item: [goods, colour]}")
+    completed = run(project, "--pipelines=samples.own", raw=tmp_path / "raw")
+    assert completed.returncode != 0
+    expected = (
+        "error: items: feature column(s) colour not found; the source has the columns item, category, brand"
+    )
+    assert completed.stdout.splitlines()[-1] == expected
