@@ -13,8 +13,8 @@ RECIPE = Recipe(training={"batch_size": 32, "epochs": 2}, model={"embedding_dim"
 
 
 def cell(tmp_path, *, model="base", seeds=(1, 2), **run):
-    settings = RunParameters(seeds=seeds, device="cpu", workspace=str(tmp_path), **run)
-    return Cell(dataset="small", model=model, options={}, recipe=RECIPE, run=settings)
+    settings = RunParameters(device="cpu", workspace=str(tmp_path), **run)
+    return Cell(dataset="small", model=model, options={}, recipe=RECIPE, seeds=seeds, run=settings)
 
 
 def test_every_seed_is_fitted_and_the_checkpoint_scores_like_the_fits(tmp_path):

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from deep_interest.logs.encoding import FeatureColumns
 from deep_interest.logs.protocols import ProtocolParameters
@@ -32,6 +32,7 @@ class DatasetParameters(BaseModel):
         protocol: how samples are made.
         reading: how raw files are read.
         features: which columns are features.
+        seeds: one fit each, unless the run names others.
         recipe: the recipe that fits its models, unless the run names another.
         training: training options of this dataset that go before the recipe's.
     """
@@ -42,5 +43,6 @@ class DatasetParameters(BaseModel):
     protocol: ProtocolParameters
     reading: ReadingParameters = ReadingParameters()
     features: FeatureColumns = FeatureColumns()
+    seeds: tuple[int, ...] = Field((1, 2, 3, 4, 5), min_length=1)
     recipe: str = "ours"
     training: dict[str, Any] = {}

@@ -59,15 +59,18 @@ def choose_items(
     rng: np.random.Generator,
 ) -> np.ndarray:
     """Choose an item of each ``category`` (k,) as the interest at ``position`` (k,) does: of its shop, style, or any."""
-    luck, uniforms = rng.random(len(category)), rng.random(len(category))
-    loyal = config.interests.shop_loyalty
-    item = world.by_category.draw(category, uniforms)
-    of_style = world.by_style.draw(world.style_key(category, interests.style[position]), uniforms)
-    item = np.where(
-        (luck < loyal + (1 - loyal) * config.interests.style_loyalty) & (of_style >= 0), of_style, item
-    )
-    of_shop = world.by_shop.draw(world.shop_key(category, interests.shop[position]), uniforms)
-    return np.where((luck < loyal) & (of_shop >= 0), of_shop, item)
+    k, loyal = len(category), config.interests.shop_loyalty
+    luck, uniforms, item = rng.random(k), rng.random(k), np.full(k, -1)
+    choices = (
+        (loyal, world.by_shop, world.shop_key(category, interests.shop[position])),
+        (loyal + (1 - loyal) * config.interests.style_loyalty, world.by_style,
+         world.style_key(category, interests.style[position])),
+        (1.0, world.by_category, category),
+    )  # fmt: skip
+    for share, groups, key in choices:
+        open_ = np.flatnonzero((luck < share) & (item < 0))
+        item[open_] = groups.draw(key[open_], uniforms[open_])
+    return item
 
 
 def category_of_theme(world: World, category: np.ndarray, uniforms: np.ndarray) -> np.ndarray:

@@ -49,7 +49,7 @@ def make_interests(config: SimulationConfig, world: World, users: Users, block: 
     rng = generator(config.seed, "interests", block)
     n, S = len(users.ids), config.interests_per_user[1]
     horizon = config.days * SECONDS_PER_DAY
-    M = 4 + int(2 * config.days / config.interests.dwell_days)
+    M = 4 + int(1.5 * config.days / config.interests.dwell_days)
     category, style, shop = _walk(config, world, np.repeat(users.group, S), M, rng)
     dwell = rng.gamma(2.0, config.interests.dwell_days * SECONDS_PER_DAY / 2, size=(n * S, M))
     begin = np.cumsum(dwell, axis=1).astype(np.int64) - dwell[:, :1].astype(np.int64)
@@ -69,23 +69,20 @@ def _walk(
     config: SimulationConfig, world: World, group: np.ndarray, stages: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Walk each of k slots through its ``stages``; category, style and shop of each, shape (k, stages)."""
-    category, style, shop = (np.empty((len(group), stages), np.int64) for _ in range(3))
+    k = len(group)
+    category, style, shop = (np.empty((k, stages), np.int64) for _ in range(3))
+    begins, at_start = np.arange(k), rng.random(k)  # the log begins in the middle of the interests' lives
     for m in range(stages):
-        theme = world.themes.draw(group, rng.random(len(group)))
-        fresh_style = rng.integers(config.styles, size=len(group))
-        fresh_shop = world.shops.draw(theme, rng.random(len(group)))
-        luck = rng.random(len(group))
-        if m == 0:  # the log begins in the middle of the interests' lives
-            length = np.diff(world.path_start)[theme]
-            category[:, 0] = world.path_start[theme] + (luck * length).astype(np.int64)
-            style[:, 0], shop[:, 0] = fresh_style, fresh_shop
-            continue
-        last = category[:, m - 1]
-        path_end = world.path_start[world.category_theme[last] + 1] - 1
-        ends = (last == path_end) | (luck < config.interests.end_probability)
-        category[:, m] = np.where(ends, world.path_start[theme], last + 1)
-        style[:, m] = np.where(ends, fresh_style, style[:, m - 1])
-        shop[:, m] = np.where(ends, fresh_shop, shop[:, m - 1])
+        if m > 0:
+            last = category[:, m - 1]
+            path_end = world.path_start[world.category_theme[last] + 1] - 1
+            begins = np.flatnonzero((last == path_end) | (rng.random(k) < config.interests.end_probability))
+            category[:, m], style[:, m], shop[:, m] = last + 1, style[:, m - 1], shop[:, m - 1]
+        theme = world.themes.draw(group[begins], rng.random(len(begins)))
+        length = np.diff(world.path_start)[theme] if m == 0 else 0
+        category[begins, m] = world.path_start[theme] + (at_start[begins] * length).astype(np.int64)
+        style[begins, m] = rng.integers(config.styles, size=len(begins))
+        shop[begins, m] = world.shops.draw(theme, rng.random(len(begins)))
     return category, style, shop
 
 

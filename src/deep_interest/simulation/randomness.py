@@ -43,12 +43,19 @@ class WeightedGroups:
 
     def draw(self, keys: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
         """Draw one member of each of the groups ``keys`` (n,), by ``uniforms`` (n,) in [0, 1); -1: no such group."""
-        group = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        group = self._find(keys)
         first, end = self.bounds[group], self.bounds[group + 1]
         low, high = self.cumulative[first], self.cumulative[end]
         position = np.searchsorted(self.cumulative, low + uniforms * (high - low), side="right") - 1
         drawn = self.members[np.clip(position, first, end - 1)]
         return np.where(self.keys[group] == keys, drawn, -1)
+
+    def _find(self, keys: np.ndarray) -> np.ndarray:
+        """Position in ``self.keys`` of each key (n,), or of some other group where there is none such."""
+        last = len(self.keys) - 1
+        if self.keys[0] == 0 and self.keys[last] == last:  # the keys are 0, 1, …, so nothing is to be searched
+            return np.minimum(keys, last)
+        return np.minimum(np.searchsorted(self.keys, keys), last)
 
 
 def zipf_weights(count: int, exponent: float, rng: np.random.Generator) -> np.ndarray:

@@ -63,7 +63,7 @@ class RunParameters(BaseModel):
     """Where and how often models are trained.
 
     Attributes:
-        seeds: one fit each; the table shows their mean and deviation.
+        seeds: one fit each, the table shows their mean and deviation; the datasets' own if left out.
         device: ``auto`` takes CUDA where there is one; or ``cpu``, ``cuda``, ``cuda:1``, …
         threads: CPU threads; torch's choice if left out.
         recipe: overrides the datasets' own recipe.
@@ -75,7 +75,7 @@ class RunParameters(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    seeds: tuple[int, ...] = Field((1, 2, 3, 4, 5), min_length=1)
+    seeds: tuple[int, ...] | None = Field(None, min_length=1)
     device: str = "auto"
     threads: int | None = Field(None, ge=1)
     recipe: str | None = None

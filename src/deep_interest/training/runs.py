@@ -37,13 +37,15 @@ class Cell:
         dataset, model: the keys.
         options: the model's own options.
         recipe: training and common model options.
-        run: seeds, device, workspace.
+        seeds: one fit each.
+        run: device, workspace.
     """
 
     dataset: str
     model: str
     options: dict[str, Any]
     recipe: Recipe
+    seeds: tuple[int, ...]
     run: RunParameters
 
     @property
@@ -111,7 +113,7 @@ def train_cell(cell: Cell, data: Data) -> tuple[Checkpoint, pd.DataFrame]:
     identity = fingerprint(*described, arrays=data.arrays())
     row = model_row(cell.model).load()
     closed_form = hasattr(row, "fit")
-    seeds = cell.run.seeds[:1] if closed_form else cell.run.seeds
+    seeds = cell.seeds[:1] if closed_form else cell.seeds
     states, curves = [], []
     for seed in seeds:
         torch.manual_seed(seed)

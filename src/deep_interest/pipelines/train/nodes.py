@@ -39,7 +39,14 @@ def make_train(dataset: str, model: str) -> Callable[..., tuple[dict[str, Any], 
         from deep_interest.training.runs import Cell, Data, choose_recipe, train_cell
 
         recipe = choose_recipe(recipes.root, run, default=settings.recipe, training=settings.training)
-        cell = Cell(dataset=dataset, model=model, options=options.root, recipe=recipe, run=run)
+        cell = Cell(
+            dataset=dataset,
+            model=model,
+            options=options.root,
+            recipe=recipe,
+            seeds=run.seeds or settings.seeds,
+            run=run,
+        )
         return train_cell(cell, Data(log, features, samples))
 
     return train
