@@ -59,17 +59,19 @@ def choose_items(
     rng: np.random.Generator,
 ) -> np.ndarray:
     """Choose an item of each ``category`` (k,) as the interest at ``position`` (k,) does: of its shop, style, or any."""
-    k, loyal = len(category), config.interests.shop_loyalty
+    k = len(category)
     luck, uniforms, item = rng.random(k), rng.random(k), np.full(k, -1)
-    choices = (
-        (loyal, world.by_shop, world.shop_key(category, interests.shop[position])),
-        (loyal + (1 - loyal) * config.interests.style_loyalty, world.by_style,
-         world.style_key(category, interests.style[position])),
+    to_shop = config.interests.shop_loyalty
+    to_style = to_shop + (1 - to_shop) * config.interests.style_loyalty
+    on_shelf = world.shop_key(category, interests.shop[position])
+    of_style = world.style_key(category, interests.style[position])
+    for share, groups, key in (
+        (to_shop, world.by_shop, on_shelf),
+        (to_style, world.by_style, of_style),
         (1.0, world.by_category, category),
-    )  # fmt: skip
-    for share, groups, key in choices:
-        open_ = np.flatnonzero((luck < share) & (item < 0))
-        item[open_] = groups.draw(key[open_], uniforms[open_])
+    ):
+        undecided = np.flatnonzero((luck < share) & (item < 0))
+        item[undecided] = groups.draw(key[undecided], uniforms[undecided])
     return item
 
 

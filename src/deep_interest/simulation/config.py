@@ -161,6 +161,16 @@ class SimulationConfig(_Frozen):
             )
         return self
 
+    @model_validator(mode="after")
+    def _blocks_fit_64_bits(self) -> "SimulationConfig":
+        keys = max(self.shops, self.styles * self.categories)
+        if (codes := self.block_users * keys * self.days * SECONDS_PER_DAY) >= 2**63:
+            raise ValueError(
+                f"block_users is {self.block_users}: users × keys × seconds of a block is {codes:.2g}, expected less "
+                "than 2^63, since each is coded in one integer; lower block_users"
+            )
+        return self
+
     @property
     def days(self) -> int:
         """Days from the first behaviour to the last impression."""

@@ -53,7 +53,9 @@ class WeightedGroups:
     def _find(self, keys: np.ndarray) -> np.ndarray:
         """Position in ``self.keys`` of each key (n,), or of some other group where there is none such."""
         last = len(self.keys) - 1
-        if self.keys[0] == 0 and self.keys[last] == last:  # the keys are 0, 1, …, so nothing is to be searched
+        if (
+            self.keys[0] == 0 and self.keys[last] == last
+        ):  # the keys are 0, 1, …, so nothing is to be searched
             return np.minimum(keys, last)
         return np.minimum(np.searchsorted(self.keys, keys), last)
 

@@ -1,6 +1,7 @@
 """Streaming a table to one Parquet file, a block at a time."""
 
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 
 import pandas as pd
@@ -25,19 +26,20 @@ def write_parquet(blocks: Iterable[pd.DataFrame], path: Path) -> int:
     Raises:
         ValueError: there is no block, or one differs in its columns or types from the first.
     """
-    stream, rows = iter(blocks), 0
-    first = next(stream, None)
+    tables = (pa.Table.from_pandas(block, preserve_index=False) for block in blocks)
+    first = next(tables, None)
     if first is None:
         raise ValueError(f"{path}: no block to write, expected at least one frame (it may be empty)")
-    table = pa.Table.from_pandas(first, preserve_index=False)
-    with atomic_path(path) as part, pq.ParquetWriter(part, table.schema, compression="zstd") as writer:
-        while table is not None:
+    rows = 0
+    with atomic_path(path) as part, pq.ParquetWriter(part, first.schema, compression="zstd") as writer:
+        for table in chain([first], tables):
+            if not table.schema.equals(first.schema):
+                found, expected = (
+                    dict(zip(s.names, s.types, strict=True)) for s in (table.schema, first.schema)
+                )
+                raise ValueError(
+                    f"{path}: a block has the columns {found}, expected {expected} as in the first"
+                )
             writer.write_table(table)
             rows += table.num_rows
-            block = next(stream, None)
-            table = (
-                None
-                if block is None
-                else pa.Table.from_pandas(block, schema=table.schema, preserve_index=False)
-            )
     return rows
