@@ -11,20 +11,23 @@ import statistics
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
-import torch
-from workload import amazon_shaped
+from deep_interest.models.registry import model_config, model_row  # first: it says how torch's threads wait
 
-from deep_interest.models.registry import model_config, model_row
-from deep_interest.training.data import SampleSet
-from deep_interest.training.loop import Fit
-from deep_interest.training.parameters import TrainingOptions
+if TYPE_CHECKING:
+    from deep_interest.training.data import SampleSet
 
 COMMON = {"embedding_dim": 64, "attention_hidden": (80, 40), "hidden": (200, 80)}
 
 
-def measure(samples: SampleSet, *, model: str, batch_size: int, seconds: float, repeats: int) -> float:
+def measure(samples: "SampleSet", *, model: str, batch_size: int, seconds: float, repeats: int) -> float:
     """Median samples per second over the stretches."""
+    import torch
+
+    from deep_interest.training.loop import Fit
+    from deep_interest.training.parameters import TrainingOptions
+
     config = model_config(model, {}, common=COMMON)
     torch.manual_seed(0)
     net = model_row(model).load()(config, samples.store.schema).to(samples.labels.device)
@@ -47,6 +50,10 @@ def measure(samples: SampleSet, *, model: str, batch_size: int, seconds: float, 
 
 
 def main() -> None:
+    """Measure every case and print it."""
+    import torch
+    from workload import amazon_shaped
+
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="shorter stretches, the main case only")
     parser.add_argument("--models", nargs="+", default=["lr", "base", "din", "din_softmax", "din_dice"])
