@@ -29,7 +29,7 @@ def sample_negatives(
     Returns:
         ``(n,)`` int32 item codes; 0 where the user has touched the whole pool, so that no negative exists.
     """
-    seen = np.unique(_pack(seen_users, seen_items))
+    seen = np.sort(_pack(seen_users, seen_items))
     draw = _drawer(pool, weights, rng)
     negatives = draw(len(users))
     open_rows = np.arange(len(users))

@@ -19,7 +19,7 @@ def samples_summary(samples: Samples, log: EncodedLog, left_out: dict[str, int])
     total = _row("all", samples, np.ones(len(samples.user), bool))
     total |= {
         "users": int((log.length > 0).sum()) if len(log.user) else 0,
-        "items": len(np.unique(log.item)),
+        "items": _distinct(log.item),
         "behaviors": len(log.user),
     }
     reasons = left_out | samples.left_out
@@ -51,8 +51,12 @@ def _row(name: str, samples: Samples, mask: np.ndarray) -> dict[str, object]:
         "split": name,
         "rows": int(mask.sum()),
         "positives": int(samples.label[mask].sum()),
-        "users": len(np.unique(samples.user[mask])),
-        "items": len(np.unique(samples.item[mask])),
+        "users": _distinct(samples.user[mask]),
+        "items": _distinct(samples.item[mask]),
         "mean_history": round(float(history.mean()), 3) if len(history) else 0.0,
         "max_history": int(history.max(initial=0)),
     }
+
+
+def _distinct(codes: np.ndarray) -> int:
+    return int(np.count_nonzero(np.bincount(codes))) if len(codes) else 0
