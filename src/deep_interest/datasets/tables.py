@@ -60,5 +60,5 @@ class CSVTable(LocalDataset[pd.DataFrame]):
 
 
 def _preview(table: pd.DataFrame) -> TablePreview:
-    plain = table.astype(object).where(table.notna(), None)
+    plain = table.round(4).astype(object).where(table.notna(), None)
     return plain.to_dict(orient="split")
