@@ -6,7 +6,6 @@ included, as the median over repeated stretches.
 
 import argparse
 import json
-import resource
 import statistics
 import time
 from pathlib import Path
@@ -78,12 +77,11 @@ def main() -> None:
                     seconds=2 if arguments.quick else 4,
                     repeats=5,
                 )
-                peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
                 print(
                     json.dumps(
                         {
                             "bench": "train", "case": case, "model": model, "batch_size": batch_size,
-                            "samples_per_s": round(speed), "peak_rss_mb": round(peak), "threads": torch.get_num_threads(),
+                            "samples_per_s": round(speed), "threads": torch.get_num_threads(),
                             "device": arguments.device,
                         }
                     ),

@@ -36,10 +36,8 @@ def atomic_path(path: str | Path, *, directory: bool = False) -> Iterator[Path]:
     try:
         yield temporary
         _flush(temporary)
-        if directory and path.exists():
-            shutil.rmtree(path)
         temporary.chmod(0o755 if directory else 0o644)
-        os.replace(temporary, path)
+        _replace_folder(temporary, path) if directory else os.replace(temporary, path)
     except BaseException as error:
         shutil.rmtree(temporary) if temporary.is_dir() else temporary.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
@@ -47,6 +45,15 @@ def atomic_path(path: str | Path, *, directory: bool = False) -> Iterator[Path]:
                 f"{path}: the disk is full; free some space and run the same command again, finished work is kept"
             ) from error
         raise
+
+
+def _replace_folder(temporary: Path, path: Path) -> None:
+    """Move the old folder aside whole, so that a kill leaves the old one, the new one or none, never a half."""
+    old = temporary.with_suffix(".old.part")
+    if path.exists():
+        os.replace(path, old)
+    os.replace(temporary, path)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def _flush(path: Path) -> None:

@@ -3,14 +3,18 @@
 import logging
 import sys
 import time
+from collections.abc import Iterable
 from types import TracebackType
 
+from kedro.framework.context import KedroContext
 from kedro.framework.hooks import hook_impl
-from kedro.io import DatasetError
+from kedro.io import CatalogProtocol, DatasetError
+from kedro.pipeline import Pipeline
 from kedro.pipeline.node import Node
 from kedro.validation import ParameterValidationError
 
 from deep_interest.errors import InputError
+from deep_interest.grid import DATASETS, MODELS
 
 logger = logging.getLogger(__name__)
 
@@ -22,9 +26,25 @@ class ProjectHooks:
         self._started: dict[str, float] = {}
 
     @hook_impl
-    def after_context_created(self) -> None:
-        """From here on, what a user can mend is one message."""
+    def after_context_created(self, context: KedroContext) -> None:
+        """From here on, what a user can mend is one message; a block of parameters that nobody reads is such a thing."""
         sys.excepthook = explain
+        parameters = context.config_loader["parameters"]
+        _check_keys("parameters", parameters, ("datasets", "models", "recipes", "simulation", "training"))
+        _check_keys("models", parameters["models"], MODELS)
+        _check_keys("datasets", parameters["datasets"], DATASETS)
+
+    @hook_impl
+    def before_pipeline_run(self, pipeline: Pipeline, catalog: CatalogProtocol) -> None:
+        """Refuse a device or a recipe that does not exist before any work is done."""
+        if "params:training" not in pipeline.inputs():
+            return
+        from deep_interest.training.device import resolve_device  # noqa: PLC0415
+
+        run, recipes = catalog.load("params:training"), catalog.load("params:recipes").root
+        resolve_device(run.device)
+        if run.recipe is not None:
+            _check_keys("training.recipe", [run.recipe], recipes)
 
     @hook_impl
     def before_node_run(self, node: Node) -> None:
@@ -34,6 +54,12 @@ class ProjectHooks:
     @hook_impl
     def after_node_run(self, node: Node) -> None:
         logger.info("%s done in %.1f s", node.name, time.perf_counter() - self._started.pop(node.name))
+
+
+def _check_keys(where: str, found: Iterable[str], known: Iterable[str]) -> None:
+    unknown = [key for key in found if key not in known]
+    if unknown:
+        raise InputError(f"{where}: {', '.join(unknown)} is not known; expected {', '.join(known)}")
 
 
 def explain(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:

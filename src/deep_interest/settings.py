@@ -1,8 +1,7 @@
 """Kedro's settings: configuration, resolvers, hooks."""
 
-import os
-
 from deep_interest.hooks import ProjectHooks
+from deep_interest.sources.downloads import raw_root
 
 HOOKS = (ProjectHooks(),)
 
@@ -10,5 +9,5 @@ CONFIG_LOADER_ARGS = {
     "base_env": "base",
     "default_run_env": "local",
     "merge_strategy": {"parameters": "soft"},  # an environment changes single keys, not whole blocks
-    "custom_resolvers": {"raw_root": lambda: os.environ.get("DEEP_INTEREST_RAW", "data/01_raw")},
+    "custom_resolvers": {"raw_root": lambda: str(raw_root())},
 }

@@ -55,7 +55,7 @@ def test_bad_raw_data_stops_the_run_without_a_trace_of_kedro(project, tmp_path):
     assert "reviews_Beauty_5.json.gz" in completed.stdout
     assert completed.stdout.splitlines()[-1].startswith("error: ")
     assert "Traceback" not in completed.stdout
-    assert not (project / "data/02_intermediate/amazon_beauty/behaviors.parquet").exists()
+    assert not (project / "data/smoke/02_intermediate/amazon_beauty/behaviors.parquet").exists()
 
 
 def test_broken_lines_may_be_left_out_and_are_counted(project, tmp_path):
@@ -69,7 +69,7 @@ def test_broken_lines_may_be_left_out_and_are_counted(project, tmp_path):
     skip = "--params=datasets.amazon_toys.reading.on_bad_line=skip"
     completed = run(project, "--pipelines=samples.amazon_toys", skip, raw=tmp_path)
     assert completed.returncode == 0, completed.stdout
-    summary = pd.read_csv(project / "data/08_reporting/amazon_toys/samples_summary.csv")
+    summary = pd.read_csv(project / "data/smoke/08_reporting/amazon_toys/samples_summary.csv")
     left_out = summary[summary["split"] == "left out"]
     assert left_out["rows"].sum() == 2
     assert left_out["reason"].str.contains("unixReviewTime").any()

@@ -17,7 +17,7 @@ def test_a_run_killed_while_training_ends_like_one_that_was_not(tmp_path):
     process = subprocess.Popen(
         kedro(*SLOW), cwd=killed, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    state = killed / "data/06_models/simulated/din/seed_1.pt"
+    state = killed / "data/smoke/06_models/simulated/din/seed_1.pt"
     deadline = time.monotonic() + 120
     while not state.exists() and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -25,11 +25,11 @@ def test_a_run_killed_while_training_ends_like_one_that_was_not(tmp_path):
     assert process.poll() is None, "the run must still be training when it is killed"
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert not (killed / "data/06_models/simulated/din/checkpoint.pt").exists()
+    assert not (killed / "data/smoke/06_models/simulated/din/checkpoint.pt").exists()
     done = run(killed, *SLOW)
     assert done.returncode == 0, done.stdout
     assert "resumed at epoch" in done.stdout
-    same = "data/07_model_output/simulated/din/predictions.parquet"
+    same = "data/smoke/07_model_output/simulated/din/predictions.parquet"
     pd.testing.assert_frame_equal(
         pd.read_parquet(killed / same), pd.read_parquet(undisturbed / same), check_exact=True
     )
@@ -41,7 +41,7 @@ def test_a_run_killed_while_training_ends_like_one_that_was_not(tmp_path):
 def test_a_file_that_is_half_written_is_never_read(tmp_path):
     project = copy_project(tmp_path / "project")
     assert run(project, "--pipelines=samples.simulated").returncode == 0
-    samples = project / "data/05_model_input/simulated/samples.parquet"
+    samples = project / "data/smoke/05_model_input/simulated/samples.parquet"
     (samples.parent / ".samples.parquet.x.part").write_bytes(
         samples.read_bytes()[:1000]
     )  # what a kill leaves behind

@@ -59,9 +59,9 @@ def test_own_tables_become_a_table_of_models(tmp_path):
     own_block(project, "{item: [goods, category, brand], profile: [plan], context: [placement]}")
     completed = run(project, "--pipelines=own", raw=tmp_path / "raw")
     assert completed.returncode == 0, completed.stdout
-    results = pd.read_csv(project / "data/08_reporting/own/results.csv")
+    results = pd.read_csv(project / "data/smoke/08_reporting/own/results.csv")
     assert {"popularity", "lr", "base", "din"} <= set(results["model"])
-    samples = pd.read_parquet(project / "data/05_model_input/own/samples.parquet")
+    samples = pd.read_parquet(project / "data/smoke/05_model_input/own/samples.parquet")
     assert len(samples) == 80 * 12
     assert "placement" in samples
 

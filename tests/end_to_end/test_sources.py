@@ -15,13 +15,13 @@ COLUMNS = {
 
 def finished(project, dataset, completed):
     assert completed.returncode == 0, completed.stdout
-    table = pd.read_csv(project / "data/08_reporting" / dataset / "results.csv")
+    table = pd.read_csv(project / "data/smoke/08_reporting" / dataset / "results.csv")
     assert set(table) >= COLUMNS
     assert list(table["model"])[: len(MODELS)] == list(MODELS)
     assert table["gauc"].between(0, 1).all()
-    page = (project / "data/08_reporting" / dataset / "results.md").read_text()
+    page = (project / "data/smoke/08_reporting" / dataset / "results.md").read_text()
     assert all(row.name in page for row in MODELS.values())
-    assert (project / "data/08_reporting" / dataset / "results.png").read_bytes()[:4] == b"\x89PNG"
+    assert (project / "data/smoke/08_reporting" / dataset / "results.png").read_bytes()[:4] == b"\x89PNG"
     assert not list((project / "data").rglob("*.part"))
     return table
 
@@ -31,7 +31,7 @@ def test_the_simulated_dataset_runs_from_nothing_to_its_table(tmp_path):
     table = finished(project, "simulated", run(project))
     assert list(table["model"])[-1] == "oracle"
     assert table["oracle_share"].iloc[-1] == 1
-    samples = pd.read_parquet(project / "data/05_model_input/simulated/samples.parquet")
+    samples = pd.read_parquet(project / "data/smoke/05_model_input/simulated/samples.parquet")
     assert list(samples)[:6] == ["user", "item", "label", "time", "history_end", "split"]
     assert set(samples["split"]) == {"train", "validation", "test"}
 
@@ -45,7 +45,9 @@ def test_amazon_runs_with_and_without_metadata_and_repeats_itself(tmp_path):
     pd.testing.assert_frame_equal(
         results(one, "amazon_beauty"), results(two, "amazon_beauty"), check_exact=True
     )
-    summary = pd.read_csv(one / "data/08_reporting/amazon_beauty/samples_summary.csv").set_index("split")
+    summary = pd.read_csv(one / "data/smoke/08_reporting/amazon_beauty/samples_summary.csv").set_index(
+        "split"
+    )
     users, behaviors = summary.loc["all", "users"], summary.loc["all", "behaviors"]
     assert summary.loc["test", "rows"] == summary.loc["validation", "rows"] == 2 * users
     assert summary.loc["train", "rows"] == 2 * (behaviors - 3 * users)
@@ -53,7 +55,7 @@ def test_amazon_runs_with_and_without_metadata_and_repeats_itself(tmp_path):
         metadata.unlink()
     done = run(two, "--pipelines=amazon_beauty.base", raw=raw)
     assert done.returncode == 0, done.stdout
-    row = pd.read_csv(two / "data/08_reporting/amazon_beauty/base/results.csv")
+    row = pd.read_csv(two / "data/smoke/08_reporting/amazon_beauty/base/results.csv")
     assert list(row["model"]) == ["base"]
 
 
@@ -66,8 +68,8 @@ def test_movielens_runs_in_each_layout(tmp_path, layout, dataset, zipped):
     project = copy_project(tmp_path / "project")
     completed = run(project, f"--pipelines={dataset}.din", raw=tmp_path / "raw")
     assert completed.returncode == 0, completed.stdout
-    samples = pd.read_parquet(project / "data/05_model_input" / dataset / "samples.parquet")
-    behaviors = pd.read_parquet(project / "data/02_intermediate" / dataset / "behaviors.parquet")
+    samples = pd.read_parquet(project / "data/smoke/05_model_input" / dataset / "samples.parquet")
+    behaviors = pd.read_parquet(project / "data/smoke/02_intermediate" / dataset / "behaviors.parquet")
     assert len(samples) == len(behaviors)
     assert samples["label"].sum() == (behaviors["rating"] >= 4).sum()
     np.testing.assert_array_equal(samples.groupby("user")["history_end"].min(), 0)

@@ -47,5 +47,5 @@ def run(
 
 def results(project: Path, dataset: str) -> pd.DataFrame:
     """The dataset's table without its timings."""
-    table = pd.read_csv(project / "data/08_reporting" / dataset / "results.csv")
+    table = pd.read_csv(project / "data/smoke/08_reporting" / dataset / "results.csv")
     return table.drop(columns=["train_seconds", "samples_per_second"])

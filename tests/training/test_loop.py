@@ -203,9 +203,12 @@ def test_a_state_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch
     fit.run()
     before = (tmp_path / "state.pt").read_bytes()
 
-    def full_disk(_state, path):
-        path.write_bytes(b"half")
-        raise OSError(28, "No space left on device")
+    whole_save = torch.save
+
+    def full_disk(state, file):
+        file.write(b"half")
+        with open("/dev/full", "wb") as full:
+            whole_save(state, full)
 
     monkeypatch.setattr(torch, "save", full_disk)
     with pytest.raises(ValueError, match="the disk is full"):

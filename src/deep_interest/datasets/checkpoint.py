@@ -23,5 +23,5 @@ class CheckpointFile(LocalDataset[dict[str, Any]]):
     def write(self, data: dict[str, Any], path: Path) -> None:
         import torch  # noqa: PLC0415
 
-        with atomic_path(path) as temporary:
-            torch.save(data, temporary)
+        with atomic_path(path) as temporary, temporary.open("wb") as file:
+            torch.save(data, file)

@@ -11,19 +11,22 @@ from deep_interest.logs.tables import CanonicalTables
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-def canonical(tables: CanonicalTables, *, seed: int = 0) -> CanonicalTables:
+def canonical(tables: CanonicalTables, *, seed: int = 0, max_users: int | None = None) -> CanonicalTables:
     """Sort behaviours and impressions by user and time, drop exact duplicates, check that ids are there.
 
     Time ties are broken by a seeded hash of the row's ids, never by the item id's order or the file's order.
 
     Args:
         tables: as a source reader returned them.
-        seed: of the hash that breaks time ties.
+        seed: of the hash that breaks time ties, and of the choice of users.
+        max_users: keep a random choice of this many users of the behaviours; all if None.
 
     Raises:
         InputError: a table is empty, or an id or time is missing.
     """
     left_out = dict(tables.left_out)
+    if max_users is not None:
+        tables = _some_users(tables, max_users, seed, left_out)
     behaviors = _sorted_events(tables.behaviors, "behaviors", seed, left_out)
     impressions = tables.impressions
     if impressions is not None:
@@ -32,6 +35,25 @@ def canonical(tables: CanonicalTables, *, seed: int = 0) -> CanonicalTables:
         repeated = tables.items.loc[tables.items["item"].duplicated(), "item"].iloc[0]
         raise InputError(f"items: item {repeated} stands there twice; keep one row for each item")
     return replace(tables, behaviors=behaviors, impressions=impressions, left_out=left_out)
+
+
+def _some_users(
+    tables: CanonicalTables, max_users: int, seed: int, left_out: dict[str, int]
+) -> CanonicalTables:
+    """Only the events of some users; what is dropped is counted."""
+    users = np.sort(tables.behaviors["user"].unique())
+    if len(users) <= max_users:
+        return tables
+    chosen = np.random.default_rng(seed).choice(users, max_users, replace=False)
+    behaviors = tables.behaviors[tables.behaviors["user"].isin(chosen)]
+    left_out[f"behaviors of users beyond max_users ({max_users})"] = len(tables.behaviors) - len(behaviors)
+    impressions = tables.impressions
+    if impressions is not None:
+        impressions = impressions[impressions["user"].isin(chosen)]
+        left_out[f"impressions of users beyond max_users ({max_users})"] = len(tables.impressions) - len(
+            impressions
+        )
+    return replace(tables, behaviors=behaviors, impressions=impressions)
 
 
 def _sorted_events(events: pd.DataFrame, table: str, seed: int, left_out: dict[str, int]) -> pd.DataFrame:
@@ -45,10 +67,18 @@ def _sorted_events(events: pd.DataFrame, table: str, seed: int, left_out: dict[s
     user = _rank(events["user"])
     item = _rank(events["item"])
     order = _order(user, events["time"].to_numpy(np.int64), _hash(user, item, seed))
-    duplicate = _repeats(user[order], item[order], events["time"].to_numpy(np.int64)[order])
+    key = [
+        user,
+        item,
+        events["time"].to_numpy(np.int64),
+        *([events["label"].to_numpy()] if "label" in events else []),
+    ]
+    duplicate = _repeats([column[order] for column in key])
     if duplicate.any():
-        key = f"duplicate {table} (same user, item and time)"
-        left_out[key] = left_out.get(key, 0) + int(duplicate.sum())
+        reason = (
+            f"duplicate {table} (same user, item{', time and label' if 'label' in events else ' and time'})"
+        )
+        left_out[reason] = left_out.get(reason, 0) + int(duplicate.sum())
         order = order[~duplicate]
     if len(order) == len(events) and (order == np.arange(len(order))).all():
         return events.reset_index(drop=True)
@@ -105,7 +135,7 @@ def _order(user: np.ndarray, time: np.ndarray, tie: np.ndarray) -> np.ndarray:
     return order
 
 
-def _repeats(user: np.ndarray, item: np.ndarray, time: np.ndarray) -> np.ndarray:
-    """Rows ``(n,)`` equal to their predecessor; equal rows are neighbours because they hash alike."""
-    same = (user[1:] == user[:-1]) & (time[1:] == time[:-1]) & (item[1:] == item[:-1])
+def _repeats(columns: list[np.ndarray]) -> np.ndarray:
+    """Rows ``(n,)`` equal to their predecessor; rows of one user, item and time are neighbours: they hash alike."""
+    same = np.logical_and.reduce([column[1:] == column[:-1] for column in columns])
     return np.concatenate([[False], same])

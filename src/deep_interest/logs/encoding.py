@@ -14,6 +14,7 @@ from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import Vocabulary
 
 GOODS = "goods"
+RESERVED = ("user", "item", "label", "time", "history_end", "split", "true_probability")
 
 
 class FeatureColumns(BaseModel):
@@ -127,6 +128,7 @@ def encode_features(
     Raises:
         InputError: a column that is not in its table.
     """
+    _check_names(columns)
     items = {
         name: _entity_codes(
             _item_column(tables.items, name),
@@ -157,6 +159,18 @@ def behavior_log(log: EncodedLog, features: FeatureTables) -> BehaviorLog:
     """The behaviour log with the fields that the schema gives a behaviour."""
     fields = {field.name: features.items[field.name][log.item] for field in features.schema.behavior}
     return BehaviorLog(log.offsets, fields)
+
+
+def _check_names(columns: FeatureColumns) -> None:
+    """A field's name is its embedding table's and, for context, its column's in the samples: it must be its own."""
+    names = [*columns.item, *columns.profile, *columns.context]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"features: {name} stands there twice; rename the column in one of the tables")
+        if name in RESERVED:
+            raise InputError(
+                f"features: {name} is a column of the samples themselves; rename the feature column"
+            )
 
 
 def _item_column(items: pd.DataFrame, name: str) -> pd.Series:

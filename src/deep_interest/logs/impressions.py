@@ -45,6 +45,8 @@ def impression_samples(
     Raises:
         InputError: a column is missing, a label is not 0 or 1, or there are too few days.
     """
+    if protocol.name != "by_day":
+        raise InputError(f"protocol.name: a dataset with impressions is split by_day, found {protocol.name}")
     _check(impressions, context)
     user, item = log.users.encode(impressions["user"]), log.items.encode(impressions["item"])
     time = impressions["time"].to_numpy(np.int64)

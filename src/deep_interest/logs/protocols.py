@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from deep_interest.errors import InputError
 from deep_interest.logs.encoding import EncodedLog
@@ -28,7 +28,8 @@ class ProtocolParameters(BaseModel):
             (``next_item`` only).
         negatives: how sampled negatives are drawn: ``uniform`` or by ``popularity``.
         negative_pool: training negatives come from items with a training behaviour (``trained``), or from the whole
-            ``catalogue``; validation and test negatives always come from the whole catalogue.
+            ``catalogue``; validation and test negatives come from the whole catalogue. Drawn by popularity, all come
+            from items with a training behaviour.
         min_behaviors: users with fewer are left out (and counted).
         positive_rating: a rating at or above it is a positive (``rated``; DIN §6.2: "4 and 5").
         test_users: share of the users that are test users (``rated``, ``last_item``).
@@ -53,7 +54,13 @@ class ProtocolParameters(BaseModel):
     test_days: int = Field(1, ge=1)
     day_seconds: int = Field(86_400, gt=0)
     day_offset: int = 0
-    seed: int = 0
+    seed: int = Field(0, ge=0)
+
+    @model_validator(mode="after")
+    def _paper_mode_is_next_items(self) -> "ProtocolParameters":
+        if self.mode == "paper" and self.name != "next_item":
+            raise ValueError(f"mode: paper belongs to next_item, found {self.name}; leave mode out")
+        return self
 
 
 @dataclass
@@ -184,7 +191,9 @@ def _with_negatives(
             rng=np.random.default_rng([protocol.seed, 2, index]),
         )  # fmt: skip
     possible = negative > 0
-    left_out["targets of users who have touched every item (no negative possible)"] = int((~possible).sum())
+    left_out["targets of users who have touched every item that may be drawn (no negative possible)"] = int(
+        (~possible).sum()
+    )
     rows, split, negative = rows[possible], split[possible], negative[possible]
     pairs = {
         "user": log.user[rows], "time": log.time[rows], "history_end": log.position[rows].astype(np.int32), "split": split,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from deep_interest.errors import InputError
@@ -27,7 +28,7 @@ class DINConfig(DeepConfig):
 
     normalize: Literal["none", "softmax"] = "none"
     difference: bool = False
-    attention_hidden: tuple[int, ...] = (80, 40)
+    attention_hidden: tuple[int, ...] = Field((80, 40), min_length=1)
     attention_activation: Activation = "prelu"
 
 

@@ -1,11 +1,12 @@
 """The blocks of ``parameters/datasets.yml``."""
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from deep_interest.logs.encoding import FeatureColumns
 from deep_interest.logs.protocols import ProtocolParameters
+from deep_interest.training.parameters import KnownOptions
 
 
 class ReadingParameters(BaseModel):
@@ -15,13 +16,15 @@ class ReadingParameters(BaseModel):
         on_bad_line: a broken line of Amazon's reviews is an ``error``, or is left out and counted (``skip``).
         category: MovieLens' category: the ``first_genre`` listed, or the combination of ``all_genres``.
         tie_seed: seed of the hash that orders behaviours of one user and time.
+        max_users: keep a random choice of this many users, for a quick look; all if left out.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     on_bad_line: Literal["error", "skip"] = "error"
     category: Literal["first_genre", "all_genres"] = "first_genre"
-    tie_seed: int = 0
+    tie_seed: int = Field(0, ge=0)
+    max_users: int | None = Field(None, ge=1)
 
 
 class DatasetParameters(BaseModel):
@@ -45,4 +48,4 @@ class DatasetParameters(BaseModel):
     features: FeatureColumns = FeatureColumns()
     seeds: tuple[int, ...] = Field((1, 2, 3, 4, 5), min_length=1)
     recipe: str = "ours"
-    training: dict[str, Any] = {}
+    training: KnownOptions = {}

@@ -41,6 +41,7 @@ def read_tables(folder: Path) -> CanonicalTables:
     folder = Path(folder)
     tables = {name: _read(folder / f"{name}.parquet", columns) for name, columns in _COLUMNS.items()}
     _check_labels(folder / "impressions.parquet", tables["impressions"])
+    _check_users(folder, tables)
     for name in ("behaviors", "impressions"):
         _check_items(folder / f"{name}.parquet", tables[name], tables["items"])
     return CanonicalTables(**{name: _to_pandas(tables.pop(name)) for name in _COLUMNS})
@@ -77,6 +78,21 @@ def _check_labels(path: Path, impressions: pa.Table) -> None:
     strange = set(pc.unique(impressions["label"]).to_pylist()) - {0, 1}
     if strange:
         raise InputError(f"{path}, column label: found {sorted(strange)[:5]}, expected 0 or 1.")
+
+
+def _check_users(folder: Path, tables: dict[str, pa.Table]) -> None:
+    expected = tables["users"]["user"].type
+    for name in ("behaviors", "impressions"):
+        found = tables[name]["user"].type
+        if types.is_integer(found) != types.is_integer(expected):
+            raise InputError(
+                f"{folder / name}.parquet, column user: found {found}, expected {expected} as in users.parquet."
+            )
+    users = tables["users"]["user"]
+    if len(pc.unique(users)) < len(users):
+        raise InputError(
+            f"{folder / 'users.parquet'}, column user: a user has two rows, expected one row for each user."
+        )
 
 
 def _check_items(path: Path, table: pa.Table, items: pa.Table) -> None:

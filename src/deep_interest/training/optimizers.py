@@ -27,10 +27,7 @@ class Optimizer:
         if options.optimizer == "sgd":
             parts = [torch.optim.SGD([*self.dense, *self.tables], lr=options.learning_rate)]
         else:
-            fused = all(parameter.is_floating_point() for parameter in self.dense)
-            parts = (
-                [torch.optim.Adam(self.dense, lr=options.learning_rate, fused=fused)] if self.dense else []
-            )
+            parts = [torch.optim.Adam(self.dense, lr=options.learning_rate, fused=True)] if self.dense else []
             parts += [RowAdam(self.tables, lr=options.learning_rate)] if self.tables else []
         self.parts = parts
 

@@ -1,8 +1,10 @@
 """What a user may say about training: the recipe (how a model is fitted) and the run (where and how often)."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, RootModel
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, RootModel, field_validator
+
+from deep_interest.models.registry import MODELS
 
 
 class TrainingOptions(BaseModel):
@@ -41,18 +43,48 @@ class TrainingOptions(BaseModel):
     l2: float = Field(0.0, ge=0)
 
 
+def _known(options: dict[str, Any]) -> dict[str, Any]:
+    TrainingOptions.model_validate(options)
+    return options
+
+
+KnownOptions = Annotated[dict[str, Any], AfterValidator(_known)]
+"""Some of the training options, by name; an unknown name or a bad value is an error."""
+
+
 class Recipe(BaseModel):
     """A named way to fit every model.
 
     Attributes:
         training: options of the training.
+        rows: training options of single rows, by model key, that go before ``training``.
         model: options for every model that has them (``embedding_dim``, ``hidden``, …).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    training: dict[str, Any] = {}
+    training: KnownOptions = {}
+    rows: dict[str, KnownOptions] = {}
     model: dict[str, Any] = {}
+
+    @field_validator("rows")
+    @classmethod
+    def _rows_are_models(cls, rows: dict[str, Any]) -> dict[str, Any]:
+        if unknown := set(rows) - set(MODELS):
+            raise ValueError(f"{', '.join(unknown)} is no model; the models are {', '.join(MODELS)}")
+        return rows
+
+    @field_validator("model")
+    @classmethod
+    def _some_model_has_it(cls, options: dict[str, Any]) -> dict[str, Any]:
+        known = (
+            {name for row in MODELS.values() for name in row.load().Config.model_fields} if options else set()
+        )
+        if unknown := set(options) - known:
+            raise ValueError(
+                f"no model has the option {', '.join(unknown)}; the options are {', '.join(sorted(known))}"
+            )
+        return options
 
 
 class Recipes(RootModel[dict[str, Recipe]]):
@@ -79,7 +111,7 @@ class RunParameters(BaseModel):
     device: str = "auto"
     threads: int | None = Field(None, ge=1)
     recipe: str | None = None
-    options: dict[str, Any] = {}
+    options: KnownOptions = {}
     evaluation_batch_size: int = Field(4096, ge=1)
     checkpoint_seconds: float = Field(60, ge=0)
     workspace: str = "data/06_models"

@@ -53,7 +53,10 @@ class Cell:
         return f"{self.dataset}.{self.model}"
 
     def training(self) -> TrainingOptions:
-        return TrainingOptions.model_validate(self.recipe.training | self.run.options)
+        """The recipe's options, then the row's own, then the run's."""
+        return TrainingOptions.model_validate(
+            self.recipe.training | self.recipe.rows.get(self.model, {}) | self.run.options
+        )
 
 
 @dataclass(frozen=True)
@@ -184,4 +187,4 @@ def choose_recipe(
     if name not in recipes:
         raise InputError(f"training.recipe: {name!r} is not known; the recipes are {', '.join(recipes)}")
     recipe = recipes[name]
-    return recipe if run.recipe else Recipe(training=recipe.training | training, model=recipe.model)
+    return recipe if run.recipe else recipe.model_copy(update={"training": recipe.training | training})

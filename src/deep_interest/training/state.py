@@ -56,8 +56,11 @@ def save_state(path: Path, *, fingerprint: str, progress: Progress, tensors: dic
         progress: plain values.
         tensors: model, optimiser, best model and random state.
     """
-    with atomic_path(path) as temporary:
-        torch.save({"fingerprint": fingerprint, "progress": asdict(progress), **tensors}, temporary)
+    with (
+        atomic_path(path) as temporary,
+        temporary.open("wb") as file,
+    ):  # by its path, torch would hide a full disk
+        torch.save({"fingerprint": fingerprint, "progress": asdict(progress), **tensors}, file)
 
 
 def load_state(path: Path, *, fingerprint: str, device: torch.device) -> dict[str, Any] | None:

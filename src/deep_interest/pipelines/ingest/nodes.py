@@ -28,10 +28,12 @@ def ingest_movielens(archive: Path, dataset: DatasetParameters) -> Tables:
 
 def ingest_tables(raw_log: Path, dataset: DatasetParameters) -> TablesWithImpressions:
     """Behaviours, items, what was left out, users and impressions of a log that is canonical tables already."""
-    tables = canonical(read_tables(raw_log), seed=dataset.reading.tie_seed)
+    tables = canonical(
+        read_tables(raw_log), seed=dataset.reading.tie_seed, max_users=dataset.reading.max_users
+    )
     return tables.behaviors, tables.items, tables.left_out, tables.users, tables.impressions
 
 
 def _tables(tables: CanonicalTables, dataset: DatasetParameters) -> Tables:
-    tables = canonical(tables, seed=dataset.reading.tie_seed)
+    tables = canonical(tables, seed=dataset.reading.tie_seed, max_users=dataset.reading.max_users)
     return tables.behaviors, tables.items, tables.left_out
