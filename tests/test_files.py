@@ -61,3 +61,19 @@ def test_a_process_killed_while_writing_leaves_the_old_file(tmp_path):
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert target.read_text() == "old"
+
+
+def test_a_kill_while_a_folder_is_replaced_never_leaves_half_of_it(tmp_path):
+    """The old folder is moved aside whole: killed while it is deleted, the new one is complete."""
+    target = tmp_path / "log"
+    script = (
+        "import os, shutil, signal; from deep_interest.files import atomic_path\n"
+        f"for names in (['a', 'b', 'c'], ['x', 'y', 'z']):\n"
+        f"    with atomic_path({str(target)!r}, directory=True) as folder:\n"
+        "        [(folder / name).write_text(name) for name in names]\n"
+        "        shutil.rmtree = lambda path, **_: (os.remove(next(path.iterdir())), os.kill(os.getpid(), signal.SIGKILL))"
+    )
+    process = subprocess.run([sys.executable, "-c", script], check=False)
+    assert process.returncode == -signal.SIGKILL
+    found = sorted(file.name for file in target.iterdir())
+    assert found in (["a", "b", "c"], ["x", "y", "z"])

@@ -96,3 +96,16 @@ def test_every_model_fits_every_recipe(context):
         TrainingOptions.model_validate(recipe.get("training", {}))
         for model, options in parameters["models"].items():
             model_config(model, options, common=recipe.get("model", {}))
+
+
+def test_smoke_runs_write_beside_the_real_results():
+    bootstrap_project(PROJECT)
+    with KedroSession.create(PROJECT, env="smoke") as session:
+        loader = session.load_context().config_loader
+        written = [
+            entry["filepath"]
+            for name, entry in loader["catalog"].items()
+            if not entry["type"].endswith("RawFile")
+        ]
+        assert all(path.startswith("data/smoke/") for path in written)
+        assert loader["parameters"]["training"]["workspace"].startswith("data/smoke/")

@@ -49,9 +49,11 @@ def atomic_path(path: str | Path, *, directory: bool = False) -> Iterator[Path]:
 
 def _replace_folder(temporary: Path, path: Path) -> None:
     """Move the old folder aside whole, so that a kill leaves the old one, the new one or none, never a half."""
+    if not path.exists():
+        os.replace(temporary, path)
+        return
     old = temporary.with_suffix(".old.part")
-    if path.exists():
-        os.replace(path, old)
+    os.replace(path, old)
     os.replace(temporary, path)
     shutil.rmtree(old, ignore_errors=True)
 

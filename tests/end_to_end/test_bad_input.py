@@ -29,10 +29,27 @@ def project(tmp_path_factory):
             ["--params=datasets.simulated.protocol.name=by_year"],
             ["Parameter 'datasets.simulated'", "by_year", "'by_day'"],
         ),
+        (
+            ["--params=models.dinn.normalize=softmax"],
+            ["error: models: dinn is not known; expected popularity, lr"],
+        ),
+        (
+            ["--params=datasets.simulatd.recipe=ours"],
+            ["error: datasets: simulatd is not known; expected simulated"],
+        ),
+        (
+            ["--params=trainnig.device=cpu"],
+            ["error: parameters: trainnig is not known; expected datasets, models"],
+        ),
+        (
+            ["--params=recipes.demo.model.embeding_dim=64"],
+            ["Parameter 'recipes'", "no model has the option embeding_dim"],
+        ),
+        (["--params=training.options.epocs=3"], ["Parameter 'training'", "epocs"]),
         (["--params=training.device=warp"], ["training.device: 'warp' does not exist here"]),
         (
             ["--params=training.recipe=mine"],
-            ["training.recipe: 'mine' is not known; the recipes are ours, paper_din"],
+            ["error: training.recipe: mine is not known; expected ours, demo, paper_din"],
         ),
         (["--pipelines=amazon_beauti"], ["amazon_beauti"]),
         (["--pipelines=simulated.dinn"], ["simulated.dinn"]),
@@ -44,6 +61,7 @@ def test_a_mistake_gets_one_message_that_names_it(project, tmp_path, arguments, 
     assert completed.returncode != 0
     for message in messages:
         assert message in completed.stdout
+    assert "done in" not in completed.stdout, "the mistake must be found before any node has run"
 
 
 def test_bad_raw_data_stops_the_run_without_a_trace_of_kedro(project, tmp_path):

@@ -47,3 +47,16 @@ def test_a_feature_column_that_is_not_there_is_named():
         encode_features(tables, encoded(tables), FeatureColumns(profile=("age",)))
     with pytest.raises(InputError, match=r"features\.behavior: brand is no item field"):
         encode_features(tables, encoded(tables), FeatureColumns(behavior=("brand",)))
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (FeatureColumns(item=("goods", "category"), context=("category",)), "category stands there twice"),
+        (FeatureColumns(context=("time",)), "time is a column of the samples themselves"),
+    ],
+)
+def test_feature_names_that_collide_are_refused(columns, message):
+    tables = tables_of([("u", 1, 1)])
+    with pytest.raises(InputError, match=message):
+        encode_features(tables, encoded(tables), columns, context=dict.fromkeys(columns.context, 3))

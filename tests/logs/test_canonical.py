@@ -79,3 +79,19 @@ def test_an_item_with_two_rows_is_refused():
     twice = pd.DataFrame({"item": [1, 1], "category": ["a", "b"]})
     with pytest.raises(InputError, match="item 1 stands there twice"):
         canonical(CanonicalTables(tied(1), twice))
+
+
+def test_impressions_of_one_moment_with_both_labels_are_kept():
+    shown = pd.DataFrame(
+        {"user": [1, 1, 1], "item": [2, 2, 2], "time": [5, 5, 5], "label": np.int8([0, 1, 1])}
+    )
+    tables = canonical(CanonicalTables(tied(3), ITEMS, None, shown))
+    assert sorted(tables.impressions["label"]) == [0, 1]
+    assert tables.left_out == {"duplicate impressions (same user, item, time and label)": 1}
+
+
+def test_a_choice_of_users_keeps_whole_users_and_counts_the_rest():
+    rows = pd.DataFrame({"user": np.repeat(range(10), 3), "item": np.tile(range(3), 10), "time": 1})
+    tables = canonical(CanonicalTables(rows, ITEMS), max_users=4)
+    assert list(tables.behaviors.groupby("user").size()) == [3] * 4
+    assert tables.left_out == {"behaviors of users beyond max_users (4)": 18}

@@ -95,3 +95,14 @@ def test_a_wrong_column_is_named_with_what_was_found(
     replace(folder, name, **{column: values})
     with pytest.raises(InputError, match=rf"{name}.parquet, column {column}: {message}"):
         read_tables(folder)
+
+
+def test_user_ids_of_another_type_or_twice_are_refused(folder: Path) -> None:
+    replace(folder, "users", user=["1", "2"])
+    with pytest.raises(
+        InputError, match=r"behaviors.parquet, column user: found int64, expected .*string as in users"
+    ):
+        read_tables(folder)
+    replace(folder, "users", user=[1, 1])
+    with pytest.raises(InputError, match="a user has two rows"):
+        read_tables(folder)
