@@ -104,7 +104,7 @@ class ClickConfig(_Frozen):
 
 
 class SimulationConfig(_Frozen):
-    """Sizes, seed and effects of one simulated log; the defaults are the demonstration's.
+    """Sizes, seed and effects of one simulated log; the defaults make a small one.
 
     Attributes:
         seed: everything random follows from it.
