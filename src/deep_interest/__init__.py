@@ -1,4 +1,4 @@
-"""Click-through-rate models from user-behaviour logs: DIN, DIEN and their baselines."""
+"""Click-through-rate models from user-behaviour logs: DIN and its baselines."""
 
 import os
 
