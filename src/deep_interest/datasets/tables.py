@@ -7,8 +7,8 @@ import pandas as pd
 from kedro_datasets._typing import TablePreview
 
 from deep_interest.datasets.local import LocalDataset
+from deep_interest.datasets.parquet_stream import write_parquet
 from deep_interest.files import atomic_path
-from deep_interest.simulation.write import write_parquet
 
 
 class ParquetTable(LocalDataset[pd.DataFrame]):

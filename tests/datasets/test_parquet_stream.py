@@ -8,10 +8,10 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+from deep_interest.datasets.parquet_stream import write_parquet
 from deep_interest.simulation.behaviors import behavior_blocks
 from deep_interest.simulation.config import SimulationConfig
 from deep_interest.simulation.impressions import impression_blocks
-from deep_interest.simulation.write import write_parquet
 
 
 def test_blocks_come_back_in_order_with_their_types(tmp_path: Path):
