@@ -16,7 +16,7 @@ def resolve_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
         torch.empty(0, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
+    except (RuntimeError, AssertionError) as error:
         here = ", ".join(["cpu", *(f"cuda:{k}" for k in range(torch.cuda.device_count()))])
         raise InputError(
             f"training.device: {name!r} does not exist here; this machine has {here}; 'auto' picks the fastest"
