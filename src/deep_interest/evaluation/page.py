@@ -17,7 +17,6 @@ def results_markdown(
     protocol: str,
     test_samples: int,
     test_users: int,
-    details: Mapping[str, str] | None = None,
     published: Mapping[str, Sequence[Published]] | None = None,
     base: str = "base",
 ) -> str:
@@ -29,7 +28,6 @@ def results_markdown(
         protocol: how samples were made and split.
         test_samples: rows of the test set.
         test_users: users of the test set, those with one class included.
-        details: further facts to list below the heading, as ``{"Selected by": "validation GAUC"}``.
         published: figures of others by model key, of this dataset and protocol (`published.published_figures`).
         base: key of the model the others are compared with.
     """
@@ -40,7 +38,6 @@ def results_markdown(
     parts = [
         f"# {dataset}: results",
         _summary(results, protocol, test_samples, test_users),
-        "\n".join(f"- {key}: {value}" for key, value in (details or {}).items()),
         _table(results, columns),
         _footnotes(sources),
         "## How to read the table\n\n" + "\n".join(f"- {note}" for note in _notes(list(columns), base_name)),
