@@ -37,4 +37,41 @@ DATASETS: dict[str, DatasetRow] = {
     "amazon_books": DatasetRow("amazon"),
 }
 
-__all__ = ["DATASETS", "MODELS", "DatasetRow", "Source"]
+
+@dataclass(frozen=True)
+class Table:
+    """A table over some rows of one dataset.
+
+    Attributes:
+        title: what it shows.
+        models: its rows, in order.
+        base: the row that RelaImpr refers to.
+        curves: it comes with learning curves.
+    """
+
+    title: str
+    models: tuple[str, ...]
+    base: str = "base"
+    curves: bool = False
+
+
+ALL_ROWS = Table("all models", tuple(key for key, row in MODELS.items() if not row.ablation))
+
+ABLATIONS: dict[str, Table] = {
+    "din_table4": Table(
+        "regularisers (DIN Table 4, Fig. 4)",
+        ("base_no_goods", "base_plain", "base_dropout", "base_filter", "base_difacto", "base_mba"),
+        base="base_no_goods",
+        curves=True,
+    ),
+    "din_table5": Table(
+        "DIN, mini-batch aware regularisation and Dice (DIN Table 5)",
+        ("lr", "base", "wide_deep", "pnn", "deepfm", "din", "din_mba", "din_dice", "din_mba_dice"),
+    ),
+    "dien_table4": Table(
+        "AUGRU and auxiliary loss (DIEN Table 4)",
+        ("base", "gru_attention", "gru_aigru", "gru_agru", "gru_augru", "dien"),
+    ),
+}
+
+__all__ = ["ABLATIONS", "ALL_ROWS", "DATASETS", "MODELS", "DatasetRow", "Source", "Table"]

@@ -2,7 +2,7 @@
 
 from kedro.pipeline import Pipeline
 
-from deep_interest.grid import DATASETS, MODELS
+from deep_interest.grid import ABLATIONS, ALL_ROWS, DATASETS, MODELS
 from deep_interest.pipelines import ingest, report, samples, simulate, train
 
 
@@ -11,8 +11,9 @@ def register_pipelines() -> dict[str, Pipeline]:
 
     Returns:
         ``<dataset>`` (raw files to table), ``<dataset>.<model>`` (raw files to one row), ``ingest.<dataset>``,
-        ``samples.<dataset>`` (all up to the samples), ``report.<dataset>`` (the table from trained rows), ``simulate``;
-        ``__default__`` is ``simulated``.
+        ``samples.<dataset>`` (all up to the samples), ``report.<dataset>`` (the table from trained rows),
+        ``din_table4.<dataset>``, ``din_table5.<dataset>`` and ``dien_table4.<dataset>`` (the papers' ablations, raw files
+        to table), ``simulate``; ``__default__`` is ``simulated``.
     """
     pipelines: dict[str, Pipeline] = {"simulate": simulate.create_pipeline()}
     for dataset, row in DATASETS.items():
@@ -20,11 +21,15 @@ def register_pipelines() -> dict[str, Pipeline]:
         ingested = raw + ingest.create_pipeline(dataset, row)
         sampled = ingested + samples.create_pipeline(dataset, row)
         cells = {model: train.create_pipeline(dataset, model) for model in MODELS}
-        table = report.create_pipeline(dataset, list(MODELS))
-        pipelines[dataset] = sum(cells.values(), sampled) + table
+        table = report.create_pipeline(dataset, ALL_ROWS)
+        pipelines[dataset] = sum((cells[model] for model in ALL_ROWS.models), sampled) + table
         pipelines[f"ingest.{dataset}"] = ingested
         pipelines[f"samples.{dataset}"] = sampled
         pipelines[f"report.{dataset}"] = table
+        for name, ablation in ABLATIONS.items():
+            pipelines[f"{name}.{dataset}"] = sum(
+                (cells[model] for model in ablation.models), sampled
+            ) + report.create_pipeline(dataset, ablation, name=name)
         for model, cell in cells.items():
             pipelines[f"{dataset}.{model}"] = sampled + cell + report.create_row_pipeline(dataset, model)
     pipelines["__default__"] = pipelines["simulated"]

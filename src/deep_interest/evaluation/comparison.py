@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from deep_interest.errors import InputError
 from deep_interest.evaluation.metrics import UserAUC, auc, logloss, per_user_auc, rela_impr
-from deep_interest.evaluation.significance import mean_over_seeds, paired_bootstraps
+from deep_interest.evaluation.significance import holm, mean_over_seeds, paired_bootstraps
 
 ORACLE = "oracle"
 ORACLE_NAME = "Oracle (true probability)"
@@ -25,6 +25,8 @@ class ModelRuns:
         probabilities: (S, n) float32 in [0, 1], in the order of the test rows.
         train_seconds: (S,) seconds of training.
         samples_per_second: (S,) training samples a second.
+        baseline: one of those that the others are measured against.
+        validation_gauc: mean over seeds of the selected evaluation's; NaN if nothing was selected by it.
     """
 
     name: str
@@ -32,6 +34,8 @@ class ModelRuns:
     probabilities: NDArray[np.floating]
     train_seconds: NDArray[np.floating]
     samples_per_second: NDArray[np.floating]
+    baseline: bool = False
+    validation_gauc: float = float("nan")
 
 
 def compare(
@@ -46,8 +50,10 @@ def compare(
 
     ``gauc``, ``auc``, ``logloss`` and the timings are means over seeds, ``*_std`` sample deviations over seeds
     (empty with one seed), ``rela_impr`` percent against the base on GAUC. ``difference`` is GAUC minus the base's
-    with its 95 % interval over users (`significance.paired_bootstrap`); empty in the base's row, and in all rows
-    if ``base`` is not among the runs. ``oracle_share`` is the share of the oracle's gain over 0.5 that is reached.
+    with its 95 % interval over users (`significance.paired_bootstrap`) and its p-value, corrected by Holm for all rows
+    of the table; empty in the base's row, and in all rows if ``base`` is not among the runs. The columns ``best_*`` say
+    the same against ``best_baseline``, the baseline of the highest validation GAUC. ``oracle_share`` is the share of
+    the oracle's gain over 0.5 that is reached.
 
     Args:
         test: one row per test sample: ``user`` (integer), ``label`` [, ``true_probability``].
@@ -65,21 +71,35 @@ def compare(
         oracle = {ORACLE: _oracle_runs(test["true_probability"].to_numpy())}
     scored = {key: _score(test, key, model) for key, model in {**runs, **oracle}.items()}
     results = pd.DataFrame([row for row, _ in scored.values()])
-    results = results.join(
-        _against_base(results, {k: u for k, (_, u) in scored.items()}, base, resamples, seed)
-    )
+    user_aucs = {key: users for key, (_, users) in scored.items()}
+    if base in runs:
+        base_gauc = results.loc[results["model"] == base, "gauc"].item()
+        results["rela_impr"] = [rela_impr(value, base_gauc) for value in results["gauc"]]
+    results = results.join(_against(user_aucs, base, resamples, seed, prefix=""))
+    best = _best_baseline(runs)
+    results["best_baseline"] = best
+    results = results.join(_against(user_aucs, best, resamples, seed, prefix="best_"))
     if oracle:
         gain = results["gauc"] - 0.5
         results["oracle_share"] = gain / gain.iloc[-1] if gain.iloc[-1] > 0 else np.nan
-    return results[_columns(with_oracle=bool(oracle))]
+    return results.reindex(columns=_columns(with_oracle=bool(oracle)))
 
 
 def _columns(*, with_oracle: bool) -> list[str]:
     share = ["oracle_share"] if with_oracle else []
     return [
         *("model", "name", "gauc", "gauc_std", "auc", "auc_std", "logloss", "rela_impr"),
-        *("user_coverage", "impression_coverage", "seeds"),
-        *("difference", "difference_low", "difference_high", "p_value", *share),
+        *("user_coverage", "impression_coverage", "seeds", "validation_gauc"),
+        *("difference", "difference_low", "difference_high", "p_value", "p_holm"),
+        "best_baseline",
+        *(
+            "best_difference",
+            "best_difference_low",
+            "best_difference_high",
+            "best_p_value",
+            "best_p_holm",
+            *share,
+        ),
         *("train_seconds", "samples_per_second"),
     ]
 
@@ -104,6 +124,7 @@ def _score(test: pd.DataFrame, key: str, model: ModelRuns) -> tuple[dict[str, ob
         "user_coverage": gaucs[0].user_coverage,
         "impression_coverage": gaucs[0].impression_coverage,
         "seeds": len(model.seeds),
+        "validation_gauc": model.validation_gauc,
         "train_seconds": float(np.mean(model.train_seconds)),
         "samples_per_second": float(np.mean(model.samples_per_second)),
     }
@@ -115,25 +136,32 @@ def _mean_and_std(column: str, values: list[float]) -> dict[str, float]:
     return {column: float(np.mean(values)), f"{column}_std": deviation}
 
 
-def _against_base(
-    results: pd.DataFrame, user_aucs: Mapping[str, UserAUC], base: str, resamples: int, seed: int
+def _best_baseline(runs: Mapping[str, ModelRuns]) -> str | None:
+    """The baseline of the highest validation GAUC: chosen without a look at the test set."""
+    baselines = {
+        key: run.validation_gauc for key, run in runs.items() if run.baseline and run.validation_gauc > 0
+    }
+    return max(baselines, key=lambda key: baselines[key]) if baselines else None
+
+
+def _against(
+    user_aucs: Mapping[str, UserAUC], base: str | None, resamples: int, seed: int, *, prefix: str
 ) -> pd.DataFrame:
-    """RelaImpr and the paired intervals, one row a model; NaN where there is nothing to compare."""
-    columns = ["rela_impr", "difference", "difference_low", "difference_high", "p_value"]
-    against = pd.DataFrame(np.nan, index=results.index, columns=columns)
-    if base not in user_aucs:
-        return against
-    base_gauc = results.loc[results["model"] == base, "gauc"].item()
-    against["rela_impr"] = [rela_impr(value, base_gauc) for value in results["gauc"]]
+    """The paired intervals against one row, for each row; NaN where there is nothing to compare.
+
+    Holm's correction is over the models; the oracle is none.
+    """
+    columns = ["difference", "difference_low", "difference_high", "p_value", "p_holm"]
+    against = pd.DataFrame(np.nan, index=list(user_aucs), columns=columns)
     others = [key for key in user_aucs if key != base]
-    if others:
+    if base in user_aucs and others:
         intervals = paired_bootstraps(
             [user_aucs[key] for key in others], user_aucs[base], resamples=resamples, seed=seed
         )
-        against.loc[(results["model"] != base).to_numpy(), columns[1:]] = [
-            (i.difference, i.low, i.high, i.p_value) for i in intervals
-        ]
-    return against
+        against.loc[others, columns[:4]] = [(i.difference, i.low, i.high, i.p_value) for i in intervals]
+        models = [key for key in others if key != ORACLE]
+        against.loc[models, "p_holm"] = holm(against.loc[models, "p_value"])
+    return against.reset_index(drop=True).add_prefix(prefix)
 
 
 def _oracle_runs(true_probability: NDArray[np.floating]) -> ModelRuns:

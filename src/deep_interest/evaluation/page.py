@@ -7,13 +7,14 @@ import pandas as pd
 from deep_interest.evaluation.published import Published
 
 EMPTY = "–"
+SIGNIFICANT = 0.05  # of p-values after Holm's correction
 SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def results_markdown(
     results: pd.DataFrame,
     *,
-    dataset: str,
+    title: str,
     protocol: str,
     test_samples: int,
     test_users: int,
@@ -24,7 +25,7 @@ def results_markdown(
 
     Args:
         results: the table of `comparison.compare`, or the same read back from CSV.
-        dataset: name for the heading.
+        title: the heading.
         protocol: how samples were made and split.
         test_samples: rows of the test set.
         test_users: users of the test set, those with one class included.
@@ -36,7 +37,7 @@ def results_markdown(
     base_name = _name_of(results, base)
     columns = _columns(results, base_name, shown, sources)
     parts = [
-        f"# {dataset}: results",
+        f"# {title}",
         _summary(results, protocol, test_samples, test_users),
         _table(results, columns),
         _footnotes(sources),
@@ -74,6 +75,9 @@ def _columns(
     if base_name:
         columns["RelaImpr"] = lambda row: _number(row["rela_impr"], "+.2f", "%")
         columns[f"Difference to {base_name} [95% interval]"] = _difference
+    best = _best_baseline_name(results, base_name)
+    if best:
+        columns[f"Difference to {best} [95% interval]"] = lambda row: _difference(row, prefix="best_")
     if "oracle_share" in results:
         columns["Of the oracle's gain"] = lambda row: _number(row["oracle_share"] * 100, ".1f", "%")
     if published:
@@ -92,12 +96,14 @@ def _table(results: pd.DataFrame, columns: Mapping[str, Cell]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _difference(row: pd.Series) -> str:
-    if pd.isna(row["difference"]):
+def _difference(row: pd.Series, *, prefix: str = "") -> str:
+    difference, low, high, p = (
+        row[f"{prefix}{name}"] for name in ("difference", "difference_low", "difference_high", "p_holm")
+    )
+    if pd.isna(difference):
         return EMPTY
-    low, high = row["difference_low"], row["difference_high"]
-    mark = " *" if low > 0 or high < 0 else ""
-    return f"{row['difference']:+.4f} [{low:+.4f}, {high:+.4f}]{mark}"
+    mark = " *" if p < SIGNIFICANT else ""
+    return f"{difference:+.4f} [{low:+.4f}, {high:+.4f}]{mark}"
 
 
 def _published(figures: Sequence[Published], sources: list[str]) -> str:
@@ -127,6 +133,13 @@ def _name_of(results: pd.DataFrame, key: str) -> str | None:
     return None if names.empty else str(names.iloc[0])
 
 
+def _best_baseline_name(results: pd.DataFrame, base_name: str | None) -> str | None:
+    """The best baseline's name, unless it is the base itself."""
+    best = results["best_baseline"].iloc[0] if "best_baseline" in results else None
+    name = None if pd.isna(best) else _name_of(results, str(best))
+    return None if name == base_name else name
+
+
 def _notes(headings: list[str], base_name: str | None) -> list[str]:
     """One plain sentence or two per column that is shown."""
     notes = [
@@ -139,8 +152,11 @@ def _notes(headings: list[str], base_name: str | None) -> list[str]:
         notes.append(
             f"**RelaImpr**: gain in GAUC over 0.5, relative to {base_name}'s (DIN eq. 11). **Difference**: GAUC minus "
             f"{base_name}'s, in brackets the interval from a paired bootstrap over users of the trained models "
-            "at hand. `*` where the interval excludes 0; without it the order of the two may be chance."
+            "at hand. `*` where the difference is significant at 5% after Holm's correction for all rows of the table; "
+            "without it the order of the two may be chance."
         )
+    if sum(heading.startswith("Difference") for heading in headings) > 1:
+        notes.append("The second difference is to the baseline with the highest GAUC on the validation set.")
     if "Of the oracle's gain" in headings:
         notes.append(
             "**Of the oracle's gain**: the simulator knows the probability from which each label was drawn, and no "

@@ -1,6 +1,14 @@
 """FeatureSchema: which coded fields a model sees, and which of them share an embedding table."""
 
+from collections.abc import Collection
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict
+
+from deep_interest.errors import InputError
+
+Group = Literal["item", "behavior", "profile", "context"]
+GROUPS: tuple[Group, ...] = ("item", "behavior", "profile", "context")
 
 
 class Field(BaseModel):
@@ -33,6 +41,31 @@ class FeatureSchema(BaseModel):
     behavior: tuple[Field, ...]
     profile: tuple[Field, ...] = ()
     context: tuple[Field, ...] = ()
+
+    def fields(self, group: Group) -> tuple[Field, ...]:
+        """The fields of one group."""
+        return getattr(self, group)
+
+    def groups_of(self, name: str) -> tuple[Group, ...]:
+        """The groups that have a field of this name."""
+        return tuple(group for group in GROUPS if any(field.name == name for field in self.fields(group)))
+
+    def without(self, names: Collection[str]) -> "FeatureSchema":
+        """The schema without some fields.
+
+        Raises:
+            InputError: no such field, or no candidate or behaviour field left.
+        """
+        if unknown := set(names) - set(self.tables):
+            raise InputError(
+                f"without: {', '.join(sorted(unknown))} is no feature; the features are {', '.join(self.tables)}"
+            )
+        left = {group: tuple(f for f in self.fields(group) if f.name not in names) for group in GROUPS}
+        if not left["item"] or not left["behavior"]:
+            raise InputError(
+                f"without: {', '.join(names)} leaves no field of the candidate or of a behaviour"
+            )
+        return FeatureSchema(**left)
 
     @property
     def tables(self) -> dict[str, int]:

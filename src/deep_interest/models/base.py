@@ -1,15 +1,16 @@
 """BaseModel: embedding, pooling, MLP (DIN §4.2, DIEN "Review of BaseModel")."""
 
 from abc import ABC, abstractmethod
-from typing import Literal
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from deep_interest.errors import InputError
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.batch import Batch, ModelOutput
 from deep_interest.models.config import DeepConfig
-from deep_interest.models.layers import MLP, Embeddings, mean_by_length, segment_sum
+from deep_interest.models.layers import MLP, Embeddings, Pooling, pool
 
 
 class BaseModelConfig(DeepConfig):
@@ -19,41 +20,71 @@ class BaseModelConfig(DeepConfig):
         pooling: of the behaviours' vectors, eq. 1: ``sum`` (both papers' figures) or ``mean``.
     """
 
-    pooling: Literal["sum", "mean"] = "sum"
+    pooling: Pooling = "sum"
+
+
+class Interest(NamedTuple):
+    """What a model makes of a history.
+
+    Attributes:
+        vector: ``(B, interest_width)`` the user's representation.
+        auxiliary_loss: scalar, its weight applied; None if the model has none.
+    """
+
+    vector: Tensor
+    auxiliary_loss: Tensor | None = None
 
 
 class EmbeddingMLP(nn.Module, ABC):
-    """The frame that BaseModel and the interest models share: embed, represent the history, concatenate, MLP.
+    """The frame that all deep rows share: embed, represent the history, concatenate, MLP.
 
     A subclass says how a history becomes a vector, in ``represent``.
 
     Args:
         config: options; ``hidden`` and ``activation`` shape the MLP.
         schema: the feature groups.
+        interest_width: width of what ``represent`` returns; a behaviour's if left out.
+        more_inputs: width of what a subclass adds to the MLP's input.
     """
 
-    def __init__(self, config: DeepConfig, schema: FeatureSchema) -> None:
+    def __init__(
+        self,
+        config: DeepConfig,
+        schema: FeatureSchema,
+        *,
+        interest_width: int | None = None,
+        more_inputs: int = 0,
+    ) -> None:
         super().__init__()
         self.schema = schema
-        self.embeddings = Embeddings(schema, dim=config.embedding_dim, std=config.embedding_std)
+        self.embedding_dim = config.embedding_dim
+        self.embeddings = Embeddings(
+            schema, dim=config.embedding_dim, std=config.embedding_std, keep_top=config.keep_top
+        )
         self.behavior_width = len(schema.behavior) * config.embedding_dim
         self.item_width = len(schema.item) * config.embedding_dim
-        others = len(schema.profile) + len(schema.context)
-        width = self.behavior_width + self.item_width + others * config.embedding_dim
-        self.mlp = MLP(width, config.hidden, activation=config.activation)
+        others = (len(schema.profile) + len(schema.context)) * config.embedding_dim
+        width = (interest_width or self.behavior_width) + self.item_width + others + more_inputs
+        self.mlp = MLP(width, config.hidden, activation=config.activation, batch_norm=config.batch_norm)
 
     def forward(self, batch: Batch) -> ModelOutput:
+        features, auxiliary_loss = self.features(batch)
+        return ModelOutput(self.mlp(features).squeeze(-1), auxiliary_loss)
+
+    def features(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        """The MLP's input ``(B, width)`` (interest, candidate, profile, context) and the auxiliary loss."""
         candidate = self.embeddings(batch.candidate, self.schema.item)  # (B, item_width)
         history = self.embeddings(batch.history, self.schema.behavior)  # (N, behavior_width)
-        parts = [self.represent(history, candidate, batch), candidate]
+        interest = self.represent(history, candidate, batch)
+        parts = [interest.vector, candidate]
         for codes, fields in ((batch.profile, self.schema.profile), (batch.context, self.schema.context)):
             if fields:
                 parts.append(self.embeddings(codes, fields))
-        return ModelOutput(self.mlp(torch.cat(parts, dim=-1)).squeeze(-1))
+        return torch.cat(parts, dim=-1), interest.auxiliary_loss
 
     @abstractmethod
-    def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Tensor:
-        """The user's representation. Shape: ``(N, behavior_width)``, ``(B, item_width)`` -> ``(B, behavior_width)``."""
+    def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
+        """The user's representation of ``history (N, behavior_width)`` for ``candidate (B, item_width)``."""
 
 
 class BaseModel(EmbeddingMLP):
@@ -61,10 +92,38 @@ class BaseModel(EmbeddingMLP):
 
     Config = BaseModelConfig
 
-    def __init__(self, config: BaseModelConfig, schema: FeatureSchema) -> None:
-        super().__init__(config, schema)
-        self.pooling = config.pooling
+    def __init__(self, config: BaseModelConfig, schema: FeatureSchema, *, more_inputs: int = 0) -> None:
+        super().__init__(config, schema, more_inputs=more_inputs)
+        self.pooling: Pooling = config.pooling
 
-    def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Tensor:
-        pooled = segment_sum(history, batch.segments, batch.size)
-        return mean_by_length(pooled, batch.lengths) if self.pooling == "mean" else pooled
+    def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
+        return Interest(pool(history, batch, self.pooling))
+
+
+class SameFields:
+    """The candidate's vector over the fields that a behaviour has, in the behaviour's order.
+
+    Args:
+        schema: the feature groups.
+        dim: width of a field's vector.
+        model: whom to name when a behaviour has a field that the candidate lacks.
+    """
+
+    def __init__(self, schema: FeatureSchema, dim: int, *, model: str) -> None:
+        names = [field.name for field in schema.item]
+        missing = [field.name for field in schema.behavior if field.name not in names]
+        if missing:
+            raise InputError(
+                f"features.behavior: {model} compares a behaviour's fields with the candidate's, but the item fields "
+                f"{', '.join(names)} lack {', '.join(missing)}"
+            )
+        self.dim = dim
+        self.order = [names.index(field.name) for field in schema.behavior]
+        self.whole = self.order == list(range(len(names)))
+
+    def __call__(self, candidate: Tensor) -> Tensor:
+        """Shape: ``(B, item_width) -> (B, behavior_width)``."""
+        if self.whole:
+            return candidate
+        fields = candidate.split(self.dim, dim=1)
+        return torch.cat([fields[index] for index in self.order], dim=1)

@@ -6,6 +6,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from deep_interest.logs.schema import Group
+
 
 @dataclass
 class Batch:
@@ -18,6 +20,8 @@ class Batch:
         profile: ``{field: (B,)}`` int32 codes.
         context: ``{field: (B,)}`` int32 codes.
         labels: ``(B,)`` in {0, 1}.
+        negatives: ``{field: (N,)}`` codes of an item drawn in place of each behaviour, another than the one clicked; for
+            the models that ask for them, in training only.
     """
 
     candidate: dict[str, Tensor]
@@ -26,6 +30,7 @@ class Batch:
     profile: dict[str, Tensor]
     context: dict[str, Tensor]
     labels: Tensor
+    negatives: dict[str, Tensor] | None = None
 
     @property
     def size(self) -> int:
@@ -40,6 +45,23 @@ class Batch:
     def segments(self) -> Tensor:
         """``(N,)`` the sample that each behaviour belongs to."""
         return torch.repeat_interleave(self.lengths)
+
+    @cached_property
+    def distances(self) -> Tensor:
+        """``(N,)`` how many behaviours of the history come after each one; 0 for the newest."""
+        return (
+            self.offsets[1:][self.segments] - 1 - torch.arange(len(self.segments), device=self.offsets.device)
+        )
+
+    def codes(self, group: Group, field: str) -> Tensor:
+        """The codes of one field of a feature group."""
+        groups = {
+            "item": self.candidate,
+            "behavior": self.history,
+            "profile": self.profile,
+            "context": self.context,
+        }
+        return groups[group][field]
 
 
 @dataclass

@@ -6,9 +6,15 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class ModelConfig(BaseModel):
-    """Base of every model's options; an unknown option is an error."""
+    """Options that every model has; an unknown option is an error.
+
+    Attributes:
+        without: fields that the model does not see ("without goods ids" of DIN Table 4 is ``[goods]``).
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    without: tuple[str, ...] = ()
 
 
 class DeepConfig(ModelConfig):
@@ -16,12 +22,17 @@ class DeepConfig(ModelConfig):
 
     Attributes:
         embedding_dim: width of every embedding table.
+        keep_top: rows for this many goods only, the most frequent in training; the rest share the unknown's (the filter
+            of DIN §6.5); 0 keeps all.
         embedding_std: standard deviation of the tables' initial values.
         hidden: widths of the MLP's hidden layers (200-80 in DIN and DIEN).
         activation: of the MLP.
+        batch_norm: batch normalisation before each of the MLP's activations.
     """
 
     embedding_dim: int = Field(18, ge=1)
+    keep_top: int = Field(0, ge=0)
     embedding_std: float = Field(0.01, gt=0)
     hidden: tuple[int, ...] = (200, 80)
     activation: Literal["dice", "prelu", "relu", "sigmoid"] = "prelu"
+    batch_norm: bool = False

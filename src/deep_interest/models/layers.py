@@ -5,11 +5,31 @@ from itertools import pairwise
 from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from deep_interest.logs.schema import FeatureSchema, Field
+from deep_interest.logs.encoding import GOODS
+from deep_interest.logs.schema import FeatureSchema, Field, Group
+from deep_interest.models.batch import Batch
 
 Activation = Literal["dice", "prelu", "relu", "sigmoid"]
+Pooling = Literal["sum", "mean"]
+
+
+class Table(nn.Embedding):
+    """Vectors of a field's codes; its gradients are row-sparse.
+
+    Args:
+        field: whose codes.
+        dim: width.
+        groups: the feature groups whose codes look it up; regularisers count their occurrences.
+        std: standard deviation of the initial values.
+    """
+
+    def __init__(self, field: Field, dim: int, *, groups: Sequence[Group], std: float) -> None:
+        super().__init__(field.size, dim, sparse=True)
+        self.field, self.groups = field.name, tuple(groups)
+        nn.init.normal_(self.weight, std=std) if std else nn.init.zeros_(self.weight)
 
 
 class Embeddings(nn.Module):
@@ -19,22 +39,41 @@ class Embeddings(nn.Module):
         schema: the feature groups.
         dim: width of every table.
         std: standard deviation of the initial values.
+        keep_top: goods that keep a row of their own, see `keep_most_frequent`; 0 for all.
     """
 
-    def __init__(self, schema: FeatureSchema, *, dim: int, std: float = 0.01) -> None:
+    def __init__(self, schema: FeatureSchema, *, dim: int, std: float = 0.01, keep_top: int = 0) -> None:
         super().__init__()
+        self.keep_top = keep_top if GOODS in schema.tables else 0
+        if self.keep_top:
+            self.register_buffer("kept", torch.ones(schema.tables[GOODS], dtype=torch.bool))
         self.tables = nn.ModuleDict(
-            {name: nn.Embedding(size, dim, sparse=True) for name, size in schema.tables.items()}
+            {
+                name: Table(Field(name=name, size=size), dim, groups=schema.groups_of(name), std=std)
+                for name, size in schema.tables.items()
+            }
         )
-        for table in self.tables.values():
-            nn.init.normal_(table.weight, std=std)
 
     def forward(self, codes: Mapping[str, Tensor], fields: Sequence[Field]) -> Tensor:
         """Look up and concatenate the fields' vectors.
 
         Shape: each field's codes ``(n,)`` -> ``(n, len(fields) * dim)``.
         """
-        return torch.cat([self.tables[field.name](codes[field.name]) for field in fields], dim=-1)
+        return torch.cat(
+            [self.tables[field.name](self._shared(field.name, codes[field.name])) for field in fields], dim=-1
+        )
+
+    def keep_most_frequent(self, occurrences: Tensor) -> None:
+        """Let all goods but the ``keep_top`` most frequent share the row of the unknown (DIN §6.5, filter).
+
+        Args:
+            occurrences: ``(rows,)`` of each goods code in training; of equal ones the lower code is kept.
+        """
+        order = occurrences.argsort(descending=True, stable=True)
+        self.kept.zero_()[order[: self.keep_top]] = True
+
+    def _shared(self, name: str, codes: Tensor) -> Tensor:
+        return codes * self.kept[codes] if self.keep_top and name == GOODS else codes
 
 
 class Dice(nn.Module):
@@ -60,6 +99,15 @@ class Dice(nn.Module):
         return torch.lerp(self.alpha * s, s, p)
 
 
+class BatchNorm(nn.BatchNorm1d):
+    """Batch normalisation that takes the moving averages for a batch of one row, which has no variance."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training and len(x) < 2:
+            return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
+        return super().forward(x)
+
+
 class MLP(nn.Module):
     """Fully connected layers, each with an activation, and a last linear one without.
 
@@ -68,16 +116,24 @@ class MLP(nn.Module):
         hidden: widths of the hidden layers.
         outputs: width of the last layer.
         activation: of the hidden layers.
+        batch_norm: normalise before each activation.
     """
 
     def __init__(
-        self, inputs: int, hidden: Sequence[int], *, outputs: int = 1, activation: Activation = "prelu"
+        self,
+        inputs: int,
+        hidden: Sequence[int],
+        *,
+        outputs: int = 1,
+        activation: Activation = "prelu",
+        batch_norm: bool = False,
     ) -> None:
         super().__init__()
         widths = [inputs, *hidden]
         layers: list[nn.Module] = []
         for width, next_width in pairwise(widths):
-            layers += [nn.Linear(width, next_width), make_activation(activation, next_width)]
+            layers += [nn.Linear(width, next_width), *([BatchNorm(next_width)] if batch_norm else [])]
+            layers.append(make_activation(activation, next_width))
         self.layers = nn.Sequential(*layers, nn.Linear(widths[-1], outputs))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -112,6 +168,12 @@ def segment_softmax(scores: Tensor, segments: Tensor, size: int) -> Tensor:
     return weights / segment_sum(weights, segments, size)[segments]
 
 
+def pool(values: Tensor, batch: Batch, how: Pooling) -> Tensor:
+    """Sum or mean of each history's rows; 0 for an empty history. Shape: ``(N, D) -> (B, D)``."""
+    sums = segment_sum(values, batch.segments, batch.size)
+    return sums if how == "sum" else mean_by_length(sums, batch.lengths)
+
+
 def mean_by_length(sums: Tensor, lengths: Tensor) -> Tensor:
     """Divide each row's sum by its length; an empty history stays 0.
 
@@ -120,6 +182,6 @@ def mean_by_length(sums: Tensor, lengths: Tensor) -> Tensor:
     return sums / lengths.clamp(min=1).unsqueeze(-1).to(sums.dtype)
 
 
-def embedding_tables(module: nn.Module) -> list[nn.Parameter]:
-    """The embedding tables of a model: the parameters whose gradients are row-sparse."""
-    return [child.weight for child in module.modules() if isinstance(child, nn.Embedding)]
+def embedding_tables(module: nn.Module) -> list[Table]:
+    """The embedding tables of a model, whose gradients are row-sparse."""
+    return [child for child in module.modules() if isinstance(child, Table)]

@@ -3,14 +3,14 @@
 import torch
 from torch import nn
 
-from deep_interest.logs.schema import FeatureSchema
+from deep_interest.logs.schema import GROUPS, FeatureSchema
 from deep_interest.models.batch import Batch, ModelOutput
 from deep_interest.models.config import ModelConfig
-from deep_interest.models.layers import segment_sum
+from deep_interest.models.layers import Table, pool
 
 
 class LRConfig(ModelConfig):
-    """LR has no options."""
+    """LR has no options of its own."""
 
 
 class LR(nn.Module):
@@ -26,29 +26,19 @@ class LR(nn.Module):
         self.schema = schema
         self.weights = nn.ModuleDict(
             {
-                f"{group}_{field.name}": nn.Embedding(field.size, 1, sparse=True)
-                for group, fields in self._groups()
-                for field in fields
+                f"{group}_{field.name}": Table(field, 1, groups=(group,), std=0.0)
+                for group in GROUPS
+                for field in schema.fields(group)
             }
         )
-        for table in self.weights.values():
-            nn.init.zeros_(table.weight)
         self.bias = nn.Parameter(torch.zeros(()))
 
-    def _groups(self):
-        return [(group, getattr(self.schema, group)) for group in ("item", "behavior", "profile", "context")]
-
     def forward(self, batch: Batch) -> ModelOutput:
-        codes = {"item": batch.candidate, "profile": batch.profile, "context": batch.context}
         logits = self.bias.expand(batch.size)
-        for group, fields in self._groups():
-            for field in fields:
-                weights = self.weights[f"{group}_{field.name}"]
-                if group == "behavior":
-                    visited = weights(batch.history[field.name]).squeeze(-1)  # (N,)
-                    logits = logits + segment_sum(visited, batch.segments, batch.size) / batch.lengths.clamp(
-                        min=1
-                    )
-                else:
-                    logits = logits + weights(codes[group][field.name]).squeeze(-1)  # (B,)
+        for group in GROUPS:
+            for field in self.schema.fields(group):
+                weights = self.weights[f"{group}_{field.name}"](batch.codes(group, field.name))
+                logits = logits + (pool(weights, batch, "mean") if group == "behavior" else weights).squeeze(
+                    -1
+                )
         return ModelOutput(logits)

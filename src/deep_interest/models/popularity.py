@@ -13,7 +13,7 @@ _NEWTON_STEPS = 50
 
 
 class PopularityConfig(ModelConfig):
-    """Popularity has no options."""
+    """Popularity has no options of its own."""
 
 
 class Popularity(nn.Module):

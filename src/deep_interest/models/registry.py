@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from deep_interest.errors import InputError
 
 if TYPE_CHECKING:
+    from deep_interest.logs.schema import FeatureSchema
     from deep_interest.models.config import ModelConfig
 
 
@@ -21,10 +22,14 @@ class ModelRow:
     Attributes:
         name: as the papers write it.
         path: ``module:Class`` below ``deep_interest.models``.
+        baseline: one of the rows that the interest models are measured against.
+        ablation: a row of an ablation table only.
     """
 
     name: str
     path: str
+    baseline: bool = False
+    ablation: bool = False
 
     def load(self) -> Any:
         """The row's class; its ``Config`` describes the options."""
@@ -33,12 +38,33 @@ class ModelRow:
 
 
 MODELS: dict[str, ModelRow] = {
-    "popularity": ModelRow("Popularity", "popularity:Popularity"),
-    "lr": ModelRow("LR", "lr:LR"),
-    "base": ModelRow("BaseModel", "base:BaseModel"),
+    "popularity": ModelRow("Popularity", "popularity:Popularity", baseline=True),
+    "lr": ModelRow("LR", "lr:LR", baseline=True),
+    "base": ModelRow("BaseModel", "base:BaseModel", baseline=True),
+    "wide_deep": ModelRow("Wide&Deep", "wide_deep:WideDeep", baseline=True),
+    "pnn": ModelRow("PNN", "pnn:PNN", baseline=True),
+    "deepfm": ModelRow("DeepFM", "deepfm:DeepFM", baseline=True),
+    "lstm": ModelRow("LSTM", "lstm:LSTM"),
     "din": ModelRow("DIN", "din:DIN"),
     "din_softmax": ModelRow("DIN (softmax)", "din:DIN"),
+    "din_positions": ModelRow("DIN (softmax, target-aware positions)", "din:DIN"),
     "din_dice": ModelRow("DIN with Dice", "din:DIN"),
+    "din_mba": ModelRow("DIN with MBA Reg.", "din:DIN"),
+    "din_mba_dice": ModelRow("DIN with MBA Reg. and Dice", "din:DIN"),
+    "gru_attention": ModelRow("Two-layer GRU attention", "dien:DIEN"),
+    "gru_aigru": ModelRow("BaseModel+GRU+AIGRU", "dien:DIEN"),
+    "gru_agru": ModelRow("BaseModel+GRU+AGRU", "dien:DIEN"),
+    "gru_augru": ModelRow("BaseModel+GRU+AUGRU", "dien:DIEN"),
+    "dien": ModelRow("DIEN", "dien:DIEN"),
+    "dien_infonce": ModelRow("DIEN (InfoNCE)", "dien:DIEN"),
+    "bst": ModelRow("BST", "bst:BST"),
+    "dmin": ModelRow("DMIN", "dmin:DMIN"),
+    "base_no_goods": ModelRow("BaseModel without goods ids", "base:BaseModel", ablation=True),
+    "base_plain": ModelRow("BaseModel without regularisation", "base:BaseModel", ablation=True),
+    "base_dropout": ModelRow("BaseModel with dropout", "base:BaseModel", ablation=True),
+    "base_filter": ModelRow("BaseModel with filter", "base:BaseModel", ablation=True),
+    "base_difacto": ModelRow("BaseModel with DiFacto Reg.", "base:BaseModel", ablation=True),
+    "base_mba": ModelRow("BaseModel with MBA Reg.", "base:BaseModel", ablation=True),
 }
 
 
@@ -65,3 +91,14 @@ def model_config(key: str, options: dict[str, Any], *, common: dict[str, Any] | 
     config = model_row(key).load().Config
     shared = {name: value for name, value in (common or {}).items() if name in config.model_fields}
     return config.model_validate(shared | options)
+
+
+def build_model(key: str, config: "ModelConfig", schema: "FeatureSchema") -> Any:
+    """A freshly initialised model of a row.
+
+    Args:
+        key: the row.
+        config: its options, of `model_config`.
+        schema: the dataset's feature groups; the model sees them without ``config.without``.
+    """
+    return model_row(key).load()(config, schema.without(config.without))

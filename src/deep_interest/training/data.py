@@ -1,14 +1,16 @@
 """The training set on its device, and batches as one gather from it."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
 
+from deep_interest.errors import InputError
 from deep_interest.logs.behavior_log import BehaviorLog
-from deep_interest.logs.encoding import FeatureTables
+from deep_interest.logs.encoding import GOODS, FeatureTables
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.batch import Batch
 
@@ -38,6 +40,42 @@ class FeatureStore:
             features.schema, _tensor(log.offsets, device), _tensors(log.fields, device),
             _tensors(features.items, device), _tensors(features.users, device),
         )  # fmt: skip
+
+    @cached_property
+    def _known(self) -> tuple[Tensor, Tensor]:
+        """Item codes that have a goods code of their own, and each goods code's place among them."""
+        goods = self.items[GOODS]
+        items = (goods > 0).nonzero().squeeze(1)
+        place = torch.zeros(int(goods.max()) + 1, dtype=torch.int64, device=goods.device)
+        place[goods[items].long()] = torch.arange(len(items), device=goods.device)
+        return items, place
+
+    def draw_beside(self, history: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Beside each behaviour an item drawn uniformly from all others than the one clicked (DIEN eq. 7).
+
+        Args:
+            history: ``{field: (N,)}`` codes of behaviours.
+
+        Returns:
+            ``{field: (N,)}`` codes of the drawn items.
+
+        Raises:
+            InputError: behaviours have no goods, or there is one item only.
+        """
+        if GOODS not in history:
+            raise InputError(
+                f"features.behavior: the auxiliary loss draws another item than the one clicked, but behaviours have no "
+                f"{GOODS}; they have {', '.join(history)}"
+            )
+        items, place = self._known
+        if len(items) < 2:
+            raise InputError(
+                "items: found one item, expected two or more for the auxiliary loss to draw from"
+            )
+        clicked = history[GOODS].long()
+        drawn = torch.randint(len(items) - 1, clicked.shape, device=clicked.device)
+        drawn += (drawn >= place[clicked]) & (clicked > 0)
+        return {name: self.items[name][items[drawn]] for name in history}
 
 
 @dataclass(frozen=True)
@@ -77,8 +115,13 @@ class SampleSet:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def batch(self, rows: Tensor) -> Batch:
-        """Gather the samples ``rows (B,)`` and the windows of the log that are their histories."""
+    def batch(self, rows: Tensor, *, negatives: bool = False) -> Batch:
+        """Gather the samples ``rows (B,)`` and the windows of the log that are their histories.
+
+        Args:
+            rows: numbers of samples.
+            negatives: draw an item beside each behaviour, from torch's random state.
+        """
         user, item = self.user[rows], self.item[rows]
         end = self.history_end[rows].long()
         lengths = end.clamp(max=self.max_len)
@@ -86,15 +129,17 @@ class SampleSet:
         offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
         segments = torch.repeat_interleave(lengths)
         positions = (first - offsets[:-1])[segments] + torch.arange(len(segments), device=rows.device)  # (N,)
+        history = {
+            field.name: self.store.history[field.name][positions] for field in self.store.schema.behavior
+        }
         batch = Batch(
             candidate={field.name: self.store.items[field.name][item] for field in self.store.schema.item},
-            history={
-                field.name: self.store.history[field.name][positions] for field in self.store.schema.behavior
-            },
+            history=history,
             offsets=offsets,
             profile={field.name: self.store.users[field.name][user] for field in self.store.schema.profile},
             context={field.name: codes[rows] for field, codes in self._context()},
             labels=self.labels[rows],
+            negatives=self.store.draw_beside(history) if negatives else None,
         )
         batch.segments = segments  # fills the cached property: the gather has it already
         return batch

@@ -35,3 +35,14 @@ def validate(
         "logloss": lambda: -loss,
     }
     return loss, metrics[selection]()
+
+
+def watch(model: nn.Module, samples: SampleSet, *, batch_size: int) -> dict[str, float]:
+    """Loss, AUC and GAUC of a split, for learning curves."""
+    scores = predict(model, samples, batch_size=batch_size)
+    labels = samples.labels.cpu().numpy()
+    return {
+        "loss": logloss(labels, scores),
+        "auc": auc(labels, scores),
+        "gauc": gauc(samples.user.cpu().numpy(), labels, scores).value,
+    }

@@ -3,6 +3,7 @@
 import logging
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from deep_interest.training.data import SampleSet
-from deep_interest.training.evaluation import validate
+from deep_interest.training.dropout import drop_behaviors
+from deep_interest.training.evaluation import validate, watch
 from deep_interest.training.optimizers import Optimizer
 from deep_interest.training.parameters import TrainingOptions
 from deep_interest.training.state import Progress, load_state, save_state
@@ -36,6 +38,8 @@ class Fit:
         seed: of the order of the samples and of whatever the model draws.
         state_file: where the state is saved.
         fingerprint: of everything that decides the result; a state of another fingerprint is not resumed.
+        occurrences: n_j of the tables, for the ``mba`` penalty.
+        watched: samples whose figures the learning curves show too; nothing is selected by them.
         evaluation_batch_size: samples scored at once.
         checkpoint_seconds: the state is saved this often.
     """
@@ -48,12 +52,15 @@ class Fit:
     seed: int
     state_file: Path
     fingerprint: str
+    occurrences: Mapping[str, Tensor] | None = None
+    watched: SampleSet | None = None
     evaluation_batch_size: int = 4096
     checkpoint_seconds: float = 60.0
 
     def __post_init__(self) -> None:
         self.device = self.train.labels.device
-        self.optimizer = Optimizer(self.model, self.options)
+        self.optimizer = Optimizer(self.model, self.options, occurrences=self.occurrences)
+        self.draws_negatives = getattr(self.model, "draws_negatives", False)
         self.progress = Progress()
         self.best_model: dict[str, Tensor] | None = None
         self.steps = math.ceil(len(self.train) / self.options.batch_size)  # an epoch
@@ -115,12 +122,14 @@ class Fit:
 
     def train_step(self, rows: Tensor) -> Tensor:
         """One step on the samples ``rows (B,)``; returns the target loss."""
-        batch = self.train.batch(rows)
+        batch = self.train.batch(rows, negatives=self.draws_negatives)
+        if self.options.behavior_dropout:
+            batch = drop_behaviors(batch, self.options.behavior_dropout)
         output = self.model(batch)
         loss = F.binary_cross_entropy_with_logits(output.logits, batch.labels)
         total = loss if output.auxiliary_loss is None else loss + output.auxiliary_loss
         total.backward()
-        self.optimizer.step()
+        self.optimizer.step(batch)
         return loss.detach()
 
     def learning_rate(self) -> float:
@@ -153,6 +162,9 @@ class Fit:
             else:
                 progress.bad_evaluations += 1
                 progress.learning_rate_factor *= options.plateau_factor
+        if self.watched is not None:
+            figures = watch(self.model, self.watched, batch_size=self.evaluation_batch_size)
+            row |= {f"test_{name}": value for name, value in figures.items()}
         progress.history.append(row)
         progress.loss_sum, progress.loss_samples = 0.0, 0
         self._loss_sum.zero_()

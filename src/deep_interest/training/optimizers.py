@@ -1,10 +1,14 @@
 """Optimisers: a dense one for the network, a row-sparse one for the embedding tables, driven as one."""
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor, nn
 
+from deep_interest.models.batch import Batch
 from deep_interest.models.layers import embedding_tables
 from deep_interest.training.parameters import TrainingOptions
+from deep_interest.training.regularizers import Regularizer, regularizers
 from deep_interest.training.row_adam import RowAdam
 
 
@@ -14,16 +18,26 @@ class Optimizer:
     A step's cost depends on the rows touched, never on the tables' sizes. Adam on the tables is the lazy form: the
     moments of a row move when the row is touched.
 
+    A penalty on the tables joins the gradient (coupled: clipped with it, and rescaled by Adam's moments), or, with
+    ``decoupled``, is subtracted from the rows beside the step, as in DIN eq. 7 to the letter and in AdamW (Loshchilov
+    and Hutter 2019). For SGD without clipping both are one.
+
     Args:
         model: the model.
-        options: optimiser, learning rate, clipping, L2.
+        options: optimiser, learning rate, clipping, penalties.
+        occurrences: n_j of the tables, for the ``mba`` penalty (`regularizers.occurrence_key`).
     """
 
-    def __init__(self, model: nn.Module, options: TrainingOptions) -> None:
-        self.tables = embedding_tables(model)
+    def __init__(
+        self, model: nn.Module, options: TrainingOptions, *, occurrences: Mapping[str, Tensor] | None = None
+    ) -> None:
+        tables = embedding_tables(model)
+        self.regularizers = regularizers(tables, options, occurrences)
+        self.tables = [table.weight for table in tables]
         sparse = {id(table) for table in self.tables}
         self.dense = [parameter for parameter in model.parameters() if id(parameter) not in sparse]
         self.options = options
+        self.learning_rate = options.learning_rate
         if options.optimizer == "sgd":
             parts = [torch.optim.SGD([*self.dense, *self.tables], lr=options.learning_rate)]
         else:
@@ -31,12 +45,14 @@ class Optimizer:
             parts += [RowAdam(self.tables, lr=options.learning_rate)] if self.tables else []
         self.parts = parts
 
-    def step(self) -> None:
-        """Regularise and clip the gradients, then apply and clear them."""
+    def step(self, batch: Batch) -> None:
+        """Regularise and clip the gradients of ``batch``, then apply and clear them."""
         with torch.no_grad():
-            for table in self.tables:
+            for table, regularizer in zip(self.tables, self.regularizers, strict=True):
                 if table.grad is not None:
-                    table.grad = self._regularized(table)
+                    table.grad = table.grad.coalesce()  # one entry a touched row
+                    if regularizer.on:
+                        self._penalize(table, regularizer, batch)
             if self.options.gradient_norm is not None:
                 self._clip(self.options.gradient_norm)
         for part in self.parts:
@@ -44,17 +60,18 @@ class Optimizer:
             part.zero_grad(set_to_none=True)
 
     def set_learning_rate(self, learning_rate: float) -> None:
+        self.learning_rate = learning_rate
         for part in self.parts:
             for group in part.param_groups:
                 group["lr"] = learning_rate
 
-    def _regularized(self, table: nn.Parameter) -> Tensor:
-        """The gradient with one entry a touched row, the L2 penalty's part added."""
-        gradient = table.grad.coalesce()
-        if self.options.l2:
-            rows = gradient.indices()[0]
-            gradient.values().add_(table[rows], alpha=self.options.l2)
-        return gradient
+    def _penalize(self, table: nn.Parameter, regularizer: Regularizer, batch: Batch) -> None:
+        rows, gradient = table.grad.indices()[0], table.grad.values()
+        penalty = table.index_select(0, rows).mul_(regularizer(rows, batch).unsqueeze(1))
+        if self.options.decoupled:
+            table.index_add_(0, rows, penalty, alpha=-self.learning_rate)
+        else:
+            gradient.add_(penalty)
 
     def _clip(self, limit: float) -> None:
         """Scale all gradients so that their common norm is at most ``limit``."""

@@ -2,9 +2,10 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, RootModel, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, RootModel, field_validator, model_validator
 
-from deep_interest.models.registry import MODELS
+from deep_interest.models.config import ModelConfig
+from deep_interest.models.registry import MODELS, model_config
 
 
 class TrainingOptions(BaseModel):
@@ -23,7 +24,12 @@ class TrainingOptions(BaseModel):
         evaluations_per_epoch: validations within an epoch, evenly spaced.
         max_len: behaviours in a history, in training and in evaluation; the oldest are cut.
         gradient_norm: the gradient's norm is clipped to it; no clipping if left out.
-        l2: coefficient of the L2 penalty on the embedding rows that a batch touches, ``l2 / 2 · |w|²`` a row.
+        l2: λ of the L2 penalty ``λ / 2 · |w_j|²`` on the embedding rows that a batch touches.
+        mba: λ of the mini-batch aware penalty, ``λ / (2 n_j) · |w_j|²`` (DIN eq. 6).
+        difacto: λ of the penalty that grows with an id's occurrences in the batch (DIN §6.5).
+        decoupled: the penalties act beside the optimiser's step and do not pass through its moments.
+        behavior_dropout: share of each history's behaviours that a training step leaves out at random (DIN §6.5: 0.5).
+        watch_test: the learning curves also show the test set's figures, for DIN Fig. 4; nothing is selected by them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -41,6 +47,11 @@ class TrainingOptions(BaseModel):
     max_len: int = Field(100, ge=1)
     gradient_norm: float | None = Field(None, gt=0)
     l2: float = Field(0.0, ge=0)
+    mba: float = Field(0.0, ge=0)
+    difacto: float = Field(0.0, ge=0)
+    decoupled: bool = False
+    behavior_dropout: float = Field(0.0, ge=0, lt=1)
+    watch_test: bool = False
 
 
 def _known(options: dict[str, Any]) -> dict[str, Any]:
@@ -52,26 +63,76 @@ KnownOptions = Annotated[dict[str, Any], AfterValidator(_known)]
 """Some of the training options, by name; an unknown name or a bad value is an error."""
 
 
-class Recipe(BaseModel):
-    """A named way to fit every model.
+class RowOptions(RootModel[dict[str, Any]]):
+    """The block of one row: options of its model, and under ``training`` those training options that make it the row.
+
+    ``din_mba`` is a DIN whose training has the mini-batch aware penalty.
+    """
+
+    @model_validator(mode="after")
+    def _training_is_known(self) -> "RowOptions":
+        _known(self.training)
+        return self
+
+    @property
+    def model(self) -> dict[str, Any]:
+        return {name: value for name, value in self.root.items() if name != "training"}
+
+    @property
+    def training(self) -> dict[str, Any]:
+        return self.root.get("training", {})
+
+
+class RecipeRow(BaseModel):
+    """What a recipe says of one row.
 
     Attributes:
-        training: options of the training.
-        rows: training options of single rows, by model key, that go before ``training``.
-        model: options for every model that has them (``embedding_dim``, ``hidden``, …).
+        training: training options.
+        model: options of the row's model.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     training: KnownOptions = {}
-    rows: dict[str, KnownOptions] = {}
     model: dict[str, Any] = {}
+
+
+class Recipe(BaseModel):
+    """A named way to fit every model.
+
+    Attributes:
+        training: options of the training.
+        model: options for every model that has them (``embedding_dim``, ``hidden``, …).
+        rows: what goes before both for single rows, by model key.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    training: KnownOptions = {}
+    model: dict[str, Any] = {}
+    rows: dict[str, RecipeRow] = {}
+
+    def training_of(self, key: str, row: RowOptions, overrides: dict[str, Any]) -> TrainingOptions:
+        """The training options of a row: the recipe's, before them the row's own, the recipe's for it, the run's."""
+        return TrainingOptions.model_validate(
+            self.training | row.training | self._row(key).training | overrides
+        )
+
+    def model_of(self, key: str, row: RowOptions) -> ModelConfig:
+        """The model options of a row: the recipe's, before them the row's own, and the recipe's for it."""
+        return model_config(key, row.model | self._row(key).model, common=self.model)
+
+    def _row(self, key: str) -> RecipeRow:
+        return self.rows.get(key, RecipeRow())
 
     @field_validator("rows")
     @classmethod
-    def _rows_are_models(cls, rows: dict[str, Any]) -> dict[str, Any]:
-        if unknown := set(rows) - set(MODELS):
-            raise ValueError(f"{', '.join(unknown)} is no model; the models are {', '.join(MODELS)}")
+    def _rows_are_models(cls, rows: dict[str, RecipeRow]) -> dict[str, RecipeRow]:
+        for key, row in rows.items():
+            if key not in MODELS:
+                raise ValueError(f"{key} is no model; the models are {', '.join(MODELS)}")
+            if row.model:
+                model_config(key, row.model)
         return rows
 
     @field_validator("model")

@@ -13,15 +13,18 @@ from torch import nn
 
 from deep_interest.errors import InputError
 from deep_interest.logs.behavior_log import BehaviorLog
-from deep_interest.logs.encoding import FeatureTables
+from deep_interest.logs.encoding import GOODS, FeatureTables
 from deep_interest.logs.protocols import SPLITS
 from deep_interest.logs.schema import FeatureSchema
-from deep_interest.models.registry import model_config, model_row
+from deep_interest.models.layers import embedding_tables
+from deep_interest.models.registry import build_model, model_config, model_row
 from deep_interest.training.data import FeatureStore, SampleSet
 from deep_interest.training.device import resolve_device
 from deep_interest.training.evaluation import predict
 from deep_interest.training.loop import Fit
-from deep_interest.training.parameters import Recipe, RunParameters, TrainingOptions
+from deep_interest.training.occurrences import occurrences_of
+from deep_interest.training.parameters import Recipe, RowOptions, RunParameters, TrainingOptions
+from deep_interest.training.regularizers import occurrence_key
 from deep_interest.training.state import fingerprint
 
 logger = logging.getLogger(__name__)
@@ -35,7 +38,7 @@ class Cell:
 
     Attributes:
         dataset, model: the keys.
-        options: the model's own options.
+        options: the row's own.
         recipe: training and common model options.
         seeds: one fit each.
         run: device, workspace.
@@ -43,7 +46,7 @@ class Cell:
 
     dataset: str
     model: str
-    options: dict[str, Any]
+    options: RowOptions
     recipe: Recipe
     seeds: tuple[int, ...]
     run: RunParameters
@@ -51,12 +54,6 @@ class Cell:
     @property
     def name(self) -> str:
         return f"{self.dataset}.{self.model}"
-
-    def training(self) -> TrainingOptions:
-        """The recipe's options, then the row's own, then the run's."""
-        return TrainingOptions.model_validate(
-            self.recipe.training | self.recipe.rows.get(self.model, {}) | self.run.options
-        )
 
 
 @dataclass(frozen=True)
@@ -100,12 +97,15 @@ def train_cell(cell: Cell, data: Data) -> tuple[Checkpoint, pd.DataFrame]:
         evaluation.
     """
     device = prepare_device(cell.run)
-    config = model_config(cell.model, cell.options, common=cell.recipe.model)
-    options = cell.training()
+    config = cell.recipe.model_of(cell.model, cell.options)
+    options = cell.recipe.training_of(cell.model, cell.options, cell.run.options)
     schema = data.features.schema
     store = FeatureStore.build(data.log, data.features, device)
     train = SampleSet.build(store, data.samples, "train", max_len=options.max_len)
     validation = SampleSet.build(store, data.samples, "validation", max_len=options.max_len)
+    watched = (
+        SampleSet.build(store, data.samples, "test", max_len=options.max_len) if options.watch_test else None
+    )
     described = (
         cell.model,
         config.model_dump_json(),
@@ -114,13 +114,15 @@ def train_cell(cell: Cell, data: Data) -> tuple[Checkpoint, pd.DataFrame]:
         device.type,
     )
     identity = fingerprint(*described, arrays=data.arrays())
-    row = model_row(cell.model).load()
-    closed_form = hasattr(row, "fit")
+    closed_form = hasattr(model_row(cell.model).load(), "fit")
     seeds = cell.seeds[:1] if closed_form else cell.seeds
     states, curves = [], []
     for seed in seeds:
         torch.manual_seed(seed)
-        model = row(config, schema).to(device)
+        model = build_model(cell.model, config, schema).to(device)
+        if getattr(config, "keep_top", 0):
+            goods = model.embeddings.tables[GOODS]
+            model.embeddings.keep_most_frequent(occurrences_of([goods], train)[occurrence_key(goods)])
         if closed_form:
             model.fit(train.candidates(), train.labels)
             curves.append({"seed": seed, "epoch": 0.0, "samples": 0, "seconds": 0.0})
@@ -128,7 +130,8 @@ def train_cell(cell: Cell, data: Data) -> tuple[Checkpoint, pd.DataFrame]:
             fit = Fit(
                 label=f"{cell.name} seed {seed}", model=model, train=train, validation=validation, options=options, seed=seed,
                 state_file=Path(cell.run.workspace) / cell.dataset / cell.model / f"seed_{seed}.pt",
-                fingerprint=fingerprint(identity, seed),
+                fingerprint=fingerprint(identity, seed), watched=watched,
+                occurrences=occurrences_of(embedding_tables(model), train) if options.mba else None,
                 evaluation_batch_size=cell.run.evaluation_batch_size, checkpoint_seconds=cell.run.checkpoint_seconds,
             )  # fmt: skip
             curves += [{"seed": seed, **evaluation} for evaluation in fit.run().history]
@@ -163,7 +166,7 @@ def restore(checkpoint: Checkpoint, seed: int) -> nn.Module:
     """The model of a checkpoint with one seed's parameters."""
     key = checkpoint["model"]
     config = model_config(key, json.loads(checkpoint["config"]))
-    model = model_row(key).load()(config, FeatureSchema.model_validate_json(checkpoint["schema"]))
+    model = build_model(key, config, FeatureSchema.model_validate_json(checkpoint["schema"]))
     model.load_state_dict(checkpoint["states"][checkpoint["seeds"].index(seed)])
     return model
 

@@ -10,30 +10,30 @@ import pandas as pd
 from deep_interest.evaluation.comparison import ModelRuns, compare
 from deep_interest.evaluation.page import results_markdown
 from deep_interest.evaluation.published import published_figures
+from deep_interest.grid import MODELS, Table
 from deep_interest.logs.impressions import TRUE_PROBABILITY
-from deep_interest.models.registry import MODELS
 from deep_interest.pipelines.parameters import DatasetParameters
 
 logger = logging.getLogger(__name__)
 
 
-def make_compare(models: list[str]) -> Callable[..., pd.DataFrame]:
-    """The comparing node's function for some rows; it takes ``<model>_predictions`` and ``<model>_curves`` of each."""
+def make_compare(table: Table) -> Callable[..., pd.DataFrame]:
+    """The comparing node's function of a table; it takes ``<model>_predictions`` and ``<model>_curves`` of each row."""
 
     def compare_rows(samples: pd.DataFrame, **outputs: pd.DataFrame) -> pd.DataFrame:
         """The table ``results``: means over seeds, intervals over users, timings."""
         runs = {
             model: _runs(model, outputs[f"{model}_predictions"], outputs[f"{model}_curves"])
-            for model in models
+            for model in table.models
         }
-        results = compare(_test_rows(samples), runs)
+        results = compare(_test_rows(samples), runs, base=table.base)
         logger.info("Test set, means over seeds:\n%s", _for_terminal(results))
         return results
 
     return compare_rows
 
 
-def make_page(dataset: str) -> Callable[..., str]:
+def make_page(dataset: str, table: Table) -> Callable[..., str]:
     """The page node's function of one dataset, whose key finds its published figures."""
 
     def write_page(results: pd.DataFrame, samples: pd.DataFrame, settings: DatasetParameters) -> str:
@@ -41,18 +41,34 @@ def make_page(dataset: str) -> Callable[..., str]:
         test = _test_rows(samples)
         protocol = settings.protocol.name
         return results_markdown(
-            results, dataset=settings.title, protocol=protocol, test_samples=len(test), test_users=test["user"].nunique(),
-            published=published_figures(dataset, protocol),
+            results, title=_title(settings, table), protocol=protocol, test_samples=len(test),
+            test_users=test["user"].nunique(), published=published_figures(dataset, protocol), base=table.base,
         )  # fmt: skip
 
     return write_page
 
 
-def draw_results(results: pd.DataFrame, dataset: DatasetParameters) -> Any:
-    """The picture of the table, a matplotlib figure."""
-    from deep_interest.figures.comparison import results_figure
+def make_figure(table: Table) -> Callable[..., Any]:
+    """The drawing node's function of a table."""
 
-    return results_figure(results, title=dataset.title)
+    def draw_results(results: pd.DataFrame, dataset: DatasetParameters) -> Any:
+        """The picture of the table, a matplotlib figure."""
+        from deep_interest.figures.comparison import results_figure
+
+        return results_figure(results, title=_title(dataset, table), base=table.base)
+
+    return draw_results
+
+
+def draw_curves(**curves: pd.DataFrame) -> Any:
+    """Train loss, test loss and test AUC by epoch (DIN Fig. 4), a matplotlib figure."""
+    from deep_interest.figures.curves import curves_figure
+
+    return curves_figure({MODELS[model].name: table for model, table in curves.items()})
+
+
+def _title(dataset: DatasetParameters, table: Table) -> str:
+    return f"{dataset.title}: {table.title}"
 
 
 def _runs(model: str, predictions: pd.DataFrame, curves: pd.DataFrame) -> ModelRuns:
@@ -61,9 +77,11 @@ def _runs(model: str, predictions: pd.DataFrame, curves: pd.DataFrame) -> ModelR
     speed = np.divide(
         last["samples"].to_numpy(float), seconds, out=np.full(len(last), np.nan), where=seconds > 0
     )
+    best = curves.groupby("seed")["validation_gauc"].max() if "validation_gauc" in curves else None
     return ModelRuns(
         name=MODELS[model].name, seeds=tuple(int(seed) for seed in last.index), probabilities=predictions.to_numpy().T,
-        train_seconds=seconds, samples_per_second=speed,
+        train_seconds=seconds, samples_per_second=speed, baseline=MODELS[model].baseline,
+        validation_gauc=float("nan") if best is None else float(best.loc[list(last.index)].mean()),
     )  # fmt: skip
 
 

@@ -5,23 +5,23 @@ from functools import cache
 from typing import Any
 
 import pandas as pd
-from pydantic import RootModel, model_validator
+from pydantic import model_validator
 
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
 from deep_interest.models.registry import model_config
 from deep_interest.pipelines.parameters import DatasetParameters
-from deep_interest.training.parameters import Recipes, RunParameters
+from deep_interest.training.parameters import Recipes, RowOptions, RunParameters
 
 
 @cache
-def options_of(model: str) -> type[RootModel[dict[str, Any]]]:
-    """The type of ``params:models.<model>``: options that the model's class knows."""
+def options_of(model: str) -> type[RowOptions]:
+    """The type of ``params:models.<model>``: options that the model's class and the training know."""
 
-    class ModelOptions(RootModel[dict[str, Any]]):
+    class ModelOptions(RowOptions):
         @model_validator(mode="after")
         def are_known(self) -> "ModelOptions":
-            model_config(model, self.root)
+            model_config(model, self.model)
             return self
 
     return ModelOptions
@@ -42,7 +42,7 @@ def make_train(dataset: str, model: str) -> Callable[..., tuple[dict[str, Any], 
         cell = Cell(
             dataset=dataset,
             model=model,
-            options=options.root,
+            options=options,
             recipe=recipe,
             seeds=run.seeds or settings.seeds,
             run=run,

@@ -1,0 +1,155 @@
+"""Attention over jagged histories: DIN's activation unit, DIEN's bilinear form, and self-attention."""
+
+from collections.abc import Iterator, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from deep_interest.errors import InputError
+from deep_interest.models.batch import Batch
+from deep_interest.models.layers import MLP, Activation, make_activation, segment_softmax
+
+
+class LocalActivationUnit(nn.Module):
+    """``a(e_j, v_A)`` of DIN eq. 3: a feed-forward net over the behaviour, the candidate and their product.
+
+    The first layer is factorised: ``W [e; v; e∘v; e-v] = (W1 + W4) e + (W2 - W4) v + W3 (e∘v)``, so the candidate's
+    part is computed once per sample and nothing is concatenated.
+
+    Args:
+        dim: width of ``e_j`` and ``v_A``.
+        hidden: widths of the hidden layers.
+        activation: of the hidden layers.
+        difference: add ``e_j - v_A`` to the input.
+    """
+
+    def __init__(self, dim: int, hidden: Sequence[int], *, activation: Activation, difference: bool) -> None:
+        super().__init__()
+        self.dim, self.difference = dim, difference
+        self.first = nn.Linear((4 if difference else 3) * dim, hidden[0])
+        self.activation = make_activation(activation, hidden[0])
+        self.rest = MLP(hidden[0], hidden[1:], activation=activation)
+
+    def forward(self, history: Tensor, candidate: Tensor, segments: Tensor) -> Tensor:
+        """Shape: ``history (N, dim)``, ``candidate (B, dim)``, ``segments (N,)`` -> scores ``(N,)``."""
+        behavior_weight, candidate_weight, product_weight, *difference_weight = self.first.weight.split(
+            self.dim, dim=1
+        )
+        for weight in difference_weight:
+            behavior_weight, candidate_weight = behavior_weight + weight, candidate_weight - weight
+        per_sample = torch.addmm(self.first.bias, candidate, candidate_weight.t())  # (B, hidden)
+        hidden = history @ behavior_weight.t() + per_sample.index_select(0, segments)  # (N, hidden)
+        hidden = torch.addmm(hidden, history * candidate.index_select(0, segments), product_weight.t())
+        return self.rest(self.activation(hidden)).squeeze(-1)
+
+
+class BilinearAttention(nn.Module):
+    """``a_t = softmax_t(h_t W e_a)`` (DIEN eq. 9).
+
+    Args:
+        hidden: width of the states.
+        candidate: width of the candidate.
+    """
+
+    def __init__(self, hidden: int, candidate: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(hidden, candidate))
+        nn.init.xavier_uniform_(self.weight)
+
+    def forward(self, states: Tensor, candidate: Tensor, batch: Batch) -> Tensor:
+        """Shape: ``states (N, hidden)``, ``candidate (B, candidate)`` -> ``(N,)``."""
+        asked = (candidate @ self.weight.t()).index_select(0, batch.segments)  # (N, hidden)
+        return segment_softmax((states * asked).sum(1), batch.segments, batch.size)
+
+
+class ActivationAttention(nn.Module):
+    """DIN's activation unit in DIEN's place of eq. 9 (the authors' code): the candidate is first brought to the states' width.
+
+    Args:
+        hidden: width of the states.
+        candidate: width of the candidate.
+    """
+
+    def __init__(self, hidden: int, candidate: int) -> None:
+        super().__init__()
+        self.query = MLP(candidate, (), outputs=hidden)
+        self.activation = nn.PReLU(hidden)
+        self.unit = LocalActivationUnit(hidden, (80, 40), activation="sigmoid", difference=True)
+
+    def forward(self, states: Tensor, candidate: Tensor, batch: Batch) -> Tensor:
+        """Shape: ``states (N, hidden)``, ``candidate (B, candidate)`` -> ``(N,)``."""
+        scores = self.unit(states, self.activation(self.query(candidate)), batch.segments)
+        return segment_softmax(scores, batch.segments, batch.size)
+
+
+class AttentionHeads(nn.Module):
+    """The heads of multi-head self-attention within each history, side by side.
+
+    Args:
+        width: of input and output; a multiple of ``heads``.
+        heads: number of heads.
+        causal: a position sees itself and what came before it only.
+    """
+
+    def __init__(self, width: int, heads: int, *, causal: bool = False) -> None:
+        super().__init__()
+        if width % heads:
+            raise InputError(
+                f"heads: {heads} heads cannot share a behaviour's width of {width}; choose a divisor of it"
+            )
+        self.heads, self.causal = heads, causal
+        self.inputs = nn.Linear(width, 3 * width, bias=False)  # query, key, value
+
+    def forward(self, values: Tensor, offsets: Tensor) -> Tensor:
+        """Shape: ``values (N, width)``, ``offsets (B + 1,)`` -> ``(N, width)``."""
+        projected = self.inputs(values)
+        rows, results = [], []
+        for positions, real in _groups(offsets):
+            query, key, value = (
+                part.unflatten(2, (self.heads, -1)).transpose(1, 2)  # (b, heads, T, width / heads)
+                for part in projected[positions].chunk(3, dim=2)
+            )
+            seen = real[:, None, None, :]
+            if self.causal:
+                steps = real.shape[1]
+                seen = seen & torch.ones(steps, steps, dtype=torch.bool, device=real.device).tril()
+            mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=seen)
+            results.append(mixed.transpose(1, 2).flatten(2)[real])
+            rows.append(positions[real])
+        if not rows:
+            return projected[:, : values.shape[1]]  # no position at all
+        return torch.cat(results)[torch.cat(rows).argsort()]
+
+
+class SelfAttention(nn.Module):
+    """Multi-head self-attention within each history: the heads and their projection.
+
+    Args:
+        width, heads, causal: as of `AttentionHeads`.
+    """
+
+    def __init__(self, width: int, heads: int, *, causal: bool = False) -> None:
+        super().__init__()
+        self.heads = AttentionHeads(width, heads, causal=causal)
+        self.outputs = nn.Linear(width, width, bias=False)
+
+    def forward(self, values: Tensor, offsets: Tensor) -> Tensor:
+        """Shape: ``values (N, width)``, ``offsets (B + 1,)`` -> ``(N, width)``."""
+        return self.outputs(self.heads(values, offsets))
+
+
+def _groups(offsets: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Histories of similar length together, so that little is padded: at most half.
+
+    Yields:
+        ``positions (b, T)`` rows of the histories' behaviours, and ``real (b, T)`` where they are not padding.
+    """
+    lengths = offsets.diff()
+    classes = torch.ceil(torch.log2(lengths.clamp(min=1).float())).long()  # (2^(k-1), 2^k]
+    for number in classes[lengths > 0].unique().tolist():
+        samples = ((classes == number) & (lengths > 0)).nonzero().squeeze(1)
+        own = lengths[samples]
+        steps = torch.arange(int(own.max()), device=offsets.device)
+        real = steps < own.unsqueeze(1)
+        yield torch.where(real, offsets[samples].unsqueeze(1) + steps, offsets[samples].unsqueeze(1)), real

@@ -1,0 +1,66 @@
+"""DIEN's auxiliary loss: a state should tell the next behaviour from an item that was not clicked (DIEN eq. 7)."""
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from deep_interest.models.batch import Batch
+from deep_interest.models.layers import MLP
+
+Score = Literal["inner", "net"]
+Contrast = Literal["binary", "infonce"]
+
+
+class AuxiliaryLoss(nn.Module):
+    """Loss of each state against the next behaviour and drawn items, averaged over the positions that have a next one.
+
+    ``binary`` is eq. 7: ``-[log σ(h_t, e[t+1]) + log(1 - σ(h_t, ê[t+1]))]``, one drawn item each. ``infonce`` is
+    ``-log(exp s(h_t, e[t+1]) / (exp s(h_t, e[t+1]) + Σ_k exp s(h_t, ê_k)))`` with ``negatives`` drawn items each,
+    which positions of the batch lend one another (van den Oord et al. 2018).
+
+    Args:
+        width: of states and behaviours.
+        score: ``inner`` product (the paper), or a small ``net`` over the concatenation (100-50-1, the authors' code).
+        contrast: ``binary`` or ``infonce``.
+        negatives: drawn items a position (``infonce``).
+    """
+
+    def __init__(
+        self, width: int, *, score: Score = "inner", contrast: Contrast = "binary", negatives: int = 8
+    ) -> None:
+        super().__init__()
+        self.net = MLP(2 * width, (100, 50), activation="sigmoid") if score == "net" else None
+        self.contrast, self.negatives = contrast, negatives
+
+    def forward(self, states: Tensor, history: Tensor, drawn: Tensor, batch: Batch) -> Tensor:
+        """The loss, a scalar; 0 if no history has two behaviours.
+
+        Shape: ``states``, ``history``, ``drawn`` (embeddings of ``batch.negatives``) ``(N, width)``.
+        """
+        at = batch.distances.nonzero().squeeze(1)  # positions with a next behaviour
+        if not len(at):
+            return states.sum() * 0
+        state, clicked = states[at], history[at + 1]
+        right = self._score(state, clicked)
+        if self.contrast == "binary":
+            wrong = self._score(state, drawn[at + 1])
+            return (F.softplus(-right) + F.softplus(wrong)).mean()
+        wrong = [self._others(state, drawn, batch, at, shift) for shift in range(self.negatives)]
+        return F.cross_entropy(torch.stack([right, *wrong], dim=1), torch.zeros_like(at))
+
+    def _others(self, state: Tensor, drawn: Tensor, batch: Batch, at: Tensor, shift: int) -> Tensor:
+        """Scores of the items drawn ``shift`` positions further on; -inf where that is the clicked one itself."""
+        assert batch.negatives is not None
+        lent = (at + 1 + shift) % len(drawn)
+        scores = self._score(state, drawn[lent])
+        same = torch.stack(
+            [batch.negatives[name][lent] == codes[at + 1] for name, codes in batch.history.items()]
+        )
+        return scores.masked_fill(same.all(0), -torch.inf)
+
+    def _score(self, state: Tensor, item: Tensor) -> Tensor:
+        if self.net is None:
+            return (state * item).sum(1)
+        return self.net(torch.cat([state, item], dim=1)).squeeze(1)

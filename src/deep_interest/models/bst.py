@@ -1,0 +1,78 @@
+"""BST: a transformer over the behaviours and the candidate (Chen et al. 2019)."""
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from deep_interest.logs.schema import FeatureSchema
+from deep_interest.models.attention import SelfAttention
+from deep_interest.models.base import EmbeddingMLP, Interest, SameFields
+from deep_interest.models.batch import Batch
+from deep_interest.models.config import DeepConfig
+
+
+class BSTConfig(DeepConfig):
+    """Options of BST.
+
+    Attributes:
+        heads: of the self-attention; behaviours' width is a multiple of it.
+        blocks: transformer layers (one in the paper).
+        positions: distances to the candidate that are told apart.
+    """
+
+    heads: int = Field(2, ge=1)
+    blocks: int = Field(1, ge=1)
+    positions: int = Field(100, ge=1)
+
+
+class TransformerBlock(nn.Module):
+    """Self-attention and a feed-forward net, each with a residual and layer normalisation.
+
+    Args:
+        width: of input and output.
+        heads: of the self-attention.
+        causal: a position sees itself and what came before it only.
+    """
+
+    def __init__(self, width: int, heads: int, *, causal: bool = False) -> None:
+        super().__init__()
+        self.attention = SelfAttention(width, heads, causal=causal)
+        self.feed_forward = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.LeakyReLU(), nn.Linear(4 * width, width)
+        )
+        self.first_norm, self.second_norm = nn.LayerNorm(width), nn.LayerNorm(width)
+
+    def forward(self, values: Tensor, offsets: Tensor) -> Tensor:
+        """Shape: ``values (N, width)``, ``offsets (B + 1,)`` -> ``(N, width)``."""
+        values = self.first_norm(values + self.attention(values, offsets))
+        return self.second_norm(values + self.feed_forward(values))
+
+
+class BST(EmbeddingMLP):
+    """The candidate stands at the end of its user's behaviours; its own output is the user's vector.
+
+    The paper concatenates the outputs of 20 fixed positions, which jagged histories do not have.
+    """
+
+    Config = BSTConfig
+
+    def __init__(self, config: BSTConfig, schema: FeatureSchema) -> None:
+        super().__init__(config, schema)
+        self.same_fields = SameFields(schema, config.embedding_dim, model="BST")
+        self.positions = nn.Parameter(torch.empty(1 + config.positions, self.behavior_width))
+        nn.init.normal_(self.positions, std=config.embedding_std)
+        self.blocks = nn.ModuleList(
+            TransformerBlock(self.behavior_width, config.heads) for _ in range(config.blocks)
+        )
+
+    def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
+        farthest = len(self.positions) - 1
+        behaviors = history + self.positions[(1 + batch.distances).clamp(max=farthest)]
+        target = self.same_fields(candidate) + self.positions[0]
+        offsets = batch.offsets + torch.arange(batch.size + 1, device=history.device)  # one more a sample
+        behind = torch.arange(len(history), device=history.device) + batch.segments
+        sequence = history.new_zeros(len(history) + batch.size, self.behavior_width)
+        sequence = sequence.index_copy(0, behind, behaviors).index_copy(0, offsets[1:] - 1, target)
+        for block in self.blocks:
+            sequence = block(sequence, offsets)
+        return Interest(sequence[offsets[1:] - 1])

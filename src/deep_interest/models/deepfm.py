@@ -1,0 +1,29 @@
+"""DeepFM: a factorisation machine beside the MLP, over the same embeddings (Guo et al. 2017; DIN §6.3)."""
+
+from torch import Tensor
+
+from deep_interest.logs.schema import FeatureSchema
+from deep_interest.models.base import BaseModel, BaseModelConfig
+from deep_interest.models.batch import Batch, ModelOutput
+from deep_interest.models.lr import LR, LRConfig
+
+
+class DeepFM(BaseModel):
+    """BaseModel's logit plus the FM's: a weight for each id, and the inner products of all pairs of field vectors."""
+
+    Config = BaseModelConfig
+
+    def __init__(self, config: BaseModelConfig, schema: FeatureSchema) -> None:
+        super().__init__(config, schema)
+        self.linear = LR(LRConfig(), schema)
+
+    def forward(self, batch: Batch) -> ModelOutput:
+        features, _ = self.features(batch)
+        fields = features.unflatten(1, (-1, self.embedding_dim))  # (B, F, D)
+        deep = self.mlp(features).squeeze(-1)
+        return ModelOutput(deep + pair_products(fields) + self.linear(batch).logits)
+
+
+def pair_products(fields: Tensor) -> Tensor:
+    """``Σ_{i<j} <v_i, v_j>`` as ``(|Σ v|² - Σ |v|²) / 2``. Shape: ``(B, F, D) -> (B,)``."""
+    return (fields.sum(1).square().sum(1) - fields.square().sum((1, 2))) / 2

@@ -1,0 +1,97 @@
+"""DIEN and its relatives: interests extracted by a GRU, their evolution by a second one that the candidate steers."""
+
+from typing import Literal
+
+from pydantic import Field
+from torch import Tensor
+
+from deep_interest.errors import InputError
+from deep_interest.logs.schema import FeatureSchema
+from deep_interest.models.attention import ActivationAttention, BilinearAttention
+from deep_interest.models.auxiliary import AuxiliaryLoss, Contrast, Score
+from deep_interest.models.base import EmbeddingMLP, Interest
+from deep_interest.models.batch import Batch
+from deep_interest.models.config import DeepConfig
+from deep_interest.models.layers import segment_sum
+from deep_interest.models.recurrent import GRU, Cell, final_states
+
+Evolution = Literal["attention", "aigru", "agru", "augru", "augru_code"]
+_CELLS: dict[Evolution, Cell] = {
+    "attention": "gru", "aigru": "gru", "agru": "agru", "augru": "augru", "augru_code": "augru_code",
+}  # fmt: skip
+
+
+class DIENConfig(DeepConfig):
+    """Options of DIEN.
+
+    Attributes:
+        evolution: how attention enters the second GRU: ``attention`` pools its states (Two-layer GRU attention),
+            ``aigru`` scales its input (eq. 10), ``agru`` replaces its update gate (eq. 11), ``augru`` scales the update
+            gate (eq. 12, 13), ``augru_code`` scales the gate that keeps the state (the authors' code).
+        attention: ``bilinear`` (eq. 9) or DIN's activation unit, ``din`` (the authors' code).
+        gru_size: width of both GRUs; a behaviour's if left out (36 in DIEN: two fields of 18).
+        aux_weight: α of eq. 8; 0 for no auxiliary loss.
+        aux_score: ``inner`` product (eq. 7) or a small ``net`` (the authors' code).
+        aux_contrast: ``binary`` (eq. 7) or ``infonce``.
+        aux_negatives: drawn items a position (``infonce``).
+    """
+
+    evolution: Evolution = "augru"
+    attention: Literal["bilinear", "din"] = "bilinear"
+    gru_size: int | None = Field(None, ge=1)
+    aux_weight: float = Field(0.0, ge=0)
+    aux_score: Score = "inner"
+    aux_contrast: Contrast = "binary"
+    aux_negatives: int = Field(8, ge=1)
+
+
+class DIEN(EmbeddingMLP):
+    """Interest extractor (eq. 3-8) and interest evolution (eq. 9-13).
+
+    Raises:
+        InputError: an auxiliary loss, and GRUs of another width than a behaviour's.
+    """
+
+    Config = DIENConfig
+
+    def __init__(self, config: DIENConfig, schema: FeatureSchema) -> None:
+        width = len(schema.behavior) * config.embedding_dim
+        hidden = config.gru_size or width
+        super().__init__(config, schema, interest_width=hidden)
+        self.evolution = config.evolution
+        self.extractor = GRU(width, hidden)
+        attention = ActivationAttention if config.attention == "din" else BilinearAttention
+        self.attention = attention(hidden, self.item_width)
+        self.evolver = GRU(hidden, hidden, cell=_CELLS[config.evolution])
+        self.aux_weight = config.aux_weight
+        self.draws_negatives = config.aux_weight > 0
+        if self.draws_negatives:
+            if hidden != width:
+                raise InputError(
+                    f"gru_size: the auxiliary loss compares states with behaviours of width {width}, found {hidden}; leave "
+                    "gru_size out or set aux_weight to 0"
+                )
+            self.auxiliary = AuxiliaryLoss(
+                width, score=config.aux_score, contrast=config.aux_contrast, negatives=config.aux_negatives
+            )
+
+    def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
+        states = self.extractor(history, batch)  # (N, H)
+        return Interest(self._evolve(states, candidate, batch), self._auxiliary_loss(states, history, batch))
+
+    def _evolve(self, states: Tensor, candidate: Tensor, batch: Batch) -> Tensor:
+        """Shape: ``states (N, H)``, ``candidate (B, item_width)`` -> ``(B, H)``."""
+        if self.evolution == "attention":
+            states = self.evolver(states, batch)
+            weights = self.attention(states, candidate, batch).unsqueeze(1)
+            return segment_sum(weights * states, batch.segments, batch.size)
+        weights = self.attention(states, candidate, batch)  # (N,)
+        if self.evolution == "aigru":
+            return final_states(self.evolver(weights.unsqueeze(1) * states, batch), batch)
+        return final_states(self.evolver(states, batch, weights), batch)
+
+    def _auxiliary_loss(self, states: Tensor, history: Tensor, batch: Batch) -> Tensor | None:
+        if batch.negatives is None or not self.draws_negatives:
+            return None
+        drawn = self.embeddings(batch.negatives, self.schema.behavior)
+        return self.aux_weight * self.auxiliary(states, history, drawn, batch)

@@ -1,0 +1,29 @@
+"""PNN: a product layer between embedding and MLP (Qu et al. 2016; DIN §6.3)."""
+
+import torch
+
+from deep_interest.logs.schema import FeatureSchema
+from deep_interest.models.base import BaseModel, BaseModelConfig
+from deep_interest.models.batch import Batch, ModelOutput
+
+
+class PNN(BaseModel):
+    """IPNN: the inner products of all pairs of field vectors join the MLP's input.
+
+    The fields are the pooled behaviours' (one vector for each of their fields), the candidate's, profile and context.
+    """
+
+    Config = BaseModelConfig
+
+    def __init__(self, config: BaseModelConfig, schema: FeatureSchema) -> None:
+        fields = len(schema.behavior) + len(schema.item) + len(schema.profile) + len(schema.context)
+        super().__init__(config, schema, more_inputs=fields * (fields - 1) // 2)
+        first, second = torch.triu_indices(fields, fields, offset=1)
+        self.register_buffer("first", first, persistent=False)
+        self.register_buffer("second", second, persistent=False)
+
+    def forward(self, batch: Batch) -> ModelOutput:
+        features, _ = self.features(batch)
+        fields = features.unflatten(1, (-1, self.embedding_dim))  # (B, F, D)
+        products = (fields @ fields.transpose(1, 2))[:, self.first, self.second]  # (B, F (F - 1) / 2)
+        return ModelOutput(self.mlp(torch.cat([features, products], dim=1)).squeeze(-1))

@@ -1,0 +1,20 @@
+"""Dropout of behaviours, one of the regularisers of DIN §6.5."""
+
+import torch
+
+from deep_interest.models.batch import Batch
+
+
+def drop_behaviors(batch: Batch, rate: float) -> Batch:
+    """The batch with each behaviour left out with probability ``rate``, drawn from torch's random state."""
+    kept = torch.rand(len(batch.segments), device=batch.offsets.device) >= rate
+    lengths = torch.bincount(batch.segments[kept], minlength=batch.size)
+    return Batch(
+        candidate=batch.candidate,
+        history={name: codes[kept] for name, codes in batch.history.items()},
+        offsets=torch.cat([lengths.new_zeros(1), lengths.cumsum(0)]),
+        profile=batch.profile,
+        context=batch.context,
+        labels=batch.labels,
+        negatives=batch.negatives and {name: codes[kept] for name, codes in batch.negatives.items()},
+    )

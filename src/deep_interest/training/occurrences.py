@@ -1,0 +1,106 @@
+"""n_j: in how many training samples an id occurs (DIN §5.1)."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from deep_interest.logs.schema import Group
+from deep_interest.models.layers import Table
+from deep_interest.training.data import SampleSet
+from deep_interest.training.regularizers import occurrence_key
+
+
+def occurrences_of(tables: list[Table], samples: SampleSet) -> dict[str, Tensor]:
+    """n_j of the tables, ``{key: (rows,) int64}`` by `regularizers.occurrence_key`; not of crossed features.
+
+    Args:
+        tables: embedding tables.
+        samples: the training samples.
+    """
+    return {
+        occurrence_key(table): torch.from_numpy(
+            samples_with_each_id(samples, table.field, table.groups, table.num_embeddings)
+        ).to(samples.labels.device)
+        for table in tables
+        if table.groups
+    }
+
+
+def samples_with_each_id(samples: SampleSet, field: str, groups: tuple[Group, ...], size: int) -> np.ndarray:
+    """Count for each code of a field the samples in which it occurs, as candidate, in the history, or as a feature.
+
+    A sample counts once for an id, however often the id stands in its history: DIN eq. 4 sums ``I(x_j ≠ 0) / n_j`` over
+    the samples, which is the plain L2 norm for that ``n_j``. No history is materialised.
+
+    Args:
+        samples: the training samples; histories are their windows of ``max_len``.
+        field: name of the field.
+        groups: where to look for it.
+        size: number of codes.
+
+    Returns:
+        ``(size,)`` int64.
+    """
+    total = np.zeros(size, np.int64)
+    for group in groups:
+        if group != "behavior":
+            codes = _codes(samples, field, group)
+            if group == "item" and "behavior" in groups:
+                codes = codes[~_in_history(samples, field, codes)]
+            total += np.bincount(codes, minlength=size)
+    if "behavior" in groups:
+        total += _history_counts(samples, field, size)
+    return total
+
+
+def _codes(samples: SampleSet, field: str, group: Group) -> np.ndarray:
+    store, user = samples.store, samples.user
+    if group == "item":
+        return store.items[field][samples.item].cpu().numpy()
+    return (store.users[field][user] if group == "profile" else samples.context[field]).cpu().numpy()
+
+
+def _history_counts(samples: SampleSet, field: str, size: int) -> np.ndarray:
+    """Samples whose window holds an id: each counts at the id's newest behaviour in the window."""
+    offsets, codes, user, end = _log(samples, field)
+    ends = np.zeros(
+        offsets[-1] + len(offsets), np.int64
+    )  # samples by user and history end 0 … n_u, cumulated
+    shifted = offsets + np.arange(len(offsets))
+    np.add.at(ends, shifted[user] + end, 1)
+    ends = ends.cumsum()
+    owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    position = np.arange(len(codes)) - offsets[owner]
+    order = np.lexsort((position, codes, owner))
+    again = (owner[order][1:] == owner[order][:-1]) & (codes[order][1:] == codes[order][:-1])
+    until = np.diff(offsets)[owner]  # the newest up to and including this history end
+    until[order[:-1][again]] = position[order[1:][again]]
+    until = np.minimum(until, position + samples.max_len)
+    holding = ends[shifted[owner] + until] - ends[shifted[owner] + position]
+    return np.bincount(codes, weights=holding, minlength=size).astype(np.int64)
+
+
+def _in_history(samples: SampleSet, field: str, wanted: np.ndarray) -> np.ndarray:
+    """``(n,)`` whether each sample's window holds the code ``wanted``."""
+    offsets, codes, user, end = _log(samples, field)
+    owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    span = np.int64(max(int(codes.max(initial=0)), int(wanted.max(initial=0))) + 1)
+    pair = owner * span + codes  # (user, code)
+    order = np.argsort(pair, kind="stable")  # the positions of a pair stay in order
+    pairs = pair[order]
+    asked = user * span + wanted
+    first = offsets[user] + np.maximum(end - samples.max_len, 0)
+    # the newest behaviour of the pair before the history's end, by a key of pair and place in the log
+    length = np.int64(len(codes) + 1)
+    found = np.searchsorted(pairs * length + order, asked * length + offsets[user] + end) - 1
+    hit = found >= 0
+    hit[hit] = (pairs[found[hit]] == asked[hit]) & (order[found[hit]] >= first[hit])
+    return hit
+
+
+def _log(samples: SampleSet, field: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    store = samples.store
+    return (
+        store.offsets.cpu().numpy(), store.history[field].cpu().numpy(),
+        samples.user.cpu().numpy().astype(np.int64), samples.history_end.cpu().numpy().astype(np.int64),
+    )  # fmt: skip
