@@ -7,7 +7,7 @@ from kedro.framework.session import KedroSession
 from kedro.framework.startup import bootstrap_project
 from kedro.validation import ParameterValidator
 
-from deep_interest.grid import DATASETS, MODELS
+from deep_interest.grid import ABLATIONS, ALL_ROWS, DATASETS, MODELS
 from deep_interest.pipeline_registry import register_pipelines
 
 PROJECT = Path(__file__).parents[1]
@@ -33,6 +33,7 @@ def test_the_grid_is_registered(pipelines):
             f"samples.{dataset}",
             f"report.{dataset}",
             *(f"{dataset}.{model}" for model in MODELS),
+            *(f"{table}.{dataset}" for table in ABLATIONS),
         }
         assert expected <= set(pipelines)
     assert pipelines["__default__"].nodes == pipelines["simulated"].nodes
@@ -88,14 +89,19 @@ def test_no_configured_block_is_without_a_row(context):
 
 
 def test_every_model_fits_every_recipe(context):
-    from deep_interest.models.registry import model_config
-    from deep_interest.training.parameters import TrainingOptions
+    from deep_interest.training.parameters import Recipes, RowOptions
 
     parameters = context.config_loader["parameters"]
-    for recipe in parameters["recipes"].values():
-        TrainingOptions.model_validate(recipe.get("training", {}))
+    for recipe in Recipes(parameters["recipes"]).root.values():
         for model, options in parameters["models"].items():
-            model_config(model, options, common=recipe.get("model", {}))
+            recipe.training_of(model, RowOptions(options), {})
+            recipe.model_of(model, RowOptions(options))
+
+
+def test_a_row_is_in_the_datasets_table_or_in_an_ablation():
+    listed = {*ALL_ROWS.models, *(model for table in ABLATIONS.values() for model in table.models)}
+    assert listed == set(MODELS)
+    assert all(table.base in table.models for table in ABLATIONS.values())
 
 
 def test_smoke_runs_write_beside_the_real_results():

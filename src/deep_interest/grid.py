@@ -60,8 +60,8 @@ ALL_ROWS = Table("all models", tuple(key for key, row in MODELS.items() if not r
 ABLATIONS: dict[str, Table] = {
     "din_table4": Table(
         "regularisers (DIN Table 4, Fig. 4)",
-        ("base_no_goods", "base_plain", "base_dropout", "base_filter", "base_difacto", "base_mba"),
-        base="base_no_goods",
+        ("reg_no_goods", "reg_none", "reg_dropout", "reg_filter", "reg_difacto", "reg_mba"),
+        base="reg_no_goods",
         curves=True,
     ),
     "din_table5": Table(

@@ -1,6 +1,7 @@
 """The table on four test rows, two users and three models, every figure by hand."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -8,10 +9,20 @@ import pytest
 
 from deep_interest.errors import InputError
 from deep_interest.evaluation.comparison import ModelRuns, compare
+from deep_interest.evaluation.significance import holm
 
 COLUMNS = [
     *("model", "name", "gauc", "gauc_std", "auc", "auc_std", "logloss", "rela_impr", "user_coverage"),
-    *("impression_coverage", "seeds", "difference", "difference_low", "difference_high", "p_value"),
+    *("impression_coverage", "seeds", "validation_gauc"),
+    *("difference", "difference_low", "difference_high", "p_value", "p_holm"),
+    *(
+        "best_baseline",
+        "best_difference",
+        "best_difference_low",
+        "best_difference_high",
+        "best_p_value",
+        "best_p_holm",
+    ),
     *("train_seconds", "samples_per_second"),
 ]
 
@@ -20,7 +31,7 @@ def four_rows():
     return pd.DataFrame({"user": [1, 1, 2, 2], "label": [0, 1, 0, 1]})
 
 
-def runs_of(name, *probabilities, seconds=None):
+def runs_of(name, *probabilities, seconds=None, **facts):
     seeds = len(probabilities)
     return ModelRuns(
         name=name,
@@ -28,6 +39,7 @@ def runs_of(name, *probabilities, seconds=None):
         probabilities=np.array(probabilities, dtype=np.float32),
         train_seconds=np.array(seconds or [1.0] * seeds),
         samples_per_second=np.full(seeds, 100.0),
+        **facts,
     )
 
 
@@ -97,6 +109,32 @@ def test_without_the_base_there_is_nothing_to_compare_with():
         .all(axis=None)
     )
     assert results.columns.tolist() == COLUMNS
+
+
+def test_the_best_baseline_is_the_one_that_validates_best():
+    runs = {
+        "base": replace(BASE, baseline=True, validation_gauc=0.6),
+        "lr": replace(LR, baseline=True, validation_gauc=0.7),  # the worse one on the test set
+        "better": replace(BETTER, validation_gauc=0.9),
+    }
+    results = compared(runs)
+    assert set(results["best_baseline"]) == {"lr"}
+    assert results["best_difference"].tolist() == pytest.approx([0.25, math.nan, 0.5], nan_ok=True)
+    assert results["validation_gauc"].tolist() == [0.6, 0.7, 0.9]
+
+
+def test_without_a_validated_baseline_there_is_no_best_one():
+    results = compared({"base": replace(BASE, baseline=True), "better": replace(BETTER, validation_gauc=0.9)})
+    assert results["best_baseline"].isna().all()
+    assert results["best_difference"].isna().all()
+
+
+def test_p_values_are_corrected_for_all_models_and_not_for_the_oracle():
+    test = four_rows().assign(true_probability=[0.1, 0.9, 0.2, 0.8])
+    results = compared({"lr": LR, "base": BASE, "better": BETTER}, test)
+    models = results.loc[["lr", "better"]]
+    np.testing.assert_allclose(models["p_holm"], holm(models["p_value"]))
+    assert results.loc[["base", "oracle"], "p_holm"].isna().all()
 
 
 def test_another_base_can_be_named():

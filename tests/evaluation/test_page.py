@@ -10,18 +10,18 @@ from deep_interest.evaluation.published import Published
 ROW = {
     **{"model": "base", "name": "BaseModel", "gauc": 0.78, "gauc_std": 0.0012, "auc": 0.77, "auc_std": 0.002},
     **{"logloss": 0.6, "rela_impr": 0.0, "user_coverage": 0.5, "impression_coverage": 0.925, "seeds": 3},
-    **{"difference": np.nan, "difference_low": np.nan, "difference_high": np.nan, "p_value": np.nan},
+    **{"difference": np.nan, "difference_low": np.nan, "difference_high": np.nan, "p_holm": np.nan},
     **{"train_seconds": 61.25, "samples_per_second": 25012.4},
 }
 LR = {
     **ROW,
     **{"model": "lr", "name": "LR", "gauc": 0.64, "gauc_std": np.nan, "auc_std": np.nan, "rela_impr": -50.0},
-    **{"difference": -0.14, "difference_low": -0.15, "difference_high": -0.13, "p_value": 0.001},
+    **{"difference": -0.14, "difference_low": -0.15, "difference_high": -0.13, "p_holm": 0.001},
 }
 DIN = {
     **ROW,
     **{"model": "din", "name": "DIN", "gauc": 0.7812, "rela_impr": 0.43},
-    **{"difference": 0.0012, "difference_low": -0.0008, "difference_high": 0.0031, "p_value": 0.3},
+    **{"difference": 0.0012, "difference_low": -0.0008, "difference_high": 0.0031, "p_holm": 0.3},
 }
 ORACLE = {
     **LR,
@@ -40,7 +40,7 @@ PUBLISHED = {
 
 
 def page(rows, **options):
-    facts = {"dataset": "Toys", "protocol": "next_item", "test_samples": 38824, "test_users": 19412}
+    facts = {"title": "Toys: all models", "protocol": "next_item", "test_samples": 38824, "test_users": 19412}
     return results_markdown(pd.DataFrame(rows), **facts, **options)
 
 
@@ -56,7 +56,7 @@ def cells(text, name):
 def test_the_first_sentence_says_protocol_size_seeds_and_coverage():
     text = page([LR, ROW])
     assert text.startswith(
-        "# Toys: results\n\nProtocol `next_item`, tested once on 38,824 samples of 19,412 users, "
+        "# Toys: all models\n\nProtocol `next_item`, tested once on 38,824 samples of 19,412 users, "
     )
     assert "with 3 seeds per trained model" in text
     assert "GAUC counts 50.0% of the users and 92.5% of the samples" in text
@@ -75,13 +75,30 @@ def test_a_row_shows_mean_and_deviation_gain_interval_and_timing():
     }
 
 
-def test_only_an_interval_that_excludes_zero_is_marked():
-    text = page([LR, ROW, DIN, {**DIN, "name": "DIN with Dice", "difference_low": 0.0001}])
+def test_only_what_is_significant_after_holms_correction_is_marked():
+    text = page([LR, ROW, DIN, {**DIN, "name": "DIN with Dice", "difference_low": 0.0001, "p_holm": 0.06}])
     heading = "Difference to BaseModel [95% interval]"
     assert cells(text, "LR")[heading] == "-0.1400 [-0.1500, -0.1300] *"
     assert cells(text, "DIN")[heading] == "+0.0012 [-0.0008, +0.0031]"
-    assert cells(text, "DIN with Dice")[heading] == "+0.0012 [+0.0001, +0.0031] *"
+    assert cells(text, "DIN with Dice")[heading] == "+0.0012 [+0.0001, +0.0031]"
     assert cells(text, "BaseModel")[heading] == "–"
+
+
+BEST = {"best_baseline": "pnn", "best_difference": 0.002, "best_difference_low": 0.001}
+BEST |= {"best_difference_high": 0.003, "best_p_holm": 0.01}
+
+
+def test_the_best_baseline_is_a_second_measure():
+    pnn = {**ROW, **BEST, "model": "pnn", "name": "PNN", "best_difference": np.nan}
+    text = page([{**ROW, **BEST}, pnn, {**DIN, **BEST}])
+    assert cells(text, "DIN")["Difference to PNN [95% interval]"] == "+0.0020 [+0.0010, +0.0030] *"
+    assert cells(text, "PNN")["Difference to PNN [95% interval]"] == "–"
+    assert "highest GAUC on the validation set" in text
+
+
+def test_a_base_that_is_the_best_baseline_is_one_column():
+    text = page([{**row, **BEST, "best_baseline": "base"} for row in (ROW, DIN)])
+    assert sum(heading.startswith("Difference") for heading in cells(text, "DIN")) == 1
 
 
 def test_one_seed_shows_no_deviation():

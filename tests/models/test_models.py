@@ -1,65 +1,112 @@
+from functools import partial
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+import yaml
 from support import reference
 from support.batches import PLAIN_SCHEMA, SCHEMA, random_batch, take
 
 from deep_interest.errors import InputError
-from deep_interest.models.registry import MODELS, model_config, model_row
+from deep_interest.models.registry import MODELS, build_model, model_config, model_row
 
-SMALL = {"embedding_dim": 3, "embedding_std": 1.0, "hidden": (5, 4), "attention_hidden": (6, 3)}
+SMALL = {"embedding_dim": 4, "embedding_std": 1.0, "hidden": (5, 4), "attention_hidden": (6, 3)}
 LENGTHS = [3, 0, 1, 7, 2]
 TRAINED = [key for key in MODELS if key != "popularity"]
+POOLED = [key for key in TRAINED if key.startswith(("lr", "base", "reg", "wide", "pnn", "deepfm", "din"))]
+POOLED.remove("din_positions")
+OPTIONS = yaml.safe_load((Path(__file__).parents[2] / "conf/base/parameters/models.yml").read_text())[
+    "models"
+]
 
 
 def build(key, options=None, *, schema=SCHEMA, seed=0):
+    """A row in float64 with the options of models.yml, unless told others, and no parameter at 0 or 1."""
     torch.manual_seed(seed)
-    model = model_row(key).load()(model_config(key, options or {}, common=SMALL), schema).double()
+    own = {name: value for name, value in OPTIONS[key].items() if name != "training"}
+    model = build_model(
+        key, model_config(key, own if options is None else options, common=SMALL), schema
+    ).double()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
     return model
 
 
+BINARY = partial(reference.binary_auxiliary, net=False)
+NET = partial(reference.binary_auxiliary, net=True)
+INFONCE = partial(reference.infonce_auxiliary, negatives=3)
 REFERENCES = [
     ("lr", {}, reference.lr),
-    ("base", {"pooling": "sum"}, lambda p, b, s: reference.base_model(p, b, s, pooling="sum")),
-    ("base", {"pooling": "mean"}, lambda p, b, s: reference.base_model(p, b, s, pooling="mean")),
+    *(("base", {"pooling": how}, partial(reference.base_model, pooling=how)) for how in ("sum", "mean")),
+    *(("wide_deep", {"pooling": how}, partial(reference.wide_deep, pooling=how)) for how in ("sum", "mean")),
+    ("pnn", {}, partial(reference.pnn, dim=4)),
+    ("deepfm", {}, partial(reference.deepfm, dim=4)),
     *(
         (
             "din",
             {"normalize": normalize, "difference": difference},
-            lambda p, b, s, n=normalize, d=difference: reference.din(p, b, s, normalize=n, difference=d),
+            partial(reference.din, normalize=normalize, difference=difference),
         )
         for normalize in ("none", "softmax")
         for difference in (False, True)
     ),
-]
+    (
+        "din_positions",
+        {"normalize": "softmax", "difference": True, "positions": 5},
+        partial(reference.din, normalize="softmax", difference=True, positions=True),
+    ),
+    ("lstm", {}, reference.lstm),
+    *(
+        ("dien", {"evolution": evolution, "attention": attention, "gru_size": 3},
+         partial(reference.dien, evolution=evolution, attention=attention))
+        for evolution in ("attention", "aigru", "agru", "augru", "augru_code")
+        for attention in ("bilinear", "din")
+    ),
+    ("dien", {"aux_weight": 1.0}, partial(reference.dien, evolution="augru", aux=BINARY)),
+    ("dien", {"aux_weight": 1.0, "aux_score": "net"}, partial(reference.dien, evolution="augru", aux=NET)),
+    (
+        "dien_infonce",
+        {"aux_weight": 1.0, "aux_contrast": "infonce", "aux_negatives": 3},
+        partial(reference.dien, evolution="augru", aux=INFONCE),
+    ),
+    ("bst", {"heads": 2, "positions": 5}, partial(reference.bst, number=2)),
+    ("dmin", {"heads": 2, "positions": 5, "aux_weight": 1.0}, partial(reference.dmin, number=2, aux=BINARY)),
+]  # fmt: skip
+IDS = [f"{key} {options}" for key, options, _ in REFERENCES]
+
+
+def expected_of(expected, model, batch, schema):
+    """Logits and auxiliary loss (0 if there is none) by the reference."""
+    found = expected(reference.parameters(model), batch, schema)
+    return found if isinstance(found, tuple) else (found, 0.0)
 
 
 @pytest.mark.parametrize("schema", [SCHEMA, PLAIN_SCHEMA], ids=["all groups", "items only"])
-@pytest.mark.parametrize(
-    ("key", "options", "expected"), REFERENCES, ids=[f"{k} {o}" for k, o, _ in REFERENCES]
-)
-def test_logits_agree_with_the_equations(key, options, expected, schema):
+@pytest.mark.parametrize(("key", "options", "expected"), REFERENCES, ids=IDS)
+def test_logits_and_auxiliary_loss_agree_with_the_equations(key, options, expected, schema):
     model, batch = build(key, options, schema=schema), random_batch(LENGTHS, schema=schema)
-    ours = model(batch).logits.detach().numpy()
-    np.testing.assert_allclose(ours, expected(reference.parameters(model), batch, schema), atol=1e-9)
+    output = model(batch)
+    logits, auxiliary = expected_of(expected, model, batch, schema)
+    np.testing.assert_allclose(output.logits.detach().numpy(), logits, atol=1e-9)
+    ours = 0.0 if output.auxiliary_loss is None else output.auxiliary_loss.item()
+    assert ours == pytest.approx(auxiliary, abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("key", "options", "expected"), REFERENCES, ids=[f"{k} {o}" for k, o, _ in REFERENCES]
-)
+@pytest.mark.parametrize(("key", "options", "expected"), REFERENCES, ids=IDS)
 def test_gradients_agree_with_finite_differences_of_the_equations(key, options, expected):
     model, batch = build(key, options), random_batch(LENGTHS)
-    loss = F.binary_cross_entropy_with_logits(model(batch).logits, batch.labels)
-    loss.backward()
+    output = model(batch)
+    loss = F.binary_cross_entropy_with_logits(output.logits, batch.labels)
+    (loss if output.auxiliary_loss is None else loss + output.auxiliary_loss).backward()
     values, labels = reference.parameters(model), batch.labels.numpy()
 
     def reference_loss():
-        z = expected(values, batch, SCHEMA)
-        return np.mean(np.logaddexp(0, z) - labels * z)
+        found = expected(values, batch, SCHEMA)
+        z, auxiliary = found if isinstance(found, tuple) else (found, 0.0)
+        return np.mean(np.logaddexp(0, z) - labels * z) + auxiliary
 
     rng = np.random.default_rng(0)
     for name, parameter in model.named_parameters():
@@ -86,18 +133,21 @@ def test_a_samples_score_does_not_depend_on_the_other_samples_or_their_order(key
 
 
 @pytest.mark.parametrize("key", TRAINED)
-def test_pooled_rows_do_not_see_the_order_of_a_history(key):
+def test_only_pooled_rows_are_blind_to_the_order_of_a_history(key):
     model, batch = build(key).eval(), random_batch([4])
     shuffled = take(batch, [0])
     shuffled.history = {name: codes[[2, 0, 3, 1]] for name, codes in batch.history.items()}
-    torch.testing.assert_close(model(shuffled).logits, model(batch).logits)
+    change = (model(shuffled).logits - model(batch).logits).abs().item()
+    assert change < 1e-9 if key in POOLED else change > 1e-6
 
 
 @pytest.mark.parametrize("key", TRAINED)
 @pytest.mark.parametrize("lengths", [[0], [1], [0, 0, 0]])
 def test_empty_histories_and_batches_of_one_train(key, lengths):
     model, batch = build(key).train(), random_batch(lengths)
-    F.binary_cross_entropy_with_logits(model(batch).logits, batch.labels).backward()
+    output = model(batch)
+    loss = F.binary_cross_entropy_with_logits(output.logits, batch.labels)
+    (loss if output.auxiliary_loss is None else loss + output.auxiliary_loss).backward()
     assert all(
         torch.isfinite(p.grad.coalesce().values() if p.grad.is_sparse else p.grad).all()
         for p in model.parameters()
@@ -127,7 +177,7 @@ def test_the_activation_unit_sees_a_behaviours_own_fields_of_the_candidate():
 
     def weigh(b):
         return model.attention(
-            history, model._same_fields(model.embeddings(b.candidate, schema.item)), b.segments
+            history, model.same_fields(model.embeddings(b.candidate, schema.item)), b.segments
         )
 
     torch.testing.assert_close(weigh(other), weigh(batch))
@@ -145,7 +195,7 @@ def test_popularity_ranks_by_positive_training_samples_and_predicts_their_share(
 
 def test_an_unknown_row_or_option_is_named():
     with pytest.raises(
-        InputError, match="model 'dinn' is not known; the models are popularity, lr, base, din"
+        InputError, match="model 'dinn' is not known; the models are popularity, lr, base, base_mba"
     ):
         model_row("dinn")
     with pytest.raises(ValueError, match="atention"):
@@ -161,3 +211,75 @@ def test_a_recipes_common_options_reach_the_models_that_have_them():
     )
     assert model_config("base", {}, common={"embedding_dim": 5, "pooling": "mean"}).pooling == "mean"
     assert model_config("lr", {}, common={"embedding_dim": 5}) == model_config("lr", {})
+
+
+def test_without_auxiliary_weight_there_is_no_auxiliary_loss_and_no_negative_is_drawn():
+    model = build("dien", {"aux_weight": 0.0})
+    assert model(random_batch(LENGTHS)).auxiliary_loss is None
+    assert not model.draws_negatives
+
+
+def test_the_auxiliary_loss_is_weighed_by_alpha():
+    batch = random_batch(LENGTHS)
+    losses = [build("dien", {"aux_weight": weight})(batch).auxiliary_loss.item() for weight in (0.5, 2.0)]
+    assert losses[1] == pytest.approx(4 * losses[0])
+
+
+def test_in_evaluation_nothing_is_drawn_and_there_is_no_auxiliary_loss():
+    batch = random_batch(LENGTHS)
+    batch.negatives = None
+    assert build("dien", {"aux_weight": 1.0}).eval()(batch).auxiliary_loss is None
+
+
+def test_gru_of_another_width_than_a_behaviour_cannot_have_an_auxiliary_loss():
+    with pytest.raises(InputError, match=r"gru_size: .* behaviours of width 8, found 3"):
+        build("dien", {"gru_size": 3, "aux_weight": 1.0})
+
+
+def test_heads_must_share_the_width():
+    with pytest.raises(InputError, match="heads: 3 heads cannot share a behaviour's width of 8"):
+        build("bst", {"heads": 3})
+
+
+def test_without_goods_a_model_does_not_see_them():
+    model, batch = build("reg_no_goods").eval(), random_batch(LENGTHS)
+    assert set(model.embeddings.tables) == {"category", "gender", "hour"}
+    other = take(batch, range(5))
+    other.candidate = batch.candidate | {"goods": (batch.candidate["goods"] + 1) % 13}
+    torch.testing.assert_close(model(other).logits, model(batch).logits, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("without", "message"),
+    [(("shop",), "shop is no feature; the features are goods"), (("goods", "category"), "leaves no field")],
+)
+def test_a_field_that_cannot_be_left_out_is_named(without, message):
+    with pytest.raises(InputError, match=message):
+        build("base", {"without": without})
+
+
+def test_the_filter_keeps_the_most_frequent_goods_and_lets_the_others_share_one_row():
+    model, batch = build("reg_filter", {"keep_top": 2}).eval(), random_batch(LENGTHS)
+    model.embeddings.keep_most_frequent(torch.tensor([9, 0, 5, 1, 5, 0, 0, 0, 0, 0, 0, 0, 0]))
+    assert model.embeddings.kept.nonzero().squeeze(1).tolist() == [0, 2]
+    goods = model.embeddings({"goods": torch.arange(13)}, SCHEMA.item[:1])
+    assert not torch.equal(goods[2], goods[0])
+    torch.testing.assert_close(goods[[1, 3, 4, 12]], goods[[0, 0, 0, 0]], rtol=0, atol=0)
+    assert torch.isfinite(model(batch).logits).all()
+
+
+def test_crossed_pairs_share_weights_by_a_hash_when_there_are_too_many():
+    model, batch = build("wide_deep", {"cross_rows": 7}), random_batch(LENGTHS)
+    assert model.wide.weights["goods"].num_embeddings == 7
+    pairs = model.wide._pairs(batch, "goods", 7)
+    assert pairs.min() >= 0
+    assert pairs.max() < 7
+    again = model.wide._pairs(take(batch, range(5)), "goods", 7)
+    assert torch.equal(pairs, again)
+
+
+def test_batch_normalisation_stands_before_each_activation_and_takes_a_batch_of_one():
+    model = build("base", {"batch_norm": True}).train()
+    kinds = [type(layer).__name__ for layer in model.mlp.layers]
+    assert kinds == ["Linear", "BatchNorm", "PReLU", "Linear", "BatchNorm", "PReLU", "Linear"]
+    assert torch.isfinite(model(random_batch([2])).logits).all()

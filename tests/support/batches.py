@@ -25,7 +25,7 @@ def random_batch(lengths: list[int], *, schema: FeatureSchema = SCHEMA, seed: in
         candidate=codes(schema.item, size), history=codes(schema.behavior, total),
         offsets=torch.tensor(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)),
         profile=codes(schema.profile, size), context=codes(schema.context, size),
-        labels=torch.tensor(rng.integers(0, 2, size), dtype=torch.float64),
+        labels=torch.tensor(rng.integers(0, 2, size), dtype=torch.float64), negatives=codes(schema.behavior, total),
     )  # fmt: skip
 
 
@@ -39,5 +39,5 @@ def take(batch: Batch, samples: list[int]) -> Batch:
         candidate={k: v[pick] for k, v in batch.candidate.items()}, history={k: v[rows] for k, v in batch.history.items()},
         offsets=torch.tensor(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)),
         profile={k: v[pick] for k, v in batch.profile.items()}, context={k: v[pick] for k, v in batch.context.items()},
-        labels=batch.labels[pick],
+        labels=batch.labels[pick], negatives={k: v[rows] for k, v in batch.negatives.items()},
     )  # fmt: skip

@@ -1,5 +1,7 @@
 """The models written once more in NumPy, sample by sample, from the papers' equations."""
 
+from dataclasses import replace
+
 import numpy as np
 
 
@@ -27,53 +29,303 @@ def prelu(x, slope):
     return np.where(x > 0, x, slope * x)
 
 
+def sigmoid(x, _slope=None):
+    return 1 / (1 + np.exp(-x))
+
+
+def softmax(x):
+    e = np.exp(x - x.max(initial=-np.inf))
+    return e / e.sum()
+
+
+def layer_norm(p, prefix, x):
+    normal = (x - x.mean()) / np.sqrt(x.var() + 1e-5)
+    return p[f"{prefix}.weight"] * normal + p[f"{prefix}.bias"]
+
+
 def mlp(p, prefix, x, *, layers, activation=prelu):
     """Linear and activation in turn, the last linear alone."""
     for k in range(0, 2 * layers, 2):
         x = p[f"{prefix}.{k}.weight"] @ x + p[f"{prefix}.{k}.bias"]
         if k < 2 * (layers - 1):
-            x = activation(x, p[f"{prefix}.{k + 1}.weight"])
+            x = activation(x, p.get(f"{prefix}.{k + 1}.weight"))
     return x
 
 
-def tail(p, batch, schema, user_vectors):
-    """Concatenate user, candidate, profile, context; MLP; logits (B,)."""
-    logits = []
+def inputs(p, batch, schema, user_vectors):
+    """The MLP's input of each sample: user, candidate, profile, context."""
+    rows = []
     for b, user in enumerate(user_vectors):
         parts = [user, embed(p, batch.candidate, schema.item, b)]
         if schema.profile:
             parts.append(embed(p, batch.profile, schema.profile, b))
         if schema.context:
             parts.append(embed(p, batch.context, schema.context, b))
-        logits.append(mlp(p, "mlp.layers", np.concatenate(parts), layers=3)[0])
-    return np.array(logits)
+        rows.append(np.concatenate(parts))
+    return rows
+
+
+def tail(p, batch, schema, user_vectors):
+    """Concatenate user, candidate, profile, context; MLP; logits (B,)."""
+    return np.array([mlp(p, "mlp.layers", x, layers=3)[0] for x in inputs(p, batch, schema, user_vectors)])
+
+
+def pooled(p, batch, schema, pooling):
+    return [h.sum(0) / (max(len(h), 1) if pooling == "mean" else 1) for h in histories(p, batch, schema)]
 
 
 def base_model(p, batch, schema, *, pooling):
-    users = [h.sum(0) / (max(len(h), 1) if pooling == "mean" else 1) for h in histories(p, batch, schema)]
-    return tail(p, batch, schema, users)
+    return tail(p, batch, schema, pooled(p, batch, schema, pooling))
 
 
-def activation_unit(p, e, v, *, difference):
+def wide_deep(p, batch, schema, *, pooling):
+    """BaseModel plus one weight for each (behaviour, candidate) pair of codes."""
+    wide = np.zeros(batch.size)
+    for field in schema.behavior:
+        weights = p[f"wide.weights.{field.name}.weight"][:, 0].reshape(field.size, field.size)
+        for b in range(batch.size):
+            behaviors = batch.history[field.name].numpy()[int(batch.offsets[b]) : int(batch.offsets[b + 1])]
+            crossed = weights[behaviors, int(batch.candidate[field.name][b])]
+            wide[b] += crossed.sum() / (max(len(behaviors), 1) if pooling == "mean" else 1)
+    return base_model(p, batch, schema, pooling=pooling) + wide
+
+
+def fields_of(x, dim):
+    return [x[k : k + dim] for k in range(0, len(x), dim)]
+
+
+def pnn(p, batch, schema, *, dim):
+    logits = []
+    for x in inputs(p, batch, schema, pooled(p, batch, schema, "sum")):
+        fields = fields_of(x, dim)
+        products = [fields[i] @ fields[j] for i in range(len(fields)) for j in range(i + 1, len(fields))]
+        logits.append(mlp(p, "mlp.layers", np.concatenate([x, products]), layers=3)[0])
+    return np.array(logits)
+
+
+def deepfm(p, batch, schema, *, dim):
+    users = pooled(p, batch, schema, "sum")
+    pairs = []
+    for x in inputs(p, batch, schema, users):
+        fields = fields_of(x, dim)
+        pairs.append(
+            sum(fields[i] @ fields[j] for i in range(len(fields)) for j in range(i + 1, len(fields)))
+        )
+    linear = {name.removeprefix("linear."): value for name, value in p.items() if name.startswith("linear.")}
+    return tail(p, batch, schema, users) + np.array(pairs) + lr(linear, batch, schema)
+
+
+def activation_unit(p, e, v, *, difference, prefix="attention", activation=prelu):
     """a(e_j, v_A) of DIN eq. 3 on the concatenated input."""
     parts = [e, v, e * v] + ([e - v] if difference else [])
-    first = p["attention.first.weight"] @ np.concatenate(parts) + p["attention.first.bias"]
-    hidden = prelu(first, p["attention.activation.weight"])
-    return mlp(p, "attention.rest.layers", hidden, layers=2)[0]
+    first = p[f"{prefix}.first.weight"] @ np.concatenate(parts) + p[f"{prefix}.first.bias"]
+    hidden = activation(first, p.get(f"{prefix}.activation.weight"))
+    return mlp(p, f"{prefix}.rest.layers", hidden, layers=2, activation=activation)[0]
 
 
-def din(p, batch, schema, *, normalize, difference):
-    """DIN eq. 3, and its softmax form."""
+def din(p, batch, schema, *, normalize, difference, positions=False):
+    """DIN eq. 3, its softmax form, and the one with distances to the candidate."""
     users = []
     for b, history in enumerate(histories(p, batch, schema)):
         candidate = embed(p, batch.candidate, schema.item, b)
-        scores = np.array([activation_unit(p, e, candidate, difference=difference) for e in history])
+        if positions:
+            candidate = candidate + p["positions"][0]
+            farthest = len(p["positions"]) - 1
+            distance = [min(len(history) - j, farthest) for j in range(len(history))]
+            vectors = history + p["positions"][distance]
+        else:
+            vectors = history
+        scores = np.array([activation_unit(p, e, candidate, difference=difference) for e in vectors])
         if normalize == "softmax" and len(scores):
-            scores = scores / np.sqrt(history.shape[1])
-            scores = np.exp(scores - scores.max())
-            scores = scores / scores.sum()
-        users.append(sum((w * e for w, e in zip(scores, history, strict=True)), np.zeros(history.shape[1])))
+            scores = softmax(scores / np.sqrt(history.shape[1]))
+        users.append(sum((w * e for w, e in zip(scores, vectors, strict=True)), np.zeros(history.shape[1])))
     return tail(p, batch, schema, users)
+
+
+def gru_states(p, prefix, inputs, cell="gru", attention=None):
+    """The states (T, H) of one history by DIEN eq. 3-6 and 10-13; gates are stacked reset, update, candidate."""
+    w, u, bias = (p[f"{prefix}.{name}"] for name in ("input_weight", "state_weight", "bias"))
+    hidden = u.shape[1]
+    gates = {"reset": 0, "update": 1, "candidate": 2} if cell != "agru" else {"reset": 0, "candidate": 1}
+
+    def part(matrix, gate):
+        return matrix[gates[gate] * hidden : (gates[gate] + 1) * hidden]
+
+    h, states = np.zeros(hidden), []
+    for t, x in enumerate(inputs):
+        r = sigmoid(part(w, "reset") @ x + part(u, "reset") @ h + part(bias, "reset"))
+        new = np.tanh(part(w, "candidate") @ x + r * (part(u, "candidate") @ h) + part(bias, "candidate"))
+        if cell != "agru":
+            z = sigmoid(part(w, "update") @ x + part(u, "update") @ h + part(bias, "update"))
+        if cell == "agru":
+            h = (1 - attention[t]) * h + attention[t] * new
+        elif cell == "augru":
+            z = attention[t] * z
+            h = (1 - z) * h + z * new
+        elif cell == "augru_code":  # keeps (1 - a) of what a GRU keeps
+            keep = (1 - attention[t]) * (1 - z)
+            h = keep * h + (1 - keep) * new
+        else:
+            h = (1 - z) * h + z * new
+        states.append(h)
+    return np.array(states).reshape(-1, hidden)
+
+
+def dien_attention(p, states, candidate, kind):
+    if not len(states):
+        return np.zeros(0)
+    if kind == "bilinear":
+        return softmax(np.array([h @ p["attention.weight"] @ candidate for h in states]))
+    query = p["attention.query.layers.0.weight"] @ candidate + p["attention.query.layers.0.bias"]
+    query = prelu(query, p["attention.activation.weight"])
+    scores = [
+        activation_unit(p, h, query, difference=True, prefix="attention.unit", activation=sigmoid)
+        for h in states
+    ]
+    return softmax(np.array(scores))
+
+
+def dien(p, batch, schema, *, evolution, attention="bilinear", aux=None):
+    """DIEN and its relatives; with ``aux`` (a function of all states and histories) also the auxiliary loss."""
+    users, all_states, all_histories = [], [], histories(p, batch, schema)
+    for b, history in enumerate(all_histories):
+        candidate = embed(p, batch.candidate, schema.item, b)
+        states = gru_states(p, "extractor", history)
+        all_states.append(states)
+        if evolution == "attention":
+            states = gru_states(p, "evolver", states)
+            users.append(dien_attention(p, states, candidate, attention) @ states)
+            continue
+        a = dien_attention(p, states, candidate, attention)
+        if evolution == "aigru":
+            evolved = gru_states(p, "evolver", a[:, None] * states)
+        else:
+            evolved = gru_states(p, "evolver", states, evolution, a)
+        users.append(evolved[-1] if len(evolved) else np.zeros(states.shape[1]))
+    logits = tail(p, batch, schema, users)
+    return (logits, aux(p, batch, schema, all_states, all_histories)) if aux else logits
+
+
+def drawn_histories(p, batch, schema):
+    return histories(p, replace(batch, history=batch.negatives), schema)
+
+
+def binary_auxiliary(p, batch, schema, states, behaviors, *, net=False):
+    """DIEN eq. 7, averaged over the positions that have a next behaviour."""
+
+    def score(h, e):
+        if net:
+            return mlp(p, "auxiliary.net.layers", np.concatenate([h, e]), layers=3, activation=sigmoid)[0]
+        return h @ e
+
+    losses = []
+    for h, e, wrong in zip(states, behaviors, drawn_histories(p, batch, schema), strict=True):
+        for t in range(len(h) - 1):
+            losses.append(
+                -np.log(sigmoid(score(h[t], e[t + 1]))) - np.log(1 - sigmoid(score(h[t], wrong[t + 1])))
+            )
+    return np.mean(losses)
+
+
+def infonce_auxiliary(p, batch, schema, states, behaviors, *, negatives):
+    """Each state against the next behaviour and the items drawn at the next positions of the batch."""
+    drawn = np.concatenate(drawn_histories(p, batch, schema))
+    names = list(batch.history)
+    losses = []
+    for b, (h, e) in enumerate(zip(states, behaviors, strict=True)):
+        for t in range(len(h) - 1):
+            at = int(batch.offsets[b]) + t + 1
+            scores = [h[t] @ e[t + 1]]
+            for shift in range(negatives):
+                lent = (at + shift) % len(drawn)
+                if any(batch.negatives[n][lent] != batch.history[n][at] for n in names):
+                    scores.append(h[t] @ drawn[lent])
+            losses.append(-np.log(softmax(np.array(scores))[0]))
+    return np.mean(losses)
+
+
+def lstm(p, batch, schema):
+    w, u = p["lstm.weight_ih_l0"], p["lstm.weight_hh_l0"]
+    bias = p["lstm.bias_ih_l0"] + p["lstm.bias_hh_l0"]
+    users = []
+    for history in histories(p, batch, schema):
+        h = c = np.zeros(u.shape[1])
+        for x in history:
+            i, f, g, o = np.split(w @ x + u @ h + bias, 4)
+            c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+            h = sigmoid(o) * np.tanh(c)
+        users.append(h)
+    return tail(p, batch, schema, users)
+
+
+def heads(p, prefix, x, *, number, causal=False):
+    """Multi-head self-attention (T, width), the heads side by side."""
+    projected = x @ p[f"{prefix}.inputs.weight"].T
+    width = x.shape[1]
+    parts = []
+    for k in range(number):
+        q, key, v = (
+            projected[:, g * width :][:, :width][:, k * width // number : (k + 1) * width // number]
+            for g in range(3)
+        )
+        out = np.zeros_like(v)
+        for t in range(len(x)):
+            seen = slice(0, t + 1) if causal else slice(0, len(x))
+            out[t] = softmax(q[t] @ key[seen].T / np.sqrt(v.shape[1])) @ v[seen]
+        parts.append(out)
+    return np.concatenate(parts, axis=1)
+
+
+def bst(p, batch, schema, *, number):
+    users = []
+    for b, history in enumerate(histories(p, batch, schema)):
+        farthest = len(p["positions"]) - 1
+        distance = [min(len(history) - j, farthest) for j in range(len(history))]
+        target = embed(p, batch.candidate, schema.item, b) + p["positions"][0]
+        x = np.vstack([history + p["positions"][distance], target])
+        attended = (
+            heads(p, "blocks.0.attention.heads", x, number=number) @ p["blocks.0.attention.outputs.weight"].T
+        )
+        x = np.array([layer_norm(p, "blocks.0.first_norm", row) for row in x + attended])
+        out = []
+        for row in x:
+            hidden = p["blocks.0.feed_forward.0.weight"] @ row + p["blocks.0.feed_forward.0.bias"]
+            hidden = prelu(hidden, 0.01)
+            fed = p["blocks.0.feed_forward.2.weight"] @ hidden + p["blocks.0.feed_forward.2.bias"]
+            out.append(layer_norm(p, "blocks.0.second_norm", row + fed))
+        users.append(out[-1])
+    return tail(p, batch, schema, users)
+
+
+def dmin(p, batch, schema, *, number, aux=None):
+    users, all_refined, all_histories = [], [], histories(p, batch, schema)
+    for b, history in enumerate(all_histories):
+        candidate = embed(p, batch.candidate, schema.item, b)
+        mixed = heads(p, "refiner.heads", history, number=number, causal=True) @ p["refiner.outputs.weight"].T
+        refined = np.array([layer_norm(p, "refiner_norm", row) for row in history + mixed]).reshape(
+            history.shape
+        )
+        all_refined.append(refined)
+        results = heads(p, "extractor", refined, number=number)
+        part = history.shape[1] // number
+        interests = []
+        for k in range(number):
+            back = results[:, k * part : (k + 1) * part] @ p[f"heads.{k}.weight"].T + p[f"heads.{k}.bias"]
+            outputs = np.array([layer_norm(p, f"norms.{k}", row) for row in refined + back]).reshape(
+                history.shape
+            )
+            farthest = len(p["positions"]) - 1
+            distance = [min(len(history) - 1 - j, farthest) for j in range(len(history))]
+            scores = [
+                activation_unit(p, o + p["positions"][d], candidate, difference=True, prefix=f"units.{k}")
+                for o, d in zip(outputs, distance, strict=True)
+            ]
+            interests.append(
+                softmax(np.array(scores)) @ outputs if len(outputs) else np.zeros(history.shape[1])
+            )
+        users.append(np.concatenate(interests))
+    logits = tail(p, batch, schema, users)
+    return (logits, aux(p, batch, schema, all_refined, all_histories)) if aux else logits
 
 
 def lr(p, batch, schema):

@@ -1,7 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
-from support.training import sample_set, small_data
+from support.training import ITEMS, sample_set, small_data
+
+from deep_interest.errors import InputError
 
 
 @pytest.mark.parametrize("max_len", [1, 4, 100])
@@ -34,3 +38,33 @@ def test_an_empty_split_has_no_rows():
     data = small_data()
     data.samples["split"] = "train"
     assert len(sample_set(data, "validation")) == 0
+
+
+def test_drawn_items_are_uniform_over_all_items_but_the_one_clicked():
+    store = sample_set(small_data()).store
+    clicked = torch.full((40_000,), 7, dtype=torch.int32)
+    torch.manual_seed(0)
+    drawn = store.draw_beside({"goods": clicked, "category": store.items["category"][clicked]})
+    counts = np.bincount(drawn["goods"].numpy(), minlength=ITEMS + 1)
+    assert counts[0] == counts[7] == 0
+    others = np.delete(counts, [0, 7])
+    expected = len(clicked) / len(others)
+    assert np.abs(others - expected).max() < 5 * np.sqrt(expected)
+    assert torch.equal(drawn["category"], store.items["category"][drawn["goods"]])
+
+
+def test_a_batch_has_drawn_items_only_when_asked():
+    samples, rows = sample_set(small_data()), torch.arange(20)
+    assert samples.batch(rows).negatives is None
+    batch = samples.batch(rows, negatives=True)
+    assert (batch.negatives["goods"] != batch.history["goods"]).all()
+    assert set(batch.negatives) == set(batch.history)
+
+
+def test_nothing_can_be_drawn_without_goods_or_with_a_single_item():
+    store = sample_set(small_data()).store
+    with pytest.raises(InputError, match="behaviours have no goods; they have category"):
+        store.draw_beside({"category": torch.tensor([1], dtype=torch.int32)})
+    one = replace(store, items={"goods": torch.tensor([0, 1], dtype=torch.int32)})
+    with pytest.raises(InputError, match="found one item"):
+        one.draw_beside({"goods": torch.tensor([1], dtype=torch.int32)})

@@ -3,8 +3,12 @@ import pytest
 import torch
 from torch import nn
 
+from deep_interest.logs.schema import Field
+from deep_interest.models.batch import Batch
+from deep_interest.models.layers import Table
 from deep_interest.training.optimizers import Optimizer
 from deep_interest.training.parameters import TrainingOptions
+from deep_interest.training.regularizers import Regularizer
 from deep_interest.training.row_adam import RowAdam
 
 
@@ -13,7 +17,7 @@ class Tiny(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.table = nn.Embedding(5, 2, sparse=True).double()
+        self.table = Table(Field(name="goods", size=5), 2, groups=("item", "behavior"), std=0.0).double()
         self.weight = nn.Parameter(torch.tensor([1.0, -2.0], dtype=torch.float64))
         with torch.no_grad():
             self.table.weight.copy_(torch.arange(10.0, dtype=torch.float64).reshape(5, 2))
@@ -22,12 +26,28 @@ class Tiny(nn.Module):
         return (self.table(torch.tensor(ids)) @ self.weight).sum()
 
 
-def step(options, ids, model=None):
+def batch_of(candidate, history=(), negatives=()):
+    """One sample a candidate; the behaviours are all the first sample's."""
+    size = len(candidate)
+    offsets = torch.tensor([0] + [len(history)] * size)
+    codes = [{"goods": torch.tensor(ids, dtype=torch.int32)} for ids in (candidate, history, negatives)]
+    return Batch(codes[0], codes[1], offsets, {}, {}, torch.zeros(size), codes[2])
+
+
+def step(options, ids, model=None, *, history=(), negatives=(), occurrences=None):
     model = model or Tiny()
-    optimizer = Optimizer(model, TrainingOptions(**options))
-    model.loss(ids).backward()
-    optimizer.step()
+    optimizer = Optimizer(model, TrainingOptions(**options), occurrences=occurrences)
+    model.loss([*ids, *history, *negatives]).backward()
+    optimizer.step(batch_of(ids, history, negatives))
     return model, optimizer
+
+
+def moved(options, ids, **more):
+    """What one step takes from each row beyond the step without the penalty, per unit of the learning rate."""
+    penalties = ("l2", "mba", "difacto", "decoupled")
+    plain = {name: value for name, value in options.items() if name not in penalties}
+    with_penalty, without = (step(o, ids, **more)[0].table.weight.detach().numpy() for o in (options, plain))
+    return (without - with_penalty) / options["learning_rate"]
 
 
 def test_sgd_moves_touched_rows_by_the_summed_gradient():
@@ -49,12 +69,86 @@ def test_l2_decays_touched_rows_once_and_leaves_the_others():
     np.testing.assert_allclose(model.table.weight.detach().numpy(), expected)
 
 
+SGD = {"optimizer": "sgd", "learning_rate": 0.1}
+ROWS = np.arange(10.0).reshape(5, 2)
+OCCURRENCES = {"goods:item+behavior": torch.tensor([1, 4, 2, 8, 5])}
+
+
+def test_one_step_of_the_mini_batch_aware_penalty_by_hand():
+    """DIN eq. 7 with λ = 3: row 1 (n = 4) and row 3 (n = 8) are touched, however often; the others are not."""
+    model, _ = step({**SGD, "mba": 3.0}, [1, 3], history=[1, 1], occurrences=OCCURRENCES)
+    expected = ROWS.copy()
+    expected[1] -= 0.1 * (3 * np.array([1, -2]) + 3.0 / 4 * np.array([2, 3]))
+    expected[3] -= 0.1 * (np.array([1, -2]) + 3.0 / 8 * np.array([6, 7]))
+    np.testing.assert_allclose(model.table.weight.detach().numpy(), expected, atol=1e-12)
+
+
+def test_difacto_penalizes_a_row_once_for_each_occurrence():
+    found = moved({**SGD, "difacto": 0.5}, [1, 3], history=[1, 1])
+    np.testing.assert_allclose(found[[1, 3]], 0.5 * np.array([[3], [1]]) * ROWS[[1, 3]], atol=1e-9)
+    assert not found[[0, 2, 4]].any()
+
+
+def test_items_drawn_for_an_auxiliary_loss_are_not_penalized():
+    for penalty in ({"l2": 0.5}, {"mba": 0.5}, {"difacto": 0.5}):
+        found = moved({**SGD, **penalty}, [1], negatives=[4, 4], occurrences=OCCURRENCES)
+        assert found[1].any()
+        assert not found[4].any()
+
+
+def test_penalties_add_up():
+    options = {"l2": 0.2, "mba": 3.0, "difacto": 0.5}
+    together = moved({**SGD, **options}, [1, 3], history=[1], occurrences=OCCURRENCES)
+    alone = [
+        moved({**SGD, name: value}, [1, 3], history=[1], occurrences=OCCURRENCES)
+        for name, value in options.items()
+    ]
+    np.testing.assert_allclose(together, sum(alone), atol=1e-9)
+
+
+@pytest.mark.parametrize("penalty", [{"l2": 0.5}, {"mba": 3.0}, {"difacto": 0.5}])
+def test_for_sgd_a_decoupled_penalty_is_the_coupled_one(penalty):
+    results = [
+        step({**SGD, **penalty, "decoupled": decoupled}, [1, 3], occurrences=OCCURRENCES)[
+            0
+        ].table.weight.detach()
+        for decoupled in (False, True)
+    ]
+    torch.testing.assert_close(*results)
+
+
+def test_for_adam_a_decoupled_penalty_passes_the_moments_by():
+    adam = {"optimizer": "adam", "learning_rate": 0.1, "mba": 3.0}
+    found = moved({**adam, "decoupled": True}, [1, 3], occurrences=OCCURRENCES)
+    np.testing.assert_allclose(found[[1, 3]], 3 / np.array([[4], [8]]) * ROWS[[1, 3]], atol=1e-6)
+    coupled = moved(
+        adam, [1, 3], occurrences=OCCURRENCES
+    )  # one step of Adam is the rate, whatever the gradient's size
+    assert np.abs(coupled).max() <= 2 + 1e-6
+
+
+@pytest.mark.parametrize("penalty", ["l2", "mba", "difacto"])
+def test_a_penalty_of_zero_is_none(penalty):
+    model, optimizer = step({"optimizer": "adam", penalty: 0.0}, [1, 3], occurrences=OCCURRENCES)
+    assert not optimizer.regularizers[0].on
+    torch.testing.assert_close(
+        model.table.weight, step({"optimizer": "adam"}, [1, 3])[0].table.weight, rtol=0, atol=0
+    )
+
+
+def test_crossed_features_have_l2_only():
+    table = Table(Field(name="goods", size=5), 1, groups=(), std=1.0)
+    options = TrainingOptions(l2=0.5, mba=3.0, difacto=2.0)
+    found = Regularizer(table, options, None)(torch.tensor([0, 4]), batch_of([1]))
+    assert found.tolist() == [0.5, 0.5]
+
+
 def test_adam_moves_touched_rows_and_their_moments_only():
     model, optimizer = step({"optimizer": "adam", "learning_rate": 0.1}, [1])
     model.loss([2]).backward()
-    optimizer.step()
-    moved = (model.table.weight.detach().numpy() != np.arange(10.0).reshape(5, 2)).any(axis=1)
-    assert list(moved) == [False, True, True, False, False]
+    optimizer.step(batch_of([2]))
+    changed = (model.table.weight.detach().numpy() != np.arange(10.0).reshape(5, 2)).any(axis=1)
+    assert list(changed) == [False, True, True, False, False]
     np.testing.assert_allclose(
         model.table.weight[1].detach().numpy(), [2 - 0.1, 3 + 0.1], atol=1e-6
     )  # Adam's first step is the rate

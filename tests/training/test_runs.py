@@ -1,20 +1,28 @@
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
+import yaml
 from support.training import sample_set, small_data
 
 from deep_interest.errors import InputError
+from deep_interest.models.registry import MODELS
 from deep_interest.training.device import resolve_device
 from deep_interest.training.evaluation import predict
-from deep_interest.training.parameters import Recipe, RunParameters
+from deep_interest.training.parameters import Recipe, RecipeRow, RowOptions, RunParameters
 from deep_interest.training.runs import Cell, choose_recipe, predict_cell, restore, train_cell
 
+MODELS_YML = Path(__file__).parents[2] / "conf/base/parameters/models.yml"
 RECIPE = Recipe(training={"batch_size": 32, "epochs": 2}, model={"embedding_dim": 4, "hidden": (8, 4)})
 
 
 def cell(tmp_path, *, model="base", seeds=(1, 2), **run):
     settings = RunParameters(device="cpu", workspace=str(tmp_path), **run)
-    return Cell(dataset="small", model=model, options={}, recipe=RECIPE, seeds=seeds, run=settings)
+    return Cell(
+        dataset="small", model=model, options=RowOptions({}), recipe=RECIPE, seeds=seeds, run=settings
+    )
 
 
 def test_every_seed_is_fitted_and_the_checkpoint_scores_like_the_fits(tmp_path):
@@ -46,7 +54,7 @@ def test_a_changed_fit_is_trained_anew(tmp_path, change):
     if change == "data":
         data.samples.loc[0, "label"] = 1 - data.samples.loc[0, "label"]
     elif change == "options":
-        chosen = Cell(**(vars(chosen) | {"options": {"pooling": "mean"}}))
+        chosen = Cell(**(vars(chosen) | {"options": RowOptions({"pooling": "mean"})}))
     else:
         chosen = Cell(
             **(vars(chosen) | {"recipe": Recipe(training={**RECIPE.training, "l2": 0.1}, model=RECIPE.model)})
@@ -87,3 +95,54 @@ def test_an_unknown_recipe_is_named_and_the_runs_recipe_goes_first():
         InputError, match=r"training\.recipe: 'mine' is not known; the recipes are ours, paper_din"
     ):
         choose_recipe(recipes, RunParameters(recipe="mine"), default="ours", training={})
+
+
+def test_the_rows_own_options_go_before_the_recipes_and_the_recipes_for_the_row_before_those():
+    recipe = Recipe(
+        training={"epochs": 3, "l2": 0.1, "batch_size": 7},
+        model={"embedding_dim": 5, "pooling": "mean"},
+        rows={"din": RecipeRow(training={"mba": 2.0}, model={"normalize": "none"})},
+    )
+    row = RowOptions({"normalize": "softmax", "difference": True, "training": {"mba": 1.0, "l2": 0.0}})
+    training = recipe.training_of("din", row, {"epochs": 9})
+    assert (training.epochs, training.l2, training.batch_size, training.mba) == (9, 0.0, 7, 2.0)
+    model = recipe.model_of("din", row)
+    assert (model.embedding_dim, model.normalize, model.difference) == (5, "none", True)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"rows": {"dinn": {}}}, "dinn is no model"),
+        ({"rows": {"din": {"model": {"pooling": "sum"}}}}, "pooling"),
+        ({"rows": {"din": {"training": {"mbaa": 1}}}}, "mbaa"),
+        ({"model": {"pool": "sum"}}, "no model has the option pool"),
+    ],
+)
+def test_a_recipe_with_an_unknown_name_is_refused(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        Recipe.model_validate(wrong)
+
+
+def test_an_unknown_training_option_of_a_row_is_refused():
+    with pytest.raises(ValueError, match="mbaa"):
+        RowOptions({"training": {"mbaa": 1}})
+
+
+@pytest.mark.parametrize("model", [key for key in MODELS if key != "popularity"])
+def test_every_row_trains_resumes_its_checkpoint_and_scores(tmp_path, model):
+    data, options = small_data(), yaml.safe_load(MODELS_YML.read_text())["models"][model]
+    chosen = replace(cell(tmp_path, model=model, seeds=(1,)), options=RowOptions(options))
+    chosen = replace(chosen, run=chosen.run.model_copy(update={"options": {"epochs": 1}}))
+    checkpoint, curves = train_cell(chosen, data)
+    assert np.isfinite(curves["train_loss"]).all()
+    assert ("test_auc" in curves) == model.startswith("reg_")
+    scores = predict_cell(checkpoint, chosen.run, data)["seed_1"]
+    assert scores.between(0, 1).all()
+    assert scores.nunique() > 1
+
+
+def test_the_filter_is_kept_in_the_checkpoint(tmp_path):
+    chosen = replace(cell(tmp_path, seeds=(1,)), options=RowOptions({"keep_top": 3}))
+    checkpoint, _ = train_cell(chosen, small_data())
+    assert restore(checkpoint, 1).embeddings.kept.sum() == 3

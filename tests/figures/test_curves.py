@@ -1,0 +1,38 @@
+import pandas as pd
+
+from deep_interest.figures.curves import curves_figure
+
+
+def curve(*, watched=True, shift=0.0):
+    rows = [
+        {"seed": seed, "epoch": float(epoch), "train_loss": 0.7 - 0.1 * epoch + 0.02 * seed + shift}
+        | ({"test_loss": 0.7, "test_auc": 0.6, "test_gauc": 0.6} if watched else {})
+        for seed in (0, 1)
+        for epoch in (1, 2, 3)
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_each_row_is_a_line_of_means_over_its_seeds():
+    figure = curves_figure({"None": curve(), "MBA": curve(shift=0.1)})
+    axes = figure.axes[0]
+    assert [a.get_title(loc="left") for a in figure.axes] == [
+        "Train loss",
+        "Test loss",
+        "Test AUC",
+        "Test GAUC",
+    ]
+    assert [line.get_label() for line in axes.lines] == ["None", "MBA"]
+    assert [round(y, 6) for y in axes.lines[0].get_ydata()] == [0.61, 0.51, 0.41]
+    assert list(axes.lines[0].get_xdata()) == [1, 2, 3]
+
+
+def test_a_figure_that_no_row_has_is_no_panel():
+    figure = curves_figure({"None": curve(watched=False)})
+    assert [a.get_title(loc="left") for a in figure.axes] == ["Train loss"]
+
+
+def test_one_seed_has_no_band_of_its_own():
+    one = curve().query("seed == 0")
+    figure = curves_figure({"None": one})
+    assert len(figure.axes[0].lines) == 1
