@@ -19,7 +19,7 @@ RECIPE = Recipe(training={"batch_size": 32, "epochs": 2}, model={"embedding_dim"
 
 
 def cell(tmp_path, *, model="base", seeds=(1, 2), **run):
-    settings = RunParameters(device="cpu", workspace=str(tmp_path), **run)
+    settings = RunParameters(**({"device": "cpu", "processes": 1, "workspace": str(tmp_path)} | run))
     return Cell(
         dataset="small", model=model, options=RowOptions({}), recipe=RECIPE, seeds=seeds, run=settings
     )

@@ -1,6 +1,6 @@
 """Attention over jagged histories: DIN's activation unit, DIEN's bilinear form, and self-attention."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from deep_interest.errors import InputError
 from deep_interest.models.batch import Batch
 from deep_interest.models.layers import MLP, Activation, make_activation, segment_softmax
+from deep_interest.models.length_groups import length_groups
 
 
 class LocalActivationUnit(nn.Module):
@@ -105,7 +106,7 @@ class AttentionHeads(nn.Module):
         """Shape: ``values (N, width)``, ``offsets (B + 1,)`` -> ``(N, width)``."""
         projected = self.inputs(values)
         rows, results = [], []
-        for positions, real in _groups(offsets):
+        for _, positions, real in length_groups(offsets):
             query, key, value = (
                 part.unflatten(2, (self.heads, -1)).transpose(1, 2)  # (b, heads, T, width / heads)
                 for part in projected[positions].chunk(3, dim=2)
@@ -137,19 +138,3 @@ class SelfAttention(nn.Module):
     def forward(self, values: Tensor, offsets: Tensor) -> Tensor:
         """Shape: ``values (N, width)``, ``offsets (B + 1,)`` -> ``(N, width)``."""
         return self.outputs(self.heads(values, offsets))
-
-
-def _groups(offsets: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Histories of similar length together, so that little is padded: at most half.
-
-    Yields:
-        ``positions (b, T)`` rows of the histories' behaviours, and ``real (b, T)`` where they are not padding.
-    """
-    lengths = offsets.diff()
-    classes = torch.ceil(torch.log2(lengths.clamp(min=1).float())).long()  # (2^(k-1), 2^k]
-    for number in classes[lengths > 0].unique().tolist():
-        samples = ((classes == number) & (lengths > 0)).nonzero().squeeze(1)
-        own = lengths[samples]
-        steps = torch.arange(int(own.max()), device=offsets.device)
-        real = steps < own.unsqueeze(1)
-        yield torch.where(real, offsets[samples].unsqueeze(1) + steps, offsets[samples].unsqueeze(1)), real

@@ -158,7 +158,8 @@ class RunParameters(BaseModel):
     Attributes:
         seeds: one fit each, the table shows their mean and deviation; the datasets' own if left out.
         device: ``auto`` takes CUDA where there is one; or ``cpu``, ``cuda``, ``cuda:1``, …
-        threads: CPU threads; torch's choice if left out.
+        threads: CPU threads of a fit; one where fits run side by side, else torch's choice, if left out.
+        processes: seeds of a row that are fitted side by side on the CPU; one a core if left out.
         recipe: overrides the datasets' own recipe.
         options: overrides single training options of every recipe.
         evaluation_batch_size: samples scored at once.
@@ -171,6 +172,7 @@ class RunParameters(BaseModel):
     seeds: tuple[int, ...] | None = Field(None, min_length=1)
     device: str = "auto"
     threads: int | None = Field(None, ge=1)
+    processes: int | None = Field(None, ge=1)
     recipe: str | None = None
     options: KnownOptions = {}
     evaluation_batch_size: int = Field(4096, ge=1)

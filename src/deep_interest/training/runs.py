@@ -16,6 +16,7 @@ from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import GOODS, FeatureTables
 from deep_interest.logs.protocols import SPLITS
 from deep_interest.logs.schema import FeatureSchema
+from deep_interest.models.config import ModelConfig
 from deep_interest.models.layers import embedding_tables
 from deep_interest.models.registry import build_model, model_config, model_row
 from deep_interest.training.data import FeatureStore, SampleSet
@@ -23,6 +24,7 @@ from deep_interest.training.device import resolve_device
 from deep_interest.training.evaluation import predict
 from deep_interest.training.loop import Fit
 from deep_interest.training.occurrences import occurrences_of
+from deep_interest.training.parallel import map_seeds, usable_cores
 from deep_interest.training.parameters import Recipe, RowOptions, RunParameters, TrainingOptions
 from deep_interest.training.regularizers import occurrence_key
 from deep_interest.training.state import fingerprint
@@ -97,50 +99,82 @@ def train_cell(cell: Cell, data: Data) -> tuple[Checkpoint, pd.DataFrame]:
         evaluation.
     """
     device = prepare_device(cell.run)
-    config = cell.recipe.model_of(cell.model, cell.options)
-    options = cell.recipe.training_of(cell.model, cell.options, cell.run.options)
-    schema = data.features.schema
-    store = FeatureStore.build(data.log, data.features, device)
-    train = SampleSet.build(store, data.samples, "train", max_len=options.max_len)
-    validation = SampleSet.build(store, data.samples, "validation", max_len=options.max_len)
-    watched = (
-        SampleSet.build(store, data.samples, "test", max_len=options.max_len) if options.watch_test else None
-    )
-    described = (
-        cell.model,
-        config.model_dump_json(),
-        options.model_dump_json(),
-        schema.model_dump_json(),
-        device.type,
-    )
-    identity = fingerprint(*described, arrays=data.arrays())
     closed_form = hasattr(model_row(cell.model).load(), "fit")
     seeds = cell.seeds[:1] if closed_form else cell.seeds
-    states, curves = [], []
-    for seed in seeds:
-        torch.manual_seed(seed)
-        model = build_model(cell.model, config, schema).to(device)
-        if getattr(config, "keep_top", 0):
-            goods = model.embeddings.tables[GOODS]
-            model.embeddings.keep_most_frequent(occurrences_of([goods], train)[occurrence_key(goods)])
-        if closed_form:
-            model.fit(train.candidates(), train.labels)
-            curves.append({"seed": seed, "epoch": 0.0, "samples": 0, "seconds": 0.0})
-        else:
-            fit = Fit(
-                label=f"{cell.name} seed {seed}", model=model, train=train, validation=validation, options=options, seed=seed,
-                state_file=Path(cell.run.workspace) / cell.dataset / cell.model / f"seed_{seed}.pt",
-                fingerprint=fingerprint(identity, seed), watched=watched,
-                occurrences=occurrences_of(embedding_tables(model), train) if options.mba else None,
-                evaluation_batch_size=cell.run.evaluation_batch_size, checkpoint_seconds=cell.run.checkpoint_seconds,
-            )  # fmt: skip
-            curves += [{"seed": seed, **evaluation} for evaluation in fit.run().history]
-        states.append({name: tensor.cpu().clone() for name, tensor in model.state_dict().items()})
+    fits = map_seeds(fit_seed, (cell, data), seeds, processes=_processes(cell.run, device))
+    curves = [{"seed": seed, **row} for seed, fit in zip(seeds, fits, strict=True) for row in fit.history]
+    config, options = _config_and_options(cell)
     checkpoint = {
         "dataset": cell.dataset, "model": cell.model, "config": config.model_dump_json(), "training": options.model_dump_json(),
-        "schema": schema.model_dump_json(), "seeds": list(seeds), "states": states,
+        "schema": data.features.schema.model_dump_json(), "seeds": list(seeds),
+        "states": [{name: torch.from_numpy(array) for name, array in fit.state.items()} for fit in fits],
     }  # fmt: skip
     return checkpoint, pd.DataFrame(curves)
+
+
+@dataclass(frozen=True)
+class FittedSeed:
+    """One finished fit.
+
+    Attributes:
+        state: the selected parameters, by name.
+        history: a row for each evaluation.
+    """
+
+    state: dict[str, np.ndarray]
+    history: list[dict[str, float]]
+
+
+def fit_seed(cell: Cell, data: Data, seed: int) -> FittedSeed:
+    """Fit one seed of a row, or load it if it is finished."""
+    device = prepare_device(cell.run)
+    config, options = _config_and_options(cell)
+    schema = data.features.schema
+    store = FeatureStore.build(data.log, data.features, device)
+    train, validation, test = (
+        SampleSet.build(store, data.samples, split, max_len=options.max_len) for split in SPLITS
+    )
+    torch.manual_seed(seed)
+    model = build_model(cell.model, config, schema).to(device)
+    if getattr(config, "keep_top", 0):
+        goods = model.embeddings.tables[GOODS]
+        model.embeddings.keep_most_frequent(occurrences_of([goods], train)[occurrence_key(goods)])
+    if hasattr(model, "fit"):
+        model.fit(train.candidates(), train.labels)
+        history = [{"epoch": 0.0, "samples": 0, "seconds": 0.0}]
+    else:
+        described = (
+            cell.model,
+            config.model_dump_json(),
+            options.model_dump_json(),
+            schema.model_dump_json(),
+            device.type,
+        )
+        history = Fit(
+            label=f"{cell.name} seed {seed}", model=model, train=train, validation=validation, options=options, seed=seed,
+            state_file=Path(cell.run.workspace) / cell.dataset / cell.model / f"seed_{seed}.pt",
+            fingerprint=fingerprint(*described, seed, arrays=data.arrays()), watched=test if options.watch_test else None,
+            occurrences=occurrences_of(embedding_tables(model), train) if options.mba else None,
+            evaluation_batch_size=cell.run.evaluation_batch_size, checkpoint_seconds=cell.run.checkpoint_seconds,
+        ).run().history  # fmt: skip
+    return FittedSeed(
+        {name: tensor.cpu().numpy().copy() for name, tensor in model.state_dict().items()}, history
+    )
+
+
+def _config_and_options(cell: Cell) -> tuple[ModelConfig, TrainingOptions]:
+    recipe = cell.recipe
+    return (
+        recipe.model_of(cell.model, cell.options),
+        recipe.training_of(cell.model, cell.options, cell.run.options),
+    )
+
+
+def _processes(run: RunParameters, device: torch.device) -> int:
+    """Fits at once: one a core, unless the run says how many; on a GPU one after the other."""
+    if device.type != "cpu":
+        return 1
+    return run.processes or max(1, usable_cores() // (run.threads or 1))
 
 
 def predict_cell(

@@ -42,7 +42,7 @@ def make_train(dataset: str, model: str) -> Callable[..., tuple[dict[str, Any], 
         cell = Cell(
             dataset=dataset,
             model=model,
-            options=options,
+            options=RowOptions(options.root),
             recipe=recipe,
             seeds=run.seeds or settings.seeds,
             run=run,

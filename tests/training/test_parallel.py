@@ -1,0 +1,103 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pandas as pd
+import psutil
+import pytest
+import torch
+from support.training import small_data
+
+from deep_interest.errors import InputError
+from deep_interest.training.parallel import map_seeds
+from deep_interest.training.parameters import Recipe, RowOptions, RunParameters
+from deep_interest.training.runs import Cell, train_cell
+
+
+def tell(word: str, seed: int) -> tuple[str, int, int]:
+    return f"{word} {seed}", os.getpid(), torch.get_num_threads()
+
+
+def refuse(word: str, seed: int) -> None:
+    raise InputError(f"{word} {seed} is refused")
+
+
+def test_seeds_are_fitted_in_processes_of_one_thread_in_their_order():
+    results = map_seeds(tell, ("seed",), (3, 1, 2), processes=2)
+    assert [text for text, _, _ in results] == ["seed 3", "seed 1", "seed 2"]
+    assert os.getpid() not in {pid for _, pid, _ in results}
+    assert {threads for _, _, threads in results} == {1}
+
+
+@pytest.mark.parametrize(("seeds", "processes"), [((1,), 4), ((1, 2), 1)])
+def test_a_single_seed_or_process_needs_no_other_process(seeds, processes):
+    assert {pid for _, pid, _ in map_seeds(tell, ("seed",), seeds, processes=processes)} == {os.getpid()}
+
+
+def test_an_error_of_a_fit_is_the_runs():
+    with pytest.raises(InputError, match=r"seed [12] is refused"):
+        map_seeds(refuse, ("seed",), (1, 2), processes=2)
+
+
+def test_the_number_of_processes_does_not_change_a_bit(tmp_path):
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    found = []
+    for processes in (1, 2):
+        run = RunParameters(device="cpu", workspace=str(tmp_path / str(processes)), processes=processes)
+        recipe = Recipe(
+            training={"batch_size": 32, "epochs": 1}, model={"embedding_dim": 4, "hidden": (8, 4)}
+        )
+        cell = Cell("small", "gru_augru", RowOptions({"aux_weight": 1.0}), recipe, (1, 2), run)
+        found.append(train_cell(cell, small_data()))
+    torch.set_num_threads(threads)
+    (one, curves), (two, other_curves) = found
+    for state, other in zip(one["states"], two["states"], strict=True):
+        for name, tensor in state.items():
+            assert torch.equal(tensor, other[name]), name
+    pd.testing.assert_frame_equal(curves.drop(columns="seconds"), other_curves.drop(columns="seconds"))
+
+
+SLEEPER = """
+import os, sys, time
+from pathlib import Path
+from deep_interest.training.parallel import map_seeds
+
+def wait(folder, seed):
+    Path(folder, str(seed)).write_text(str(os.getpid()))
+    time.sleep(60)
+
+if __name__ == "__main__":
+    map_seeds(wait, (sys.argv[1],), (1, 2), processes=2)
+"""
+
+
+def test_no_fit_outlives_a_run_that_is_killed(tmp_path):
+    script = tmp_path / "sleeper.py"
+    script.write_text(SLEEPER)
+    folder = tmp_path / "pids"
+    folder.mkdir()
+    process = subprocess.Popen([sys.executable, str(script), str(folder)], stderr=subprocess.DEVNULL)
+    pids = wait_for(
+        lambda: [int(f.read_text() or 0) for f in folder.iterdir()],
+        lambda found: len(found) == 2 and all(found),
+    )
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert wait_for(lambda: [pid for pid in pids if alive(pid)], lambda left: not left, seconds=20) == []
+
+
+def wait_for(look, good, *, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not good(found := look()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return found
+
+
+def alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
