@@ -15,7 +15,9 @@ from deep_interest.models.registry import MODELS, build_model, model_config, mod
 SMALL = {"embedding_dim": 4, "embedding_std": 1.0, "hidden": (5, 4), "attention_hidden": (6, 3)}
 LENGTHS = [3, 0, 1, 7, 2]
 TRAINED = [key for key in MODELS if key != "popularity"]
-POOLED = [key for key in TRAINED if key.startswith(("lr", "base", "reg", "wide", "pnn", "deepfm", "din"))]
+POOLED = [
+    key for key in TRAINED if key.startswith(("lr", "base", "reg", "wide", "fm", "pnn", "deepfm", "din"))
+]
 POOLED.remove("din_positions")
 OPTIONS = yaml.safe_load((Path(__file__).parents[2] / "conf/base/parameters/models.yml").read_text())[
     "models"
@@ -43,6 +45,7 @@ REFERENCES = [
     *(("base", {"pooling": how}, partial(reference.base_model, pooling=how)) for how in ("sum", "mean")),
     *(("wide_deep", {"pooling": how}, partial(reference.wide_deep, pooling=how)) for how in ("sum", "mean")),
     ("pnn", {}, partial(reference.pnn, dim=4)),
+    ("fm", {}, partial(reference.fm, dim=4)),
     ("deepfm", {}, partial(reference.deepfm, dim=4)),
     *(
         (
@@ -194,9 +197,7 @@ def test_popularity_ranks_by_positive_training_samples_and_predicts_their_share(
 
 
 def test_an_unknown_row_or_option_is_named():
-    with pytest.raises(
-        InputError, match="model 'dinn' is not known; the models are popularity, lr, base, base_mba"
-    ):
+    with pytest.raises(InputError, match="model 'dinn' is not known; the models are popularity, lr, base"):
         model_row("dinn")
     with pytest.raises(ValueError, match="atention"):
         model_config("din", {"atention": 3})

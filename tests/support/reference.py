@@ -103,16 +103,19 @@ def pnn(p, batch, schema, *, dim):
     return np.array(logits)
 
 
-def deepfm(p, batch, schema, *, dim):
-    users = pooled(p, batch, schema, "sum")
+def fm(p, batch, schema, *, dim):
     pairs = []
-    for x in inputs(p, batch, schema, users):
+    for x in inputs(p, batch, schema, pooled(p, batch, schema, "sum")):
         fields = fields_of(x, dim)
         pairs.append(
             sum(fields[i] @ fields[j] for i in range(len(fields)) for j in range(i + 1, len(fields)))
         )
     linear = {name.removeprefix("linear."): value for name, value in p.items() if name.startswith("linear.")}
-    return tail(p, batch, schema, users) + np.array(pairs) + lr(linear, batch, schema)
+    return np.array(pairs) + lr(linear, batch, schema)
+
+
+def deepfm(p, batch, schema, *, dim):
+    return tail(p, batch, schema, pooled(p, batch, schema, "sum")) + fm(p, batch, schema, dim=dim)
 
 
 def activation_unit(p, e, v, *, difference, prefix="attention", activation=prelu):

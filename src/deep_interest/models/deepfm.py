@@ -1,10 +1,9 @@
 """DeepFM: a factorisation machine beside the MLP, over the same embeddings (Guo et al. 2017; DIN §6.3)."""
 
-from torch import Tensor
-
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.base import BaseModel, BaseModelConfig
 from deep_interest.models.batch import Batch, ModelOutput
+from deep_interest.models.fm import pair_products
 from deep_interest.models.lr import LR, LRConfig
 
 
@@ -22,8 +21,3 @@ class DeepFM(BaseModel):
         fields = features.unflatten(1, (-1, self.embedding_dim))  # (B, F, D)
         deep = self.mlp(features).squeeze(-1)
         return ModelOutput(deep + pair_products(fields) + self.linear(batch).logits)
-
-
-def pair_products(fields: Tensor) -> Tensor:
-    """``Σ_{i<j} <v_i, v_j>`` as ``(|Σ v|² - Σ |v|²) / 2``. Shape: ``(B, F, D) -> (B,)``."""
-    return (fields.sum(1).square().sum(1) - fields.square().sum((1, 2))) / 2

@@ -42,6 +42,7 @@ MODELS: dict[str, ModelRow] = {
     "lr": ModelRow("LR", "lr:LR", baseline=True),
     "base": ModelRow("BaseModel", "base:BaseModel", baseline=True),
     "base_mba": ModelRow("BaseModel with MBA Reg.", "base:BaseModel"),
+    "fm": ModelRow("FM", "fm:FM", baseline=True),
     "wide_deep": ModelRow("Wide&Deep", "wide_deep:WideDeep", baseline=True),
     "pnn": ModelRow("PNN", "pnn:PNN", baseline=True),
     "deepfm": ModelRow("DeepFM", "deepfm:DeepFM", baseline=True),

@@ -1,0 +1,53 @@
+"""FM: a factorisation machine over the field vectors (Rendle 2010)."""
+
+import torch
+from torch import Tensor, nn
+
+from deep_interest.logs.schema import FeatureSchema
+from deep_interest.models.batch import Batch, ModelOutput
+from deep_interest.models.config import ModelConfig
+from deep_interest.models.layers import Embeddings, Pooling, pool
+from deep_interest.models.lr import LR, LRConfig
+
+
+class FMConfig(ModelConfig):
+    """Options of FM.
+
+    Attributes:
+        embedding_dim: width of every embedding table.
+        embedding_std: standard deviation of the tables' initial values.
+        pooling: of the behaviours' vectors.
+    """
+
+    embedding_dim: int = 18
+    embedding_std: float = 0.01
+    pooling: Pooling = "sum"
+
+
+class FM(nn.Module):
+    """A weight for each id, and the inner products of all pairs of field vectors."""
+
+    Config = FMConfig
+
+    def __init__(self, config: FMConfig, schema: FeatureSchema) -> None:
+        super().__init__()
+        self.schema, self.config = schema, config
+        self.embeddings = Embeddings(schema, dim=config.embedding_dim, std=config.embedding_std)
+        self.linear = LR(LRConfig(), schema)
+
+    def forward(self, batch: Batch) -> ModelOutput:
+        history = self.embeddings(batch.history, self.schema.behavior)  # (N, fields * D)
+        parts = [
+            pool(history, batch, self.config.pooling),
+            self.embeddings(batch.candidate, self.schema.item),
+        ]
+        for codes, fields in ((batch.profile, self.schema.profile), (batch.context, self.schema.context)):
+            if fields:
+                parts.append(self.embeddings(codes, fields))
+        fields = torch.cat(parts, dim=1).unflatten(1, (-1, self.config.embedding_dim))  # (B, F, D)
+        return ModelOutput(self.linear(batch).logits + pair_products(fields))
+
+
+def pair_products(fields: Tensor) -> Tensor:
+    """``Σ_{i<j} <v_i, v_j>`` as ``(|Σ v|² - Σ |v|²) / 2``. Shape: ``(B, F, D) -> (B,)``."""
+    return (fields.sum(1).square().sum(1) - fields.square().sum((1, 2))) / 2
