@@ -75,7 +75,10 @@ REFERENCES = [
         {"aux_weight": 1.0, "aux_contrast": "infonce", "aux_negatives": 3},
         partial(reference.dien, evolution="augru", aux=INFONCE),
     ),
-    ("bst", {"heads": 2, "positions": 5}, partial(reference.bst, number=2)),
+    *(
+        ("bst", {"heads": 2, "positions": 5, "blocks": blocks}, partial(reference.bst, number=2, blocks=blocks))
+        for blocks in (1, 2)
+    ),
     ("dmin", {"heads": 2, "positions": 5, "aux_weight": 1.0}, partial(reference.dmin, number=2, aux=BINARY)),
 ]  # fmt: skip
 IDS = [f"{key} {options}" for key, options, _ in REFERENCES]

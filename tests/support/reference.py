@@ -279,24 +279,30 @@ def heads(p, prefix, x, *, number, causal=False):
     return np.concatenate(parts, axis=1)
 
 
-def bst(p, batch, schema, *, number):
+def transformer_block(p, prefix, x, *, number):
+    attended = (
+        heads(p, f"{prefix}.attention.heads", x, number=number) @ p[f"{prefix}.attention.outputs.weight"].T
+    )
+    out = []
+    for row in x + attended:
+        row = layer_norm(p, f"{prefix}.first_norm", row)  # noqa: PLW2901
+        hidden = prelu(p[f"{prefix}.feed_forward.0.weight"] @ row + p[f"{prefix}.feed_forward.0.bias"], 0.01)
+        fed = p[f"{prefix}.feed_forward.2.weight"] @ hidden + p[f"{prefix}.feed_forward.2.bias"]
+        out.append(layer_norm(p, f"{prefix}.second_norm", row + fed))
+    return np.array(out)
+
+
+def bst(p, batch, schema, *, number, blocks):
+    """The candidate behind its user's behaviours; its own output."""
     users = []
     for b, history in enumerate(histories(p, batch, schema)):
         farthest = len(p["positions"]) - 1
         distance = [min(len(history) - j, farthest) for j in range(len(history))]
         target = embed(p, batch.candidate, schema.item, b) + p["positions"][0]
         x = np.vstack([history + p["positions"][distance], target])
-        attended = (
-            heads(p, "blocks.0.attention.heads", x, number=number) @ p["blocks.0.attention.outputs.weight"].T
-        )
-        x = np.array([layer_norm(p, "blocks.0.first_norm", row) for row in x + attended])
-        out = []
-        for row in x:
-            hidden = p["blocks.0.feed_forward.0.weight"] @ row + p["blocks.0.feed_forward.0.bias"]
-            hidden = prelu(hidden, 0.01)
-            fed = p["blocks.0.feed_forward.2.weight"] @ hidden + p["blocks.0.feed_forward.2.bias"]
-            out.append(layer_norm(p, "blocks.0.second_norm", row + fed))
-        users.append(out[-1])
+        for k in range(blocks):
+            x = transformer_block(p, f"blocks.{k}", x, number=number)
+        users.append(x[-1])
     return tail(p, batch, schema, users)
 
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from deep_interest.errors import InputError
 from deep_interest.models.batch import Batch
-from deep_interest.models.layers import MLP, Activation, make_activation, segment_softmax
+from deep_interest.models.layers import MLP, Activation, make_activation, segment_softmax, segment_sum
 from deep_interest.models.length_groups import length_groups
 
 
@@ -122,6 +122,23 @@ class AttentionHeads(nn.Module):
             return projected[:, : values.shape[1]]  # no position at all
         return torch.cat(results)[torch.cat(rows).argsort()]
 
+    def last(self, values: Tensor, offsets: Tensor) -> Tensor:
+        """The result at each history's last position alone; no history is empty.
+
+        Shape: ``values (N, width)``, ``offsets (B + 1,)`` -> ``(B, width)``.
+        """
+        query, key_value = self.inputs.weight.split([values.shape[1], 2 * values.shape[1]])
+        segments = torch.repeat_interleave(offsets.diff())
+        asked = (values[offsets[1:] - 1] @ query.t()).index_select(0, segments)  # (N, width)
+        key, value = (values @ key_value.t()).chunk(2, dim=1)
+        scores = (asked * key).unflatten(1, (self.heads, -1)).sum(2)  # (N, heads)
+        scores = scores / (values.shape[1] // self.heads) ** 0.5
+        weights = torch.stack(
+            [segment_softmax(head, segments, len(offsets) - 1) for head in scores.unbind(1)], dim=1
+        )
+        mixed = weights.unsqueeze(2) * value.unflatten(1, (self.heads, -1))  # (N, heads, width / heads)
+        return segment_sum(mixed.flatten(1), segments, len(offsets) - 1)
+
 
 class SelfAttention(nn.Module):
     """Multi-head self-attention within each history: the heads and their projection.
@@ -138,3 +155,7 @@ class SelfAttention(nn.Module):
     def forward(self, values: Tensor, offsets: Tensor) -> Tensor:
         """Shape: ``values (N, width)``, ``offsets (B + 1,)`` -> ``(N, width)``."""
         return self.outputs(self.heads(values, offsets))
+
+    def last(self, values: Tensor, offsets: Tensor) -> Tensor:
+        """As ``forward``, at each history's last position alone: ``-> (B, width)``; no history is empty."""
+        return self.outputs(self.heads.last(values, offsets))

@@ -31,12 +31,11 @@ class TransformerBlock(nn.Module):
     Args:
         width: of input and output.
         heads: of the self-attention.
-        causal: a position sees itself and what came before it only.
     """
 
-    def __init__(self, width: int, heads: int, *, causal: bool = False) -> None:
+    def __init__(self, width: int, heads: int) -> None:
         super().__init__()
-        self.attention = SelfAttention(width, heads, causal=causal)
+        self.attention = SelfAttention(width, heads)
         self.feed_forward = nn.Sequential(
             nn.Linear(width, 4 * width), nn.LeakyReLU(), nn.Linear(4 * width, width)
         )
@@ -44,7 +43,14 @@ class TransformerBlock(nn.Module):
 
     def forward(self, values: Tensor, offsets: Tensor) -> Tensor:
         """Shape: ``values (N, width)``, ``offsets (B + 1,)`` -> ``(N, width)``."""
-        values = self.first_norm(values + self.attention(values, offsets))
+        return self._after(values, self.attention(values, offsets))
+
+    def last(self, values: Tensor, offsets: Tensor) -> Tensor:
+        """As ``forward``, at each history's last position alone: ``-> (B, width)``; no history is empty."""
+        return self._after(values[offsets[1:] - 1], self.attention.last(values, offsets))
+
+    def _after(self, values: Tensor, attended: Tensor) -> Tensor:
+        values = self.first_norm(values + attended)
         return self.second_norm(values + self.feed_forward(values))
 
 
@@ -73,6 +79,7 @@ class BST(EmbeddingMLP):
         behind = torch.arange(len(history), device=history.device) + batch.segments
         sequence = history.new_zeros(len(history) + batch.size, self.behavior_width)
         sequence = sequence.index_copy(0, behind, behaviors).index_copy(0, offsets[1:] - 1, target)
-        for block in self.blocks:
+        *earlier, last = self.blocks
+        for block in earlier:
             sequence = block(sequence, offsets)
-        return Interest(sequence[offsets[1:] - 1])
+        return Interest(last.last(sequence, offsets))

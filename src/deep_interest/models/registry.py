@@ -49,7 +49,7 @@ MODELS: dict[str, ModelRow] = {
     "lstm": ModelRow("LSTM", "lstm:LSTM"),
     "din": ModelRow("DIN", "din:DIN"),
     "din_softmax": ModelRow("DIN (softmax)", "din:DIN"),
-    "din_positions": ModelRow("DIN (softmax, target-aware positions)", "din:DIN"),
+    "din_positions": ModelRow("DIN (softmax, positions)", "din:DIN"),
     "din_dice": ModelRow("DIN with Dice", "din:DIN"),
     "din_mba": ModelRow("DIN with MBA Reg.", "din:DIN"),
     "din_mba_dice": ModelRow("DIN with MBA Reg. and Dice", "din:DIN"),

@@ -1,0 +1,181 @@
+"""Our DIN and DIEN against the same models of public libraries, on the same samples with the same validation rule.
+
+    kedro run --pipelines=amazon_beauty                              # ours: data/07_model_output/…
+    python benchmarks/accuracy_vs_peers.py --install                 # the peers' environments, once
+    python benchmarks/accuracy_vs_peers.py --dataset amazon_beauty --model din
+
+A peer's learning rate and L2 are searched on validation GAUC with the first seed, then the best pair is fitted with every
+seed. Each fit is a file below ``--work``: a run that was stopped goes on. Each comparison prints one JSON line: GAUC of both
+(means over seeds) and the paired bootstrap interval of the difference over users.
+"""
+
+import argparse
+import itertools
+import json
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from deep_interest.evaluation.metrics import per_user_auc
+from deep_interest.evaluation.significance import mean_over_seeds, paired_bootstrap
+from deep_interest.files import atomic_path
+
+PROJECT = Path(__file__).parents[1]
+LEARNING_RATES = (0.0005, 0.001, 0.003)
+OURS = {"din": ("din", "din_softmax"), "dien": ("dien",)}
+SEEDS = {"din": 3, "dien": 2}
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One library.
+
+    Attributes:
+        packages: what its environment holds besides torch.
+        runner: its script below ``benchmarks/peers``.
+        penalties: values of its L2 that are searched; the libraries weigh it differently.
+    """
+
+    packages: tuple[str, ...]
+    runner: str
+    penalties: tuple[float, ...]
+
+
+PEERS = {
+    "deepctr_torch": Peer(("deepctr-torch==0.3.0", "requests"), "deepctr_torch_runner.py", (0.0, 1e-6, 1e-5)),
+    "torch_rechub": Peer(("torch-rechub==0.9.0",), "torch_rechub_runner.py", (0.0, 1e-6, 1e-5)),
+}
+
+
+def install(work: Path) -> None:
+    """An environment for each peer, torch at our version."""
+    constraints = work / "constraints.txt"
+    work.mkdir(parents=True, exist_ok=True)
+    constraints.write_text("torch==2.13.0\n")
+    for name, peer in PEERS.items():
+        folder = work / "environments" / name
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        for packages in (("torch",), peer.packages):
+            command = [folder / "bin/pip", "install", "--quiet", "--constraint", constraints, *packages]
+            subprocess.run(command, check=True)
+
+
+def export(dataset: str, *, data: Path, folder: Path, max_len: int) -> None:
+    """Write the samples as the padded arrays that the libraries take; items drawn for DIEN are one a behaviour."""
+    from deep_interest.datasets import BehaviorLogFolder, FeatureTablesFolder
+
+    if (folder / "sizes.json").exists():
+        return
+    log = BehaviorLogFolder(filepath=str(data / f"04_feature/{dataset}/log")).load()
+    features = FeatureTablesFolder(filepath=str(data / f"04_feature/{dataset}/features")).load()
+    samples = pd.read_parquet(data / f"05_model_input/{dataset}/samples.parquet")
+    category = features.items["category"]
+    rng = np.random.default_rng(0)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, rows in samples.groupby("split", observed=True):
+        user, end = rows["user"].to_numpy(np.int64), rows["history_end"].to_numpy(np.int64)
+        length = np.minimum(end, max_len)
+        steps = np.arange(max_len)
+        real = steps < length[:, None]
+        position = np.where(real, (log.offsets[user] + end - length)[:, None] + steps, 0)
+        history = np.where(real, log.fields["goods"][position], 0).astype(np.int32)
+        shift = rng.integers(1, len(category) - 1, history.shape)  # 1 … I-1 further: never the clicked one
+        negative = np.where(real, (history - 1 + shift) % (len(category) - 1) + 1, 0).astype(np.int32)
+        item = rows["item"].to_numpy(np.int32)
+        np.savez(
+            folder / f"{name}.npz", user=user, item=item, category=category[item], label=rows["label"].to_numpy(np.float32),
+            length=length.astype(np.int32), history_item=history, history_category=category[history],
+            negative_item=negative, negative_category=category[negative],
+        )  # fmt: skip
+    sizes = {"item": len(category), "category": int(category.max()) + 1}
+    with atomic_path(folder / "sizes.json") as path:
+        path.write_text(json.dumps(sizes))
+
+
+def fit(peer: str, job: dict, *, work: Path) -> dict:
+    """The result of one fit, from its file if it is there."""
+    name = "_".join(str(job[key]) for key in ("model", "learning_rate", "l2", "seed"))
+    out = work / "fits" / Path(job["data"]).name / peer / f"{name}.npz"
+    if not out.exists():
+        out.parent.mkdir(parents=True, exist_ok=True)
+        order = out.with_suffix(".json")
+        order.write_text(json.dumps(job | {"out": str(out)}))
+        python = work / "environments" / peer / "bin/python"
+        subprocess.run(
+            [python, PROJECT / "benchmarks/peers" / PEERS[peer].runner, order], check=True, stdout=sys.stderr
+        )
+    with np.load(out) as arrays:
+        return {name: arrays[name] for name in arrays}
+
+
+def best_fits(peer: str, job: dict, *, seeds: int, work: Path) -> tuple[dict, list[np.ndarray]]:
+    """Search with the first seed; the best options, and the test scores of every seed with them."""
+    grid = [
+        {"learning_rate": rate, "l2": penalty}
+        for rate, penalty in itertools.product(LEARNING_RATES, PEERS[peer].penalties)
+    ]
+    found = {
+        k: float(fit(peer, job | options | {"seed": 1}, work=work)["best"]) for k, options in enumerate(grid)
+    }
+    best = grid[max(found, key=lambda k: found[k])]
+    return best, [fit(peer, job | best | {"seed": seed}, work=work)["scores"] for seed in range(1, seeds + 1)]
+
+
+def our_scores(dataset: str, model: str, *, data: Path) -> np.ndarray:
+    """Test predictions of the pipeline ``<dataset>.<model>``, ``(seeds, n)``."""
+    path = data / f"07_model_output/{dataset}/{model}/predictions.parquet"
+    if not path.exists():
+        raise SystemExit(f"{path} is missing; run `kedro run --pipelines={dataset}.{model}` first")
+    return pd.read_parquet(path).to_numpy().T
+
+
+def main() -> None:
+    """Fit what is missing and print the comparisons."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--install", action="store_true", help="make the peers' environments (needs a network)"
+    )
+    parser.add_argument("--dataset", default="amazon_beauty")
+    parser.add_argument("--model", choices=sorted(OURS), default="din")
+    parser.add_argument("--peers", nargs="+", choices=sorted(PEERS), default=sorted(PEERS))
+    parser.add_argument("--data", type=Path, default=PROJECT / "data", help="where our own run has written")
+    parser.add_argument("--work", type=Path, default=PROJECT / "build/peers")
+    parser.add_argument("--max-len", type=int, default=100)
+    parser.add_argument("--dim", type=int, default=32)
+    parser.add_argument("--batch-size", type=int, default=512)
+    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--threads", type=int, default=2)
+    options = parser.parse_args()
+    work = options.work.resolve()
+    if options.install:
+        install(work)
+        return
+    arrays = work / f"{options.dataset}_{options.max_len}"
+    export(options.dataset, data=options.data, folder=arrays, max_len=options.max_len)
+    job = {
+        "data": str(arrays), "model": options.model, "dim": options.dim, "batch_size": options.batch_size,
+        "epochs": options.epochs, "patience": 2, "threads": options.threads,
+    }  # fmt: skip
+    test = np.load(arrays / "test.npz")
+    for peer in options.peers:
+        best, scores = best_fits(peer, job, seeds=SEEDS[options.model], work=work)
+        theirs = mean_over_seeds([per_user_auc(test["user"], test["label"], s) for s in scores])
+        for model in OURS[options.model]:
+            ours_all = our_scores(options.dataset, model, data=options.data)
+            ours = mean_over_seeds([per_user_auc(test["user"], test["label"], s) for s in ours_all])
+            line = {
+                "bench": "accuracy_vs_peers", "case": options.dataset, "model": model, "peer": peer, **best,
+                "gauc": ours.gauc().value, "peer_gauc": theirs.gauc().value, "seeds": len(ours_all), "peer_seeds": len(scores),
+                **asdict(paired_bootstrap(ours, theirs, seed=0)),
+            }  # fmt: skip
+            print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""DIN and DIEN of torch-rechub 0.9.0 by its own trainer; ``python torch_rechub_runner.py JOB.json`` in its environment."""
+
+import tempfile
+
+import numpy as np
+import torch
+from job import Arrays, fit, read_job, sizes, split
+from torch.utils.data import DataLoader
+from torch_rechub.basic.features import SequenceFeature, SparseFeature
+from torch_rechub.models.ranking import DIN
+from torch_rechub.models.ranking.dien import DIEN
+from torch_rechub.trainers import CTRTrainer
+from torch_rechub.utils.data import TorchDataset
+
+
+def inputs(arrays: Arrays, *, auxiliary: bool) -> Arrays:
+    """The library's input; the models refuse an empty profile, so it is one constant."""
+    found = {
+        "user": np.ones(len(arrays["item"]), np.int32), "item": arrays["item"], "cat": arrays["category"],
+        "hist_item": arrays["history_item"], "hist_cat": arrays["history_category"],
+    }  # fmt: skip
+    if auxiliary:
+        found |= {"neg_hist_item": arrays["negative_item"], "neg_hist_cat": arrays["negative_category"]}
+    return found
+
+
+def sequences(prefix: str, rows: dict[str, int], dim: int) -> list:
+    return [
+        SequenceFeature(
+            f"{prefix}_{name}", rows[table], dim, pooling="concat", shared_with=name, padding_idx=0
+        )
+        for name, table in (("item", "item"), ("cat", "category"))
+    ]
+
+
+def main() -> None:
+    job = read_job()
+    auxiliary = job.model == "dien"
+    rows, train = sizes(job), split(job, "train")
+    target = [
+        SparseFeature("item", rows["item"], job.dim, padding_idx=0),
+        SparseFeature("cat", rows["category"], job.dim, padding_idx=0),
+    ]
+    common = {
+        "features": [SparseFeature("user", 2, job.dim)], "history_features": sequences("hist", rows, job.dim),
+        "target_features": target, "mlp_params": {"dims": [200, 80]},
+    }  # fmt: skip
+    if auxiliary:
+        model = DIEN(neg_history_features=sequences("neg_hist", rows, job.dim), alpha=1.0, **common)
+    else:
+        model = DIN(attention_mlp_params={"dims": [80, 40], "activation": "sigmoid"}, **common)
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = CTRTrainer(
+            model, optimizer_params={"lr": job.learning_rate, "weight_decay": job.l2}, n_epoch=1, device="cpu",
+            loss_mode=not auxiliary, model_path=folder,
+        )  # fmt: skip
+        dataset = TorchDataset(inputs(train, auxiliary=auxiliary), train["label"])
+        loader = DataLoader(dataset, batch_size=job.batch_size, shuffle=True)
+
+        @torch.no_grad()
+        def score(arrays: Arrays) -> np.ndarray:
+            model.eval()
+            found, x = [], inputs(arrays, auxiliary=auxiliary)
+            for start in range(0, len(arrays["item"]), 4096):
+                output = model({name: torch.from_numpy(a[start : start + 4096]) for name, a in x.items()})
+                found.append((output if isinstance(output, torch.Tensor) else output[0]).ravel().numpy())
+            return np.concatenate(found)
+
+        fit(job, epoch=lambda: trainer.train_one_epoch(loader), score=score)
+
+
+if __name__ == "__main__":
+    main()
