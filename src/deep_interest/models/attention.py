@@ -104,23 +104,33 @@ class AttentionHeads(nn.Module):
 
     def forward(self, values: Tensor, offsets: Tensor) -> Tensor:
         """Shape: ``values (N, width)``, ``offsets (B + 1,)`` -> ``(N, width)``."""
-        projected = self.inputs(values)
-        rows, results = [], []
-        for _, positions, real in length_groups(offsets):
-            query, key, value = (
-                part.unflatten(2, (self.heads, -1)).transpose(1, 2)  # (b, heads, T, width / heads)
-                for part in projected[positions].chunk(3, dim=2)
-            )
-            seen = real[:, None, None, :]
-            if self.causal:
-                steps = real.shape[1]
-                seen = seen & torch.ones(steps, steps, dtype=torch.bool, device=real.device).tril()
-            mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=seen)
-            results.append(mixed.transpose(1, 2).flatten(2)[real])
-            rows.append(positions[real])
-        if not rows:
+        projected = self.inputs(values)  # (N, 3 width)
+        groups = list(length_groups(offsets))
+        if not groups:
             return projected[:, : values.shape[1]]  # no position at all
-        return torch.cat(results)[torch.cat(rows).argsort()]
+        gathered = projected.index_select(0, torch.cat([group.positions.flatten() for group in groups]))
+        mixed = [
+            self._mix(part.unflatten(0, group.real.shape), group.real)
+            for part, group in zip(
+                gathered.split([group.real.numel() for group in groups]), groups, strict=True
+            )
+        ]
+        real = torch.cat([group.real.flatten() for group in groups]).nonzero().squeeze(1)
+        rows = torch.cat([group.positions[group.real] for group in groups])
+        return torch.cat(mixed).index_select(0, real[rows.argsort()])
+
+    def _mix(self, projected: Tensor, real: Tensor) -> Tensor:
+        """Shape: ``projected (b, T, 3 width)``, ``real (b, T)`` -> ``(b * T, width)``."""
+        query, key, value = (
+            part.unflatten(2, (self.heads, -1)).transpose(1, 2)  # (b, heads, T, width / heads)
+            for part in projected.chunk(3, dim=2)
+        )
+        seen = real[:, None, None, :]
+        if self.causal:
+            steps = real.shape[1]
+            seen = seen & torch.ones(steps, steps, dtype=torch.bool, device=real.device).tril()
+        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=seen)
+        return mixed.transpose(1, 2).reshape(real.numel(), -1)
 
     def last(self, values: Tensor, offsets: Tensor) -> Tensor:
         """The result at each history's last position alone; no history is empty.

@@ -9,12 +9,13 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import cache
 from multiprocessing.connection import Connection
 from typing import Any
 
 import torch
 
-_shared: tuple[Any, ...] = ()
+_alive: list[Connection] = []  # our end of each pool's pipe: the system closes it when we die
 
 
 def map_seeds(
@@ -23,29 +24,37 @@ def map_seeds(
     """``fit(*shared, seed)`` for each seed, in the order of the seeds.
 
     With more than one process each fit has one thread, whatever their number, so that its result does not depend on it.
-    When this process dies, however it dies, the others end too.
+    The processes stay for the next call; when this one dies, however it dies, they end too.
 
     Args:
         fit: a function of a module; what it takes and returns is pickled.
-        shared: the arguments before the seed, sent to each process once.
+        shared: the arguments before the seed.
         seeds: one call each.
         processes: at most this many at once.
     """
     workers = min(processes, len(seeds))
     if workers <= 1:
         return [fit(*shared, seed) for seed in seeds]
+    level = logging.getLogger("deep_interest").getEffectiveLevel()
+    pool = _pool(workers, fit.__module__)
+    calls = [pool.submit(_call, level, fit, *shared, seed) for seed in seeds]
+    try:
+        return [call.result() for call in calls]
+    except BaseException:
+        _pool.cache_clear()  # a broken pool is not used again
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+
+
+@cache
+def _pool(workers: int, module: str) -> ProcessPoolExecutor:
     methods = multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
     if "forkserver" in methods:
-        context.set_forkserver_preload([fit.__module__])  # torch is imported once for all
-    logger = logging.getLogger("deep_interest")
-    ended, alive = context.Pipe(duplex=False)  # the system closes our end when we die
-    arguments = (shared, logger.getEffectiveLevel(), ended)
-    with (
-        alive,
-        ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=arguments) as pool,
-    ):
-        return list(pool.map(_call, [fit] * len(seeds), seeds))
+        context.set_forkserver_preload([module])  # torch is imported once for all
+    ended, alive = context.Pipe(duplex=False)
+    _alive.append(alive)
+    return ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(ended,))
 
 
 def usable_cores() -> int:
@@ -53,21 +62,19 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _call(fit: Callable[..., Any], seed: int) -> Any:
-    return fit(*_shared, seed)
+def _call(log_level: int, fit: Callable[..., Any], *arguments: Any) -> Any:
+    logging.getLogger("deep_interest").setLevel(log_level)
+    return fit(*arguments)
 
 
-def _begin(shared: tuple[Any, ...], log_level: int, parent: Connection) -> None:
+def _begin(parent: Connection) -> None:
     """Prepare a worker: one thread, the project's plain log lines, and an end when its parent ends."""
-    global _shared  # noqa: PLW0603  a worker's memory is its own
-    _shared = shared
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches every process of the terminal
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     torch.set_num_threads(1)
     logging.basicConfig(
         format="%(asctime)s  %(message)s", datefmt="%H:%M:%S", level=logging.WARNING, stream=sys.stderr
     )
-    logging.getLogger("deep_interest").setLevel(log_level)
 
 
 def _end_with(parent: Connection) -> None:
