@@ -53,7 +53,9 @@ def forward(gates, weight, attention, offsets, order, cell, states, activated, r
     soft = width - hidden  # the columns of the gates that are sigmoids
     state = np.zeros((GROUP, hidden), float32)
     products = np.zeros((GROUP, width), float32)
-    bits = np.empty(width, int32)
+    gate, candidate = np.empty((GROUP, soft), float32), np.empty((GROUP, hidden), float32)
+    bits = np.empty(GROUP * width, int32)
+    two, one = float32(2), float32(1)
     for first in range(part * GROUP, len(order), parts * GROUP):
         rows = min(GROUP, len(order) - first)
         state[:] = 0
@@ -63,22 +65,30 @@ def forward(gates, weight, attention, offsets, order, cell, states, activated, r
             _multiply(state, weight, products, rows)
             for r in range(rows):
                 p = offsets[order[first + r]] + t
-                now, product, old, new = activated[p], products[r], state[r], states[p]
+                given, product, now = gates[p], products[r], gate[r]
                 for j in range(soft):
-                    now[j] = gates[p, j] + product[j]
-                _sigmoid(now[:soft], bits)
+                    now[j] = given[j] + product[j]
+            _sigmoid(gate.ravel()[: rows * soft], bits)
+            for r in range(rows):
+                p = offsets[order[first + r]] + t
+                given, product, reset, new, kept = gates[p], products[r], gate[r], candidate[r], recalled[p]
                 for j in range(hidden):
-                    recalled[p, j] = product[soft + j]
-                    now[soft + j] = float32(2) * (gates[p, soft + j] + now[j] * product[soft + j])
-                _sigmoid(now[soft:], bits)
+                    kept[j] = product[soft + j]
+                    new[j] = two * (given[soft + j] + reset[j] * product[soft + j])
+            _sigmoid(candidate.ravel()[: rows * hidden], bits)
+            for r in range(rows):
+                p = offsets[order[first + r]] + t
+                soft_now, new, now, old, out = gate[r], candidate[r], activated[p], state[r], states[p]
+                for j in range(soft):
+                    now[j] = soft_now[j]
+                a = attention[p] if cell != GRU else one
                 for j in range(hidden):
-                    now[soft + j] = float32(2) * now[soft + j] - float32(1)  # tanh x = 2 σ(2x) - 1
-                a = attention[p] if cell != GRU else float32(0)
-                for j in range(hidden):
-                    z = _update(cell, now[soft - hidden + j], a)
-                    new[j] = old[j] + z * (now[soft + j] - old[j])
-                for j in range(hidden):
-                    old[j] = new[j]
+                    tanh = two * new[j] - one  # tanh x = 2 σ(2x) - 1
+                    now[soft + j] = tanh
+                    z = _update(cell, soft_now[soft - hidden + j], a)
+                    value = old[j] + z * (tanh - old[j])
+                    old[j] = value
+                    out[j] = value
 
 
 @_compile
@@ -172,36 +182,34 @@ def _update(cell, gate, a):
 
 @_compile
 def _multiply(left, right, out, rows):
-    """``out[:rows] = left[:rows] @ right``; four rows and two columns of ``left`` at a time stay in registers."""
+    """``out[:rows] = left[:rows] @ right``; four rows by four columns of ``left`` at a time stay in registers."""
     inner, columns = right.shape
+    whole = inner - inner % 4
     for r in range(0, rows, 4):
         out0, out1, out2, out3 = out[r], out[r + 1], out[r + 2], out[r + 3]
         for j in range(columns):
             out0[j] = out1[j] = out2[j] = out3[j] = float32(0)
-        for k in range(0, inner - 1, 2):
+        for k in range(0, whole, 4):
+            a0, a1, a2, a3 = left[r, k], left[r, k + 1], left[r, k + 2], left[r, k + 3]
+            b0, b1, b2, b3 = left[r + 1, k], left[r + 1, k + 1], left[r + 1, k + 2], left[r + 1, k + 3]
+            c0, c1, c2, c3 = left[r + 2, k], left[r + 2, k + 1], left[r + 2, k + 2], left[r + 2, k + 3]
+            d0, d1, d2, d3 = left[r + 3, k], left[r + 3, k + 1], left[r + 3, k + 2], left[r + 3, k + 3]
+            row0, row1, row2, row3 = right[k], right[k + 1], right[k + 2], right[k + 3]
+            for j in range(columns):
+                w, x, y, z = row0[j], row1[j], row2[j], row3[j]
+                out0[j] += a0 * w + a1 * x + a2 * y + a3 * z
+                out1[j] += b0 * w + b1 * x + b2 * y + b3 * z
+                out2[j] += c0 * w + c1 * x + c2 * y + c3 * z
+                out3[j] += d0 * w + d1 * x + d2 * y + d3 * z
+        for k in range(whole, inner):
             a0, a1, a2, a3 = left[r, k], left[r + 1, k], left[r + 2, k], left[r + 3, k]
-            b0, b1, b2, b3 = left[r, k + 1], left[r + 1, k + 1], left[r + 2, k + 1], left[r + 3, k + 1]
-            upper, lower = right[k], right[k + 1]
+            last = right[k]
             for j in range(columns):
-                x, y = upper[j], lower[j]
-                out0[j] += a0 * x + b0 * y
-                out1[j] += a1 * x + b1 * y
-                out2[j] += a2 * x + b2 * y
-                out3[j] += a3 * x + b3 * y
-        if inner % 2:
-            a0, a1, a2, a3 = (
-                left[r, inner - 1],
-                left[r + 1, inner - 1],
-                left[r + 2, inner - 1],
-                left[r + 3, inner - 1],
-            )
-            last = right[inner - 1]
-            for j in range(columns):
-                x = last[j]
-                out0[j] += a0 * x
-                out1[j] += a1 * x
-                out2[j] += a2 * x
-                out3[j] += a3 * x
+                w = last[j]
+                out0[j] += a0 * w
+                out1[j] += a1 * w
+                out2[j] += a2 * w
+                out3[j] += a3 * w
 
 
 @_compile
