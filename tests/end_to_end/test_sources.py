@@ -6,7 +6,7 @@ import pytest
 from support.project import copy_project, results, run
 from support.raw_files import write_amazon, write_movielens
 
-from deep_interest.grid import MODELS
+from deep_interest.grid import ABLATIONS, ALL_ROWS, MODELS
 
 COLUMNS = {
     "model", "name", "gauc", "gauc_std", "auc", "auc_std", "logloss", "rela_impr", "user_coverage", "seeds", "train_seconds", "samples_per_second",
@@ -17,10 +17,10 @@ def finished(project, dataset, completed):
     assert completed.returncode == 0, completed.stdout
     table = pd.read_csv(project / "data/smoke/08_reporting" / dataset / "results.csv")
     assert set(table) >= COLUMNS
-    assert list(table["model"])[: len(MODELS)] == list(MODELS)
+    assert tuple(table["model"])[: len(ALL_ROWS.models)] == ALL_ROWS.models
     assert table["gauc"].between(0, 1).all()
     page = (project / "data/smoke/08_reporting" / dataset / "results.md").read_text()
-    assert all(row.name in page for row in MODELS.values())
+    assert all(MODELS[model].name in page for model in ALL_ROWS.models)
     assert (project / "data/smoke/08_reporting" / dataset / "results.png").read_bytes()[:4] == b"\x89PNG"
     assert not list((project / "data").rglob("*.part"))
     return table
@@ -34,6 +34,20 @@ def test_the_simulated_dataset_runs_from_nothing_to_its_table(tmp_path):
     samples = pd.read_parquet(project / "data/smoke/05_model_input/simulated/samples.parquet")
     assert list(samples)[:6] == ["user", "item", "label", "time", "history_end", "split"]
     assert set(samples["split"]) == {"train", "validation", "test"}
+
+
+def test_the_papers_ablations_run_to_their_tables_and_curves(tmp_path):
+    project = copy_project(tmp_path / "project")
+    done = run(project, f"--pipelines={','.join(f'{name}.simulated' for name in ABLATIONS)}")
+    assert done.returncode == 0, done.stdout
+    for name, table in ABLATIONS.items():
+        folder = project / "data/smoke/08_reporting/simulated" / name
+        rows = pd.read_csv(folder / "results.csv").set_index("model")
+        assert tuple(rows.index)[:-1] == table.models  # and the oracle
+        assert rows.loc[table.base, "rela_impr"] == 0 or rows.loc[table.base, "gauc"] <= 0.5
+        assert (folder / "results.png").exists()
+        assert (folder / "curves.png").exists() == table.curves
+        assert (folder / "results.md").read_text().startswith(f"# Simulated shop: {table.title}")
 
 
 def test_amazon_runs_with_and_without_metadata_and_repeats_itself(tmp_path):

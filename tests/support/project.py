@@ -12,14 +12,12 @@ PROJECT = Path(__file__).parents[2]
 
 
 def copy_project(folder: Path) -> Path:
-    """Lay out a project in ``folder``: code and configuration as they are, no data."""
+    """Lay out a project in ``folder``: code (with its compiled kernels) and configuration as they are, no data."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("pyproject.toml", ".telemetry", "README.md"):
         shutil.copy(PROJECT / name, folder / name)
     shutil.copytree(PROJECT / "conf", folder / "conf")
-    shutil.copytree(
-        PROJECT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
-    )
+    shutil.copytree(PROJECT / "src", folder / "src", ignore=shutil.ignore_patterns("*.pyc", "*.egg-info"))
     return folder
 
 
