@@ -11,11 +11,14 @@ import pytest
 import torch
 from support.training import sample_set, small_data
 
-from deep_interest.models.registry import model_config, model_row
+from deep_interest.models.layers import embedding_tables
+from deep_interest.models.registry import build_model, model_config
 from deep_interest.training import loop
 from deep_interest.training.loop import Fit
+from deep_interest.training.occurrences import occurrences_of
 from deep_interest.training.parameters import TrainingOptions
 
+ROWS = {"din_dice": {"activation": "dice", "attention_activation": "dice"}, "dien": {"aux_weight": 1.0}}
 SMALL = {"embedding_dim": 4, "hidden": (8, 4), "attention_hidden": (8, 4)}
 
 
@@ -25,12 +28,12 @@ def make_fit(
     data = data or small_data()
     torch.manual_seed(seed)
     train = sample_set(data)
-    rows = {"activation": "dice", "attention_activation": "dice"} if key == "din_dice" else {}
-    model = model_row(key).load()(model_config(key, rows, common=SMALL), train.store.schema)
+    model = build_model(key, model_config(key, ROWS.get(key, {}), common=SMALL), train.store.schema)
     settings = {"batch_size": 16, "epochs": 4, "patience": 9, "learning_rate": 0.01} | (options or {})
     return Fit(
         label="test", model=model, train=train, validation=sample_set(data, "validation"), options=TrainingOptions(**settings),
         seed=seed, state_file=folder / name, fingerprint="this fit", checkpoint_seconds=checkpoint_seconds,
+        occurrences=occurrences_of(embedding_tables(model), train),
     )  # fmt: skip
 
 
@@ -50,18 +53,22 @@ class KilledError(Exception):
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("key", "options"),
     [
-        {},
-        {"optimizer": "sgd", "decay_rate": 0.5, "decay_steps": 5},
-        {"evaluations_per_epoch": 3, "plateau_factor": 0.5, "l2": 0.01},
+        ("din_dice", {}),
+        ("din_dice", {"optimizer": "sgd", "decay_rate": 0.5, "decay_steps": 5}),
+        ("din_dice", {"evaluations_per_epoch": 3, "plateau_factor": 0.5, "l2": 0.01}),
+        ("dien", {"mba": 1.0}),  # draws items
+        ("base", {"behavior_dropout": 0.5}),  # drops behaviours
     ],
 )
 @pytest.mark.parametrize("die_at", [1, 14, 27])
-def test_a_fit_that_dies_at_any_step_resumes_to_the_same_parameters(tmp_path, options, die_at, monkeypatch):
-    undisturbed = make_fit(tmp_path, options, name="undisturbed.pt", checkpoint_seconds=1e9)
+def test_a_fit_that_dies_at_any_step_resumes_to_the_same_parameters(
+    tmp_path, key, options, die_at, monkeypatch
+):
+    undisturbed = make_fit(tmp_path, options, key=key, name="undisturbed.pt", checkpoint_seconds=1e9)
     undisturbed.run()
-    victim, steps = make_fit(tmp_path, options), 0
+    victim, steps = make_fit(tmp_path, options, key=key), 0
     whole_step = victim.train_step
 
     def die(rows):
@@ -74,7 +81,7 @@ def test_a_fit_that_dies_at_any_step_resumes_to_the_same_parameters(tmp_path, op
     monkeypatch.setattr(victim, "train_step", die)
     with pytest.raises(KilledError):
         victim.run()
-    resumed = make_fit(tmp_path, options)
+    resumed = make_fit(tmp_path, options, key=key)
     resumed.run()
     assert_same(resumed, undisturbed)
     assert resumed.progress.total_steps == undisturbed.progress.total_steps
