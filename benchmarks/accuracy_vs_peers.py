@@ -130,7 +130,7 @@ def our_scores(dataset: str, model: str, *, data: Path) -> np.ndarray:
     path = data / f"07_model_output/{dataset}/{model}/predictions.parquet"
     if not path.exists():
         raise SystemExit(f"{path} is missing; run `kedro run --pipelines={dataset}.{model}` first")
-    return pd.read_parquet(path).to_numpy().T
+    return pd.read_parquet(path).filter(like="seed_").to_numpy().T
 
 
 def main() -> None:

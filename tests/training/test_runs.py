@@ -30,7 +30,7 @@ def test_every_seed_is_fitted_and_the_checkpoint_scores_like_the_fits(tmp_path):
     checkpoint, curves = train_cell(cell(tmp_path), data)
     assert list(curves.groupby("seed").size()) == [2, 2]
     predictions = predict_cell(checkpoint, cell(tmp_path).run, data)
-    assert list(predictions) == ["seed_1", "seed_2"]
+    assert list(predictions) == ["user", "item", "seed_1", "seed_2"]
     assert len(predictions) == (data.samples["split"] == "test").sum()
     direct = predict(restore(checkpoint, 2), sample_set(data, "test"), batch_size=7)
     np.testing.assert_allclose(predictions["seed_2"], direct, atol=1e-7)
@@ -68,7 +68,7 @@ def test_popularity_has_one_seed_and_costs_nothing(tmp_path):
     checkpoint, curves = train_cell(cell(tmp_path, model="popularity"), data)
     assert checkpoint["seeds"] == [1]
     assert curves["seconds"].sum() == 0
-    assert list(predict_cell(checkpoint, cell(tmp_path).run, data)) == ["seed_1"]
+    assert list(predict_cell(checkpoint, cell(tmp_path).run, data)) == ["user", "item", "seed_1"]
 
 
 def test_a_device_that_does_not_exist_is_named():

@@ -180,20 +180,25 @@ def _processes(run: RunParameters, device: torch.device) -> int:
 def predict_cell(
     checkpoint: Checkpoint, run: RunParameters, data: Data, *, split: str = "test"
 ) -> pd.DataFrame:
-    """Score a split with every seed's parameters: one column ``seed_<k>`` each, a row for each sample of the split."""
+    """Score a split with every seed's parameters.
+
+    Returns:
+        A row for each sample of the split: ``user`` and ``item``, so that nobody compares scores of other samples, and
+        one column ``seed_<k>`` each.
+    """
     device = prepare_device(run)
     options = TrainingOptions.model_validate_json(checkpoint["training"])
     chosen = SampleSet.build(
         FeatureStore.build(data.log, data.features, device), data.samples, split, max_len=options.max_len
     )
-    return pd.DataFrame(
-        {
-            f"seed_{seed}": predict(
-                restore(checkpoint, seed).to(device), chosen, batch_size=run.evaluation_batch_size
-            )
-            for seed in checkpoint["seeds"]
-        }
-    )
+    scores = {
+        f"seed_{seed}": predict(
+            restore(checkpoint, seed).to(device), chosen, batch_size=run.evaluation_batch_size
+        )
+        for seed in checkpoint["seeds"]
+    }
+    rows = data.samples.loc[data.samples["split"] == split, ["user", "item"]]
+    return rows.reset_index(drop=True).assign(**scores)
 
 
 def restore(checkpoint: Checkpoint, seed: int) -> nn.Module:

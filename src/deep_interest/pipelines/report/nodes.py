@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from deep_interest.errors import InputError
 from deep_interest.evaluation.comparison import ModelRuns, compare
 from deep_interest.evaluation.page import results_markdown
 from deep_interest.evaluation.published import published_figures
@@ -22,11 +23,14 @@ def make_compare(table: Table) -> Callable[..., pd.DataFrame]:
 
     def compare_rows(samples: pd.DataFrame, **outputs: pd.DataFrame) -> pd.DataFrame:
         """The table ``results``: means over seeds, intervals over users, timings."""
+        test = _test_rows(samples)
+        for model in table.models:
+            _check_same_samples(model, outputs[f"{model}_predictions"], test)
         runs = {
             model: _runs(model, outputs[f"{model}_predictions"], outputs[f"{model}_curves"])
             for model in table.models
         }
-        results = compare(_test_rows(samples), runs, base=table.base)
+        results = compare(test, runs, base=table.base)
         logger.info("Test set, means over seeds:\n%s", _for_terminal(results))
         return results
 
@@ -71,22 +75,36 @@ def _title(dataset: DatasetParameters, table: Table) -> str:
     return f"{dataset.title}: {table.title}"
 
 
+def _check_same_samples(model: str, predictions: pd.DataFrame, test: pd.DataFrame) -> None:
+    keys = ["user", "item"]
+    same = len(predictions) == len(test) and all(
+        (predictions[key].array == test[key].array).all() for key in keys
+    )
+    if not same:
+        raise InputError(
+            f"predictions of {model}: found {len(predictions):,} rows of other samples than the present {len(test):,} test "
+            f"samples; train and score the row again, `kedro run --pipelines=<dataset>.{model}`"
+        )
+
+
 def _runs(model: str, predictions: pd.DataFrame, curves: pd.DataFrame) -> ModelRuns:
-    last = curves.groupby("seed").last().loc[[int(name.removeprefix("seed_")) for name in predictions]]
+    columns = [name for name in predictions if name.startswith("seed_")]
+    seeds = [int(name.removeprefix("seed_")) for name in columns]
+    last = curves.groupby("seed").last().loc[seeds]
     seconds = last["seconds"].to_numpy(float)
     speed = np.divide(
         last["samples"].to_numpy(float), seconds, out=np.full(len(last), np.nan), where=seconds > 0
     )
     best = curves.groupby("seed")["validation_gauc"].max() if "validation_gauc" in curves else None
     return ModelRuns(
-        name=MODELS[model].name, seeds=tuple(int(seed) for seed in last.index), probabilities=predictions.to_numpy().T,
+        name=MODELS[model].name, seeds=tuple(seeds), probabilities=predictions[columns].to_numpy().T,
         train_seconds=seconds, samples_per_second=speed, baseline=MODELS[model].baseline,
-        validation_gauc=float("nan") if best is None else float(best.loc[list(last.index)].mean()),
+        validation_gauc=float("nan") if best is None else float(best.loc[seeds].mean()),
     )  # fmt: skip
 
 
 def _test_rows(samples: pd.DataFrame) -> pd.DataFrame:
-    columns = ["user", "label", *([TRUE_PROBABILITY] if TRUE_PROBABILITY in samples else [])]
+    columns = ["user", "item", "label", *([TRUE_PROBABILITY] if TRUE_PROBABILITY in samples else [])]
     return samples.loc[samples["split"] == "test", columns].reset_index(drop=True)
 
 
