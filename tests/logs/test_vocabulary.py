@@ -9,6 +9,8 @@ from deep_interest.logs.vocabulary import Vocabulary
     ("values", "column", "codes"),
     [
         (["b", "a", "b"], ["a", "b", "z", None], [1, 2, 0, 0]),
+        (["b", "a", "b"], [], []),
+        (["b", "a"], [1, 2], [0, 0]),
         ([30, 10, 20], [10, 20, 30, 40, 15], [1, 2, 3, 0, 0]),
         ([5, 6, 7], [4, 5, 6, 7, 8], [0, 1, 2, 3, 0]),
         ([2.5, 1.5], [1.5, 2.5, 9.0], [1, 2, 0]),
@@ -16,7 +18,9 @@ from deep_interest.logs.vocabulary import Vocabulary
 )
 def test_known_values_get_dense_codes_and_others_are_unknown(values, column, codes):
     vocabulary = Vocabulary.fit(pd.Series(values))
-    np.testing.assert_array_equal(vocabulary.encode(pd.Series(column)), codes)
+    encoded = vocabulary.encode(pd.Series(column))
+    np.testing.assert_array_equal(encoded, codes)
+    assert encoded.dtype == np.int32
     assert len(vocabulary) == len(set(values)) + 1
 
 
