@@ -4,13 +4,13 @@
     python benchmarks/accuracy_vs_peers.py --install                 # the peers' environments, once
     python benchmarks/accuracy_vs_peers.py --dataset amazon_beauty --model din
 
-A peer's learning rate and L2 are searched on validation GAUC with the first seed, then the best pair is fitted with every
-seed. Each fit is a file below ``--work``: a run that was stopped goes on. Each comparison prints one JSON line: GAUC of both
+A peer's learning rate, and then its L2, are searched on validation GAUC with the first seed; the best pair is fitted with every
+seed. ``at_edge`` names what came out at an end of its grid. Each fit is a file below ``--work``: a run that was stopped goes on. Each comparison prints one JSON line: GAUC of both
 (means over seeds) and the paired bootstrap interval of the difference over users.
 """
 
 import argparse
-import itertools
+import hashlib
 import json
 import subprocess
 import sys
@@ -25,7 +25,9 @@ from deep_interest.evaluation.significance import mean_over_seeds, paired_bootst
 from deep_interest.files import atomic_path
 
 PROJECT = Path(__file__).parents[1]
-LEARNING_RATES = (0.0005, 0.001, 0.003)
+LEARNING_RATES = (0.0005, 0.001, 0.003, 0.01)
+PENALTIES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3)  # the libraries' own L2 on whole tables
+FIRST_PENALTY = 1e-6
 OURS = {"din": ("din", "din_softmax"), "dien": ("dien",)}
 SEEDS = {"din": 3, "dien": 2}
 
@@ -37,17 +39,15 @@ class Peer:
     Attributes:
         packages: what its environment holds besides torch.
         runner: its script below ``benchmarks/peers``.
-        penalties: values of its L2 that are searched; the libraries weigh it differently.
     """
 
     packages: tuple[str, ...]
     runner: str
-    penalties: tuple[float, ...]
 
 
 PEERS = {
-    "deepctr_torch": Peer(("deepctr-torch==0.3.0", "requests"), "deepctr_torch_runner.py", (0.0, 1e-6, 1e-5)),
-    "torch_rechub": Peer(("torch-rechub==0.9.0",), "torch_rechub_runner.py", (0.0, 1e-6, 1e-5)),
+    "deepctr_torch": Peer(("deepctr-torch==0.3.0", "requests"), "deepctr_torch_runner.py"),
+    "torch_rechub": Peer(("torch-rechub==0.9.0",), "torch_rechub_runner.py"),
 }
 
 
@@ -64,15 +64,23 @@ def install(work: Path) -> None:
             subprocess.run(command, check=True)
 
 
-def export(dataset: str, *, data: Path, folder: Path, max_len: int) -> None:
-    """Write the samples as the padded arrays that the libraries take; items drawn for DIEN are one a behaviour."""
+def export(dataset: str, *, data: Path, work: Path, max_len: int) -> Path:
+    """Write the samples as the padded arrays that the libraries take; items drawn for DIEN are one a behaviour.
+
+    Returns:
+        The folder; its name holds a hash of the samples.
+    """
     from deep_interest.datasets import BehaviorLogFolder, FeatureTablesFolder
 
+    samples = pd.read_parquet(data / f"05_model_input/{dataset}/samples.parquet")
+    digest = hashlib.blake2b(
+        pd.util.hash_pandas_object(samples, index=False).to_numpy().tobytes(), digest_size=4
+    )
+    folder = work / "samples" / f"{dataset}_{max_len}_{digest.hexdigest()}"
     if (folder / "sizes.json").exists():
-        return
+        return folder
     log = BehaviorLogFolder(filepath=str(data / f"04_feature/{dataset}/log")).load()
     features = FeatureTablesFolder(filepath=str(data / f"04_feature/{dataset}/features")).load()
-    samples = pd.read_parquet(data / f"05_model_input/{dataset}/samples.parquet")
     category = features.items["category"]
     rng = np.random.default_rng(0)
     folder.mkdir(parents=True, exist_ok=True)
@@ -94,12 +102,14 @@ def export(dataset: str, *, data: Path, folder: Path, max_len: int) -> None:
     sizes = {"item": len(category), "category": int(category.max()) + 1}
     with atomic_path(folder / "sizes.json") as path:
         path.write_text(json.dumps(sizes))
+    return folder
 
 
 def fit(peer: str, job: dict, *, work: Path) -> dict:
     """The result of one fit, from its file if it is there."""
+    digest = hashlib.blake2b(json.dumps(job, sort_keys=True).encode(), digest_size=4).hexdigest()
     name = "_".join(str(job[key]) for key in ("model", "learning_rate", "l2", "seed"))
-    out = work / "fits" / Path(job["data"]).name / peer / f"{name}.npz"
+    out = work / "fits" / peer / f"{name}_{digest}.npz"
     if not out.exists():
         out.parent.mkdir(parents=True, exist_ok=True)
         order = out.with_suffix(".json")
@@ -114,23 +124,32 @@ def fit(peer: str, job: dict, *, work: Path) -> dict:
 
 def best_fits(peer: str, job: dict, *, seeds: int, work: Path) -> tuple[dict, list[np.ndarray]]:
     """Search with the first seed; the best options, and the test scores of every seed with them."""
-    grid = [
-        {"learning_rate": rate, "l2": penalty}
-        for rate, penalty in itertools.product(LEARNING_RATES, PEERS[peer].penalties)
+
+    def value(rate: float, penalty: float) -> float:
+        return float(fit(peer, job | {"learning_rate": rate, "l2": penalty, "seed": 1}, work=work)["best"])
+
+    rate = max(LEARNING_RATES, key=lambda rate: value(rate, FIRST_PENALTY))
+    penalty = max(PENALTIES, key=lambda penalty: value(rate, penalty))
+    best = {"learning_rate": rate, "l2": penalty}
+    edges = [
+        name
+        for name, found, grid in (("learning_rate", rate, LEARNING_RATES), ("l2", penalty, PENALTIES[1:]))
+        if found in (grid[0], grid[-1])
     ]
-    found = {
-        k: float(fit(peer, job | options | {"seed": 1}, work=work)["best"]) for k, options in enumerate(grid)
-    }
-    best = grid[max(found, key=lambda k: found[k])]
-    return best, [fit(peer, job | best | {"seed": seed}, work=work)["scores"] for seed in range(1, seeds + 1)]
+    scores = [fit(peer, job | best | {"seed": seed}, work=work)["scores"] for seed in range(1, seeds + 1)]
+    return best | {"at_edge": edges}, scores
 
 
-def our_scores(dataset: str, model: str, *, data: Path) -> np.ndarray:
+def our_scores(dataset: str, model: str, *, data: Path, test: dict) -> np.ndarray:
     """Test predictions of the pipeline ``<dataset>.<model>``, ``(seeds, n)``."""
     path = data / f"07_model_output/{dataset}/{model}/predictions.parquet"
+    again = f"run `kedro run --pipelines={dataset}.{model}`"
     if not path.exists():
-        raise SystemExit(f"{path} is missing; run `kedro run --pipelines={dataset}.{model}` first")
-    return pd.read_parquet(path).filter(like="seed_").to_numpy().T
+        raise SystemExit(f"{path} is missing; {again} first")
+    predictions = pd.read_parquet(path)
+    if not all(np.array_equal(predictions[name], test[name]) for name in ("user", "item")):
+        raise SystemExit(f"{path} is of other samples; {again} again")
+    return predictions.filter(like="seed_").to_numpy().T
 
 
 def main() -> None:
@@ -156,18 +175,17 @@ def main() -> None:
     if options.install:
         install(work)
         return
-    arrays = work / f"{options.dataset}_{options.max_len}"
-    export(options.dataset, data=options.data, folder=arrays, max_len=options.max_len)
+    arrays = export(options.dataset, data=options.data, work=work, max_len=options.max_len)
     job = {
         "data": str(arrays), "model": options.model, "dim": options.dim, "batch_size": options.batch_size,
         "epochs": options.epochs, "patience": 2, "threads": options.threads,
     }  # fmt: skip
-    test = np.load(arrays / "test.npz")
+    test = dict(np.load(arrays / "test.npz"))
     for peer in options.peers:
         best, scores = best_fits(peer, job, seeds=SEEDS[options.model], work=work)
         theirs = mean_over_seeds([per_user_auc(test["user"], test["label"], s) for s in scores])
         for model in OURS[options.model]:
-            ours_all = our_scores(options.dataset, model, data=options.data)
+            ours_all = our_scores(options.dataset, model, data=options.data, test=test)
             ours = mean_over_seeds([per_user_auc(test["user"], test["label"], s) for s in ours_all])
             line = {
                 "bench": "accuracy_vs_peers", "case": options.dataset, "model": model, "peer": peer, **best,

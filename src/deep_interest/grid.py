@@ -46,12 +46,14 @@ class Table:
         title: what it shows.
         models: its rows, in order.
         base: the row that RelaImpr refers to.
+        second: another row that all are compared with; the best baseline if left out.
         curves: it comes with learning curves.
     """
 
     title: str
     models: tuple[str, ...]
     base: str = "base"
+    second: str | None = None
     curves: bool = False
 
 
@@ -62,6 +64,7 @@ ABLATIONS: dict[str, Table] = {
         "regularisers (DIN Table 4, Fig. 4)",
         ("reg_no_goods", "reg_none", "reg_dropout", "reg_filter", "reg_difacto", "reg_mba"),
         base="reg_no_goods",
+        second="reg_none",
         curves=True,
     ),
     "din_table5": Table(
@@ -71,6 +74,7 @@ ABLATIONS: dict[str, Table] = {
     "dien_table4": Table(
         "AUGRU and auxiliary loss (DIEN Table 4)",
         ("base", "gru_attention", "gru_aigru", "gru_agru", "gru_augru", "dien"),
+        second="gru_augru",
     ),
 }
 

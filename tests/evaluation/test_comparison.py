@@ -16,12 +16,12 @@ COLUMNS = [
     *("impression_coverage", "seeds", "validation_gauc"),
     *("difference", "difference_low", "difference_high", "p_value", "p_holm"),
     *(
-        "best_baseline",
-        "best_difference",
-        "best_difference_low",
-        "best_difference_high",
-        "best_p_value",
-        "best_p_holm",
+        "second",
+        "second_difference",
+        "second_difference_low",
+        "second_difference_high",
+        "second_p_value",
+        "second_p_holm",
     ),
     *("train_seconds", "samples_per_second"),
 ]
@@ -118,15 +118,21 @@ def test_the_best_baseline_is_the_one_that_validates_best():
         "better": replace(BETTER, validation_gauc=0.9),
     }
     results = compared(runs)
-    assert set(results["best_baseline"]) == {"lr"}
-    assert results["best_difference"].tolist() == pytest.approx([0.25, math.nan, 0.5], nan_ok=True)
+    assert set(results["second"]) == {"lr"}
+    assert results["second_difference"].tolist() == pytest.approx([0.25, math.nan, 0.5], nan_ok=True)
     assert results["validation_gauc"].tolist() == [0.6, 0.7, 0.9]
+
+
+def test_another_second_row_can_be_named():
+    results = compared({"base": BASE, "lr": replace(LR, baseline=True), "better": BETTER}, second="better")
+    assert set(results["second"]) == {"better"}
+    assert results.loc["base", "second_difference"] == -0.25
 
 
 def test_without_a_validated_baseline_there_is_no_best_one():
     results = compared({"base": replace(BASE, baseline=True), "better": replace(BETTER, validation_gauc=0.9)})
-    assert results["best_baseline"].isna().all()
-    assert results["best_difference"].isna().all()
+    assert results["second"].isna().all()
+    assert results["second_difference"].isna().all()
 
 
 def test_p_values_are_corrected_for_all_models_and_not_for_the_oracle():

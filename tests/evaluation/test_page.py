@@ -84,20 +84,20 @@ def test_only_what_is_significant_after_holms_correction_is_marked():
     assert cells(text, "BaseModel")[heading] == "–"
 
 
-BEST = {"best_baseline": "pnn", "best_difference": 0.002, "best_difference_low": 0.001}
-BEST |= {"best_difference_high": 0.003, "best_p_holm": 0.01}
+BEST = {"second": "pnn", "second_difference": 0.002, "second_difference_low": 0.001}
+BEST |= {"second_difference_high": 0.003, "second_p_holm": 0.01}
 
 
-def test_the_best_baseline_is_a_second_measure():
-    pnn = {**ROW, **BEST, "model": "pnn", "name": "PNN", "best_difference": np.nan}
+def test_the_second_is_a_second_measure():
+    pnn = {**ROW, **BEST, "model": "pnn", "name": "PNN", "second_difference": np.nan}
     text = page([{**ROW, **BEST}, pnn, {**DIN, **BEST}])
     assert cells(text, "DIN")["Difference to PNN [95% interval]"] == "+0.0020 [+0.0010, +0.0030] *"
     assert cells(text, "PNN")["Difference to PNN [95% interval]"] == "–"
     assert "highest GAUC on the validation set" in text
 
 
-def test_a_base_that_is_the_best_baseline_is_one_column():
-    text = page([{**row, **BEST, "best_baseline": "base"} for row in (ROW, DIN)])
+def test_a_base_that_is_the_second_is_one_column():
+    text = page([{**row, **BEST, "second": "base"} for row in (ROW, DIN)])
     assert sum(heading.startswith("Difference") for heading in cells(text, "DIN")) == 1
 
 

@@ -15,10 +15,11 @@ from deep_interest.models.registry import MODELS, build_model, model_config, mod
 SMALL = {"embedding_dim": 4, "embedding_std": 1.0, "hidden": (5, 4), "attention_hidden": (6, 3)}
 LENGTHS = [3, 0, 1, 7, 2]
 TRAINED = [key for key in MODELS if key != "popularity"]
+ORDERED = [key for key in TRAINED if key.startswith(("lstm", "gru", "dien", "bst", "dmin", "din_positions"))]
 POOLED = [
     key for key in TRAINED if key.startswith(("lr", "base", "reg", "wide", "fm", "pnn", "deepfm", "din"))
 ]
-POOLED.remove("din_positions")
+POOLED = [key for key in POOLED if key not in ORDERED]
 OPTIONS = yaml.safe_load((Path(__file__).parents[2] / "conf/base/parameters/models.yml").read_text())[
     "models"
 ]
@@ -138,7 +139,7 @@ def test_a_samples_score_does_not_depend_on_the_other_samples_or_their_order(key
         torch.testing.assert_close(model(take(batch, [sample])).logits[0], together[sample])
 
 
-@pytest.mark.parametrize("key", TRAINED)
+@pytest.mark.parametrize("key", [*POOLED, *ORDERED])
 def test_only_pooled_rows_are_blind_to_the_order_of_a_history(key):
     model, batch = build(key).eval(), random_batch([4])
     shuffled = take(batch, [0])
@@ -264,12 +265,25 @@ def test_a_field_that_cannot_be_left_out_is_named(without, message):
 
 def test_the_filter_keeps_the_most_frequent_goods_and_lets_the_others_share_one_row():
     model, batch = build("reg_filter", {"keep_top": 2}).eval(), random_batch(LENGTHS)
-    model.embeddings.keep_most_frequent(torch.tensor([9, 0, 5, 1, 5, 0, 0, 0, 0, 0, 0, 0, 0]))
-    assert model.embeddings.kept.nonzero().squeeze(1).tolist() == [0, 2]
+    table = model.embeddings.tables["goods"]
+    table.keep_most_frequent(torch.tensor([9, 0, 5, 1, 5, 0, 0, 0, 0, 0, 0, 0, 0]))
+    assert table.kept.nonzero().squeeze(1).tolist() == [0, 2]
     goods = model.embeddings({"goods": torch.arange(13)}, SCHEMA.item[:1])
     assert not torch.equal(goods[2], goods[0])
     torch.testing.assert_close(goods[[1, 3, 4, 12]], goods[[0, 0, 0, 0]], rtol=0, atol=0)
     assert torch.isfinite(model(batch).logits).all()
+
+
+@pytest.mark.parametrize("key", ["wide_deep", "deepfm"])
+def test_rows_with_weights_of_single_ids_refuse_the_filter(key):
+    with pytest.raises(InputError, match="keep_top"):
+        build(key, {"keep_top": 2})
+
+
+def test_the_filter_without_goods_filters_nothing():
+    assert torch.isfinite(
+        build("base", {"keep_top": 2, "without": ["goods"]})(random_batch(LENGTHS)).logits
+    ).all()
 
 
 def test_crossed_pairs_share_weights_by_a_hash_when_there_are_too_many():

@@ -53,18 +53,24 @@ def test_drawn_items_are_uniform_over_all_items_but_the_one_clicked():
     assert torch.equal(drawn["category"], store.items["category"][drawn["goods"]])
 
 
+def test_without_goods_a_drawn_item_differs_in_the_fields_that_there_are():
+    store = sample_set(small_data()).store
+    clicked = torch.full((5_000,), 2, dtype=torch.int32)
+    torch.manual_seed(0)
+    drawn = store.draw_beside({"category": clicked})["category"]
+    assert set(drawn.tolist()) == {1, 3, 4}
+
+
 def test_a_batch_has_drawn_items_only_when_asked():
     samples, rows = sample_set(small_data()), torch.arange(20)
     assert samples.batch(rows).negatives is None
-    batch = samples.batch(rows, negatives=True)
+    batch = samples.batch(rows, negatives=("goods", "category"))
     assert (batch.negatives["goods"] != batch.history["goods"]).all()
     assert set(batch.negatives) == set(batch.history)
 
 
-def test_nothing_can_be_drawn_without_goods_or_with_a_single_item():
+def test_nothing_can_be_drawn_of_a_single_item():
     store = sample_set(small_data()).store
-    with pytest.raises(InputError, match="behaviours have no goods; they have category"):
-        store.draw_beside({"category": torch.tensor([1], dtype=torch.int32)})
     one = replace(store, items={"goods": torch.tensor([0, 1], dtype=torch.int32)})
     with pytest.raises(InputError, match="found one item"):
         one.draw_beside({"goods": torch.tensor([1], dtype=torch.int32)})

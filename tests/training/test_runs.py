@@ -145,4 +145,4 @@ def test_every_row_trains_resumes_its_checkpoint_and_scores(tmp_path, model):
 def test_the_filter_is_kept_in_the_checkpoint(tmp_path):
     chosen = replace(cell(tmp_path, seeds=(1,)), options=RowOptions({"keep_top": 3}))
     checkpoint, _ = train_cell(chosen, small_data())
-    assert restore(checkpoint, 1).embeddings.kept.sum() == 3
+    assert restore(checkpoint, 1).embeddings.tables["goods"].kept.sum() == 3

@@ -43,7 +43,8 @@ def compare(
     runs: Mapping[str, ModelRuns],
     *,
     base: str = "base",
-    resamples: int = 2000,
+    second: str | None = None,
+    resamples: int = 10_000,
     seed: int = 0,
 ) -> pd.DataFrame:
     """One row a model, in the order of ``runs``; an oracle row last where the true probabilities are known.
@@ -51,14 +52,15 @@ def compare(
     ``gauc``, ``auc``, ``logloss`` and the timings are means over seeds, ``*_std`` sample deviations over seeds
     (empty with one seed), ``rela_impr`` percent against the base on GAUC. ``difference`` is GAUC minus the base's
     with its 95 % interval over users (`significance.paired_bootstrap`) and its p-value, corrected by Holm for all rows
-    of the table; empty in the base's row, and in all rows if ``base`` is not among the runs. The columns ``best_*`` say
-    the same against ``best_baseline``, the baseline of the highest validation GAUC. ``oracle_share`` is the share of
+    of the column; empty in the base's row, and in all rows if ``base`` is not among the runs. The columns ``second_*`` say
+    the same against the row ``second``: if none is named, the baseline of the highest validation GAUC. ``oracle_share`` is the share of
     the oracle's gain over 0.5 that is reached.
 
     Args:
         test: one row per test sample: ``user`` (integer), ``label`` [, ``true_probability``].
         runs: by model key.
         base: key of the model to compare with.
+        second: key of another one; the best baseline if left out.
         resamples: of the bootstrap.
         seed: of the bootstrap.
 
@@ -76,9 +78,9 @@ def compare(
         base_gauc = results.loc[results["model"] == base, "gauc"].item()
         results["rela_impr"] = [rela_impr(value, base_gauc) for value in results["gauc"]]
     results = results.join(_against(user_aucs, base, resamples, seed, prefix=""))
-    best = _best_baseline(runs)
-    results["best_baseline"] = best
-    results = results.join(_against(user_aucs, best, resamples, seed, prefix="best_"))
+    second = second or _best_baseline(runs)
+    results["second"] = second
+    results = results.join(_against(user_aucs, second, resamples, seed, prefix="second_"))
     if oracle:
         gain = results["gauc"] - 0.5
         results["oracle_share"] = gain / gain.iloc[-1] if gain.iloc[-1] > 0 else np.nan
@@ -91,15 +93,8 @@ def _columns(*, with_oracle: bool) -> list[str]:
         *("model", "name", "gauc", "gauc_std", "auc", "auc_std", "logloss", "rela_impr"),
         *("user_coverage", "impression_coverage", "seeds", "validation_gauc"),
         *("difference", "difference_low", "difference_high", "p_value", "p_holm"),
-        "best_baseline",
-        *(
-            "best_difference",
-            "best_difference_low",
-            "best_difference_high",
-            "best_p_value",
-            "best_p_holm",
-            *share,
-        ),
+        *("second", "second_difference", "second_difference_low", "second_difference_high"),
+        *("second_p_value", "second_p_holm", *share),
         *("train_seconds", "samples_per_second"),
     ]
 

@@ -20,6 +20,7 @@ def results_markdown(
     test_users: int,
     published: Mapping[str, Sequence[Published]] | None = None,
     base: str = "base",
+    watched: bool = False,
 ) -> str:
     """The page ``results.md``. The same arguments give the same text.
 
@@ -31,6 +32,7 @@ def results_markdown(
         test_users: users of the test set, those with one class included.
         published: figures of others by model key, of this dataset and protocol (`published.published_figures`).
         base: key of the model the others are compared with.
+        watched: the learning curves beside the page show the test set too.
     """
     shown = {key: figures for key, figures in (published or {}).items() if key in set(results["model"])}
     sources = list(dict.fromkeys(figure.source for figures in shown.values() for figure in figures))
@@ -38,7 +40,7 @@ def results_markdown(
     columns = _columns(results, base_name, shown, sources)
     parts = [
         f"# {title}",
-        _summary(results, protocol, test_samples, test_users),
+        _summary(results, protocol, test_samples, test_users, watched=watched),
         _table(results, columns),
         _footnotes(sources),
         "## How to read the table\n\n" + "\n".join(f"- {note}" for note in _notes(list(columns), base_name)),
@@ -46,13 +48,21 @@ def results_markdown(
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _summary(results: pd.DataFrame, protocol: str, test_samples: int, test_users: int) -> str:
+def _summary(
+    results: pd.DataFrame, protocol: str, test_samples: int, test_users: int, *, watched: bool
+) -> str:
     seeds, first = int(results["seeds"].max()), results.iloc[0]
+    tested = "selected on validation data, tested" if watched else "tested once"
+    curves = (
+        " The learning curves score the test set at every epoch; nothing is selected by them."
+        if watched
+        else ""
+    )
     return (
-        f"Protocol `{protocol}`, tested once on {test_samples:,} samples of {test_users:,} users, "
+        f"Protocol `{protocol}`, {tested} on {test_samples:,} samples of {test_users:,} users, "
         f"with {seeds} {'seed' if seeds == 1 else 'seeds'} per trained model; GAUC counts "
         f"{first['user_coverage']:.1%} of the users and {first['impression_coverage']:.1%} of the samples: "
-        "the users that have both a positive and a negative one."
+        f"the users that have both a positive and a negative one.{curves}"
     )
 
 
@@ -75,9 +85,9 @@ def _columns(
     if base_name:
         columns["RelaImpr"] = lambda row: _number(row["rela_impr"], "+.2f", "%")
         columns[f"Difference to {base_name} [95% interval]"] = _difference
-    best = _best_baseline_name(results, base_name)
-    if best:
-        columns[f"Difference to {best} [95% interval]"] = lambda row: _difference(row, prefix="best_")
+    second = _second_name(results, base_name)
+    if second:
+        columns[f"Difference to {second} [95% interval]"] = lambda row: _difference(row, prefix="second_")
     if "oracle_share" in results:
         columns["Of the oracle's gain"] = lambda row: _number(row["oracle_share"] * 100, ".1f", "%")
     if published:
@@ -133,10 +143,10 @@ def _name_of(results: pd.DataFrame, key: str) -> str | None:
     return None if names.empty else str(names.iloc[0])
 
 
-def _best_baseline_name(results: pd.DataFrame, base_name: str | None) -> str | None:
-    """The best baseline's name, unless it is the base itself."""
-    best = results["best_baseline"].iloc[0] if "best_baseline" in results else None
-    name = None if pd.isna(best) else _name_of(results, str(best))
+def _second_name(results: pd.DataFrame, base_name: str | None) -> str | None:
+    """The name of the second row that all are compared with, unless it is the base itself."""
+    second = results["second"].iloc[0] if "second" in results else None
+    name = None if pd.isna(second) else _name_of(results, str(second))
     return None if name == base_name else name
 
 
@@ -152,11 +162,13 @@ def _notes(headings: list[str], base_name: str | None) -> list[str]:
         notes.append(
             f"**RelaImpr**: gain in GAUC over 0.5, relative to {base_name}'s (DIN eq. 11). **Difference**: GAUC minus "
             f"{base_name}'s, in brackets the interval from a paired bootstrap over users of the trained models "
-            "at hand. `*` where the difference is significant at 5% after Holm's correction for all rows of the table; "
+            "at hand. `*` where the difference is significant at 5% after Holm's correction for all rows of the column; "
             "without it the order of the two may be chance."
         )
     if sum(heading.startswith("Difference") for heading in headings) > 1:
-        notes.append("The second difference is to the baseline with the highest GAUC on the validation set.")
+        notes.append(
+            "In the table of all models the second difference is to the baseline with the highest GAUC on the validation set."
+        )
     if "Of the oracle's gain" in headings:
         notes.append(
             "**Of the oracle's gain**: the simulator knows the probability from which each label was drawn, and no "

@@ -56,7 +56,7 @@ class AuxiliaryLoss(nn.Module):
         lent = (at + 1 + shift) % len(drawn)
         scores = self._score(state, drawn[lent])
         same = torch.stack(
-            [batch.negatives[name][lent] == codes[at + 1] for name, codes in batch.history.items()]
+            [codes[lent] == batch.history[name][at + 1] for name, codes in batch.negatives.items()]
         )
         return scores.masked_fill(same.all(0), -torch.inf)
 

@@ -1,5 +1,6 @@
 """DeepFM: a factorisation machine beside the MLP, over the same embeddings (Guo et al. 2017; DIN §6.3)."""
 
+from deep_interest.errors import InputError
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.base import BaseModel, BaseModelConfig
 from deep_interest.models.batch import Batch, ModelOutput
@@ -13,6 +14,10 @@ class DeepFM(BaseModel):
     Config = BaseModelConfig
 
     def __init__(self, config: BaseModelConfig, schema: FeatureSchema) -> None:
+        if config.keep_top:
+            raise InputError(
+                f"keep_top: DeepFM has weights of single ids beside its embeddings, found {config.keep_top}; leave it out"
+            )
         super().__init__(config, schema)
         self.linear = LR(LRConfig(), schema)
 

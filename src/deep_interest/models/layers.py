@@ -24,12 +24,33 @@ class Table(nn.Embedding):
         dim: width.
         groups: the feature groups whose codes look it up; regularisers count their occurrences.
         std: standard deviation of the initial values.
+        keep_top: codes that keep a row of their own, see `keep_most_frequent`; 0 for all.
     """
 
-    def __init__(self, field: Field, dim: int, *, groups: Sequence[Group], std: float) -> None:
+    def __init__(
+        self, field: Field, dim: int, *, groups: Sequence[Group], std: float, keep_top: int = 0
+    ) -> None:
         super().__init__(field.size, dim, sparse=True)
-        self.field, self.groups = field.name, tuple(groups)
+        self.field, self.groups, self.keep_top = field.name, tuple(groups), keep_top
+        if keep_top:
+            self.register_buffer("kept", torch.ones(field.size, dtype=torch.bool))
         nn.init.normal_(self.weight, std=std) if std else nn.init.zeros_(self.weight)
+
+    def forward(self, codes: Tensor) -> Tensor:
+        return super().forward(self.rows_of(codes))
+
+    def rows_of(self, codes: Tensor) -> Tensor:
+        """The rows that codes look up: their own, or the unknown's. Shape: ``(n,) -> (n,)``."""
+        return codes * self.kept[codes] if self.keep_top else codes
+
+    def keep_most_frequent(self, occurrences: Tensor) -> None:
+        """Let all codes but the ``keep_top`` most frequent share the row of the unknown (DIN §6.5, filter).
+
+        Args:
+            occurrences: ``(rows,)`` of each code in training; of equal ones the lower code is kept.
+        """
+        order = occurrences.argsort(descending=True, stable=True)
+        self.kept.zero_()[order[: self.keep_top]] = True
 
 
 class Embeddings(nn.Module):
@@ -39,17 +60,20 @@ class Embeddings(nn.Module):
         schema: the feature groups.
         dim: width of every table.
         std: standard deviation of the initial values.
-        keep_top: goods that keep a row of their own, see `keep_most_frequent`; 0 for all.
+        keep_top: goods that keep a row of their own; 0 for all.
     """
 
     def __init__(self, schema: FeatureSchema, *, dim: int, std: float = 0.01, keep_top: int = 0) -> None:
         super().__init__()
-        self.keep_top = keep_top if GOODS in schema.tables else 0
-        if self.keep_top:
-            self.register_buffer("kept", torch.ones(schema.tables[GOODS], dtype=torch.bool))
         self.tables = nn.ModuleDict(
             {
-                name: Table(Field(name=name, size=size), dim, groups=schema.groups_of(name), std=std)
+                name: Table(
+                    Field(name=name, size=size),
+                    dim,
+                    groups=schema.groups_of(name),
+                    std=std,
+                    keep_top=keep_top if name == GOODS else 0,
+                )
                 for name, size in schema.tables.items()
             }
         )
@@ -59,21 +83,7 @@ class Embeddings(nn.Module):
 
         Shape: each field's codes ``(n,)`` -> ``(n, len(fields) * dim)``.
         """
-        return torch.cat(
-            [self.tables[field.name](self._shared(field.name, codes[field.name])) for field in fields], dim=-1
-        )
-
-    def keep_most_frequent(self, occurrences: Tensor) -> None:
-        """Let all goods but the ``keep_top`` most frequent share the row of the unknown (DIN §6.5, filter).
-
-        Args:
-            occurrences: ``(rows,)`` of each goods code in training; of equal ones the lower code is kept.
-        """
-        order = occurrences.argsort(descending=True, stable=True)
-        self.kept.zero_()[order[: self.keep_top]] = True
-
-    def _shared(self, name: str, codes: Tensor) -> Tensor:
-        return codes * self.kept[codes] if self.keep_top and name == GOODS else codes
+        return torch.cat([self.tables[field.name](codes[field.name]) for field in fields], dim=-1)
 
 
 class Dice(nn.Module):

@@ -3,6 +3,7 @@
 from pydantic import Field as Option
 from torch import Tensor, nn
 
+from deep_interest.errors import InputError
 from deep_interest.logs.schema import FeatureSchema, Field
 from deep_interest.models.base import BaseModel, BaseModelConfig
 from deep_interest.models.batch import Batch, ModelOutput
@@ -62,6 +63,10 @@ class WideDeep(BaseModel):
     Config = WideDeepConfig
 
     def __init__(self, config: WideDeepConfig, schema: FeatureSchema) -> None:
+        if config.keep_top:
+            raise InputError(
+                f"keep_top: Wide&Deep has weights of single ids beside its embeddings, found {config.keep_top}; leave it out"
+            )
         super().__init__(config, schema)
         self.wide = CrossProduct(schema, rows=config.cross_rows, pooling=config.pooling)
 

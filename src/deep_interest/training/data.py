@@ -1,5 +1,6 @@
 """The training set on its device, and batches as one gather from it."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,6 +14,8 @@ from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import GOODS, FeatureTables
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.batch import Batch
+
+_REDRAWS = 10  # of an item that is like the one clicked
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,8 @@ class FeatureStore:
     def draw_beside(self, history: dict[str, Tensor]) -> dict[str, Tensor]:
         """Beside each behaviour an item drawn uniformly from all others than the one clicked (DIEN eq. 7).
 
+        Without goods, another item is one that differs in a field; it is drawn again until it does, ten times at most.
+
         Args:
             history: ``{field: (N,)}`` codes of behaviours.
 
@@ -60,13 +65,10 @@ class FeatureStore:
             ``{field: (N,)}`` codes of the drawn items.
 
         Raises:
-            InputError: behaviours have no goods, or there is one item only.
+            InputError: there is one item only.
         """
         if GOODS not in history:
-            raise InputError(
-                f"features.behavior: the auxiliary loss draws another item than the one clicked, but behaviours have no "
-                f"{GOODS}; they have {', '.join(history)}"
-            )
+            return self._draw_unlike(history)
         items, place = self._known
         if len(items) < 2:
             raise InputError(
@@ -76,6 +78,17 @@ class FeatureStore:
         drawn = torch.randint(len(items) - 1, clicked.shape, device=clicked.device)
         drawn += (drawn >= place[clicked]) & (clicked > 0)
         return {name: self.items[name][items[drawn]] for name in history}
+
+    def _draw_unlike(self, history: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The same by the fields that there are; item code 0 is no item."""
+        first = next(iter(history.values()))
+        items = len(self.items[next(iter(history))])
+        drawn = torch.randint(1, items, first.shape, device=first.device)
+        for _ in range(_REDRAWS):
+            alike = torch.stack([self.items[name][drawn] == codes for name, codes in history.items()]).all(0)
+            again = alike.nonzero().squeeze(1)
+            drawn[again] = torch.randint(1, items, again.shape, device=first.device)
+        return {name: self.items[name][drawn] for name in history}
 
 
 @dataclass(frozen=True)
@@ -115,12 +128,12 @@ class SampleSet:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def batch(self, rows: Tensor, *, negatives: bool = False) -> Batch:
+    def batch(self, rows: Tensor, *, negatives: Collection[str] = ()) -> Batch:
         """Gather the samples ``rows (B,)`` and the windows of the log that are their histories.
 
         Args:
             rows: numbers of samples.
-            negatives: draw an item beside each behaviour, from torch's random state.
+            negatives: draw an item beside each behaviour, from torch's random state, with these fields of it.
         """
         user, item = self.user[rows], self.item[rows]
         end = self.history_end[rows].long()
@@ -139,7 +152,9 @@ class SampleSet:
             profile={field.name: self.store.users[field.name][user] for field in self.store.schema.profile},
             context={field.name: codes[rows] for field, codes in self._context()},
             labels=self.labels[rows],
-            negatives=self.store.draw_beside(history) if negatives else None,
+            negatives=self.store.draw_beside({name: history[name] for name in negatives})
+            if negatives
+            else None,
         )
         batch.segments = segments  # fills the cached property: the gather has it already
         return batch

@@ -60,7 +60,8 @@ class Fit:
     def __post_init__(self) -> None:
         self.device = self.train.labels.device
         self.optimizer = Optimizer(self.model, self.options, occurrences=self.occurrences)
-        self.draws_negatives = getattr(self.model, "draws_negatives", False)
+        draws = getattr(self.model, "draws_negatives", False)
+        self.drawn_fields = [field.name for field in self.model.schema.behavior] if draws else []
         self.progress = Progress()
         self.best_model: dict[str, Tensor] | None = None
         self.steps = math.ceil(len(self.train) / self.options.batch_size)  # an epoch
@@ -122,7 +123,7 @@ class Fit:
 
     def train_step(self, rows: Tensor) -> Tensor:
         """One step on the samples ``rows (B,)``; returns the target loss."""
-        batch = self.train.batch(rows, negatives=self.draws_negatives)
+        batch = self.train.batch(rows, negatives=self.drawn_fields)
         if self.options.behavior_dropout:
             batch = drop_behaviors(batch, self.options.behavior_dropout)
         output = self.model(batch)

@@ -1,5 +1,7 @@
 """n_j: in how many training samples an id occurs (DIN §5.1)."""
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -19,11 +21,21 @@ def occurrences_of(tables: list[Table], samples: SampleSet) -> dict[str, Tensor]
     """
     return {
         occurrence_key(table): torch.from_numpy(
-            samples_with_each_id(samples, table.field, table.groups, table.num_embeddings)
+            samples_with_each_id(_as_rows(samples, table), table.field, table.groups, table.num_embeddings)
         ).to(samples.labels.device)
         for table in tables
         if table.groups
     }
+
+
+def _as_rows(samples: SampleSet, table: Table) -> SampleSet:
+    """The samples with the rows that the table's codes look up in their place."""
+    if not table.keep_top:
+        return samples
+    store, name = samples.store, table.field
+    history = store.history | {name: table.rows_of(store.history[name])}
+    items = store.items | {name: table.rows_of(store.items[name])}
+    return replace(samples, store=replace(store, history=history, items=items))
 
 
 def samples_with_each_id(samples: SampleSet, field: str, groups: tuple[Group, ...], size: int) -> np.ndarray:

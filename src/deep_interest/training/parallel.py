@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-_alive: list[Connection] = []  # our end of each pool's pipe: the system closes it when we die
+_alive: list[Connection] = []  # our end of the pool's pipe: the system closes it when we die
 
 
 def map_seeds(
@@ -41,7 +41,9 @@ def map_seeds(
     try:
         return [call.result() for call in calls]
     except BaseException:
-        _pool.cache_clear()  # a broken pool is not used again
+        _pool.cache_clear()
+        while _alive:
+            _alive.pop().close()  # the other fits end, and their finished steps stay saved
         pool.shutdown(wait=False, cancel_futures=True)
         raise
 

@@ -57,6 +57,7 @@ class Regularizer:
     def _occurrences_in(self, batch: Batch, rows: Tensor) -> Tensor:
         """``c_mj`` of some rows; touches those rows of the counter only."""
         codes = torch.cat([batch.codes(group, self.table.field) for group in self.table.groups])
+        codes = self.table.rows_of(codes)
         self._counts.index_add_(0, codes, torch.ones_like(codes))
         found = self._counts[rows]
         self._counts.index_fill_(0, codes.long(), 0)

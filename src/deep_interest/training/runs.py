@@ -13,7 +13,7 @@ from torch import nn
 
 from deep_interest.errors import InputError
 from deep_interest.logs.behavior_log import BehaviorLog
-from deep_interest.logs.encoding import GOODS, FeatureTables
+from deep_interest.logs.encoding import FeatureTables
 from deep_interest.logs.protocols import SPLITS
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.config import ModelConfig
@@ -21,7 +21,7 @@ from deep_interest.models.layers import embedding_tables
 from deep_interest.models.registry import build_model, model_config, model_row
 from deep_interest.training.data import FeatureStore, SampleSet
 from deep_interest.training.device import resolve_device
-from deep_interest.training.evaluation import predict
+from deep_interest.training.evaluation import predict, validate
 from deep_interest.training.loop import Fit
 from deep_interest.training.occurrences import occurrences_of
 from deep_interest.training.parallel import map_seeds, usable_cores
@@ -136,12 +136,16 @@ def fit_seed(cell: Cell, data: Data, seed: int) -> FittedSeed:
     )
     torch.manual_seed(seed)
     model = build_model(cell.model, config, schema).to(device)
-    if getattr(config, "keep_top", 0):
-        goods = model.embeddings.tables[GOODS]
-        model.embeddings.keep_most_frequent(occurrences_of([goods], train)[occurrence_key(goods)])
+    for table in embedding_tables(model):
+        if table.keep_top:
+            table.keep_most_frequent(occurrences_of([table], train)[occurrence_key(table)])
     if hasattr(model, "fit"):
         model.fit(train.candidates(), train.labels)
         history = [{"epoch": 0.0, "samples": 0, "seconds": 0.0}]
+        if len(validation):
+            size = cell.run.evaluation_batch_size
+            loss, value = validate(model, validation, batch_size=size, selection="gauc")
+            history[0] |= {"validation_loss": loss, "validation_gauc": value}
     else:
         described = (
             cell.model,

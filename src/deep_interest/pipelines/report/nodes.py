@@ -30,7 +30,7 @@ def make_compare(table: Table) -> Callable[..., pd.DataFrame]:
             model: _runs(model, outputs[f"{model}_predictions"], outputs[f"{model}_curves"])
             for model in table.models
         }
-        results = compare(test, runs, base=table.base)
+        results = compare(test, runs, base=table.base, second=table.second)
         logger.info("Test set, means over seeds:\n%s", _for_terminal(results))
         return results
 
@@ -47,6 +47,7 @@ def make_page(dataset: str, table: Table) -> Callable[..., str]:
         return results_markdown(
             results, title=_title(settings, table), protocol=protocol, test_samples=len(test),
             test_users=test["user"].nunique(), published=published_figures(dataset, protocol), base=table.base,
+            watched=table.curves,
         )  # fmt: skip
 
     return write_page

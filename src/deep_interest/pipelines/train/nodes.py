@@ -59,7 +59,7 @@ def predict(
     samples: pd.DataFrame,
     run: RunParameters,
 ) -> pd.DataFrame:
-    """Predicted CTR of every test sample, a column a seed. This is the only place that scores the test set."""
+    """Predicted CTR of every test sample, a column a seed. Nothing is chosen by it: this is the test set's one use beside watched curves."""
     from deep_interest.training.runs import Data, predict_cell
 
     return predict_cell(checkpoint, run, Data(log, features, samples))
