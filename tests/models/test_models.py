@@ -162,6 +162,18 @@ def test_empty_histories_and_batches_of_one_train(key, lengths):
     )
 
 
+@pytest.mark.parametrize("key", TRAINED)
+@pytest.mark.parametrize(
+    "behavior", [SCHEMA.item[1:], SCHEMA.item[::-1]], ids=["category only", "other order"]
+)
+def test_behaviours_may_have_other_fields_than_the_candidate_has_or_in_another_order(key, behavior):
+    schema = SCHEMA.model_copy(update={"behavior": behavior})
+    model, batch = build(key, schema=schema).train(), random_batch(LENGTHS, schema=schema)
+    output = model(batch)
+    assert torch.isfinite(output.logits).all()
+    assert output.auxiliary_loss is None or torch.isfinite(output.auxiliary_loss)
+
+
 def test_din_with_dice_takes_its_statistics_over_the_real_positions():
     model, batch = (
         build("din_dice", {"activation": "dice", "attention_activation": "dice"}).train(),

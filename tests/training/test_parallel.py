@@ -3,6 +3,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pandas as pd
 import psutil
@@ -29,6 +30,21 @@ def test_seeds_are_fitted_in_processes_of_one_thread_in_their_order():
     assert [text for text, _, _ in results] == ["seed 3", "seed 1", "seed 2"]
     assert os.getpid() not in {pid for _, pid, _ in results}
     assert {threads for _, _, threads in results} == {1}
+
+
+def refuse_or_wait(folder: str, seed: int) -> None:
+    Path(folder, str(seed)).write_text(str(os.getpid()))
+    if seed == 1:
+        raise InputError("seed 1 is refused")
+    time.sleep(120)
+
+
+def test_when_a_fit_fails_the_others_end_too(tmp_path):
+    with pytest.raises(InputError, match="seed 1 is refused"):
+        map_seeds(refuse_or_wait, (str(tmp_path),), (1, 2), processes=2)
+    pids = [int(file.read_text()) for file in tmp_path.iterdir()]
+    assert wait_for(lambda: [pid for pid in pids if alive(pid)], lambda left: not left, seconds=30) == []
+    assert len(map_seeds(tell, ("seed",), (1, 2), processes=2)) == 2  # in new processes
 
 
 @pytest.mark.parametrize(("seeds", "processes"), [((1,), 4), ((1, 2), 1)])
