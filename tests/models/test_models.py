@@ -288,7 +288,7 @@ def test_the_filter_keeps_the_most_frequent_goods_and_lets_the_others_share_one_
 
 @pytest.mark.parametrize("key", ["wide_deep", "deepfm"])
 def test_rows_with_weights_of_single_ids_refuse_the_filter(key):
-    with pytest.raises(InputError, match="keep_top"):
+    with pytest.raises(ValueError, match="keep_top"):
         build(key, {"keep_top": 2})
 
 

@@ -1,7 +1,7 @@
 """BaseModel: embedding, pooling, MLP (DIN §4.2, DIEN "Review of BaseModel")."""
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +21,12 @@ class BaseModelConfig(DeepConfig):
     """
 
     pooling: Pooling = "sum"
+
+
+class UnfilteredConfig(BaseModelConfig):
+    """Options of a BaseModel that has weights of single ids beside its embeddings, which `keep_top` would not filter."""
+
+    keep_top: Literal[0] = 0
 
 
 class Interest(NamedTuple):

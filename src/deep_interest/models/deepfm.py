@@ -1,8 +1,7 @@
 """DeepFM: a factorisation machine beside the MLP, over the same embeddings (Guo et al. 2017; DIN §6.3)."""
 
-from deep_interest.errors import InputError
 from deep_interest.logs.schema import FeatureSchema
-from deep_interest.models.base import BaseModel, BaseModelConfig
+from deep_interest.models.base import BaseModel, UnfilteredConfig
 from deep_interest.models.batch import Batch, ModelOutput
 from deep_interest.models.fm import pair_products
 from deep_interest.models.lr import LR, LRConfig
@@ -11,13 +10,9 @@ from deep_interest.models.lr import LR, LRConfig
 class DeepFM(BaseModel):
     """BaseModel's logit plus the FM's: a weight for each id, and the inner products of all pairs of field vectors."""
 
-    Config = BaseModelConfig
+    Config = UnfilteredConfig
 
-    def __init__(self, config: BaseModelConfig, schema: FeatureSchema) -> None:
-        if config.keep_top:
-            raise InputError(
-                f"keep_top: DeepFM has weights of single ids beside its embeddings, found {config.keep_top}; leave it out"
-            )
+    def __init__(self, config: UnfilteredConfig, schema: FeatureSchema) -> None:
         super().__init__(config, schema)
         self.linear = LR(LRConfig(), schema)
 

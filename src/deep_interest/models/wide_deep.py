@@ -3,16 +3,15 @@
 from pydantic import Field as Option
 from torch import Tensor, nn
 
-from deep_interest.errors import InputError
 from deep_interest.logs.schema import FeatureSchema, Field
-from deep_interest.models.base import BaseModel, BaseModelConfig
+from deep_interest.models.base import BaseModel, UnfilteredConfig
 from deep_interest.models.batch import Batch, ModelOutput
 from deep_interest.models.layers import Pooling, Table, pool
 
 _ODD = 0x9E3779B97F4A7C1  # multiplicative hashing: an odd constant near 2^60 / golden ratio
 
 
-class WideDeepConfig(BaseModelConfig):
+class WideDeepConfig(UnfilteredConfig):
     """Options of Wide&Deep.
 
     Attributes:
@@ -63,10 +62,6 @@ class WideDeep(BaseModel):
     Config = WideDeepConfig
 
     def __init__(self, config: WideDeepConfig, schema: FeatureSchema) -> None:
-        if config.keep_top:
-            raise InputError(
-                f"keep_top: Wide&Deep has weights of single ids beside its embeddings, found {config.keep_top}; leave it out"
-            )
         super().__init__(config, schema)
         self.wide = CrossProduct(schema, rows=config.cross_rows, pooling=config.pooling)
 
