@@ -3,7 +3,7 @@ import pytest
 import torch
 from support.batches import PLAIN_SCHEMA, random_batch
 
-from deep_interest.models.layers import MLP, Dice, Embeddings, make_activation, segment_softmax, segment_sum
+from deep_interest.models.layers import MLP, Dice, Embeddings, make_activation
 
 
 def dice_by_equation(s, alpha, mean, variance, eps=1e-8):
@@ -61,19 +61,6 @@ def test_dice_takes_empty_and_single_rows(rows):
         assert torch.isfinite(out).all()
     one = make_dice(1)(torch.tensor([[2.0]], dtype=torch.float64))
     np.testing.assert_allclose(one.item(), 0.5 * 2 + 0.5 * -0.5 * 2)  # p = 1/2: the row is its own mean
-
-
-def test_segment_sum_and_softmax_agree_with_a_loop_and_take_empty_segments():
-    rng = np.random.default_rng(0)
-    segments = np.array([0, 0, 2, 2, 2, 4])
-    values, scores = rng.normal(size=(6, 3)), rng.normal(size=6) * 50
-    sums = segment_sum(torch.tensor(values), torch.tensor(segments), 5).numpy()
-    weights = segment_softmax(torch.tensor(scores), torch.tensor(segments), 5).numpy()
-    for segment in range(5):
-        rows = segments == segment
-        np.testing.assert_allclose(sums[segment], values[rows].sum(0))
-        exponentials = np.exp(scores[rows] - scores[rows].max(initial=-np.inf))
-        np.testing.assert_allclose(weights[rows], exponentials / exponentials.sum())
 
 
 def test_embedding_gradients_touch_the_batchs_rows_only():

@@ -195,9 +195,7 @@ def test_the_activation_unit_sees_a_behaviours_own_fields_of_the_candidate():
     history = model.embeddings(batch.history, schema.behavior)
 
     def weigh(b):
-        return model.attention(
-            history, model.same_fields(model.embeddings(b.candidate, schema.item)), b.segments
-        )
+        return model.attention(history, model.same_fields(model.embeddings(b.candidate, schema.item)), b.runs)
 
     torch.testing.assert_close(weigh(other), weigh(batch))
 

@@ -22,7 +22,9 @@ def test_a_batch_holds_each_samples_newest_behaviours_oldest_first(max_len):
             np.testing.assert_array_equal(batch.history[field][span].numpy(), expected[field])
         assert batch.candidate["goods"][b] == row.item
         assert batch.labels[b] == row.label
-    np.testing.assert_array_equal(batch.segments.numpy(), np.repeat(np.arange(37), batch.lengths.numpy()))
+    np.testing.assert_array_equal(
+        batch.runs.segments.numpy(), np.repeat(np.arange(37), batch.runs.lengths.numpy())
+    )
 
 
 def test_splits_take_their_own_rows_in_order():

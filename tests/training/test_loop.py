@@ -103,6 +103,14 @@ fit.run()
 """
 
 
+def wait_for_change(path: Path) -> None:
+    """Wait until the file is written anew, a minute at most."""
+    before, until = path.stat().st_mtime_ns if path.exists() else 0, time.monotonic() + 60
+    while not path.exists() or path.stat().st_mtime_ns == before:
+        assert time.monotonic() < until, f"{path} was not written"
+        time.sleep(0.01)
+
+
 def test_a_process_killed_with_sigkill_resumes_to_the_same_parameters(tmp_path):
     tests = str(Path(__file__).parents[1])
     script = SCRIPT.format(tests=tests, folder=str(tmp_path))
@@ -110,11 +118,11 @@ def test_a_process_killed_with_sigkill_resumes_to_the_same_parameters(tmp_path):
     for wait in (0.15, 0.3):
         process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, env=environment)
         process.stdout.readline()
+        wait_for_change(tmp_path / "state.pt")
         time.sleep(wait)
         assert process.poll() is None, "the process must still be training when it is killed"
         process.send_signal(signal.SIGKILL)
         process.wait()
-    assert (tmp_path / "state.pt").exists()
     resumed = make_fit(tmp_path, {"epochs": 12})
     resumed.run()
     undisturbed = make_fit(tmp_path, {"epochs": 12}, name="undisturbed.pt")

@@ -8,8 +8,11 @@ from torch import Tensor, nn
 
 from deep_interest.errors import InputError
 from deep_interest.models.batch import Batch
-from deep_interest.models.layers import MLP, Activation, make_activation, segment_softmax, segment_sum
+from deep_interest.models.layers import MLP, Activation, PReLU, make_activation
 from deep_interest.models.length_groups import length_groups
+from deep_interest.ops.pair_layer import pair_layer
+from deep_interest.ops.runs import Runs
+from deep_interest.ops.segments import segment_dot, segment_softmax, weighted_sum
 
 
 class LocalActivationUnit(nn.Module):
@@ -32,16 +35,17 @@ class LocalActivationUnit(nn.Module):
         self.activation = make_activation(activation, hidden[0])
         self.rest = MLP(hidden[0], hidden[1:], activation=activation)
 
-    def forward(self, history: Tensor, candidate: Tensor, segments: Tensor) -> Tensor:
-        """Shape: ``history (N, dim)``, ``candidate (B, dim)``, ``segments (N,)`` -> scores ``(N,)``."""
+    def forward(self, history: Tensor, candidate: Tensor, runs: Runs) -> Tensor:
+        """Shape: ``history (N, dim)`` in the B runs of ``candidate (B, dim)`` -> scores ``(N,)``."""
         behavior_weight, candidate_weight, product_weight, *difference_weight = self.first.weight.split(
             self.dim, dim=1
         )
         for weight in difference_weight:
             behavior_weight, candidate_weight = behavior_weight + weight, candidate_weight - weight
         per_sample = torch.addmm(self.first.bias, candidate, candidate_weight.t())  # (B, hidden)
-        hidden = history @ behavior_weight.t() + per_sample.index_select(0, segments)  # (N, hidden)
-        hidden = torch.addmm(hidden, history * candidate.index_select(0, segments), product_weight.t())
+        hidden = pair_layer(
+            history, candidate, per_sample, behavior_weight, product_weight, runs
+        )  # (N, hidden)
         return self.rest(self.activation(hidden)).squeeze(-1)
 
 
@@ -60,8 +64,7 @@ class BilinearAttention(nn.Module):
 
     def forward(self, states: Tensor, candidate: Tensor, batch: Batch) -> Tensor:
         """Shape: ``states (N, hidden)``, ``candidate (B, candidate)`` -> ``(N,)``."""
-        asked = (candidate @ self.weight.t()).index_select(0, batch.segments)  # (N, hidden)
-        return segment_softmax((states * asked).sum(1), batch.segments, batch.size)
+        return segment_softmax(segment_dot(states, candidate @ self.weight.t(), batch.runs), batch.runs)
 
 
 class ActivationAttention(nn.Module):
@@ -75,13 +78,13 @@ class ActivationAttention(nn.Module):
     def __init__(self, hidden: int, candidate: int) -> None:
         super().__init__()
         self.query = MLP(candidate, (), outputs=hidden)
-        self.activation = nn.PReLU(hidden)
+        self.activation = PReLU(hidden)
         self.unit = LocalActivationUnit(hidden, (80, 40), activation="sigmoid", difference=True)
 
     def forward(self, states: Tensor, candidate: Tensor, batch: Batch) -> Tensor:
         """Shape: ``states (N, hidden)``, ``candidate (B, candidate)`` -> ``(N,)``."""
-        scores = self.unit(states, self.activation(self.query(candidate)), batch.segments)
-        return segment_softmax(scores, batch.segments, batch.size)
+        scores = self.unit(states, self.activation(self.query(candidate)), batch.runs)
+        return segment_softmax(scores, batch.runs)
 
 
 class AttentionHeads(nn.Module):
@@ -137,17 +140,15 @@ class AttentionHeads(nn.Module):
 
         Shape: ``values (N, width)``, ``offsets (B + 1,)`` -> ``(B, width)``.
         """
+        runs, scale = Runs(offsets), (values.shape[1] // self.heads) ** 0.5
         query, key_value = self.inputs.weight.split([values.shape[1], 2 * values.shape[1]])
-        segments = torch.repeat_interleave(offsets.diff())
-        asked = (values[offsets[1:] - 1] @ query.t()).index_select(0, segments)  # (N, width)
-        key, value = (values @ key_value.t()).chunk(2, dim=1)
-        scores = (asked * key).unflatten(1, (self.heads, -1)).sum(2)  # (N, heads)
-        scores = scores / (values.shape[1] // self.heads) ** 0.5
-        weights = torch.stack(
-            [segment_softmax(head, segments, len(offsets) - 1) for head in scores.unbind(1)], dim=1
-        )
-        mixed = weights.unsqueeze(2) * value.unflatten(1, (self.heads, -1))  # (N, heads, width / heads)
-        return segment_sum(mixed.flatten(1), segments, len(offsets) - 1)
+        asked = (values[offsets[1:] - 1] @ query.t()).chunk(self.heads, dim=1)  # (B, width / heads) each
+        key, value = (half.chunk(self.heads, dim=1) for half in (values @ key_value.t()).chunk(2, dim=1))
+        mixed = [
+            weighted_sum(segment_softmax(segment_dot(k, a, runs) / scale, runs), v, runs)
+            for a, k, v in zip(asked, key, value, strict=True)
+        ]
+        return torch.cat(mixed, dim=1)
 
 
 class SelfAttention(nn.Module):

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-import torch
 from torch import Tensor
 
 from deep_interest.logs.schema import Group
+from deep_interest.ops.runs import Runs
 
 
 @dataclass
@@ -37,21 +37,9 @@ class Batch:
         return len(self.labels)
 
     @cached_property
-    def lengths(self) -> Tensor:
-        """``(B,)`` number of behaviours of each sample."""
-        return self.offsets.diff()
-
-    @cached_property
-    def segments(self) -> Tensor:
-        """``(N,)`` the sample that each behaviour belongs to."""
-        return torch.repeat_interleave(self.lengths)
-
-    @cached_property
-    def distances(self) -> Tensor:
-        """``(N,)`` how many behaviours of the history come after each one; 0 for the newest."""
-        return (
-            self.offsets[1:][self.segments] - 1 - torch.arange(len(self.segments), device=self.offsets.device)
-        )
+    def runs(self) -> Runs:
+        """Which behaviours are whose."""
+        return Runs(self.offsets)
 
     def codes(self, group: Group, field: str) -> Tensor:
         """The codes of one field of a feature group."""

@@ -73,10 +73,10 @@ class BST(EmbeddingMLP):
 
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
         farthest = len(self.positions) - 1
-        behaviors = history + self.positions[(1 + batch.distances).clamp(max=farthest)]
+        behaviors = history + self.positions[(1 + batch.runs.distances).clamp(max=farthest)]
         target = self.same_fields(candidate) + self.positions[0]
         offsets = batch.offsets + torch.arange(batch.size + 1, device=history.device)  # one more a sample
-        behind = torch.arange(len(history), device=history.device) + batch.segments
+        behind = torch.arange(len(history), device=history.device) + batch.runs.segments
         sequence = history.new_zeros(len(history) + batch.size, self.behavior_width)
         sequence = sequence.index_copy(0, behind, behaviors).index_copy(0, offsets[1:] - 1, target)
         *earlier, last = self.blocks

@@ -12,8 +12,8 @@ from deep_interest.models.auxiliary import AuxiliaryLoss, Contrast, Score
 from deep_interest.models.base import EmbeddingMLP, Interest
 from deep_interest.models.batch import Batch
 from deep_interest.models.config import DeepConfig
-from deep_interest.models.layers import segment_sum
 from deep_interest.models.recurrent import GRU, Cell, final_states
+from deep_interest.ops.segments import weighted_sum
 
 Evolution = Literal["attention", "aigru", "agru", "augru", "augru_code"]
 _CELLS: dict[Evolution, Cell] = {
@@ -83,8 +83,7 @@ class DIEN(EmbeddingMLP):
         """Shape: ``states (N, H)``, ``candidate (B, item_width)`` -> ``(B, H)``."""
         if self.evolution == "attention":
             states = self.evolver(states, batch)
-            weights = self.attention(states, candidate, batch).unsqueeze(1)
-            return segment_sum(weights * states, batch.segments, batch.size)
+            return weighted_sum(self.attention(states, candidate, batch), states, batch.runs)
         weights = self.attention(states, candidate, batch)  # (N,)
         if self.evolution == "aigru":
             return final_states(self.evolver(weights.unsqueeze(1) * states, batch), batch)

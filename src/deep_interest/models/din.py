@@ -11,7 +11,8 @@ from deep_interest.models.attention import LocalActivationUnit
 from deep_interest.models.base import EmbeddingMLP, Interest, SameFields
 from deep_interest.models.batch import Batch
 from deep_interest.models.config import DeepConfig
-from deep_interest.models.layers import Activation, segment_softmax, segment_sum
+from deep_interest.models.layers import Activation
+from deep_interest.ops.segments import segment_softmax, weighted_sum
 
 
 class DINConfig(DeepConfig):
@@ -56,9 +57,9 @@ class DIN(EmbeddingMLP):
         target = self.same_fields(candidate)
         if self.positions is not None:
             farthest = len(self.positions) - 1
-            history = history + self.positions[(1 + batch.distances).clamp(max=farthest)]
+            history = history + self.positions[(1 + batch.runs.distances).clamp(max=farthest)]
             target = target + self.positions[0]
-        scores = self.attention(history, target, batch.segments)  # (N,)
+        scores = self.attention(history, target, batch.runs)  # (N,)
         if self.normalize == "softmax":
-            scores = segment_softmax(scores / self.behavior_width**0.5, batch.segments, batch.size)
-        return Interest(segment_sum(scores.unsqueeze(-1) * history, batch.segments, batch.size))
+            scores = segment_softmax(scores / self.behavior_width**0.5, batch.runs)
+        return Interest(weighted_sum(scores, history, batch.runs))

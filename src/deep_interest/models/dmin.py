@@ -10,7 +10,8 @@ from deep_interest.models.auxiliary import AuxiliaryLoss
 from deep_interest.models.base import EmbeddingMLP, Interest, SameFields
 from deep_interest.models.batch import Batch
 from deep_interest.models.config import DeepConfig
-from deep_interest.models.layers import Activation, segment_softmax, segment_sum
+from deep_interest.models.layers import Activation
+from deep_interest.ops.segments import segment_softmax, weighted_sum
 
 
 class DMINConfig(DeepConfig):
@@ -64,15 +65,13 @@ class DMIN(EmbeddingMLP):
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
         refined = self.refiner_norm(history + self.refiner(history, batch.offsets))
         target = self.same_fields(candidate)
-        distance = self.positions[batch.distances.clamp(max=len(self.positions) - 1)]
+        distance = self.positions[batch.runs.distances.clamp(max=len(self.positions) - 1)]
         results = self.extractor(refined, batch.offsets).chunk(len(self.heads), dim=1)
         interests = []
         for result, head, norm, unit in zip(results, self.heads, self.norms, self.units, strict=True):
             outputs = norm(refined + head(result))  # (N, width)
-            weights = segment_softmax(
-                unit(outputs + distance, target, batch.segments), batch.segments, batch.size
-            )
-            interests.append(segment_sum(weights.unsqueeze(1) * outputs, batch.segments, batch.size))
+            weights = segment_softmax(unit(outputs + distance, target, batch.runs), batch.runs)
+            interests.append(weighted_sum(weights, outputs, batch.runs))
         return Interest(torch.cat(interests, dim=1), self._auxiliary_loss(refined, history, batch))
 
     def _auxiliary_loss(self, refined: Tensor, history: Tensor, batch: Batch) -> Tensor | None:

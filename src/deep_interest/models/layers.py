@@ -11,6 +11,9 @@ from torch import Tensor, nn
 from deep_interest.logs.encoding import GOODS
 from deep_interest.logs.schema import FeatureSchema, Field, Group
 from deep_interest.models.batch import Batch
+from deep_interest.ops.activations import prelu
+from deep_interest.ops.lookup import lookup
+from deep_interest.ops.segments import segment_sum
 
 Activation = Literal["dice", "prelu", "relu", "sigmoid"]
 Pooling = Literal["sum", "mean"]
@@ -37,7 +40,7 @@ class Table(nn.Embedding):
         nn.init.normal_(self.weight, std=std) if std else nn.init.zeros_(self.weight)
 
     def forward(self, codes: Tensor) -> Tensor:
-        return super().forward(self.rows_of(codes))
+        return lookup([self.weight], [self.rows_of(codes)])
 
     def rows_of(self, codes: Tensor) -> Tensor:
         """The rows that codes look up: their own, or the unknown's. Shape: ``(n,) -> (n,)``."""
@@ -83,7 +86,9 @@ class Embeddings(nn.Module):
 
         Shape: each field's codes ``(n,)`` -> ``(n, len(fields) * dim)``.
         """
-        return torch.cat([self.tables[field.name](codes[field.name]) for field in fields], dim=-1)
+        tables = [self.tables[field.name] for field in fields]
+        rows = [table.rows_of(codes[table.field]) for table in tables]
+        return lookup([table.weight for table in tables], rows)
 
 
 class Dice(nn.Module):
@@ -107,6 +112,16 @@ class Dice(nn.Module):
         else:
             p = torch.sigmoid(self.standardize(s))
         return torch.lerp(self.alpha * s, s, p)
+
+
+class PReLU(nn.PReLU):
+    """PReLU with a slope for each channel (DIN eq. 8).
+
+    Shape: ``(N, channels) -> (N, channels)``.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        return prelu(x, self.weight)
 
 
 class BatchNorm(nn.BatchNorm1d):
@@ -156,32 +171,14 @@ def make_activation(name: Activation, channels: int) -> nn.Module:
     if name == "dice":
         return Dice(channels)
     if name == "prelu":
-        return nn.PReLU(channels)
+        return PReLU(channels)
     return {"relu": nn.ReLU, "sigmoid": nn.Sigmoid}[name]()
-
-
-def segment_sum(values: Tensor, segments: Tensor, size: int) -> Tensor:
-    """Sum the rows of each segment.
-
-    Shape: ``values (N, D)``, ``segments (N,)`` -> ``(size, D)``; an empty segment sums to 0.
-    """
-    return values.new_zeros(size, *values.shape[1:]).index_add(0, segments, values)
-
-
-def segment_softmax(scores: Tensor, segments: Tensor, size: int) -> Tensor:
-    """Softmax over the scores of each segment.
-
-    Shape: ``scores (N,)``, ``segments (N,)`` -> ``(N,)``.
-    """
-    top = scores.detach().new_full((size,), -torch.inf).scatter_reduce(0, segments, scores.detach(), "amax")
-    weights = torch.exp(scores - top[segments])
-    return weights / segment_sum(weights, segments, size)[segments]
 
 
 def pool(values: Tensor, batch: Batch, how: Pooling) -> Tensor:
     """Sum or mean of each history's rows; 0 for an empty history. Shape: ``(N, D) -> (B, D)``."""
-    sums = segment_sum(values, batch.segments, batch.size)
-    return sums if how == "sum" else mean_by_length(sums, batch.lengths)
+    sums = segment_sum(values, batch.runs)
+    return sums if how == "sum" else mean_by_length(sums, batch.runs.lengths)
 
 
 def mean_by_length(sums: Tensor, lengths: Tensor) -> Tensor:

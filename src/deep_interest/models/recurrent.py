@@ -1,15 +1,10 @@
 """GRU, AGRU and AUGRU over jagged histories (DIEN): no step is computed for padding."""
 
-from typing import Literal
-
 import torch
 from torch import Tensor, nn
 
-from deep_interest.models import recurrent_kernel
 from deep_interest.models.batch import Batch
-
-Cell = Literal["gru", "agru", "augru", "augru_code"]
-CELLS: tuple[Cell, ...] = ("gru", "agru", "augru", "augru_code")
+from deep_interest.ops.recurrence import Cell, recurrence
 
 
 class GRU(nn.Module):
@@ -50,94 +45,10 @@ class GRU(nn.Module):
         gates = torch.addmm(self.bias, inputs, self.input_weight.t())
         if attention is None:
             attention = inputs.new_empty(0)
-        compiled = gates.device.type == "cpu" and gates.dtype == torch.float32
-        recurrence = _Compiled.apply if compiled else plain_recurrence
         return recurrence(gates, self.state_weight, attention, batch.offsets, self.cell)
 
 
 def final_states(states: Tensor, batch: Batch) -> Tensor:
     """Each sample's last state; 0 for an empty history. Shape: ``(N, H) -> (B, H)``."""
-    last = torch.where(batch.lengths > 0, batch.offsets[1:] - 1, len(states))
+    last = torch.where(batch.runs.lengths > 0, batch.offsets[1:] - 1, len(states))
     return torch.cat([states, states.new_zeros(1, states.shape[1])])[last]
-
-
-def plain_recurrence(gates: Tensor, weight: Tensor, attention: Tensor, offsets: Tensor, cell: Cell) -> Tensor:
-    """The recurrence step by step in torch's own operations, for any device and dtype.
-
-    Shape: ``gates (N, G)``, ``weight (G, H)``, ``attention (N,)``, ``offsets (B + 1,)`` -> ``(N, H)``.
-    """
-    hidden = weight.shape[1]
-    lengths, order = offsets.diff().sort(descending=True, stable=True)
-    starts = offsets[order]
-    state = gates.new_zeros(len(order), hidden)
-    rows, states = [], []
-    for t in range(int(lengths[0]) if len(lengths) else 0):
-        active = int((lengths > t).sum())
-        now = starts[:active] + t
-        state = state[:active]
-        inputs, recalled = gates[now], state @ weight.t()
-        soft = torch.sigmoid(inputs[:, :-hidden] + recalled[:, :-hidden])
-        candidate = torch.tanh(inputs[:, -hidden:] + soft[:, :hidden] * recalled[:, -hidden:])
-        update = _update(cell, soft[:, hidden:], attention[now].unsqueeze(1) if len(attention) else None)
-        state = (1 - update) * state + update * candidate
-        rows.append(now)
-        states.append(state)
-    if not states:
-        return gates[:, :hidden]  # no behaviour at all
-    return torch.cat(states)[torch.cat(rows).argsort()]
-
-
-def _update(cell: Cell, gate: Tensor, attention: Tensor | None) -> Tensor:
-    """``z_t``, the share of the candidate state in the new state; ``(b, H)``, or ``(b, 1)`` for AGRU."""
-    if attention is None:
-        return gate
-    if cell == "agru":
-        return attention
-    return attention * gate if cell == "augru" else 1 - (1 - attention) * (1 - gate)
-
-
-class _Compiled(torch.autograd.Function):
-    """The recurrence by `recurrent_kernel`; the backward pass is written out there."""
-
-    @staticmethod
-    def forward(ctx, gates: Tensor, weight: Tensor, attention: Tensor, offsets: Tensor, cell: Cell) -> Tensor:
-        hidden = weight.shape[1]
-        order = offsets.diff().argsort(descending=True, stable=True)
-        states, recalled = gates.new_empty(len(gates), hidden), gates.new_empty(len(gates), hidden)
-        activated = torch.empty_like(gates)
-        recurrent_kernel.run(
-            recurrent_kernel.forward,
-            *_arrays(gates.contiguous(), weight.t().contiguous(), attention, offsets, order), CELLS.index(cell),
-            *_arrays(states, activated, recalled), threads=torch.get_num_threads(),
-        )  # fmt: skip
-        ctx.save_for_backward(weight, attention, offsets, order, states, activated, recalled)
-        ctx.cell = cell
-        return states
-
-    @staticmethod
-    def backward(ctx, grad_states: Tensor):
-        weight, attention, offsets, order, states, activated, recalled = ctx.saved_tensors
-        hidden = weight.shape[1]
-        grad_gates, grad_recalled = torch.empty_like(activated), torch.empty_like(recalled)
-        grad_attention = torch.zeros_like(attention)
-        recurrent_kernel.run(
-            recurrent_kernel.backward,
-            *_arrays(grad_states.contiguous(), weight.contiguous(), attention, offsets, order), CELLS.index(ctx.cell),
-            *_arrays(states, activated, recalled, grad_gates, grad_recalled, grad_attention),
-            threads=torch.get_num_threads(),
-        )  # fmt: skip
-        before = _before(states, offsets)
-        grad_weight = torch.cat([grad_gates[:, :-hidden].t() @ before, grad_recalled.t() @ before])
-        return grad_gates, grad_weight, grad_attention, None, None
-
-
-def _before(states: Tensor, offsets: Tensor) -> Tensor:
-    """``h_{t-1}`` of every position: 0 at the start of a history. Shape: ``(N, H) -> (N, H)``."""
-    before = torch.zeros_like(states)
-    before[1:] = states[:-1]
-    starts = offsets[:-1]
-    return before.index_fill_(0, starts[starts < len(states)], 0)
-
-
-def _arrays(*tensors: Tensor):
-    return [tensor.detach().numpy() for tensor in tensors]

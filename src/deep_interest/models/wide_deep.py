@@ -52,7 +52,7 @@ class CrossProduct(nn.Module):
     def _pairs(self, batch: Batch, name: str, rows: int) -> Tensor:
         """``(N,)`` rows of the pairs; the pair's own row where there is one for each."""
         size = self.sizes[name]
-        pairs = batch.history[name].long() * size + batch.candidate[name].long()[batch.segments]
+        pairs = batch.history[name].long() * size + batch.candidate[name].long()[batch.runs.segments]
         return pairs if rows == size * size else (pairs * _ODD >> 20) % rows
 
 

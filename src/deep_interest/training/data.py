@@ -14,6 +14,7 @@ from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import GOODS, FeatureTables
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.batch import Batch
+from deep_interest.ops.lookup import windows
 
 _REDRAWS = 10  # of an item that is like the one clicked
 
@@ -138,14 +139,9 @@ class SampleSet:
         user, item = self.user[rows], self.item[rows]
         end = self.history_end[rows].long()
         lengths = end.clamp(max=self.max_len)
-        first = self.store.offsets[user] + end - lengths  # (B,) where each window starts in the log
-        offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
-        segments = torch.repeat_interleave(lengths)
-        positions = (first - offsets[:-1])[segments] + torch.arange(len(segments), device=rows.device)  # (N,)
-        history = {
-            field.name: self.store.history[field.name][positions] for field in self.store.schema.behavior
-        }
-        batch = Batch(
+        fields = {field.name: self.store.history[field.name] for field in self.store.schema.behavior}
+        history, offsets = windows(fields, self.store.offsets[user] + end - lengths, lengths)
+        return Batch(
             candidate={field.name: self.store.items[field.name][item] for field in self.store.schema.item},
             history=history,
             offsets=offsets,
@@ -156,8 +152,6 @@ class SampleSet:
             if negatives
             else None,
         )
-        batch.segments = segments  # fills the cached property: the gather has it already
-        return batch
 
     def candidates(self) -> dict[str, Tensor]:
         """``{field: (n,)}`` codes of every sample's candidate."""

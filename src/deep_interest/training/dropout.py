@@ -7,8 +7,8 @@ from deep_interest.models.batch import Batch
 
 def drop_behaviors(batch: Batch, rate: float) -> Batch:
     """The batch with each behaviour left out with probability ``rate``, drawn from torch's random state."""
-    kept = torch.rand(len(batch.segments), device=batch.offsets.device) >= rate
-    lengths = torch.bincount(batch.segments[kept], minlength=batch.size)
+    kept = torch.rand(len(batch.runs.segments), device=batch.offsets.device) >= rate
+    lengths = torch.bincount(batch.runs.segments[kept], minlength=batch.size)
     return Batch(
         candidate=batch.candidate,
         history={name: codes[kept] for name, codes in batch.history.items()},

@@ -107,7 +107,7 @@ class Fit:
         start = time.perf_counter()
         while progress.step < until:
             rows = order[progress.step * size : (progress.step + 1) * size]
-            self.optimizer.set_learning_rate(self.learning_rate())
+            self.optimizer.learning_rate = self.learning_rate()
             loss = self.train_step(rows)
             self._loss_sum += loss.double() * len(rows)
             progress.step += 1

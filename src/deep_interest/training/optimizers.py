@@ -1,15 +1,17 @@
 """Optimisers: a dense one for the network, a row-sparse one for the embedding tables, driven as one."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from deep_interest.models.batch import Batch
 from deep_interest.models.layers import embedding_tables
+from deep_interest.ops.rows import RowMerger
 from deep_interest.training.parameters import TrainingOptions
 from deep_interest.training.regularizers import Regularizer, regularizers
-from deep_interest.training.row_adam import RowAdam
+from deep_interest.training.update_rules import SGD, Adam, Flat, clip
 
 
 class Optimizer:
@@ -34,36 +36,28 @@ class Optimizer:
         tables = embedding_tables(model)
         self.regularizers = regularizers(tables, options, occurrences)
         self.tables = [table.weight for table in tables]
+        self.mergers = [RowMerger(table) for table in self.tables]
         sparse = {id(table) for table in self.tables}
-        self.dense = [parameter for parameter in model.parameters() if id(parameter) not in sparse]
+        self.network = Flat([parameter for parameter in model.parameters() if id(parameter) not in sparse])
+        self.rule = (Adam if options.optimizer == "adam" else SGD)(self.network, self.tables)
         self.options = options
         self.learning_rate = options.learning_rate
-        if options.optimizer == "sgd":
-            parts = [torch.optim.SGD([*self.dense, *self.tables], lr=options.learning_rate)]
-        else:
-            parts = [torch.optim.Adam(self.dense, lr=options.learning_rate, fused=True)] if self.dense else []
-            parts += [RowAdam(self.tables, lr=options.learning_rate)] if self.tables else []
-        self.parts = parts
 
+    @torch.no_grad()
     def step(self, batch: Batch) -> None:
         """Regularise and clip the gradients of ``batch``, then apply and clear them."""
-        with torch.no_grad():
-            for table, regularizer in zip(self.tables, self.regularizers, strict=True):
-                if table.grad is not None:
-                    table.grad = table.grad.coalesce()  # one entry a touched row
-                    if regularizer.on:
-                        self._penalize(table, regularizer, batch)
-            if self.options.gradient_norm is not None:
-                self._clip(self.options.gradient_norm)
-        for part in self.parts:
-            part.step()
-            part.zero_grad(set_to_none=True)
-
-    def set_learning_rate(self, learning_rate: float) -> None:
-        self.learning_rate = learning_rate
-        for part in self.parts:
-            for group in part.param_groups:
-                group["lr"] = learning_rate
+        for table, regularizer, merge in zip(self.tables, self.regularizers, self.mergers, strict=True):
+            if table.grad is not None:
+                table.grad = merge(table.grad)  # one entry a touched row
+                if regularizer.on:
+                    self._penalize(table, regularizer, batch)
+        if self.options.gradient_norm is not None:
+            touched = [table.grad.values() for table in self.tables if table.grad is not None]
+            clip([self.network.gradient, *touched], self.options.gradient_norm)
+        self.rule.step(self.learning_rate)
+        self.network.gradient.zero_()
+        for table in self.tables:
+            table.grad = None
 
     def _penalize(self, table: nn.Parameter, regularizer: Regularizer, batch: Batch) -> None:
         rows, gradient = table.grad.indices()[0], table.grad.values()
@@ -73,18 +67,8 @@ class Optimizer:
         else:
             gradient.add_(penalty)
 
-    def _clip(self, limit: float) -> None:
-        """Scale all gradients so that their common norm is at most ``limit``."""
-        gradients = [p.grad for p in self.dense if p.grad is not None]
-        gradients += [table.grad.values() for table in self.tables if table.grad is not None]
-        norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(g) for g in gradients]))
-        scale = (limit / (norm + 1e-12)).clamp(max=1.0)
-        for gradient in gradients:
-            gradient.mul_(scale)
+    def state_dict(self) -> dict[str, Any]:
+        return self.rule.state_dict()
 
-    def state_dict(self) -> list[dict]:
-        return [part.state_dict() for part in self.parts]
-
-    def load_state_dict(self, states: list[dict]) -> None:
-        for part, state in zip(self.parts, states, strict=True):
-            part.load_state_dict(state)
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.rule.load_state_dict(state)

@@ -13,7 +13,13 @@ import torch
 import deep_interest
 from deep_interest.files import atomic_path
 
-_CODE = ("logs/*.py", "models/*.py", "training/*.py", "evaluation/metrics.py")  # what decides a fit's result
+_CODE = (
+    "logs/*.py",
+    "ops/*.py",
+    "models/*.py",
+    "training/*.py",
+    "evaluation/metrics.py",
+)  # what decides a fit's result
 
 
 @dataclass

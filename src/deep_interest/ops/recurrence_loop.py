@@ -1,41 +1,19 @@
-"""The loop of `recurrent.GRU` for CPUs, compiled by numba: float32, no padding, states kept in the cache.
+"""The loop of `recurrence.recurrence` for CPUs, compiled by numba: float32, no padding, states kept in the cache.
 
 Eight histories of similar length are walked together; the threads share the groups of eight, so that the result does
 not depend on their number.
 """
 
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache
-from math import floor
-
 import numpy as np
-from numba import float32, int32, njit
+from numba import float32, njit
+
+from deep_interest.ops.compiled import compiled
 
 GRU, AGRU, AUGRU, AUGRU_CODE = range(4)
 GROUP = 8
-_compile = njit(fastmath={"contract", "reassoc", "nsz", "arcp"}, nogil=True, error_model="numpy", cache=True)
 
 
-def run(kernel, *arguments, threads: int) -> None:
-    """Run ``kernel(*arguments, part, parts)`` for every part, one a thread.
-
-    Args:
-        kernel: `forward` or `backward`.
-        arguments: the kernel's, without the last two.
-        threads: number of parts.
-    """
-    others: list[Future] = [_pool().submit(kernel, *arguments, part, threads) for part in range(1, threads)]
-    kernel(*arguments, 0, threads)
-    for other in others:
-        other.result()
-
-
-@cache
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(thread_name_prefix="recurrent")
-
-
-@_compile
+@compiled
 def forward(gates, weight, attention, offsets, order, cell, states, activated, recalled, part, parts):
     """Fill ``states (N, H)``, ``activated (N, G)`` (reset, update where there is one, candidate) and ``recalled (N, H)``.
 
@@ -53,9 +31,7 @@ def forward(gates, weight, attention, offsets, order, cell, states, activated, r
     soft = width - hidden  # the columns of the gates that are sigmoids
     state = np.zeros((GROUP, hidden), float32)
     products = np.zeros((GROUP, width), float32)
-    gate, candidate = np.empty((GROUP, soft), float32), np.empty((GROUP, hidden), float32)
-    bits = np.empty(GROUP * width, int32)
-    two, one = float32(2), float32(1)
+    one, half = float32(1), float32(0.5)
     for first in range(part * GROUP, len(order), parts * GROUP):
         rows = min(GROUP, len(order) - first)
         state[:] = 0
@@ -65,33 +41,21 @@ def forward(gates, weight, attention, offsets, order, cell, states, activated, r
             _multiply(state, weight, products, rows)
             for r in range(rows):
                 p = offsets[order[first + r]] + t
-                given, product, now = gates[p], products[r], gate[r]
+                given, product, now, old, out = gates[p], products[r], activated[p], state[r], states[p]
                 for j in range(soft):
-                    now[j] = given[j] + product[j]
-            _sigmoid(gate.ravel()[: rows * soft], bits)
-            for r in range(rows):
-                p = offsets[order[first + r]] + t
-                given, product, reset, new, kept = gates[p], products[r], gate[r], candidate[r], recalled[p]
+                    now[j] = half + half * _tanh(half * (given[j] + product[j]))
+                reset, gate, candidate = now[:hidden], now[soft - hidden : soft], now[soft:]
+                given, product = given[soft:], product[soft:]
                 for j in range(hidden):
-                    kept[j] = product[soft + j]
-                    new[j] = two * (given[soft + j] + reset[j] * product[soft + j])
-            _sigmoid(candidate.ravel()[: rows * hidden], bits)
-            for r in range(rows):
-                p = offsets[order[first + r]] + t
-                soft_now, new, now, old, out = gate[r], candidate[r], activated[p], state[r], states[p]
-                for j in range(soft):
-                    now[j] = soft_now[j]
+                    candidate[j] = _tanh(given[j] + reset[j] * product[j])
+                recalled[p] = product
                 a = attention[p] if cell != GRU else one
                 for j in range(hidden):
-                    tanh = two * new[j] - one  # tanh x = 2 σ(2x) - 1
-                    now[soft + j] = tanh
-                    z = _update(cell, soft_now[soft - hidden + j], a)
-                    value = old[j] + z * (tanh - old[j])
-                    old[j] = value
-                    out[j] = value
+                    old[j] += _update(cell, gate[j], a) * (candidate[j] - old[j])
+                out[:] = old
 
 
-@_compile
+@compiled
 def backward(  # noqa: PLR0912  one loop nest, so that a row's numbers stay in the cache
     grad_states, weight, attention, offsets, order, cell, states, activated, recalled,
     grad_gates, grad_recalled, grad_attention, part, parts,
@@ -109,7 +73,7 @@ def backward(  # noqa: PLR0912  one loop nest, so that a row's numbers stay in t
     flowing = np.zeros((GROUP, hidden), float32)  # ∂L/∂h_t from later steps
     products = np.zeros((GROUP, width), float32)
     through = np.zeros((GROUP, hidden), float32)
-    nothing = np.zeros(hidden, float32)
+    to_update, to_candidate = np.zeros(hidden, float32), np.zeros(hidden, float32)
     zeros = np.zeros(hidden, float32)
     one = float32(1)
     for first in range(part * GROUP, len(order), parts * GROUP):
@@ -121,45 +85,61 @@ def backward(  # noqa: PLR0912  one loop nest, so that a row's numbers stay in t
                 rows += 1
             for r in range(rows):
                 p = offsets[order[first + r]] + t
-                now, product, flow = activated[p], products[r], flowing[r]
+                now, flow, to_state = activated[p], flowing[r], grad_states[p]
+                reset, gate, candidate = now[:hidden], now[soft - hidden : soft], now[soft:]
+                to_reset, to_recalled = products[r, :hidden], products[r, soft:]
                 old = states[p - 1] if t else zeros
                 a = attention[p] if cell != GRU else float32(0)
-                to_attention = float32(0)
+                # few arrays a loop: a compiler proves that they do not overlap, and vectorises
                 for j in range(hidden):
-                    gate, candidate, reset = now[soft - hidden + j], now[soft + j], now[j]
-                    grad = flow[j] + grad_states[p, j]
-                    z = _update(cell, gate, a)
-                    grad_z = grad * (candidate - old[j])
-                    grad_candidate = grad * z * (one - candidate * candidate)
-                    grad_gates[p, soft + j] = grad_candidate
-                    grad_recalled[p, j] = grad_candidate * reset
-                    product[soft + j] = grad_candidate * reset
-                    to_reset = grad_candidate * recalled[p, j] * reset * (one - reset)
-                    grad_gates[p, j] = to_reset
-                    product[j] = to_reset
-                    nothing[j] = grad_z
-                    flow[j] = grad * (one - z)
-                if cell == AGRU:
-                    for j in range(hidden):
-                        to_attention += nothing[j]
-                else:
-                    for j in range(hidden):
-                        gate = now[hidden + j]
-                        to_gate = nothing[j] * gate * (one - gate)
-                        if cell == AUGRU:
-                            to_gate *= a
-                            to_attention += nothing[j] * gate
-                        elif cell == AUGRU_CODE:
-                            to_gate *= one - a
-                            to_attention += nothing[j] * (one - gate)
-                        grad_gates[p, hidden + j] = to_gate
-                        product[hidden + j] = to_gate
+                    flow[j] += to_state[j]
+                for j in range(hidden):
+                    to_update[j] = flow[j] * (candidate[j] - old[j])
+                for j in range(hidden):
+                    z = _update(cell, gate[j], a)
+                    to_candidate[j] = flow[j] * z * (one - candidate[j] * candidate[j])
+                    flow[j] *= one - z
+                for j in range(hidden):
+                    to_recalled[j] = to_candidate[j] * reset[j]
+                given = recalled[p]
+                for j in range(hidden):
+                    to_reset[j] = to_recalled[j] * given[j] * (one - reset[j])
                 if cell != GRU:
-                    grad_attention[p] = to_attention
+                    grad_attention[p] = _to_attention(cell, to_update, gate)
+                if cell != AGRU:
+                    _to_gate(cell, to_update, gate, a, products[r, hidden:soft])
+                _copy(products[r, :soft], grad_gates[p, :soft])
+                _copy(to_candidate, grad_gates[p, soft:])
+                _copy(to_recalled, grad_recalled[p])
             _multiply(products, weight, through, rows)
             for r in range(rows):
+                flow, more = flowing[r], through[r]
                 for j in range(hidden):
-                    flowing[r, j] += through[r, j]
+                    flow[j] += more[j]
+
+
+@compiled
+def _to_attention(cell, to_update, gate):
+    """``∂L/∂a_t``."""
+    total = float32(0)
+    for j in range(len(gate)):
+        share = float32(1) if cell == AGRU else gate[j] if cell == AUGRU else float32(1) - gate[j]
+        total += to_update[j] * share
+    return total
+
+
+@compiled
+def _to_gate(cell, to_update, gate, a, to_gate):
+    """The gradient of the update gate before its sigmoid."""
+    scale = float32(1) if cell == GRU else a if cell == AUGRU else float32(1) - a
+    for j in range(len(gate)):
+        to_gate[j] = scale * to_update[j] * gate[j] * (float32(1) - gate[j])
+
+
+@njit(inline="always")
+def _copy(given, out):
+    for j in range(len(out)):
+        out[j] = given[j]
 
 
 @njit(inline="always")
@@ -180,7 +160,7 @@ def _update(cell, gate, a):
     return gate + a * (float32(1) - gate)
 
 
-@_compile
+@compiled
 def _multiply(left, right, out, rows):
     """``out[:rows] = left[:rows] @ right``; four rows by four columns of ``left`` at a time stay in registers."""
     inner, columns = right.shape
@@ -212,16 +192,13 @@ def _multiply(left, right, out, rows):
                 out3[j] += a3 * w
 
 
-@_compile
-def _sigmoid(x, bits):
-    """In place ``1 / (1 + exp(-x))``, to 2e-7: the exponential as 2^k times a polynomial, so that the loops vectorise."""
-    power = bits.view(np.float32)
-    for i in range(len(x)):
-        v = min(max(-x[i], float32(-87)), float32(87)) * float32(1.4426950408889634)
-        k = floor(v + float32(0.5))
-        g = (v - float32(k)) * float32(0.6931471805599453)
-        tail = float32(0.041666668) + g * (float32(0.008333334) + g * float32(0.0013888889))
-        x[i] = float32(1) + g * (float32(1) + g * (float32(0.5) + g * (float32(0.16666667) + g * tail)))
-        bits[i] = (int32(k) + int32(127)) << int32(23)
-    for i in range(len(x)):
-        x[i] = float32(1) / (float32(1) + x[i] * power[i])
+@njit(inline="always")
+def _tanh(x):
+    """``tanh(x)`` to 4e-7 as a quotient of polynomials in x², fitted on [-8, 8]; beyond, float32 knows no difference to ±1."""
+    x = min(max(x, float32(-8)), float32(8))
+    s = x * x
+    over = float32(0.0035716029) + s * (float32(2.1894743e-05) + s * float32(1.5230533e-08))
+    over = float32(1) + s * (float32(0.13444502) + s * over)
+    under = float32(0.026164461) + s * (float32(0.00034113000) + s * float32(8.5224931e-07))
+    under = float32(1) + s * (float32(0.46777829) + s * under)
+    return x * over / under

@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 from support import reference
 
 from deep_interest.models.batch import Batch
-from deep_interest.models.recurrent import CELLS, GRU, final_states, plain_recurrence
-from deep_interest.models.recurrent_kernel import GROUP
+from deep_interest.models.recurrent import GRU, final_states
+from deep_interest.ops.recurrence import CELLS, plain_recurrence
+from deep_interest.ops.recurrence_loop import GROUP
 
 LENGTHS = st.lists(st.integers(0, 6), min_size=1, max_size=2 * GROUP + 3)
 

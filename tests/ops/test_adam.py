@@ -1,0 +1,46 @@
+import torch
+from support.ops import sharing
+
+from deep_interest.ops.adam import adam, adam_rows
+
+WRITINGS = ((torch.float64, 1), (torch.float32, 1), (torch.float32, 3))
+OPTIONS = {"rate": 0.1, "betas": (0.9, 0.999), "eps": 1e-8}
+
+
+def test_the_writings_agree_with_torchs_adam():
+    torch.manual_seed(0)
+    start, gradients = torch.randn(50, dtype=torch.float64), torch.randn(5, 50, dtype=torch.float64)
+    theirs = torch.nn.Parameter(start.clone())
+    optimizer = torch.optim.Adam([theirs], lr=0.1)
+    for gradient in gradients:
+        theirs.grad = gradient
+        optimizer.step()
+    for dtype, threads in WRITINGS:
+        values, first, second = start.to(dtype).clone(), *(torch.zeros(50, dtype=dtype) for _ in "ab")
+        with sharing(threads):
+            for step, gradient in enumerate(gradients.to(dtype), start=1):
+                adam(values, gradient, first, second, **OPTIONS, step=step)
+        tolerance = 1e-12 if dtype == torch.float64 else 1e-5
+        torch.testing.assert_close(values.double(), theirs.detach(), atol=tolerance, rtol=tolerance)
+
+
+def test_the_writings_on_rows_agree_and_leave_other_rows_alone():
+    results = []
+    for dtype, threads in WRITINGS:
+        torch.manual_seed(0)
+        table, first, second = (
+            torch.randn(6, 3, dtype=torch.float64).to(dtype),
+            *(torch.zeros(6, 3, dtype=dtype) for _ in "ab"),
+        )
+        start = table.clone()
+        with sharing(threads):
+            for step, rows in enumerate(([4, 1], [1], [0, 1, 4]), start=1):
+                gradient = torch.full((len(rows), 3), float(step), dtype=dtype)
+                adam_rows(
+                    table, torch.tensor(rows), gradient, first, second,
+                    **OPTIONS, step=step,
+                )  # fmt: skip
+        assert torch.equal(table[[2, 3, 5]], start[[2, 3, 5]])
+        results.append((table.double(), first.double(), second.double()))
+    for ours in results[1:]:
+        torch.testing.assert_close(ours, results[0], atol=1e-5, rtol=1e-5)

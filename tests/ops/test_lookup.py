@@ -1,0 +1,38 @@
+import numpy as np
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.ops import assert_writings_agree, sharing
+
+from deep_interest.ops.lookup import lookup, windows
+
+CODES = st.lists(st.integers(0, 4), max_size=9)
+
+
+@given(CODES)
+@settings(max_examples=15, deadline=None)
+def test_the_writings_of_the_lookup_agree(codes):
+    first = torch.tensor(codes, dtype=torch.int32)
+    assert_writings_agree(lambda a, b: lookup([a, b], [first, first.flip(0)]), (5, 3), (5, 2))
+
+
+def test_a_gradient_has_the_rows_that_were_looked_up():
+    table = torch.zeros(100, 2, requires_grad=True)
+    lookup([table], [torch.tensor([7, 3, 7], dtype=torch.int32)]).sum().backward()
+    assert table.grad.is_sparse
+    assert table.grad.coalesce().indices()[0].tolist() == [3, 7]
+    assert table.grad.to_dense()[7].tolist() == [2, 2]
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 8)), max_size=6))
+@settings(max_examples=30, deadline=None)
+def test_windows_are_slices_of_the_log(slices):
+    log = torch.arange(100, 120, dtype=torch.int32)
+    starts, lengths = (torch.tensor([s[k] for s in slices], dtype=torch.int64) for k in (0, 1))
+    for threads in (1, 3):
+        with sharing(threads):
+            found, offsets = windows({"goods": log, "category": log * 2}, starts, lengths)
+        expected = np.concatenate([np.arange(100 + s, 100 + s + n) for s, n in slices] or [[]])
+        np.testing.assert_array_equal(found["goods"], expected)
+        np.testing.assert_array_equal(found["category"], expected * 2)
+        np.testing.assert_array_equal(offsets, np.concatenate([[0], np.cumsum([n for _, n in slices])]))
