@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 import yaml
 from support import reference
-from support.batches import PLAIN_SCHEMA, SCHEMA, random_batch, take
+from support.batches import PLAIN_SCHEMA, SCHEMA, random_batch, sharing_batches, take
 
 from deep_interest.errors import InputError
 from deep_interest.models.registry import MODELS, build_model, model_config, model_row
@@ -187,6 +187,36 @@ def test_din_with_dice_takes_its_statistics_over_the_real_positions():
     assert seen == [(8, 6)]
 
 
+def outputs_and_gradients(model, batch):
+    """Logits, auxiliary loss and the gradients of one step's loss."""
+    model.zero_grad()
+    output = model(batch)
+    loss = F.binary_cross_entropy_with_logits(output.logits, batch.labels.to(output.logits.dtype))
+    (loss if output.auxiliary_loss is None else loss + output.auxiliary_loss).backward()
+    gradients = [p.grad.to_dense().double() for p in model.parameters() if p.grad is not None]
+    return [output.logits.detach().double(), *gradients]
+
+
+@pytest.mark.parametrize("key", TRAINED)
+def test_samples_that_share_a_history_are_as_samples_with_their_own(key):
+    shared, own = sharing_batches([3, 0, 1, 7], [0, 0, 1, 1, 2, 2, 3, 3])
+    lends = key == "dien_infonce"  # positions lend one another their drawn items: other positions, other loss
+    model = build(key, OPTIONS[key] | {"aux_weight": 0.0} if lends else None)
+    for ours, expected in zip(
+        outputs_and_gradients(model, shared), outputs_and_gradients(model, own), strict=True
+    ):
+        torch.testing.assert_close(ours, expected, atol=1e-9, rtol=1e-9)
+
+
+@pytest.mark.parametrize("key", TRAINED)
+def test_float32_takes_the_compiled_operations_and_agrees(key):
+    for batch in sharing_batches([3, 0, 1, 7, 12], [0, 0, 1, 2, 3, 3, 4]):
+        precise, model = build(key), build(key).float()
+        found, expected = outputs_and_gradients(model, batch), outputs_and_gradients(precise, batch)
+        for ours, theirs in zip(found, expected, strict=True):
+            torch.testing.assert_close(ours, theirs, atol=2e-4, rtol=2e-4)
+
+
 def test_the_activation_unit_sees_a_behaviours_own_fields_of_the_candidate():
     schema = SCHEMA.model_copy(update={"behavior": SCHEMA.item[1:]})  # behaviours have a category only
     model, batch = build("din", schema=schema), random_batch(LENGTHS, schema=schema)
@@ -195,7 +225,9 @@ def test_the_activation_unit_sees_a_behaviours_own_fields_of_the_candidate():
     history = model.embeddings(batch.history, schema.behavior)
 
     def weigh(b):
-        return model.attention(history, model.same_fields(model.embeddings(b.candidate, schema.item)), b.runs)
+        return model.attention(
+            history, model.same_fields(model.embeddings(b.candidate, schema.item)), b.pairs
+        )
 
     torch.testing.assert_close(weigh(other), weigh(batch))
 

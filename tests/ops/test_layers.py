@@ -22,7 +22,12 @@ def test_prelu_bends_at_zero():
 def test_the_writings_of_the_pair_layer_agree(lengths):
     jagged, size = runs(lengths), len(lengths)
     assert_writings_agree(
-        lambda *tensors: pair_layer(*tensors, jagged), (sum(lengths), 4), (size, 4), (size, 3), (3, 4), (3, 4)
+        lambda *tensors: pair_layer(*tensors, jagged),
+        (sum(lengths), 4),
+        (size, 4),
+        (sum(lengths), 3),
+        (size, 3),
+        (3, 4),
     )
 
 
@@ -34,5 +39,7 @@ def test_the_pair_layer_is_one_matrix_on_the_concatenation(dtype):
     query = queries[jagged.segments]
     expected = torch.cat([values, query, values * query], dim=1) @ weight.t()
     value_weight, query_weight, product_weight = weight.split(4, dim=1)
-    found = pair_layer(values, queries, queries @ query_weight.t(), value_weight, product_weight, jagged)
+    found = pair_layer(
+        values, queries, values @ value_weight.t(), queries @ query_weight.t(), product_weight, jagged
+    )
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)

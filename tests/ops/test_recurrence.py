@@ -4,8 +4,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import reference
+from support.ops import runs as jagged
 
-from deep_interest.models.batch import Batch
 from deep_interest.models.recurrent import GRU, final_states
 from deep_interest.ops.recurrence import CELLS, plain_recurrence
 from deep_interest.ops.recurrence_loop import GROUP
@@ -13,31 +13,26 @@ from deep_interest.ops.recurrence_loop import GROUP
 LENGTHS = st.lists(st.integers(0, 6), min_size=1, max_size=2 * GROUP + 3)
 
 
-def jagged(lengths) -> Batch:
-    offsets = torch.tensor(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64))
-    return Batch({}, {}, offsets, {}, {}, torch.zeros(len(lengths)))
-
-
 def problem(cell, lengths, *, dtype, hidden=5, seed=0):
     """A GRU, its input and its attention on jagged histories, with gradients to come."""
     torch.manual_seed(seed)
-    total, batch = sum(lengths), jagged(lengths)
+    total, runs = sum(lengths), jagged(lengths)
     gru = GRU(4, hidden, cell=cell)
     with torch.no_grad():
         gru.bias.normal_(std=0.5)
     inputs = torch.randn(total, 4).to(dtype).requires_grad_()
     attention = None if cell == "gru" else torch.rand(total).to(dtype).requires_grad_()
-    return gru.to(dtype), inputs, attention, batch
+    return gru.to(dtype), inputs, attention, runs
 
 
 @pytest.mark.parametrize("cell", CELLS)
 @given(lengths=LENGTHS)
 @settings(max_examples=15, deadline=None)
 def test_states_agree_with_the_equations(cell, lengths):
-    gru, inputs, attention, batch = problem(cell, lengths, dtype=torch.float64)
-    ours = gru(inputs, batch, attention).detach().numpy()
+    gru, inputs, attention, runs = problem(cell, lengths, dtype=torch.float64)
+    ours = gru(inputs, runs, attention).detach().numpy()
     values = {f"gru.{name}": value for name, value in reference.parameters(gru).items()}
-    for start, end in zip(batch.offsets[:-1].tolist(), batch.offsets[1:].tolist(), strict=True):
+    for start, end in zip(runs.offsets[:-1].tolist(), runs.offsets[1:].tolist(), strict=True):
         weights = None if attention is None else attention.detach().numpy()[start:end]
         expected = reference.gru_states(values, "gru", inputs.detach().numpy()[start:end], cell, weights)
         np.testing.assert_allclose(ours[start:end], expected, atol=1e-9)
@@ -50,8 +45,8 @@ def test_states_agree_with_the_equations(cell, lengths):
 def test_the_compiled_loop_and_its_gradients_agree_with_the_plain_one(cell, hidden, lengths):
     results = []
     for dtype in (torch.float32, torch.float64):  # compiled, plain
-        gru, inputs, attention, batch = problem(cell, lengths, dtype=dtype, hidden=hidden)
-        states = gru(inputs, batch, attention)
+        gru, inputs, attention, runs = problem(cell, lengths, dtype=dtype, hidden=hidden)
+        states = gru(inputs, runs, attention)
         (states * torch.linspace(-1, 1, hidden, dtype=dtype)).sum().backward()
         leaves = [inputs, *([] if attention is None else [attention]), *gru.parameters()]
         results.append([states, *(leaf.grad if leaf.grad is not None else leaf * 0 for leaf in leaves)])
@@ -65,8 +60,8 @@ def test_the_number_of_threads_does_not_change_a_bit():
     try:
         for threads in (1, 3):
             torch.set_num_threads(threads)
-            gru, inputs, attention, batch = problem("augru", lengths, dtype=torch.float32)
-            states = gru(inputs.detach(), batch, attention)
+            gru, inputs, attention, runs = problem("augru", lengths, dtype=torch.float32)
+            states = gru(inputs.detach(), runs, attention)
             states.sum().backward()
             found.append((states, attention.grad))
     finally:
@@ -77,10 +72,10 @@ def test_the_number_of_threads_does_not_change_a_bit():
 
 def with_attention(cell, value, *, like):
     """The states of a cell that has the weights of another and one attention everywhere."""
-    gru, inputs, _, batch = like
+    gru, inputs, _, runs = like
     other = GRU(4, 5, cell=cell).to(inputs.dtype)
     other.load_state_dict(gru.state_dict())
-    return other(inputs, batch, torch.full((len(inputs),), value, dtype=inputs.dtype))
+    return other(inputs, runs, torch.full((len(inputs),), value, dtype=inputs.dtype))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["compiled", "plain"])
@@ -95,18 +90,18 @@ def test_limits_of_the_attention(dtype):
 
 
 def test_agru_without_attention_leaves_the_state_and_with_all_of_it_forgets():
-    gru, inputs, _, batch = problem("agru", [5], dtype=torch.float64)
-    assert not gru(inputs, batch, torch.zeros(5, dtype=torch.float64)).any()
-    steady = gru(inputs, batch, torch.tensor([1.0, 0, 0, 1, 0], dtype=torch.float64))
+    gru, inputs, _, runs = problem("agru", [5], dtype=torch.float64)
+    assert not gru(inputs, runs, torch.zeros(5, dtype=torch.float64)).any()
+    steady = gru(inputs, runs, torch.tensor([1.0, 0, 0, 1, 0], dtype=torch.float64))
     torch.testing.assert_close(steady[0], steady[2], rtol=0, atol=0)
     assert not torch.allclose(steady[2], steady[3])
 
 
 def test_not_a_number_is_not_hidden():
-    gru, inputs, _, batch = problem("gru", [3, 2], dtype=torch.float32)
+    gru, inputs, _, runs = problem("gru", [3, 2], dtype=torch.float32)
     with torch.no_grad():
         inputs[1] = torch.nan
-    states = gru(inputs, batch)
+    states = gru(inputs, runs)
     assert states[1:3].isnan().all()
     assert not states[[0, 3, 4]].isnan().any()
 
@@ -119,8 +114,8 @@ def test_final_states_of_empty_histories_are_zero():
 
 
 def test_no_behaviour_at_all():
-    gru, inputs, attention, batch = problem("augru", [0, 0], dtype=torch.float32)
-    gru(inputs, batch, attention).sum().backward()
+    gru, inputs, attention, runs = problem("augru", [0, 0], dtype=torch.float32)
+    gru(inputs, runs, attention).sum().backward()
     assert plain_recurrence(
-        gru.bias.new_empty(0, 15), gru.state_weight, attention, batch.offsets, "augru"
+        gru.bias.new_empty(0, 15), gru.state_weight, attention, runs.offsets, "augru"
     ).shape == (0, 5)

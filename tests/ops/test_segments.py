@@ -2,9 +2,11 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from support.ops import LENGTHS, assert_writings_agree, runs
 
-from deep_interest.ops.segments import segment_dot, segment_softmax, segment_sum, spread, weighted_sum
+from deep_interest.ops.runs import views_of
+from deep_interest.ops.segments import segment_dot, segment_softmax, segment_sum, spread, view, weighted_sum
 
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["compiled", "plain"])
 
@@ -53,3 +55,17 @@ def test_not_a_number_is_not_hidden():
     jagged = runs([2, 2])
     scores = torch.tensor([1.0, torch.nan, 0, 0])
     assert segment_softmax(scores, jagged).isnan().tolist() == [True, True, False, False]
+
+
+@given(LENGTHS, st.data())
+@settings(max_examples=25, deadline=None)
+def test_views_show_the_owners_rows_and_their_gradients_come_back(lengths, data):
+    owners = sorted(data.draw(st.lists(st.integers(0, len(lengths) - 1), max_size=9)))
+    views = views_of(runs(lengths), torch.tensor(owners, dtype=torch.int64))
+    bounds = np.concatenate([[0], np.cumsum(lengths)])
+    expected = [row for owner in owners for row in range(bounds[owner], bounds[owner + 1])]
+    assert views.places.tolist() == expected
+    assert_writings_agree(lambda v: view(v, views), (sum(lengths), 3))
+    rows = torch.arange(float(sum(lengths))).unsqueeze(1)
+    assert view(rows, views).squeeze(1).tolist() == expected
+    assert view(rows, views.shown) is rows

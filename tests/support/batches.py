@@ -1,5 +1,7 @@
 """Random jagged batches."""
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 
@@ -41,3 +43,17 @@ def take(batch: Batch, samples: list[int]) -> Batch:
         profile={k: v[pick] for k, v in batch.profile.items()}, context={k: v[pick] for k, v in batch.context.items()},
         labels=batch.labels[pick], negatives={k: v[rows] for k, v in batch.negatives.items()},
     )  # fmt: skip
+
+
+def sharing_batches(
+    lengths: list[int], owner: list[int], *, schema: FeatureSchema = SCHEMA
+) -> tuple[Batch, Batch]:
+    """Samples that share histories, and the same ones each with a copy of its own."""
+    histories = random_batch(lengths, schema=schema)
+    samples = random_batch([0] * len(owner), schema=schema, seed=1)
+    own = take(histories, owner)
+    own = replace(samples, history=own.history, offsets=own.offsets, negatives=own.negatives)
+    shared = replace(
+        samples, history=histories.history, offsets=histories.offsets, negatives=histories.negatives, owner=torch.tensor(owner)
+    )  # fmt: skip
+    return shared, own

@@ -23,8 +23,32 @@ def test_a_batch_holds_each_samples_newest_behaviours_oldest_first(max_len):
         assert batch.candidate["goods"][b] == row.item
         assert batch.labels[b] == row.label
     np.testing.assert_array_equal(
-        batch.runs.segments.numpy(), np.repeat(np.arange(37), batch.runs.lengths.numpy())
+        batch.histories.segments.numpy(), np.repeat(np.arange(37), batch.histories.lengths.numpy())
     )
+
+
+def test_neighbours_with_the_same_history_share_it():
+    data = small_data()
+    samples = sample_set(data)
+    alone = samples.batch(samples.requests.argsort(stable=True)[::7])
+    rows = samples.requests.argsort(stable=True)[:40]
+    batch = samples.batch(rows)
+    assert batch.histories.size == len(samples.requests[rows].unique()) < 40
+    frame = data.samples[data.samples["split"] == "train"].iloc[rows.numpy()]
+    for b, row in enumerate(frame.itertuples()):
+        expected = data.log.history(row.user, row.history_end, max_len=100)["goods"]
+        places = batch.pairs.places[batch.pairs.offsets[b] : batch.pairs.offsets[b + 1]]
+        np.testing.assert_array_equal(batch.history["goods"][places].numpy(), expected)
+        assert batch.candidate["goods"][b] == row.item
+    assert alone.pairs.size == alone.size
+
+
+def test_requests_are_the_samples_of_one_user_and_one_history():
+    data = small_data()
+    frame = data.samples[data.samples["split"] == "train"]
+    requests = sample_set(data).requests.numpy()
+    expected = frame.groupby(["user", "history_end"]).ngroup().to_numpy()
+    assert len(set(zip(requests, expected, strict=True))) == len(set(requests)) == len(set(expected))
 
 
 def test_splits_take_their_own_rows_in_order():

@@ -9,8 +9,8 @@ def test_dropped_behaviours_leave_their_sample_and_the_rest_stays_in_order():
     torch.manual_seed(0)
     batch = random_batch([50, 0, 30, 1])
     kept = drop_behaviors(batch, 0.5)
-    assert kept.runs.lengths.tolist()[1] == 0
-    assert 0 < kept.runs.lengths[0] < 50
+    assert kept.histories.lengths.tolist()[1] == 0
+    assert 0 < kept.histories.lengths[0] < 50
     for sample in range(4):
         before = batch.history["goods"][batch.offsets[sample] : batch.offsets[sample + 1]].tolist()
         after = iter(before)
@@ -22,7 +22,7 @@ def test_dropped_behaviours_leave_their_sample_and_the_rest_stays_in_order():
 def test_the_share_is_the_rate():
     torch.manual_seed(0)
     kept = drop_behaviors(random_batch([20_000]), 0.3)
-    assert kept.runs.lengths.item() / 20_000 == pytest.approx(0.7, abs=0.02)
+    assert kept.histories.lengths.item() / 20_000 == pytest.approx(0.7, abs=0.02)
 
 
 def test_a_rate_of_zero_drops_nothing():

@@ -48,6 +48,18 @@ def assert_same(one: Fit, other: Fit) -> None:
     assert drop(one.progress.history) == drop(other.progress.history)
 
 
+@pytest.mark.parametrize("shuffle", ["samples", "requests"])
+def test_an_epoch_takes_every_sample_once_in_an_order_of_its_own(tmp_path, shuffle):
+    fit = make_fit(tmp_path, {"shuffle": shuffle})
+    first, second = fit._order(0), fit._order(1)
+    assert first.tolist() != second.tolist()
+    for order in (first, second):
+        assert sorted(order.tolist()) == list(range(len(fit.train)))
+        requests = fit.train.requests[order]
+        runs = 1 + int((requests.diff() != 0).sum())
+        assert (runs == len(requests.unique())) == (shuffle == "requests")  # each request in one piece
+
+
 class KilledError(Exception):
     pass
 
@@ -60,6 +72,7 @@ class KilledError(Exception):
         ("din_dice", {"evaluations_per_epoch": 3, "plateau_factor": 0.5, "l2": 0.01}),
         ("dien", {"mba": 1.0}),  # draws items
         ("base", {"behavior_dropout": 0.5}),  # drops behaviours
+        ("dien", {"shuffle": "requests"}),  # histories are shared
     ],
 )
 @pytest.mark.parametrize("die_at", [1, 14, 27])

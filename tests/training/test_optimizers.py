@@ -88,6 +88,14 @@ def test_difacto_penalizes_a_row_once_for_each_occurrence():
     assert not found[[0, 2, 4]].any()
 
 
+def test_behaviours_of_a_shared_history_occur_in_each_of_its_samples():
+    batch = batch_of([1, 2, 1], history=[3, 4])
+    batch.offsets, batch.owner = torch.tensor([0, 2, 2]), torch.tensor([0, 0, 1])
+    table = Tiny().table
+    found = Regularizer(table, TrainingOptions(difacto=0.5), None)(torch.tensor([1, 2, 3, 4]), batch)
+    assert found.tolist() == [1.0, 0.5, 1.0, 1.0]
+
+
 def test_items_drawn_for_an_auxiliary_loss_are_not_penalized():
     for penalty in ({"l2": 0.5}, {"mba": 0.5}, {"difacto": 0.5}):
         found = moved({**SGD, **penalty}, [1], negatives=[4, 4], occurrences=OCCURRENCES)

@@ -7,12 +7,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from deep_interest.errors import InputError
-from deep_interest.models.batch import Batch
 from deep_interest.models.layers import MLP, Activation, PReLU, make_activation
 from deep_interest.models.length_groups import length_groups
 from deep_interest.ops.pair_layer import pair_layer
 from deep_interest.ops.runs import Runs
-from deep_interest.ops.segments import segment_dot, segment_softmax, weighted_sum
+from deep_interest.ops.segments import segment_dot, segment_softmax, view, weighted_sum
 
 
 class LocalActivationUnit(nn.Module):
@@ -35,17 +34,16 @@ class LocalActivationUnit(nn.Module):
         self.activation = make_activation(activation, hidden[0])
         self.rest = MLP(hidden[0], hidden[1:], activation=activation)
 
-    def forward(self, history: Tensor, candidate: Tensor, runs: Runs) -> Tensor:
-        """Shape: ``history (N, dim)`` in the B runs of ``candidate (B, dim)`` -> scores ``(N,)``."""
+    def forward(self, history: Tensor, candidate: Tensor, pairs: Runs) -> Tensor:
+        """Shape: ``history (N, dim)``, ``candidate (B, dim)``, P behaviours in the B pairs -> scores ``(P,)``."""
         behavior_weight, candidate_weight, product_weight, *difference_weight = self.first.weight.split(
             self.dim, dim=1
         )
         for weight in difference_weight:
             behavior_weight, candidate_weight = behavior_weight + weight, candidate_weight - weight
         per_sample = torch.addmm(self.first.bias, candidate, candidate_weight.t())  # (B, hidden)
-        hidden = pair_layer(
-            history, candidate, per_sample, behavior_weight, product_weight, runs
-        )  # (N, hidden)
+        per_behavior = view(history @ behavior_weight.t(), pairs)  # (P, hidden)
+        hidden = pair_layer(view(history, pairs), candidate, per_behavior, per_sample, product_weight, pairs)
         return self.rest(self.activation(hidden)).squeeze(-1)
 
 
@@ -62,9 +60,9 @@ class BilinearAttention(nn.Module):
         self.weight = nn.Parameter(torch.empty(hidden, candidate))
         nn.init.xavier_uniform_(self.weight)
 
-    def forward(self, states: Tensor, candidate: Tensor, batch: Batch) -> Tensor:
-        """Shape: ``states (N, hidden)``, ``candidate (B, candidate)`` -> ``(N,)``."""
-        return segment_softmax(segment_dot(states, candidate @ self.weight.t(), batch.runs), batch.runs)
+    def forward(self, states: Tensor, candidate: Tensor, pairs: Runs) -> Tensor:
+        """Shape: ``states (N, hidden)``, ``candidate (B, candidate)``, P behaviours in the B pairs -> ``(P,)``."""
+        return segment_softmax(segment_dot(view(states, pairs), candidate @ self.weight.t(), pairs), pairs)
 
 
 class ActivationAttention(nn.Module):
@@ -81,10 +79,10 @@ class ActivationAttention(nn.Module):
         self.activation = PReLU(hidden)
         self.unit = LocalActivationUnit(hidden, (80, 40), activation="sigmoid", difference=True)
 
-    def forward(self, states: Tensor, candidate: Tensor, batch: Batch) -> Tensor:
-        """Shape: ``states (N, hidden)``, ``candidate (B, candidate)`` -> ``(N,)``."""
-        scores = self.unit(states, self.activation(self.query(candidate)), batch.runs)
-        return segment_softmax(scores, batch.runs)
+    def forward(self, states: Tensor, candidate: Tensor, pairs: Runs) -> Tensor:
+        """Shape: ``states (N, hidden)``, ``candidate (B, candidate)``, P behaviours in the B pairs -> ``(P,)``."""
+        scores = self.unit(states, self.activation(self.query(candidate)), pairs)
+        return segment_softmax(scores, pairs)
 
 
 class AttentionHeads(nn.Module):

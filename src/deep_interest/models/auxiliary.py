@@ -39,7 +39,7 @@ class AuxiliaryLoss(nn.Module):
 
         Shape: ``states``, ``history``, ``drawn`` (embeddings of ``batch.negatives``) ``(N, width)``.
         """
-        at = batch.runs.distances.nonzero().squeeze(1)  # positions with a next behaviour
+        at = batch.histories.distances.nonzero().squeeze(1)  # positions with a next behaviour
         if not len(at):
             return states.sum() * 0
         state, clicked = states[at], history[at + 1]

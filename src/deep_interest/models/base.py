@@ -103,7 +103,7 @@ class BaseModel(EmbeddingMLP):
         self.pooling: Pooling = config.pooling
 
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
-        return Interest(pool(history, batch, self.pooling))
+        return Interest(batch.per_sample(pool(history, batch.histories, self.pooling)))
 
 
 class SameFields:

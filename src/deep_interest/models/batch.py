@@ -6,22 +6,26 @@ from functools import cached_property
 from torch import Tensor
 
 from deep_interest.logs.schema import Group
-from deep_interest.ops.runs import Runs
+from deep_interest.ops.runs import Runs, views_of
 
 
 @dataclass
 class Batch:
     """B samples and the N behaviours of their histories.
 
+    Samples may share a history, as the impressions of one request do: then there are H < B histories, and what depends
+    on the history alone is computed once for all of them.
+
     Attributes:
         candidate: ``{field: (B,)}`` int32 codes of the candidate item.
-        history: ``{field: (N,)}`` int32 codes of the behaviours, sample after sample, oldest first.
-        offsets: ``(B + 1,)`` int64; sample b's behaviours are ``[offsets[b], offsets[b + 1])``.
+        history: ``{field: (N,)}`` int32 codes of the behaviours, history after history, oldest first.
+        offsets: ``(H + 1,)`` int64; history h's behaviours are ``[offsets[h], offsets[h + 1])``.
         profile: ``{field: (B,)}`` int32 codes.
         context: ``{field: (B,)}`` int32 codes.
         labels: ``(B,)`` in {0, 1}.
         negatives: ``{field: (N,)}`` codes of an item drawn in place of each behaviour, another than the one clicked; for
             the models that ask for them, in training only.
+        owner: ``(B,)`` int64, the history of each sample, not falling; None if each has its own (H = B).
     """
 
     candidate: dict[str, Tensor]
@@ -31,15 +35,25 @@ class Batch:
     context: dict[str, Tensor]
     labels: Tensor
     negatives: dict[str, Tensor] | None = None
+    owner: Tensor | None = None
 
     @property
     def size(self) -> int:
         return len(self.labels)
 
     @cached_property
-    def runs(self) -> Runs:
-        """Which behaviours are whose."""
+    def histories(self) -> Runs:
+        """The H histories as runs of the N behaviours."""
         return Runs(self.offsets)
+
+    @cached_property
+    def pairs(self) -> Runs:
+        """Every sample's history, for what depends on the candidate too; `ops.segments.view` brings rows there."""
+        return self.histories if self.owner is None else views_of(self.histories, self.owner)
+
+    def per_sample(self, of_histories: Tensor) -> Tensor:
+        """What each sample's history has. Shape: ``(H, D) -> (B, D)``."""
+        return of_histories if self.owner is None else of_histories.index_select(0, self.owner)
 
     def codes(self, group: Group, field: str) -> Tensor:
         """The codes of one field of a feature group."""

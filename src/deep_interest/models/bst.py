@@ -9,6 +9,7 @@ from deep_interest.models.attention import SelfAttention
 from deep_interest.models.base import EmbeddingMLP, Interest, SameFields
 from deep_interest.models.batch import Batch
 from deep_interest.models.config import DeepConfig
+from deep_interest.ops.segments import view
 
 
 class BSTConfig(DeepConfig):
@@ -73,11 +74,12 @@ class BST(EmbeddingMLP):
 
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
         farthest = len(self.positions) - 1
-        behaviors = history + self.positions[(1 + batch.runs.distances).clamp(max=farthest)]
+        pairs = batch.pairs
+        behaviors = view(history + self.positions[(1 + batch.histories.distances).clamp(max=farthest)], pairs)
         target = self.same_fields(candidate) + self.positions[0]
-        offsets = batch.offsets + torch.arange(batch.size + 1, device=history.device)  # one more a sample
-        behind = torch.arange(len(history), device=history.device) + batch.runs.segments
-        sequence = history.new_zeros(len(history) + batch.size, self.behavior_width)
+        offsets = pairs.offsets + torch.arange(batch.size + 1, device=history.device)  # one more a sample
+        behind = torch.arange(len(behaviors), device=history.device) + pairs.segments
+        sequence = history.new_zeros(len(behaviors) + batch.size, self.behavior_width)
         sequence = sequence.index_copy(0, behind, behaviors).index_copy(0, offsets[1:] - 1, target)
         *earlier, last = self.blocks
         for block in earlier:

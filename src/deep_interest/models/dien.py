@@ -13,7 +13,7 @@ from deep_interest.models.base import EmbeddingMLP, Interest
 from deep_interest.models.batch import Batch
 from deep_interest.models.config import DeepConfig
 from deep_interest.models.recurrent import GRU, Cell, final_states
-from deep_interest.ops.segments import weighted_sum
+from deep_interest.ops.segments import view, weighted_sum
 
 Evolution = Literal["attention", "aigru", "agru", "augru", "augru_code"]
 _CELLS: dict[Evolution, Cell] = {
@@ -76,18 +76,21 @@ class DIEN(EmbeddingMLP):
             )
 
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
-        states = self.extractor(history, batch)  # (N, H)
+        states = self.extractor(history, batch.histories)  # (N, H)
         return Interest(self._evolve(states, candidate, batch), self._auxiliary_loss(states, history, batch))
 
     def _evolve(self, states: Tensor, candidate: Tensor, batch: Batch) -> Tensor:
         """Shape: ``states (N, H)``, ``candidate (B, item_width)`` -> ``(B, H)``."""
+        pairs = batch.pairs
         if self.evolution == "attention":
-            states = self.evolver(states, batch)
-            return weighted_sum(self.attention(states, candidate, batch), states, batch.runs)
-        weights = self.attention(states, candidate, batch)  # (N,)
+            states = self.evolver(states, batch.histories)
+            return weighted_sum(self.attention(states, candidate, pairs), view(states, pairs), pairs)
+        weights = self.attention(states, candidate, pairs)  # one for each behaviour of each pair
         if self.evolution == "aigru":
-            return final_states(self.evolver(weights.unsqueeze(1) * states, batch), batch)
-        return final_states(self.evolver(states, batch, weights), batch)
+            evolved = self.evolver(weights.unsqueeze(1) * view(states, pairs), pairs.shown)
+        else:
+            evolved = self.evolver(states, pairs, weights)
+        return final_states(evolved, pairs)
 
     def _auxiliary_loss(self, states: Tensor, history: Tensor, batch: Batch) -> Tensor | None:
         if batch.negatives is None or not self.draws_negatives:

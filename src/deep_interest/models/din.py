@@ -12,7 +12,7 @@ from deep_interest.models.base import EmbeddingMLP, Interest, SameFields
 from deep_interest.models.batch import Batch
 from deep_interest.models.config import DeepConfig
 from deep_interest.models.layers import Activation
-from deep_interest.ops.segments import segment_softmax, weighted_sum
+from deep_interest.ops.segments import segment_softmax, view, weighted_sum
 
 
 class DINConfig(DeepConfig):
@@ -57,9 +57,10 @@ class DIN(EmbeddingMLP):
         target = self.same_fields(candidate)
         if self.positions is not None:
             farthest = len(self.positions) - 1
-            history = history + self.positions[(1 + batch.runs.distances).clamp(max=farthest)]
+            history = history + self.positions[(1 + batch.histories.distances).clamp(max=farthest)]
             target = target + self.positions[0]
-        scores = self.attention(history, target, batch.runs)  # (N,)
+        pairs = batch.pairs
+        scores = self.attention(history, target, pairs)  # one for each behaviour of each pair
         if self.normalize == "softmax":
-            scores = segment_softmax(scores / self.behavior_width**0.5, batch.runs)
-        return Interest(weighted_sum(scores, history, batch.runs))
+            scores = segment_softmax(scores / self.behavior_width**0.5, pairs)
+        return Interest(weighted_sum(scores, view(history, pairs), pairs))

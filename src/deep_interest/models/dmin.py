@@ -11,7 +11,7 @@ from deep_interest.models.base import EmbeddingMLP, Interest, SameFields
 from deep_interest.models.batch import Batch
 from deep_interest.models.config import DeepConfig
 from deep_interest.models.layers import Activation
-from deep_interest.ops.segments import segment_softmax, weighted_sum
+from deep_interest.ops.segments import segment_softmax, view, weighted_sum
 
 
 class DMINConfig(DeepConfig):
@@ -65,13 +65,13 @@ class DMIN(EmbeddingMLP):
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
         refined = self.refiner_norm(history + self.refiner(history, batch.offsets))
         target = self.same_fields(candidate)
-        distance = self.positions[batch.runs.distances.clamp(max=len(self.positions) - 1)]
+        distance = self.positions[batch.histories.distances.clamp(max=len(self.positions) - 1)]
         results = self.extractor(refined, batch.offsets).chunk(len(self.heads), dim=1)
-        interests = []
+        interests, pairs = [], batch.pairs
         for result, head, norm, unit in zip(results, self.heads, self.norms, self.units, strict=True):
             outputs = norm(refined + head(result))  # (N, width)
-            weights = segment_softmax(unit(outputs + distance, target, batch.runs), batch.runs)
-            interests.append(weighted_sum(weights, outputs, batch.runs))
+            weights = segment_softmax(unit(outputs + distance, target, pairs), pairs)
+            interests.append(weighted_sum(weights, view(outputs, pairs), pairs))
         return Interest(torch.cat(interests, dim=1), self._auxiliary_loss(refined, history, batch))
 
     def _auxiliary_loss(self, refined: Tensor, history: Tensor, batch: Batch) -> Tensor | None:

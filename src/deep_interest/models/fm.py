@@ -38,7 +38,7 @@ class FM(nn.Module):
     def forward(self, batch: Batch) -> ModelOutput:
         history = self.embeddings(batch.history, self.schema.behavior)  # (N, fields * D)
         parts = [
-            pool(history, batch, self.config.pooling),
+            batch.per_sample(pool(history, batch.histories, self.config.pooling)),
             self.embeddings(batch.candidate, self.schema.item),
         ]
         for codes, fields in ((batch.profile, self.schema.profile), (batch.context, self.schema.context)):

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from deep_interest.logs.encoding import GOODS
 from deep_interest.logs.schema import FeatureSchema, Field, Group
-from deep_interest.models.batch import Batch
 from deep_interest.ops.activations import prelu
 from deep_interest.ops.lookup import lookup
+from deep_interest.ops.runs import Runs
 from deep_interest.ops.segments import segment_sum
 
 Activation = Literal["dice", "prelu", "relu", "sigmoid"]
@@ -175,10 +175,10 @@ def make_activation(name: Activation, channels: int) -> nn.Module:
     return {"relu": nn.ReLU, "sigmoid": nn.Sigmoid}[name]()
 
 
-def pool(values: Tensor, batch: Batch, how: Pooling) -> Tensor:
-    """Sum or mean of each history's rows; 0 for an empty history. Shape: ``(N, D) -> (B, D)``."""
-    sums = segment_sum(values, batch.runs)
-    return sums if how == "sum" else mean_by_length(sums, batch.runs.lengths)
+def pool(values: Tensor, runs: Runs, how: Pooling) -> Tensor:
+    """Sum or mean of each run's rows; 0 for an empty one. Shape: ``(N, D) -> (B, D)``."""
+    sums = segment_sum(values, runs)
+    return sums if how == "sum" else mean_by_length(sums, runs.lengths)
 
 
 def mean_by_length(sums: Tensor, lengths: Tensor) -> Tensor:

@@ -38,7 +38,7 @@ class LR(nn.Module):
         for group in GROUPS:
             for field in self.schema.fields(group):
                 weights = self.weights[f"{group}_{field.name}"](batch.codes(group, field.name))
-                logits = logits + (pool(weights, batch, "mean") if group == "behavior" else weights).squeeze(
-                    -1
-                )
+                if group == "behavior":
+                    weights = batch.per_sample(pool(weights, batch.histories, "mean"))
+                logits = logits + weights.squeeze(-1)
         return ModelOutput(logits)

@@ -20,11 +20,11 @@ class LSTM(EmbeddingMLP):
         self.lstm = nn.LSTM(self.behavior_width, self.behavior_width, batch_first=True)
 
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
-        last = history.new_zeros(batch.size, self.behavior_width)
+        last = history.new_zeros(batch.histories.size, self.behavior_width)
         for samples, positions, real in length_groups(batch.offsets):
             states, _ = self.lstm(
                 history[positions]
             )  # (b, T, width); what follows a history's end does not touch it
             final = states[torch.arange(len(samples), device=samples.device), real.sum(1) - 1]
             last = last.index_copy(0, samples, final)
-        return Interest(last)
+        return Interest(batch.per_sample(last))

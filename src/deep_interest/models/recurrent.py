@@ -3,8 +3,9 @@
 import torch
 from torch import Tensor, nn
 
-from deep_interest.models.batch import Batch
 from deep_interest.ops.recurrence import Cell, recurrence
+from deep_interest.ops.runs import Runs
+from deep_interest.ops.segments import view
 
 
 class GRU(nn.Module):
@@ -37,18 +38,18 @@ class GRU(nn.Module):
             for gate in weight.data.chunk(gates):
                 nn.init.xavier_uniform_(gate)
 
-    def forward(self, inputs: Tensor, batch: Batch, attention: Tensor | None = None) -> Tensor:
+    def forward(self, inputs: Tensor, runs: Runs, attention: Tensor | None = None) -> Tensor:
         """The state after every behaviour.
 
         Shape: ``inputs (N, inputs)``, ``attention (N,)`` (not for a GRU) -> ``(N, hidden)``.
         """
-        gates = torch.addmm(self.bias, inputs, self.input_weight.t())
+        gates = view(torch.addmm(self.bias, inputs, self.input_weight.t()), runs)
         if attention is None:
             attention = inputs.new_empty(0)
-        return recurrence(gates, self.state_weight, attention, batch.offsets, self.cell)
+        return recurrence(gates, self.state_weight, attention, runs.offsets, self.cell)
 
 
-def final_states(states: Tensor, batch: Batch) -> Tensor:
+def final_states(states: Tensor, runs: Runs) -> Tensor:
     """Each sample's last state; 0 for an empty history. Shape: ``(N, H) -> (B, H)``."""
-    last = torch.where(batch.runs.lengths > 0, batch.offsets[1:] - 1, len(states))
+    last = torch.where(runs.lengths > 0, runs.offsets[1:] - 1, len(states))
     return torch.cat([states, states.new_zeros(1, states.shape[1])])[last]

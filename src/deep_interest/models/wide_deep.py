@@ -7,6 +7,7 @@ from deep_interest.logs.schema import FeatureSchema, Field
 from deep_interest.models.base import BaseModel, UnfilteredConfig
 from deep_interest.models.batch import Batch, ModelOutput
 from deep_interest.models.layers import Pooling, Table, pool
+from deep_interest.ops.segments import view
 
 _ODD = 0x9E3779B97F4A7C1  # multiplicative hashing: an odd constant near 2^60 / golden ratio
 
@@ -47,12 +48,13 @@ class CrossProduct(nn.Module):
         weights = [
             table(self._pairs(batch, name, table.num_embeddings)) for name, table in self.weights.items()
         ]
-        return pool(sum(weights), batch, self.pooling).squeeze(-1)
+        return pool(sum(weights), batch.pairs, self.pooling).squeeze(-1)
 
     def _pairs(self, batch: Batch, name: str, rows: int) -> Tensor:
         """``(N,)`` rows of the pairs; the pair's own row where there is one for each."""
         size = self.sizes[name]
-        pairs = batch.history[name].long() * size + batch.candidate[name].long()[batch.runs.segments]
+        seen = view(batch.history[name], batch.pairs).long()
+        pairs = seen * size + batch.candidate[name].long()[batch.pairs.segments]
         return pairs if rows == size * size else (pairs * _ODD >> 20) % rows
 
 

@@ -31,9 +31,42 @@ class Runs:
         """``(N,)`` the run that each row belongs to."""
         return torch.repeat_interleave(self.lengths)
 
+    @property
+    def shown(self) -> "Runs":
+        """The same runs for rows that were brought to them already."""
+        return self
+
     @cached_property
     def distances(self) -> Tensor:
         """``(N,)`` how many rows of the run come after each one; 0 for the last."""
         return (
             self.offsets[1:][self.segments] - 1 - torch.arange(len(self.segments), device=self.offsets.device)
         )
+
+
+@dataclass
+class Views(Runs):
+    """B runs that are looked at in other rows, several of them maybe in the same: runs with equal starts are neighbours.
+
+    Attributes:
+        starts: ``(B,)`` int64; run b shows the rows from ``starts[b]`` on, as many as it is long.
+    """
+
+    starts: Tensor
+
+    @property
+    def shown(self) -> Runs:
+        return Runs(self.offsets)
+
+    @cached_property
+    def places(self) -> Tensor:
+        """``(N,)`` the row that each place shows."""
+        shift = self.starts - self.offsets[:-1]
+        return shift[self.segments] + torch.arange(len(self.segments), device=self.offsets.device)
+
+
+def views_of(runs: Runs, owner: Tensor) -> Views:
+    """The runs that the owners have; ``owner (B,)`` does not fall."""
+    lengths = runs.lengths[owner]
+    offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
+    return Views(offsets, runs.offsets[:-1][owner])

@@ -132,12 +132,21 @@ class SampleSet:
     def batch(self, rows: Tensor, *, negatives: Collection[str] = ()) -> Batch:
         """Gather the samples ``rows (B,)`` and the windows of the log that are their histories.
 
+        Neighbours in ``rows`` that have the same history share it.
+
         Args:
             rows: numbers of samples.
             negatives: draw an item beside each behaviour, from torch's random state, with these fields of it.
         """
-        user, item = self.user[rows], self.item[rows]
-        end = self.history_end[rows].long()
+        user, item, end = self.user[rows], self.item[rows], self.history_end[rows].long()
+        own = torch.ones(
+            len(rows), dtype=torch.bool, device=rows.device
+        )  # not the history of the sample before
+        own[1:] = (user[1:] != user[:-1]) | (end[1:] != end[:-1])
+        owner = None
+        if not own.all():
+            owner = own.cumsum(0) - 1
+            user, end = user[own], end[own]
         lengths = end.clamp(max=self.max_len)
         fields = {field.name: self.store.history[field.name] for field in self.store.schema.behavior}
         history, offsets = windows(fields, self.store.offsets[user] + end - lengths, lengths)
@@ -145,13 +154,23 @@ class SampleSet:
             candidate={field.name: self.store.items[field.name][item] for field in self.store.schema.item},
             history=history,
             offsets=offsets,
-            profile={field.name: self.store.users[field.name][user] for field in self.store.schema.profile},
+            profile={
+                field.name: self.store.users[field.name][self.user[rows]]
+                for field in self.store.schema.profile
+            },
             context={field.name: codes[rows] for field, codes in self._context()},
             labels=self.labels[rows],
             negatives=self.store.draw_beside({name: history[name] for name in negatives})
             if negatives
             else None,
+            owner=owner,
         )
+
+    @cached_property
+    def requests(self) -> Tensor:
+        """``(n,)`` a number for each sample, the same for those of one user and one history; on the CPU."""
+        history = self.user.cpu().long() << 32 | self.history_end.cpu().long()
+        return torch.unique(history, return_inverse=True)[1]
 
     def candidates(self) -> dict[str, Tensor]:
         """``{field: (n,)}`` codes of every sample's candidate."""

@@ -7,8 +7,8 @@ from deep_interest.models.batch import Batch
 
 def drop_behaviors(batch: Batch, rate: float) -> Batch:
     """The batch with each behaviour left out with probability ``rate``, drawn from torch's random state."""
-    kept = torch.rand(len(batch.runs.segments), device=batch.offsets.device) >= rate
-    lengths = torch.bincount(batch.runs.segments[kept], minlength=batch.size)
+    kept = torch.rand(len(batch.histories.segments), device=batch.offsets.device) >= rate
+    lengths = torch.bincount(batch.histories.segments[kept], minlength=batch.histories.size)
     return Batch(
         candidate=batch.candidate,
         history={name: codes[kept] for name, codes in batch.history.items()},
@@ -17,4 +17,5 @@ def drop_behaviors(batch: Batch, rate: float) -> Batch:
         context=batch.context,
         labels=batch.labels,
         negatives=batch.negatives and {name: codes[kept] for name, codes in batch.negatives.items()},
+        owner=batch.owner,
     )

@@ -82,10 +82,7 @@ class Fit:
 
     def _epoch(self) -> None:
         progress, options = self.progress, self.options
-        order = torch.randperm(
-            len(self.train), generator=torch.Generator().manual_seed(self.seed * 1_000_003 + progress.epoch)
-        )
-        order = order.to(self.device)
+        order = self._order(progress.epoch).to(self.device)
         bar = tqdm(
             total=len(self.train), initial=progress.step * options.batch_size, unit=" samples", unit_scale=True, disable=None,
             desc=f"{self.label} epoch {progress.epoch + 1}/{options.epochs}", leave=False,
@@ -99,6 +96,15 @@ class Fit:
                 self._save(force=progress.done)
         if progress.step == self.steps and not progress.done:
             progress.epoch, progress.step = progress.epoch + 1, 0
+
+    def _order(self, epoch: int) -> Tensor:
+        """The samples in the order of an epoch, ``(n,)``."""
+        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + epoch)
+        if self.options.shuffle == "samples":
+            return torch.randperm(len(self.train), generator=generator)
+        requests = self.train.requests
+        place = torch.randperm(int(requests.max()) + 1, generator=generator)
+        return place[requests].argsort(stable=True)
 
     def _train_steps(self, order: Tensor, until: int, bar: tqdm) -> None:
         """Train up to step ``until``, or until it is time to save."""

@@ -20,6 +20,9 @@ class TrainingOptions(BaseModel):
         patience: stop after this many evaluations in a row without improvement.
         selection: the validation metric that picks the best evaluation.
         batch_size: samples a step.
+        shuffle: ``samples`` one by one, or ``requests``: samples of one user and one history stay together, as the
+            impressions of a request or a positive and its drawn negative do, and what depends on the history alone is
+            computed once for them.
         epochs: at most this many.
         evaluations_per_epoch: validations within an epoch, evenly spaced.
         max_len: behaviours in a history, in training and in evaluation; the oldest are cut.
@@ -42,6 +45,7 @@ class TrainingOptions(BaseModel):
     patience: int = Field(2, ge=1)
     selection: Literal["gauc", "auc", "logloss"] = "gauc"
     batch_size: int = Field(512, ge=1)
+    shuffle: Literal["samples", "requests"] = "samples"
     epochs: int = Field(20, ge=1)
     evaluations_per_epoch: int = Field(1, ge=1)
     max_len: int = Field(100, ge=1)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from deep_interest.logs.schema import Group
 from deep_interest.models.batch import Batch
 from deep_interest.models.layers import Table
 from deep_interest.training.parameters import TrainingOptions
@@ -56,12 +57,22 @@ class Regularizer:
 
     def _occurrences_in(self, batch: Batch, rows: Tensor) -> Tensor:
         """``c_mj`` of some rows; touches those rows of the counter only."""
-        codes = torch.cat([batch.codes(group, self.table.field) for group in self.table.groups])
-        codes = self.table.rows_of(codes)
-        self._counts.index_add_(0, codes, torch.ones_like(codes))
+        looked_up = []
+        for group in self.table.groups:
+            codes = self.table.rows_of(batch.codes(group, self.table.field))
+            self._counts.index_add_(0, codes, _times(batch, group, codes))
+            looked_up.append(codes)
         found = self._counts[rows]
-        self._counts.index_fill_(0, codes.long(), 0)
+        self._counts.index_fill_(0, torch.cat(looked_up).long(), 0)
         return found
+
+
+def _times(batch: Batch, group: Group, codes: Tensor) -> Tensor:
+    """In how many samples each code of a group stands: a shared history's behaviours stand in several."""
+    if group != "behavior" or batch.owner is None:
+        return torch.ones_like(codes)
+    sharing = torch.bincount(batch.owner, minlength=batch.histories.size)
+    return sharing[batch.histories.segments].to(codes.dtype)
 
 
 def regularizers(
