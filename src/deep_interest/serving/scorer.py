@@ -1,0 +1,76 @@
+"""Scoring many candidates for one user: what depends on the user alone is computed once."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from deep_interest.errors import InputError
+from deep_interest.logs.schema import Field
+from deep_interest.models.batch import Batch
+
+Codes = Mapping[str, Tensor]
+
+
+class Scorer:
+    """Predicted CTRs of one user's candidates.
+
+    Args:
+        model: a trained model; it is set to evaluation.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model.eval()
+        self.schema = model.schema
+
+    @torch.inference_mode()
+    def __call__(
+        self, history: Codes, candidates: Codes, *, profile: Codes | None = None, context: Codes | None = None
+    ) -> Tensor:
+        """The CTR of each candidate.
+
+        Args:
+            history: ``{field: (T,)}`` int32 codes of the user's behaviours, oldest first.
+            candidates: ``{field: (C,)}`` int32 codes of the items.
+            profile: ``{field: (1,)}`` codes of the user, for models that have profile features.
+            context: ``{field: (1,)}`` or ``(C,)`` codes of the impression, for models that have context features.
+
+        Returns:
+            ``(C,)`` float32.
+
+        Raises:
+            InputError: a field is missing or too short.
+        """
+        length = _length("history", history, self.schema.behavior)
+        size = _length("candidates", candidates, self.schema.item)
+        device = next(self.model.parameters()).device
+        batch = Batch(
+            candidate=dict(candidates), history=dict(history), offsets=torch.tensor([0, length], device=device),
+            profile=_spread("profile", profile or {}, self.schema.profile, size),
+            context=_spread("context", context or {}, self.schema.context, size),
+            labels=torch.zeros(size, device=device), owner=torch.zeros(size, dtype=torch.int64, device=device),
+        )  # fmt: skip
+        return torch.sigmoid(self.model(batch).logits)
+
+
+def _length(what: str, codes: Codes, fields: tuple[Field, ...]) -> int:
+    """How many codes each field has."""
+    lengths = {field.name: len(codes[field.name]) for field in fields if field.name in codes}
+    if missing := [field.name for field in fields if field.name not in codes]:
+        raise InputError(
+            f"{what}: the model needs the field {', '.join(missing)}, found {', '.join(codes) or 'none'}"
+        )
+    if len(set(lengths.values())) > 1:
+        raise InputError(f"{what}: expected as many codes in every field, found {lengths}")
+    return next(iter(lengths.values()))
+
+
+def _spread(what: str, codes: Codes, fields: tuple[Field, ...], size: int) -> dict[str, Tensor]:
+    if not fields:
+        return {}
+    length = _length(what, codes, fields)
+    if length not in (1, size):
+        raise InputError(
+            f"{what}: expected one code or one for each of the {size} candidates, found {length}"
+        )
+    return {field.name: codes[field.name].expand(size) for field in fields}

@@ -1,0 +1,70 @@
+import pytest
+import torch
+from support.batches import PLAIN_SCHEMA, SCHEMA, random_batch, take
+
+from deep_interest.errors import InputError
+from deep_interest.models.registry import MODELS, build_model, model_config
+from deep_interest.serving.scorer import Scorer
+
+ROWS = [key for key, row in MODELS.items() if key != "popularity" and not row.ablation]
+COMMON = {"embedding_dim": 4, "embedding_std": 1.0}
+
+
+def make(key, schema):
+    torch.manual_seed(0)
+    return build_model(key, model_config(key, {}, common=COMMON), schema).eval()
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, PLAIN_SCHEMA], ids=["all groups", "items only"])
+@pytest.mark.parametrize("length", [0, 1, 7])
+@pytest.mark.parametrize("key", ROWS)
+def test_candidates_scored_together_are_as_samples_scored_alone(key, length, schema):
+    model, whole = make(key, schema), random_batch([length] * 5, schema=schema)
+    user = take(whole, [0])
+    scores = Scorer(model)(user.history, whole.candidate, profile=user.profile, context=whole.context)
+    for b in range(5):
+        alone = take(whole, [b])
+        alone.history, alone.profile = user.history, user.profile
+        torch.testing.assert_close(
+            scores[b : b + 1], torch.sigmoid(model(alone).logits).detach(), atol=1e-6, rtol=1e-5
+        )
+
+
+def test_one_context_is_for_all_candidates():
+    model, batch = make("din", SCHEMA), random_batch([3, 3])
+    one = {"hour": torch.tensor([2], dtype=torch.int32)}
+    both = {"hour": torch.tensor([2, 2], dtype=torch.int32)}
+    user = take(batch, [0])
+    scores = [
+        Scorer(model)(user.history, batch.candidate, profile=user.profile, context=context)
+        for context in (one, both)
+    ]
+    assert torch.equal(*scores)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"history": {}}, "history: the model needs the field goods, category, found none"),
+        ({"profile": {}}, "profile: the model needs the field gender"),
+        (
+            {"context": {"hour": torch.zeros(3, dtype=torch.int32)}},
+            "context: expected one code or one for each of the 2",
+        ),
+        (
+            {"candidates": {"goods": torch.zeros(2), "category": torch.zeros(1)}},
+            "candidates: expected as many codes",
+        ),
+    ],
+)
+def test_bad_input_is_named(change, message):
+    batch = random_batch([3, 3])
+    user = take(batch, [0])
+    given = {
+        "history": user.history,
+        "candidates": batch.candidate,
+        "profile": user.profile,
+        "context": batch.context,
+    }
+    with pytest.raises(InputError, match=message):
+        Scorer(make("din", SCHEMA))(**(given | change))
