@@ -1,51 +1,117 @@
-"""Training speed on an Amazon-shaped set: ``python benchmarks/train.py [--quick]``; one JSON line per case.
+"""Training speed on an Amazon-shaped set: ``python benchmarks/train.py [--quick]``; one JSON line a case.
 
-Embedding 64 + 64, attention 80-40, MLP 200-80, Adam; samples per second of whole training steps, batch gathering
-included, as the median over repeated stretches.
+Embedding 64 + 64, attention 80-40, MLP 200-80, Adam; samples per second of whole training steps, batch gathering included, as
+the median over repeated stretches. ``share_of_peak`` counts the matrix products that the model's equations need (forward and
+backward, no padding) against the best float32 matrix product measured on the same threads just before.
 """
 
 import argparse
 import json
+import resource
 import statistics
 import time
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from deep_interest.models.registry import model_config, model_row  # first: it says how torch's threads wait
+from deep_interest.models.registry import (
+    MODELS,
+    model_config,
+    model_row,
+)  # first: it says how torch's threads wait
 
 if TYPE_CHECKING:
     from deep_interest.training.data import SampleSet
+    from deep_interest.training.loop import Fit
 
 COMMON = {"embedding_dim": 64, "attention_hidden": (80, 40), "hidden": (200, 80)}
+OPTIONS = {
+    "din_softmax": {"normalize": "softmax", "difference": True}, "din_dice": {"activation": "dice", "attention_activation": "dice"},
+    "gru_attention": {"evolution": "attention"}, "gru_aigru": {"evolution": "aigru"}, "gru_agru": {"evolution": "agru"},
+    "dien": {"aux_weight": 1.0}, "dien_infonce": {"aux_weight": 1.0, "aux_contrast": "infonce"},
+}  # fmt: skip
+ROWS = [
+    key
+    for key, row in MODELS.items()
+    if not (row.ablation or key.endswith(("mba", "mba_dice")) or key == "popularity")
+]
 
 
-def measure(samples: "SampleSet", *, model: str, batch_size: int, seconds: float, repeats: int) -> float:
-    """Median samples per second over the stretches."""
+def make_fit(samples: "SampleSet", *, model: str, batch_size: int, common: dict | None = None) -> "Fit":
+    """A fit that will never run: its single steps are what is measured."""
     import torch
 
     from deep_interest.training.loop import Fit
     from deep_interest.training.parameters import TrainingOptions
 
-    config = model_config(model, {}, common=COMMON)
     torch.manual_seed(0)
+    config = model_config(model, OPTIONS.get(model, {}), common=COMMON | (common or {}))
     net = model_row(model).load()(config, samples.store.schema).to(samples.labels.device)
     with TemporaryDirectory() as folder:
-        fit = Fit(
+        return Fit(
             label=model, model=net, train=samples, validation=samples, options=TrainingOptions(batch_size=batch_size), seed=0,
             state_file=Path(folder) / "state.pt", fingerprint="",
         )  # fmt: skip
-        order = torch.randperm(len(samples), device=samples.labels.device).split(batch_size)[:-1]
-        net.train()
-        warm_up = [fit.train_step(rows) for rows in order[:5]]
-        speeds, position = [], len(warm_up)
-        for _ in range(repeats):
-            start, done = time.perf_counter(), 0
-            while time.perf_counter() - start < seconds:
-                fit.train_step(order[position % len(order)])
-                position, done = position + 1, done + batch_size
-            speeds.append(done / (time.perf_counter() - start))
+
+
+def measure(fit: "Fit", *, seconds: float, repeats: int) -> float:
+    """Median samples per second over the stretches."""
+    import torch
+
+    size = fit.options.batch_size
+    order = torch.randperm(len(fit.train), device=fit.device).split(size)[:-1]
+    fit.model.train()
+    warm_up = [fit.train_step(rows) for rows in order[:5]]
+    speeds, position = [], len(warm_up)
+    for _ in range(repeats):
+        start, done = time.perf_counter(), 0
+        while time.perf_counter() - start < seconds:
+            fit.train_step(order[position % len(order)])
+            position, done = position + 1, done + size
+        wait_for(fit.device)
+        speeds.append(done / (time.perf_counter() - start))
     return statistics.median(speeds)
+
+
+def wait_for(device) -> None:
+    import torch
+
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def operations(samples: "SampleSet", *, model: str, common: dict | None = None) -> float:
+    """Floating-point operations a sample in the matrix products of the plain writing, forward and backward."""
+    import torch
+    from torch.utils.flop_counter import FlopCounterMode
+
+    size = min(512, len(samples))
+    fit = make_fit(samples, model=model, batch_size=size, common=common)
+    fit.model.double().train()
+    batch = samples.batch(torch.arange(size, device=fit.device), negatives=fit.drawn_fields)
+    with FlopCounterMode(display=False) as counter:
+        output = fit.model(batch)
+        loss = output.logits.sum()
+        (loss if output.auxiliary_loss is None else loss + output.auxiliary_loss).backward()
+    return counter.get_total_flops() / size
+
+
+@cache
+def peak(threads: int, device: str) -> float:
+    """The most operations a second of a float32 matrix product, over a few shapes."""
+    import torch
+
+    best = 0.0
+    for n in (512, 1024, 2048):
+        a, b = torch.randn(n, n, device=device), torch.randn(n, n, device=device)
+        out = a @ b
+        for _ in range(10):
+            start = time.perf_counter()
+            torch.mm(a, b, out=out)
+            wait_for(out.device)
+            best = max(best, 2 * n**3 / (time.perf_counter() - start))
+    return best
 
 
 def main() -> None:
@@ -55,38 +121,35 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="shorter stretches, the main case only")
-    parser.add_argument("--models", nargs="+", default=["lr", "base", "din", "din_softmax", "din_dice"])
-    parser.add_argument("--batch-sizes", nargs="+", type=int, default=[128, 1024])
+    parser.add_argument("--models", nargs="+", default=ROWS, choices=ROWS)
+    parser.add_argument("--batch-sizes", nargs="+", type=int, default=[32, 128, 1024, 8192])
     parser.add_argument("--cases", nargs="+", default=["jagged", "full"])
+    parser.add_argument("--embedding-dim", type=int, default=64)
     parser.add_argument("--threads", type=int)
     parser.add_argument("--device", default="cpu")
     arguments = parser.parse_args()
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
     models, sizes, cases = arguments.models, arguments.batch_sizes, arguments.cases
+    seconds, repeats = 4, 5
     if arguments.quick:
-        models, sizes, cases = ["din"], [1024], ["jagged"]
+        models, sizes, cases, seconds = ["din", "dien"], [128, 1024], ["jagged"], 2
+    common = {"embedding_dim": arguments.embedding_dim}
     for case in cases:
         samples = amazon_shaped(200_000, full=case == "full", device=arguments.device)
         for model in models:
-            for batch_size in sizes:
-                speed = measure(
-                    samples,
-                    model=model,
-                    batch_size=batch_size,
-                    seconds=2 if arguments.quick else 4,
-                    repeats=5,
-                )
-                print(
-                    json.dumps(
-                        {
-                            "bench": "train", "case": case, "model": model, "batch_size": batch_size,
-                            "samples_per_s": round(speed), "threads": torch.get_num_threads(),
-                            "device": arguments.device,
-                        }
-                    ),
-                    flush=True,
-                )  # fmt: skip
+            needed = operations(samples, model=model, common=common)
+            for size in sizes:
+                fit = make_fit(samples, model=model, batch_size=size, common=common)
+                speed = measure(fit, seconds=seconds, repeats=repeats)
+                share = speed * needed / peak(torch.get_num_threads(), arguments.device)
+                line = {
+                    "bench": "train", "case": case, "model": model, "batch_size": size, "samples_per_s": round(speed),
+                    "share_of_peak": round(share, 3), "embedding_dim": arguments.embedding_dim,
+                    "threads": torch.get_num_threads(), "device": arguments.device,
+                    "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+                }  # fmt: skip
+                print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":
