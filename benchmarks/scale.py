@@ -67,9 +67,10 @@ def _spread(samples: "SampleSet", size: int) -> "SampleSet":
     store = samples.store
     apart = size // len(store.items["goods"])
     widen = lambda fields: fields | {"goods": fields["goods"] * apart}  # noqa: E731
-    grow = lambda fields: tuple(
-        f.model_copy(update={"size": size}) if f.name == "goods" else f for f in fields
-    )  # noqa: E731
+
+    def grow(fields):
+        return tuple(f.model_copy(update={"size": size}) if f.name == "goods" else f for f in fields)
+
     schema = store.schema.model_copy(
         update={"item": grow(store.schema.item), "behavior": grow(store.schema.behavior)}
     )
