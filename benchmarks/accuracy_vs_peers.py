@@ -1,12 +1,12 @@
 """Our DIN and DIEN against the same models of public libraries, on the same samples with the same validation rule.
 
-    kedro run --pipelines=amazon_beauty                              # ours: data/07_model_output/…
-    python benchmarks/accuracy_vs_peers.py --install                 # the peers' environments, once
+    python benchmarks/accuracy_vs_peers.py --install                 # the peers' environments, once; needs a network
     python benchmarks/accuracy_vs_peers.py --dataset amazon_beauty --model din
 
-A peer's learning rate, and then its L2, are searched on validation GAUC with the first seed; the best pair is fitted with every
-seed. ``at_edge`` names what came out at an end of its grid. Each fit is a file below ``--work``: a run that was stopped goes on. Each comparison prints one JSON line: GAUC of both
-(means over seeds) and the paired bootstrap interval of the difference over users.
+Ours are the rows of the dataset's table with its recipe and five seeds, histories cut at ``--max-len`` for all. A peer's learning rate, and then
+its L2, are searched on validation GAUC with the first seed, from the library's default on by factors of about three for as long as
+that helps; the best pair is fitted with every seed. Each fit is a file below ``--work``: a run that was stopped goes on. Each
+comparison prints one JSON line: GAUC of both (means over seeds) and the paired bootstrap interval of the difference over users.
 """
 
 import argparse
@@ -14,6 +14,7 @@ import hashlib
 import json
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -25,10 +26,10 @@ from deep_interest.evaluation.significance import mean_over_seeds, paired_bootst
 from deep_interest.files import atomic_path
 
 PROJECT = Path(__file__).parents[1]
-LEARNING_RATES = (0.0005, 0.001, 0.003, 0.01)
-PENALTIES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3)  # the libraries' own L2 on whole tables
-FIRST_PENALTY = 1e-6
-OURS = {"din": ("din", "din_softmax"), "dien": ("dien",)}
+LEARNING_RATES = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03)
+PENALTIES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)  # the libraries' own L2
+DEFAULTS = {"learning_rate": 0.001, "l2": 1e-6}
+OURS = {"din": ("din", "din_softmax", "din_mba"), "dien": ("dien", "dien_mba")}
 SEEDS = {"din": 3, "dien": 2}
 
 
@@ -124,31 +125,47 @@ def fit(peer: str, job: dict, *, work: Path) -> dict:
 
 def best_fits(peer: str, job: dict, *, seeds: int, work: Path) -> tuple[dict, list[np.ndarray]]:
     """Search with the first seed; the best options, and the test scores of every seed with them."""
+    best = dict(DEFAULTS)
+    tried: dict[str, float] = {}
 
-    def value(rate: float, penalty: float) -> float:
-        return float(fit(peer, job | {"learning_rate": rate, "l2": penalty, "seed": 1}, work=work)["best"])
+    def value(options: dict) -> float:
+        found = float(fit(peer, job | options | {"seed": 1}, work=work)["best"])
+        tried["{learning_rate:g}, {l2:g}".format(**options)] = round(found, 4)
+        return found
 
-    rate = max(LEARNING_RATES, key=lambda rate: value(rate, FIRST_PENALTY))
-    penalty = max(PENALTIES, key=lambda penalty: value(rate, penalty))
-    best = {"learning_rate": rate, "l2": penalty}
-    edges = [
-        name
-        for name, found, grid in (("learning_rate", rate, LEARNING_RATES), ("l2", penalty, PENALTIES[1:]))
-        if found in (grid[0], grid[-1])
-    ]
+    for name, grid in (("learning_rate", LEARNING_RATES), ("l2", PENALTIES)):
+        best[name] = climb(grid, best[name], lambda x, name=name: value(best | {name: x}))
     scores = [fit(peer, job | best | {"seed": seed}, work=work)["scores"] for seed in range(1, seeds + 1)]
-    return best | {"at_edge": edges}, scores
+    return best | {"tried": tried}, scores
 
 
-def our_scores(dataset: str, model: str, *, data: Path, test: dict) -> np.ndarray:
-    """Test predictions of the pipeline ``<dataset>.<model>``, ``(seeds, n)``."""
-    path = data / f"07_model_output/{dataset}/{model}/predictions.parquet"
-    again = f"run `kedro run --pipelines={dataset}.{model}`"
-    if not path.exists():
-        raise SystemExit(f"{path} is missing; {again} first")
-    predictions = pd.read_parquet(path)
+def climb(grid: Sequence[float], start: float, value: Callable[[float], float]) -> float:
+    """The point of the grid that is better than both its neighbours, by steps from ``start``."""
+    at = grid.index(start)
+    for step in (1, -1):
+        before = at
+        while 0 <= at + step < len(grid) and value(grid[at + step]) > value(grid[at]):
+            at += step
+        if at != before:
+            break
+    return grid[at]
+
+
+def fit_ours(dataset: str, model: str, *, max_len: int) -> None:
+    """Train our rows, or load those that are finished."""
+    rows = ",".join(f"{dataset}.{row}" for row in OURS[model])
+    parameters = f"--params=training.options.max_len={max_len}"
+    command = [sys.executable, "-m", "kedro", "run", f"--pipelines={rows}", parameters]
+    subprocess.run(command, check=True, cwd=PROJECT, stdout=sys.stderr)
+
+
+def our_scores(dataset: str, row: str, *, test: dict) -> np.ndarray:
+    """Our test predictions, ``(seeds, n)``."""
+    predictions = pd.read_parquet(PROJECT / f"data/07_model_output/{dataset}/{row}/predictions.parquet")
     if not all(np.array_equal(predictions[name], test[name]) for name in ("user", "item")):
-        raise SystemExit(f"{path} is of other samples; {again} again")
+        raise SystemExit(
+            f"{dataset}.{row} predicts other samples than the peers had; remove {dataset} below build/peers/samples"
+        )
     return predictions.filter(like="seed_").to_numpy().T
 
 
@@ -163,29 +180,29 @@ def main() -> None:
     parser.add_argument("--dataset", default="amazon_beauty")
     parser.add_argument("--model", choices=sorted(OURS), default="din")
     parser.add_argument("--peers", nargs="+", choices=sorted(PEERS), default=sorted(PEERS))
-    parser.add_argument("--data", type=Path, default=PROJECT / "data", help="where our own run has written")
     parser.add_argument("--work", type=Path, default=PROJECT / "build/peers")
-    parser.add_argument("--max-len", type=int, default=100)
+    parser.add_argument("--max-len", type=int, default=50)
     parser.add_argument("--dim", type=int, default=32)
     parser.add_argument("--batch-size", type=int, default=512)
-    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     work = options.work.resolve()
     if options.install:
         install(work)
         return
-    arrays = export(options.dataset, data=options.data, work=work, max_len=options.max_len)
+    fit_ours(options.dataset, options.model, max_len=options.max_len)
+    arrays = export(options.dataset, data=PROJECT / "data", work=work, max_len=options.max_len)
     job = {
         "data": str(arrays), "model": options.model, "dim": options.dim, "batch_size": options.batch_size,
-        "epochs": options.epochs, "patience": 2, "threads": options.threads,
+        "epochs": options.epochs, "patience": 1, "threads": options.threads,
     }  # fmt: skip
     test = dict(np.load(arrays / "test.npz"))
     for peer in options.peers:
         best, scores = best_fits(peer, job, seeds=SEEDS[options.model], work=work)
         theirs = mean_over_seeds([per_user_auc(test["user"], test["label"], s) for s in scores])
         for model in OURS[options.model]:
-            ours_all = our_scores(options.dataset, model, data=options.data, test=test)
+            ours_all = our_scores(options.dataset, model, test=test)
             ours = mean_over_seeds([per_user_auc(test["user"], test["label"], s) for s in ours_all])
             line = {
                 "bench": "accuracy_vs_peers", "case": options.dataset, "model": model, "peer": peer, **best,

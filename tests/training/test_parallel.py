@@ -5,6 +5,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import psutil
 import pytest
@@ -30,6 +31,18 @@ def test_seeds_are_fitted_in_processes_of_one_thread_in_their_order():
     assert [text for text, _, _ in results] == ["seed 3", "seed 1", "seed 2"]
     assert os.getpid() not in {pid for _, pid, _ in results}
     assert {threads for _, _, threads in results} == {1}
+
+
+def describe(arrays: tuple, seed: int) -> list:
+    return [(type(array).__name__, str(getattr(array, "filename", None)), array.tolist()) for array in arrays]
+
+
+def test_a_mapped_log_is_not_copied_into_the_processes(tmp_path):
+    np.save(tmp_path / "log.npy", np.arange(6).reshape(2, 3))
+    whole = np.load(tmp_path / "log.npy", mmap_mode="c")
+    for found in map_seeds(describe, ((whole, whole[1:], np.arange(2)),), (1, 2), processes=2):
+        assert found[0] == ("memmap", str(tmp_path / "log.npy"), [[0, 1, 2], [3, 4, 5]])
+        assert found[1:] == [("ndarray", "None", [[3, 4, 5]]), ("ndarray", "None", [0, 1])]
 
 
 def refuse_or_wait(folder: str, seed: int) -> None:

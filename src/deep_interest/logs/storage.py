@@ -20,7 +20,7 @@ def save_log(log: BehaviorLog, path: Path) -> None:
 
 
 def load_log(path: Path) -> BehaviorLog:
-    """Read a folder written by :func:`save_log`; the arrays are mapped, not copied."""
+    """Read a folder written by :func:`save_log`; the arrays are mapped, not copied: processes share their memory."""
     arrays = _load_arrays(path)
     return BehaviorLog(
         arrays.pop("offsets"), {name.removeprefix("field."): codes for name, codes in arrays.items()}
@@ -54,7 +54,8 @@ def _save_arrays(arrays: dict[str, np.ndarray], path: Path, *, schema: FeatureSc
 
 
 def _load_arrays(path: Path) -> dict[str, np.ndarray]:
-    files = sorted(path.glob("*.npy"))
+    """The arrays by name, mapped copy-on-write: writable, as torch wants them, and never written back."""
+    files = sorted(path.resolve().glob("*.npy"))
     return {
-        file.name.removesuffix(".npy"): np.load(file, mmap_mode="r", allow_pickle=False) for file in files
+        file.name.removesuffix(".npy"): np.load(file, mmap_mode="c", allow_pickle=False) for file in files
     }

@@ -181,7 +181,8 @@ class SampleSet:
 
 
 def _tensor(array: np.ndarray, device: torch.device) -> Tensor:
-    return torch.from_numpy(np.array(array)).to(device)
+    """The array's own memory on a CPU: a mapped log is read where it lies, by all processes together."""
+    return torch.from_numpy(np.ascontiguousarray(array)).to(device)
 
 
 def _tensors(arrays: dict[str, np.ndarray], device: torch.device) -> dict[str, Tensor]:

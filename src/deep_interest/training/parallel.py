@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import mmap
 import multiprocessing
 import os
 import signal
@@ -11,8 +12,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
+import numpy as np
 import torch
 
 _alive: list[Connection] = []  # our end of the pool's pipe: the system closes it when we die
@@ -46,6 +49,17 @@ def map_seeds(
             _alive.pop().close()  # the other fits end, and their finished steps stay saved
         pool.shutdown(wait=False, cancel_futures=True)
         raise
+
+
+def _reduce_mapped(array: np.memmap) -> tuple[Any, ...]:
+    """A mapped file goes to another process by its name, not by its content; a part of one by its content."""
+    if not isinstance(array.base, mmap.mmap):
+        return np.asarray(array).__reduce__()
+    order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
+    return np.memmap, (array.filename, array.dtype, "c", array.offset, array.shape, order)
+
+
+ForkingPickler.register(np.memmap, _reduce_mapped)
 
 
 @cache
