@@ -7,8 +7,8 @@ from support import reference
 from support.ops import runs as jagged
 
 from deep_interest.models.recurrent import GRU, final_states
-from deep_interest.ops.recurrence import CELLS, plain_recurrence
-from deep_interest.ops.recurrence_loop import GROUP
+from deep_interest.ops.recurrence import CELLS, _Loops, plain_recurrence
+from deep_interest.ops.recurrence_cpu import GROUP
 
 LENGTHS = st.lists(st.integers(0, 6), min_size=1, max_size=2 * GROUP + 3)
 
@@ -119,3 +119,31 @@ def test_no_behaviour_at_all():
     assert plain_recurrence(
         gru.bias.new_empty(0, 15), gru.state_weight, attention, runs.offsets, "augru"
     ).shape == (0, 5)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize(("hidden", "lengths"), [(5, [3, 0, 1, 4]), (18, [2] * 17), (16, [1])])
+def test_the_kernels_for_gpus_agree_with_the_plain_loop(cell, hidden, lengths):
+    """On a GPU if there is one; else by Triton's interpreter on the CPU."""
+    pytest.importorskip("triton", reason="Triton runs on Linux only")
+    from deep_interest.ops import recurrence_cuda
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    torch.manual_seed(0)
+    offsets = jagged(lengths).offsets
+    rows, gates = sum(lengths), (2 if cell == "agru" else 3) * hidden
+    leaves = [torch.randn(rows, gates), 0.5 * torch.randn(gates, hidden), torch.rand(rows)]
+    if cell == "gru":
+        leaves[2] = torch.zeros(0)
+    results = []
+    for dtype, place, loops in ((torch.float32, device, recurrence_cuda), (torch.float64, "cpu", None)):
+        given = [leaf.detach().to(place, dtype).clone().requires_grad_() for leaf in leaves]
+        if loops is None:
+            states = plain_recurrence(*given, offsets, cell)
+        else:
+            states = _Loops.apply(*given, offsets.to(place), cell, loops)
+        weigh = torch.linspace(-1, 1, hidden, dtype=dtype, device=place)
+        (states * weigh).sum().backward()
+        results.append([states, *(leaf.grad if leaf.grad is not None else leaf * 0 for leaf in given)])
+    for ours, plain in zip(*results, strict=True):
+        torch.testing.assert_close(ours.cpu().double(), plain, atol=1e-5, rtol=1e-5)

@@ -1,12 +1,16 @@
 """The loop of a GRU whose update gate attention may steer, over jagged histories (DIEN eq. 3 to 6, 10 to 13)."""
 
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
 from typing import Literal
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
-from deep_interest.ops import recurrence_loop
-from deep_interest.ops.compiled import arrays, fits, run
+from deep_interest.ops import recurrence_cpu
+from deep_interest.ops.compiled import fits
 
 Cell = Literal["gru", "agru", "augru", "augru_code"]
 CELLS: tuple[Cell, ...] = ("gru", "agru", "augru", "augru_code")
@@ -18,8 +22,19 @@ def recurrence(gates: Tensor, weight: Tensor, attention: Tensor, offsets: Tensor
     Shape: ``gates (N, G)`` what the inputs add to the gates, ``weight (G, H)`` of the state, ``attention (N,)`` or
     empty, ``offsets (B + 1,)`` -> ``(N, H)``.
     """
-    writing = _Compiled.apply if fits(gates, weight) else plain_recurrence
-    return writing(gates, weight, attention, offsets, cell)
+    loops = _loops_for(gates, weight)
+    if loops is None:
+        return plain_recurrence(gates, weight, attention, offsets, cell)
+    return _Loops.apply(gates, weight, attention, offsets, cell, loops)
+
+
+def _loops_for(gates: Tensor, weight: Tensor) -> ModuleType | None:
+    """The written-out loops for these tensors, if there are any."""
+    if fits(gates, weight):
+        return recurrence_cpu
+    if gates.is_cuda and gates.dtype == weight.dtype == torch.float32 and find_spec("triton"):
+        return import_module("deep_interest.ops.recurrence_cuda")
+    return None
 
 
 def plain_recurrence(gates: Tensor, weight: Tensor, attention: Tensor, offsets: Tensor, cell: Cell) -> Tensor:
@@ -57,39 +72,28 @@ def _update(cell: Cell, gate: Tensor, attention: Tensor | None) -> Tensor:
     return attention * gate if cell == "augru" else 1 - (1 - attention) * (1 - gate)
 
 
-class _Compiled(torch.autograd.Function):
-    """The recurrence by `recurrence_loop`; the backward pass is written out there."""
+class _Loops(torch.autograd.Function):
+    """The recurrence by written-out loops, forward and backward; the weights' gradient is a matrix product."""
 
     @staticmethod
-    def forward(ctx, gates: Tensor, weight: Tensor, attention: Tensor, offsets: Tensor, cell: Cell) -> Tensor:
-        hidden = weight.shape[1]
+    def forward(ctx, gates, weight, attention, offsets, cell: Cell, loops: ModuleType) -> Tensor:
         order = offsets.diff().argsort(descending=True, stable=True)
-        states, recalled = gates.new_empty(len(gates), hidden), gates.new_empty(len(gates), hidden)
-        activated = gates.new_empty(gates.shape)
-        run(
-            recurrence_loop.forward,
-            *arrays(gates.contiguous(), weight.t().contiguous(), attention, offsets, order), CELLS.index(cell),
-            *arrays(states, activated, recalled), work=gates.numel(),
-        )  # fmt: skip
-        ctx.save_for_backward(weight, attention, offsets, order, states, activated, recalled)
-        ctx.cell = cell
-        return states
+        found = loops.forward(gates, weight, attention, offsets, order, CELLS.index(cell))
+        ctx.save_for_backward(weight, attention, offsets, order, *found)
+        ctx.cell, ctx.loops = CELLS.index(cell), loops
+        return found[0]
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, grad_states: Tensor):
-        weight, attention, offsets, order, states, activated, recalled = ctx.saved_tensors
-        hidden = weight.shape[1]
-        grad_gates, grad_recalled = activated.new_empty(activated.shape), recalled.new_empty(recalled.shape)
-        grad_attention = torch.zeros_like(attention)
-        run(
-            recurrence_loop.backward,
-            *arrays(grad_states.contiguous(), weight.contiguous(), attention, offsets, order), CELLS.index(ctx.cell),
-            *arrays(states, activated, recalled, grad_gates, grad_recalled, grad_attention),
-            work=activated.numel(),
-        )  # fmt: skip
-        before = _before(states, offsets)
-        grad_weight = torch.cat([grad_gates[:, :-hidden].t() @ before, grad_recalled.t() @ before])
-        return grad_gates, grad_weight, grad_attention, None, None
+        weight, attention, offsets, order, *found = ctx.saved_tensors
+        grad_gates, grad_recalled, grad_attention = ctx.loops.backward(
+            grad_states, weight, attention, offsets, order, ctx.cell, *found
+        )
+        before = _before(found[0], offsets)
+        grad_soft = grad_gates[:, : -weight.shape[1]]
+        grad_weight = torch.cat([grad_soft.t() @ before, grad_recalled.t() @ before])
+        return grad_gates, grad_weight, grad_attention, None, None, None
 
 
 def _before(states: Tensor, offsets: Tensor) -> Tensor:

@@ -1,32 +1,60 @@
-"""The loop of `recurrence.recurrence` for CPUs, compiled by numba: float32, no padding, states kept in the cache.
+"""The loops of `recurrence.recurrence` for CPUs, compiled by numba: float32, no padding, states kept in the cache.
 
 Eight histories of similar length are walked together; the threads share the groups of eight, so that the result does
 not depend on their number.
 """
 
 import numpy as np
+import torch
 from numba import float32, njit
+from torch import Tensor
 
-from deep_interest.ops.compiled import compiled
+from deep_interest.ops.compiled import arrays, compiled, run
 
 GRU, AGRU, AUGRU, AUGRU_CODE = range(4)
 GROUP = 8
 
 
-@compiled
-def forward(gates, weight, attention, offsets, order, cell, states, activated, recalled, part, parts):
-    """Fill ``states (N, H)``, ``activated (N, G)`` (reset, update where there is one, candidate) and ``recalled (N, H)``.
+def forward(
+    gates: Tensor, weight: Tensor, attention: Tensor, offsets: Tensor, order: Tensor, cell: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The states and what `backward` needs to know of them.
 
     Args:
         gates: ``(N, G)`` what the inputs add to the gates, bias included.
-        weight: ``(H, G)`` the state's weights, transposed.
+        weight: ``(G, H)`` the state's weights.
         attention: ``(N,)``, or empty for a GRU.
         offsets: ``(B + 1,)``.
         order: ``(B,)`` samples by falling length.
         cell: GRU, AGRU, AUGRU or AUGRU_CODE.
-        states, activated, recalled: results; recalled is U^h h_{t-1}.
-        part, parts: which groups of histories this call takes.
+
+    Returns:
+        ``states (N, H)``, ``activated (N, G)`` (reset, update where there is one, candidate) and ``recalled (N, H)``, U^h h_{t-1}.
     """
+    hidden = weight.shape[1]
+    states, recalled = gates.new_empty(len(gates), hidden), gates.new_empty(len(gates), hidden)
+    activated = gates.new_empty(gates.shape)
+    given = arrays(gates, weight.t(), attention, offsets, order)
+    run(_forward, *given, cell, *arrays(states, activated, recalled), work=gates.numel())
+    return states, activated, recalled
+
+
+def backward(
+    grad_states: Tensor, weight: Tensor, attention: Tensor, offsets: Tensor, order: Tensor, cell: int,
+    states: Tensor, activated: Tensor, recalled: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """``grad_gates (N, G)``, ``grad_recalled (N, H)`` and ``grad_attention (N,)`` of ``grad_states (N, H)``."""
+    grad_gates, grad_recalled = activated.new_empty(activated.shape), recalled.new_empty(recalled.shape)
+    grad_attention = torch.zeros_like(attention)
+    given = arrays(grad_states, weight, attention, offsets, order)
+    results = arrays(grad_gates, grad_recalled, grad_attention)
+    run(_backward, *given, cell, *arrays(states, activated, recalled), *results, work=activated.numel())
+    return grad_gates, grad_recalled, grad_attention
+
+
+@compiled
+def _forward(gates, weight, attention, offsets, order, cell, states, activated, recalled, part, parts):
+    """``weight (H, G)`` comes transposed; a part takes every so many-th group of histories."""
     hidden, width = weight.shape
     soft = width - hidden  # the columns of the gates that are sigmoids
     state = np.zeros((GROUP, hidden), float32)
@@ -56,18 +84,10 @@ def forward(gates, weight, attention, offsets, order, cell, states, activated, r
 
 
 @compiled
-def backward(  # noqa: PLR0912  one loop nest, so that a row's numbers stay in the cache
+def _backward(  # noqa: PLR0912  one loop nest, so that a row's numbers stay in the cache
     grad_states, weight, attention, offsets, order, cell, states, activated, recalled,
     grad_gates, grad_recalled, grad_attention, part, parts,
 ):  # fmt: skip
-    """Fill ``grad_gates (N, G)``, ``grad_recalled (N, H)`` and ``grad_attention (N,)``.
-
-    Args:
-        grad_states: ``(N, H)``.
-        weight: ``(G, H)`` the state's weights.
-        attention, offsets, order, cell, states, activated, recalled, part, parts: as in `forward`.
-        grad_gates, grad_recalled, grad_attention: results.
-    """
     width, hidden = weight.shape
     soft = width - hidden
     flowing = np.zeros((GROUP, hidden), float32)  # ∂L/∂h_t from later steps
