@@ -15,54 +15,24 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from environments import PROJECT, WORK, command, install
+from padded import padded
 
 from deep_interest.evaluation.metrics import per_user_auc
 from deep_interest.evaluation.significance import mean_over_seeds, paired_bootstrap
 from deep_interest.files import atomic_path
 
-PROJECT = Path(__file__).parents[1]
+LIBRARIES = ("deepctr_torch", "torch_rechub")
 LEARNING_RATES = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03)
 PENALTIES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)  # the libraries' own L2
 DEFAULTS = {"learning_rate": 0.001, "l2": 1e-6}
 OURS = {"din": ("din", "din_softmax", "din_mba"), "dien": ("dien", "dien_mba")}
 SEEDS = {"din": 3, "dien": 2}
-
-
-@dataclass(frozen=True)
-class Peer:
-    """One library.
-
-    Attributes:
-        packages: what its environment holds besides torch.
-        runner: its script below ``benchmarks/peers``.
-    """
-
-    packages: tuple[str, ...]
-    runner: str
-
-
-PEERS = {
-    "deepctr_torch": Peer(("deepctr-torch==0.3.0", "requests"), "deepctr_torch_runner.py"),
-    "torch_rechub": Peer(("torch-rechub==0.9.0",), "torch_rechub_runner.py"),
-}
-
-
-def install(work: Path) -> None:
-    """An environment for each peer, torch at our version."""
-    constraints = work / "constraints.txt"
-    work.mkdir(parents=True, exist_ok=True)
-    constraints.write_text("torch==2.13.0\n")
-    for name, peer in PEERS.items():
-        folder = work / "environments" / name
-        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        for packages in (("torch",), peer.packages):
-            command = [folder / "bin/pip", "install", "--quiet", "--constraint", constraints, *packages]
-            subprocess.run(command, check=True)
 
 
 def export(dataset: str, *, data: Path, work: Path, max_len: int) -> Path:
@@ -82,24 +52,15 @@ def export(dataset: str, *, data: Path, work: Path, max_len: int) -> Path:
         return folder
     log = BehaviorLogFolder(filepath=str(data / f"04_feature/{dataset}/log")).load()
     features = FeatureTablesFolder(filepath=str(data / f"04_feature/{dataset}/features")).load()
-    category = features.items["category"]
-    rng = np.random.default_rng(0)
+    category, rng = features.items["category"], np.random.default_rng(0)
     folder.mkdir(parents=True, exist_ok=True)
     for name, rows in samples.groupby("split", observed=True):
-        user, end = rows["user"].to_numpy(np.int64), rows["history_end"].to_numpy(np.int64)
-        length = np.minimum(end, max_len)
-        steps = np.arange(max_len)
-        real = steps < length[:, None]
-        position = np.where(real, (log.offsets[user] + end - length)[:, None] + steps, 0)
-        history = np.where(real, log.fields["goods"][position], 0).astype(np.int32)
-        shift = rng.integers(1, len(category) - 1, history.shape)  # 1 … I-1 further: never the clicked one
-        negative = np.where(real, (history - 1 + shift) % (len(category) - 1) + 1, 0).astype(np.int32)
-        item = rows["item"].to_numpy(np.int32)
-        np.savez(
-            folder / f"{name}.npz", user=user, item=item, category=category[item], label=rows["label"].to_numpy(np.float32),
-            length=length.astype(np.int32), history_item=history, history_category=category[history],
-            negative_item=negative, negative_category=category[negative],
+        arrays = padded(
+            item=rows["item"].to_numpy(), user=rows["user"].to_numpy(np.int64), label=rows["label"].to_numpy(),
+            end=rows["history_end"].to_numpy(np.int64), offsets=log.offsets, goods=log.fields["goods"], category=category,
+            max_len=max_len, rng=rng,
         )  # fmt: skip
+        np.savez(folder / f"{name}.npz", **arrays)
     sizes = {"item": len(category), "category": int(category.max()) + 1}
     with atomic_path(folder / "sizes.json") as path:
         path.write_text(json.dumps(sizes))
@@ -115,10 +76,7 @@ def fit(peer: str, job: dict, *, work: Path) -> dict:
         out.parent.mkdir(parents=True, exist_ok=True)
         order = out.with_suffix(".json")
         order.write_text(json.dumps(job | {"out": str(out)}))
-        python = work / "environments" / peer / "bin/python"
-        subprocess.run(
-            [python, PROJECT / "benchmarks/peers" / PEERS[peer].runner, order], check=True, stdout=sys.stderr
-        )
+        subprocess.run(command(peer, order, work), check=True, stdout=sys.stderr)
     with np.load(out) as arrays:
         return {name: arrays[name] for name in arrays}
 
@@ -155,8 +113,8 @@ def fit_ours(dataset: str, model: str, *, max_len: int) -> None:
     """Train our rows, or load those that are finished."""
     rows = ",".join(f"{dataset}.{row}" for row in OURS[model])
     parameters = f"--params=training.options.max_len={max_len}"
-    command = [sys.executable, "-m", "kedro", "run", f"--pipelines={rows}", parameters]
-    subprocess.run(command, check=True, cwd=PROJECT, stdout=sys.stderr)
+    run = [sys.executable, "-m", "kedro", "run", f"--pipelines={rows}", parameters]
+    subprocess.run(run, check=True, cwd=PROJECT, stdout=sys.stderr)
 
 
 def our_scores(dataset: str, row: str, *, test: dict) -> np.ndarray:
@@ -179,8 +137,8 @@ def main() -> None:
     )
     parser.add_argument("--dataset", default="amazon_beauty")
     parser.add_argument("--model", choices=sorted(OURS), default="din")
-    parser.add_argument("--peers", nargs="+", choices=sorted(PEERS), default=sorted(PEERS))
-    parser.add_argument("--work", type=Path, default=PROJECT / "build/peers")
+    parser.add_argument("--peers", nargs="+", choices=LIBRARIES, default=LIBRARIES)
+    parser.add_argument("--work", type=Path, default=WORK)
     parser.add_argument("--max-len", type=int, default=50)
     parser.add_argument("--dim", type=int, default=32)
     parser.add_argument("--batch-size", type=int, default=512)
@@ -189,12 +147,12 @@ def main() -> None:
     options = parser.parse_args()
     work = options.work.resolve()
     if options.install:
-        install(work)
+        install(options.peers, work)
         return
     fit_ours(options.dataset, options.model, max_len=options.max_len)
     arrays = export(options.dataset, data=PROJECT / "data", work=work, max_len=options.max_len)
     job = {
-        "data": str(arrays), "model": options.model, "dim": options.dim, "batch_size": options.batch_size,
+        "task": "fit", "data": str(arrays), "model": options.model, "dim": options.dim, "batch_size": options.batch_size,
         "epochs": options.epochs, "patience": 1, "threads": options.threads,
     }  # fmt: skip
     test = dict(np.load(arrays / "test.npz"))

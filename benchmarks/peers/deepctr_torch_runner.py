@@ -3,7 +3,7 @@
 import torch
 from deepctr_torch.inputs import SparseFeat, VarLenSparseFeat
 from deepctr_torch.models import DIEN, DIN
-from job import Arrays, fit, read_job, sizes, split
+from job import Arrays, Job, Trainer, main
 
 
 def inputs(arrays: Arrays, *, auxiliary: bool) -> Arrays:
@@ -27,33 +27,29 @@ def columns(rows: dict[str, int], *, dim: int, window: int, auxiliary: bool) -> 
     return found
 
 
-def main() -> None:
-    job = read_job()
-    auxiliary = job.model == "dien"
-    train = split(job, "train")
-    features = columns(sizes(job), dim=job.dim, window=train["history_item"].shape[1], auxiliary=auxiliary)
+def build(job: Job, train: Arrays, sizes: dict[str, int]) -> Trainer:
+    """The library's model, compiled with Adam."""
+    auxiliary = job.model == "dien" and job.auxiliary
+    features = columns(sizes, dim=job.dim, window=train["history_item"].shape[1], auxiliary=auxiliary)
     common = {
-        "dnn_hidden_units": (200, 80),
-        "dnn_activation": "prelu",
-        "l2_reg_embedding": job.l2,
-        "seed": job.seed,
-    }
-    if auxiliary:
+        "dnn_hidden_units": (200, 80), "dnn_activation": "prelu", "l2_reg_embedding": job.l2, "seed": job.seed,
+    }  # fmt: skip
+    if job.model == "dien":
         model = DIEN(
-            features, ["item", "cat"], gru_type="AUGRU", use_negsampling=True, att_hidden_units=(80, 40),
+            features, ["item", "cat"], gru_type="AUGRU", use_negsampling=auxiliary, att_hidden_units=(80, 40),
             att_activation="sigmoid", att_weight_normalization=True, **common,
         )  # fmt: skip
     else:
         model = DIN(features, ["item", "cat"], att_hidden_size=(80, 40), att_activation="sigmoid", **common)
-    optimizer = torch.optim.Adam(model.parameters(), lr=job.learning_rate)
-    model.compile(optimizer, "binary_crossentropy", metrics=[])
+    model.compile(
+        torch.optim.Adam(model.parameters(), lr=job.learning_rate), "binary_crossentropy", metrics=[]
+    )
     x = inputs(train, auxiliary=auxiliary)
-    fit(
-        job,
+    return Trainer(
         epoch=lambda: model.fit(dict(x), train["label"], batch_size=job.batch_size, epochs=1, verbose=0),
         score=lambda arrays: model.predict(inputs(arrays, auxiliary=auxiliary), 4096).ravel(),
     )
 
 
 if __name__ == "__main__":
-    main()
+    main(build)

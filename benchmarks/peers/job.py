@@ -1,4 +1,4 @@
-"""What a peer's runner is asked to do, and the loop that every one of them shares: epochs, validation GAUC, patience."""
+"""What a peer's runner is asked to do: fit a model by validation GAUC, or tell how long its epochs take."""
 
 import json
 import sys
@@ -6,77 +6,111 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
 sys.path.append(str(Path(__file__).parents[2] / "src"))
-
-from deep_interest.evaluation.metrics import gauc
 
 Arrays = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
 class Job:
-    """One fit.
+    """One order.
 
     Attributes:
-        data: folder with ``train.npz``, ``validation.npz``, ``test.npz`` and ``sizes.json``.
-        out: where the result goes.
+        task: ``fit`` writes a result, ``speed`` answers on standard output.
+        data: folder with ``train.npz``, for a fit ``validation.npz`` and ``test.npz``, and ``sizes.json``.
         model: ``din`` or ``dien``.
-        learning_rate, l2: the library's own options of these names.
         dim: embedding width of item and of category.
-        batch_size, epochs, patience, seed, threads: as they say.
+        batch_size, seed, threads: as they say.
+        auxiliary: DIEN's auxiliary loss, where the library has one.
+        learning_rate, l2: the library's own options of these names.
+        epochs, patience: of a fit.
+        out: where a fit's result goes.
     """
 
+    task: Literal["fit", "speed"]
     data: str
-    out: str
     model: str
-    learning_rate: float
-    l2: float
     dim: int
     batch_size: int
-    epochs: int
-    patience: int
     seed: int
     threads: int
+    auxiliary: bool = True
+    learning_rate: float = 0.001
+    l2: float = 0.0
+    epochs: int = 1
+    patience: int = 1
+    out: str = ""
 
 
-def read_job() -> Job:
-    """The job named on the command line; sets seeds and threads."""
+@dataclass(frozen=True)
+class Trainer:
+    """A library's model with its own training loop.
+
+    Attributes:
+        epoch: trains once over the samples it was built with.
+        score: predicted CTRs ``(n,)`` of other samples; not needed for speed.
+    """
+
+    epoch: Callable[[], object]
+    score: Callable[[Arrays], np.ndarray] | None = None
+
+
+Build = Callable[[Job, Arrays, dict[str, int]], Trainer]
+"""Builds a trainer of a job, the training samples and the rows of the embedding tables."""
+
+
+def main(build: Build) -> None:
+    """Do the job named on the command line."""
     import torch
 
     job = Job(**json.loads(Path(sys.argv[1]).read_text()))
     torch.manual_seed(job.seed)
     np.random.seed(job.seed)
     torch.set_num_threads(job.threads)
-    return job
+    sizes = json.loads((Path(job.data) / "sizes.json").read_text())
+    (serve if job.task == "speed" else fit)(job, build, sizes)
 
 
 def split(job: Job, name: str) -> Arrays:
-    """The arrays of a split: ``(n,)`` and, of the histories, ``(n, T)`` with 0 after their end."""
+    """The arrays of a split, as `padded.padded` makes them."""
     with np.load(Path(job.data) / f"{name}.npz") as arrays:
         return dict(arrays)
 
 
-def sizes(job: Job) -> dict[str, int]:
-    """Rows of the embedding tables."""
-    return json.loads((Path(job.data) / "sizes.json").read_text())
+def serve(job: Job, build: Build, sizes: dict[str, int]) -> None:
+    """For every number of samples read, train an epoch over so many and answer with its seconds."""
+    answer, sys.stdout = sys.stdout, sys.stderr  # libraries print
+    arrays, trainers = split(job, "train"), {}
+    for line in sys.stdin:
+        samples = int(line)
+        if samples not in trainers:
+            trainers = {samples: build(job, {name: a[:samples] for name, a in arrays.items()}, sizes)}
+        start = time.perf_counter()
+        trainers[samples].epoch()
+        print(json.dumps(time.perf_counter() - start), file=answer, flush=True)
 
 
-def fit(job: Job, *, epoch: Callable[[], None], score: Callable[[Arrays], np.ndarray]) -> None:
+def fit(job: Job, build: Build, sizes: dict[str, int]) -> None:
     """Train until validation GAUC has not risen for ``patience`` epochs; keep the best epoch's test scores.
 
     The test set is scored at each new best epoch, as a stand-in for restoring that epoch's parameters.
     """
+    from deep_interest.evaluation.metrics import gauc
+
+    trainer = build(job, split(job, "train"), sizes)
+    assert trainer.score is not None
     validation, test = split(job, "validation"), split(job, "test")
     best, bad, scores, history, started = -1.0, 0, None, [], time.time()
     for _ in range(job.epochs):
-        epoch()
-        value = gauc(validation["user"], validation["label"], score(validation)).value
+        trainer.epoch()
+        value = gauc(validation["user"], validation["label"], trainer.score(validation)).value
         history.append(value)
         if value > best:
-            best, bad, scores = value, 0, score(test)
+            best, bad, scores = value, 0, trainer.score(test)
         else:
             bad += 1
         print(json.dumps({"epoch": len(history), "validation_gauc": value}), flush=True)

@@ -4,7 +4,7 @@ import tempfile
 
 import numpy as np
 import torch
-from job import Arrays, fit, read_job, sizes, split
+from job import Arrays, Job, Trainer, main
 from torch.utils.data import DataLoader
 from torch_rechub.basic.features import SequenceFeature, SparseFeature
 from torch_rechub.models.ranking import DIN
@@ -33,41 +33,39 @@ def sequences(prefix: str, rows: dict[str, int], dim: int) -> list:
     ]
 
 
-def main() -> None:
-    job = read_job()
-    auxiliary = job.model == "dien"
-    rows, train = sizes(job), split(job, "train")
+def build(job: Job, train: Arrays, sizes: dict[str, int]) -> Trainer:
+    """The library's model with its trainer."""
+    auxiliary = job.model == "dien"  # the library's DIEN always has its auxiliary loss
     target = [
-        SparseFeature("item", rows["item"], job.dim, padding_idx=0),
-        SparseFeature("cat", rows["category"], job.dim, padding_idx=0),
+        SparseFeature("item", sizes["item"], job.dim, padding_idx=0),
+        SparseFeature("cat", sizes["category"], job.dim, padding_idx=0),
     ]
     common = {
-        "features": [SparseFeature("user", 2, job.dim)], "history_features": sequences("hist", rows, job.dim),
+        "features": [SparseFeature("user", 2, job.dim)], "history_features": sequences("hist", sizes, job.dim),
         "target_features": target, "mlp_params": {"dims": [200, 80]},
     }  # fmt: skip
     if auxiliary:
-        model = DIEN(neg_history_features=sequences("neg_hist", rows, job.dim), alpha=1.0, **common)
+        model = DIEN(neg_history_features=sequences("neg_hist", sizes, job.dim), alpha=1.0, **common)
     else:
         model = DIN(attention_mlp_params={"dims": [80, 40], "activation": "sigmoid"}, **common)
-    with tempfile.TemporaryDirectory() as folder:
-        trainer = CTRTrainer(
-            model, optimizer_params={"lr": job.learning_rate, "weight_decay": job.l2}, n_epoch=1, device="cpu",
-            loss_mode=not auxiliary, model_path=folder,
-        )  # fmt: skip
-        dataset = TorchDataset(inputs(train, auxiliary=auxiliary), train["label"])
-        loader = DataLoader(dataset, batch_size=job.batch_size, shuffle=True)
+    trainer = CTRTrainer(
+        model, optimizer_params={"lr": job.learning_rate, "weight_decay": job.l2}, n_epoch=1, device="cpu",
+        loss_mode=not auxiliary, model_path=tempfile.mkdtemp(),
+    )  # fmt: skip
+    dataset = TorchDataset(inputs(train, auxiliary=auxiliary), train["label"])
+    loader = DataLoader(dataset, batch_size=job.batch_size, shuffle=True)
 
-        @torch.no_grad()
-        def score(arrays: Arrays) -> np.ndarray:
-            model.eval()
-            found, x = [], inputs(arrays, auxiliary=auxiliary)
-            for start in range(0, len(arrays["item"]), 4096):
-                output = model({name: torch.from_numpy(a[start : start + 4096]) for name, a in x.items()})
-                found.append((output if isinstance(output, torch.Tensor) else output[0]).ravel().numpy())
-            return np.concatenate(found)
+    @torch.no_grad()
+    def score(arrays: Arrays) -> np.ndarray:
+        model.eval()
+        found, x = [], inputs(arrays, auxiliary=auxiliary)
+        for start in range(0, len(arrays["item"]), 4096):
+            output = model({name: torch.from_numpy(a[start : start + 4096]) for name, a in x.items()})
+            found.append((output if isinstance(output, torch.Tensor) else output[0]).ravel().numpy())
+        return np.concatenate(found)
 
-        fit(job, epoch=lambda: trainer.train_one_epoch(loader), score=score)
+    return Trainer(epoch=lambda: trainer.train_one_epoch(loader), score=score)
 
 
 if __name__ == "__main__":
-    main()
+    main(build)

@@ -1,0 +1,55 @@
+"""The public libraries that we are measured against, each from its package in an environment of its own."""
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+PROJECT = Path(__file__).parents[1]
+WORK = PROJECT / "build/peers"
+TORCH = "torch==2.13.0"  # the same for all, and ours
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One library.
+
+    Attributes:
+        name: as its authors write it.
+        packages: what its environment holds besides torch.
+        runner: its script below ``benchmarks/peers``.
+    """
+
+    name: str
+    packages: tuple[str, ...]
+    runner: str
+
+
+PEERS = {
+    "deepctr_torch": Peer("DeepCTR-Torch", ("deepctr-torch==0.3.0", "requests"), "deepctr_torch_runner.py"),
+    "torch_rechub": Peer("torch-rechub", ("torch-rechub==0.9.0",), "torch_rechub_runner.py"),
+    "fuxictr": Peer("FuxiCTR (LongCTR)", ("fuxictr==2.3.10",), "fuxictr_runner.py"),
+    "recbole": Peer("RecBole", ("recbole==1.2.1", "numpy==1.26.4", "pandas==2.2.3"), "recbole_runner.py"),
+}
+
+
+def install(names: list[str], work: Path = WORK) -> None:
+    """Make the environments of some peers; needs a network."""
+    work.mkdir(parents=True, exist_ok=True)
+    constraints = work / "constraints.txt"
+    constraints.write_text(TORCH + "\n")
+    for name in names:
+        folder = work / "environments" / name
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        for packages in (("torch",), (*PEERS[name].packages, "scikit-learn")):
+            subprocess.run(
+                [folder / "bin/pip", "install", "--quiet", "--constraint", constraints, *packages], check=True
+            )
+
+
+def command(name: str, job: Path, work: Path = WORK) -> list[str]:
+    """The command line of a peer's runner for a job."""
+    python = work / "environments" / name / "bin/python"
+    if not python.exists():
+        raise SystemExit(f"{python} is missing; make the peers' environments with --install")
+    return [str(python), str(PROJECT / "benchmarks/peers" / PEERS[name].runner), str(job)]

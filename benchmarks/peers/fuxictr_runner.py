@@ -1,0 +1,93 @@
+"""DIN and DIEN of FuxiCTR 2.3.10, ``model_zoo/LongCTR`` as its wheel ships it; ``python fuxictr_runner.py JOB.json`` in its environment.
+
+A sequence is stored once a user and padded to the batch's longest; DIEN has no auxiliary loss there. For speed only.
+"""
+
+import importlib.util
+import json
+import shutil
+import tempfile
+from pathlib import Path
+
+import model_zoo
+import numpy as np
+import pandas as pd
+from fuxictr.features import FeatureMap
+from fuxictr.pytorch.torch_utils import seed_everything
+from job import Arrays, Job, Trainer, main
+
+ZOO = Path(next(iter(model_zoo.__path__))) / "LongCTR"
+
+
+def load(name: str, path: Path):
+    """A module of the model zoo, which is no package."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def write(folder: Path, train: Arrays, sizes: dict[str, int]) -> None:
+    """The library's files: samples, one sequence a user, the items' features."""
+    item_feature = {"source": "item", "type": "categorical", "padding_idx": 0}
+    meta = {"type": "meta", "source": ""}
+    features = [
+        {"user_index": meta}, {"item_index": meta}, {"seq_len": meta},
+        {"item": item_feature | {"vocab_size": sizes["item"]}}, {"cat": item_feature | {"vocab_size": sizes["category"]}},
+    ]  # fmt: skip
+    described = {"dataset_id": "jagged", "labels": ["label"], "features": features}
+    (folder / "feature_map.json").write_text(json.dumps(described))
+    samples = len(train["label"])
+    columns = {
+        "user_index": np.arange(samples), "item_index": train["item"], "seq_len": train["length"],
+        "label": train["label"].astype(np.int64),
+    }  # fmt: skip
+    pd.DataFrame(columns).to_parquet(folder / "train.parquet")
+    sequences = [row[:n].tolist() for row, n in zip(train["history_item"], train["length"], strict=True)]
+    pd.DataFrame({"full_item_seq": sequences}).to_parquet(folder / "user_info.parquet")
+    category = np.zeros(sizes["item"], np.int32)
+    for items, categories in (("item", "category"), ("history_item", "history_category")):
+        category[train[items].ravel()] = train[categories].ravel()
+    items = {"item_index": np.arange(sizes["item"]), "item": np.arange(sizes["item"]), "cat": category}
+    pd.DataFrame(items).to_parquet(folder / "item_info.parquet")
+
+
+def build(job: Job, train: Arrays, sizes: dict[str, int]) -> Trainer:
+    """The zoo's model and data loader."""
+    root = Path(tempfile.mkdtemp())
+    folder = root / "jagged"
+    folder.mkdir()
+    write(folder, train, sizes)
+    options = {
+        "dataset_id": "jagged", "embedding_dim": job.dim, "model_root": str(root / "model"), "verbose": 0,
+        "metrics": ["AUC", "logloss"], "optimizer": "adam", "loss": "binary_crossentropy", "learning_rate": job.learning_rate,
+        "task": "binary_classification", "gpu": -1, "net_dropout": 0, "dnn_hidden_units": [200, 80],
+        "dnn_activations": "Dice", "embedding_regularizer": job.l2, "net_regularizer": 0, "monitor": "AUC", "batch_norm": False,
+    }  # fmt: skip
+    feature_map = FeatureMap("jagged", str(folder))
+    feature_map.load(str(folder / "feature_map.json"), options)
+    seed_everything(job.seed)
+    if job.model == "dien":
+        model = load("longctr_dien", ZOO / "DIEN/DIEN.py").DIEN(
+            feature_map, gru_type="AUGRU", attention_type="din_attention", attention_hidden_units=[80, 40],
+            attention_activation="Sigmoid", **options,
+        )  # fmt: skip
+    else:
+        model = load("longctr_din", ZOO / "DIN/DIN.py").DIN(
+            feature_map,
+            attention_hidden_units=[80, 40],
+            attention_hidden_activations="Sigmoid",
+            **options,
+        )
+    loader = load("longctr_dataloader", ZOO / "longctr_dataloader.py").LongCTRDataLoader(
+        feature_map, str(folder / "train"), str(folder / "user_info.parquet"), str(folder / "item_info.parquet"),
+        batch_size=job.batch_size, shuffle=True, num_workers=1, max_len=train["history_item"].shape[1], padding="post",
+    )  # fmt: skip
+    model._max_gradient_norm, model._total_steps, model._eval_steps = 10.0, 0, 10**9
+    model._stop_training, model._batch_index = False, 0
+    shutil.rmtree(root)
+    return Trainer(epoch=lambda: model.train_epoch(loader))
+
+
+if __name__ == "__main__":
+    main(build)

@@ -1,0 +1,87 @@
+"""DIN and DIEN of RecBole 1.2.1 by its own trainer; ``python recbole_runner.py JOB.json`` in its environment. For speed only."""
+
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import torch
+from job import Arrays, Job, Trainer, main
+from recbole.config import Config
+from recbole.data import create_dataset, data_preparation
+from recbole.model.layers import MLPLayers, SequenceAttLayer
+from recbole.utils import get_model, get_trainer, init_seed
+
+
+def write(folder: Path, train: Arrays, *, negatives: bool) -> None:
+    """The library's atomic files; the first sample has a full window, which its mask takes for granted."""
+    window = train["history_item"].shape[1]
+    history, length = train["history_item"].copy(), train["length"].copy()
+    drawn = train["negative_item"].copy()
+    history[0], drawn[0] = (np.where(row == 0, row[0], row) for row in (history[0], drawn[0]))
+    length[0] = window
+    names = ["user_id:token", "item_id:token", "label:float", "item_id_list:token_seq"]
+    names += ["neg_item_id_list:token_seq"] if negatives else []
+    for split, rows in (("train", len(length)), ("valid", 64), ("test", 64)):
+        with (folder / f"jagged.{split}.inter").open("w") as file:
+            file.write("\t".join(names) + "\n")
+            for i in range(rows):
+                lists = [history[i], drawn[i]] if negatives else [history[i]]
+                sequences = [" ".join(map(str, ids[: length[i]].tolist())) for ids in lists]
+                first = [str(1 + i % 2), str(train["item"][i]), str(int(train["label"][i]))]
+                file.write("\t".join(first + sequences) + "\n")
+    category = {}
+    for items, categories in (
+        ("item", "category"),
+        ("history_item", "history_category"),
+        ("negative_item", "negative_category"),
+    ):
+        category |= dict(zip(train[items].ravel().tolist(), train[categories].ravel().tolist(), strict=True))
+    rows = [f"{item}\tc{code}" for item, code in sorted(category.items()) if item]
+    (folder / "jagged.item").write_text("item_id:token\tcategory:token\n" + "\n".join(rows) + "\n")
+
+
+def build(job: Job, train: Arrays, sizes: dict[str, int]) -> Trainer:
+    """The library's model with the papers' layer widths, which it ties together."""
+    root, dien = Path(tempfile.mkdtemp()), job.model == "dien"
+    os.chdir(root)
+    (root / "jagged").mkdir()
+    write(root / "jagged", train, negatives=dien)
+    lists = ["item_id_list", "neg_item_id_list"] if dien else ["item_id_list"]
+    options = {
+        "data_path": str(root), "load_col": {"inter": ["user_id", "item_id", "label", *lists], "item": ["item_id", "category"]},
+        "benchmark_filename": ["train", "valid", "test"], "alias_of_item_id": lists, "USER_ID_FIELD": "user_id",
+        "ITEM_ID_FIELD": "item_id", "LABEL_FIELD": "label", "MAX_ITEM_LIST_LENGTH": train["history_item"].shape[1],
+        "train_neg_sample_args": None, "metrics": ["AUC", "LogLoss"], "valid_metric": "AUC", "NEG_PREFIX": "neg_",
+        "eval_args": {"mode": "labeled", "order": "TO", "split": {"LS": "valid_and_test"}, "group_by": None},
+        "embedding_size": job.dim, "mlp_hidden_size": [200, 80], "learning_rate": job.learning_rate,
+        "train_batch_size": job.batch_size, "use_gpu": False, "gpu_id": "", "state": "ERROR", "show_progress": False, "seed": job.seed,
+    }  # fmt: skip
+    options |= {"gru_type": "AUGRU"} if dien else {}
+    sys.argv = sys.argv[:1]
+    config = Config(model=job.model.upper(), dataset="jagged", config_dict=options)
+    torch.set_num_threads(job.threads)
+    init_seed(job.seed, True)
+    torch.use_deterministic_algorithms(False)
+    loader, _, _ = data_preparation(config, create_dataset(config))
+    model = get_model(config["model"])(config, loader._dataset)
+    width, window = 2 * job.dim, torch.arange(model.max_seq_length).view(1, -1)
+    if dien:
+        model.interest_evolution.attention_layer = SequenceAttLayer(
+            window, [4 * width, 80, 40], "sigmoid", True, True
+        )
+        model.interset_extractor.auxiliary_net = MLPLayers([2 * width, 100, 50, 1], activation="none")
+    else:
+        model.attention = SequenceAttLayer(
+            window, [4 * width, 80, 40], activation="Sigmoid", softmax_stag=False, return_seq_weight=False
+        )
+    model.apply(model._init_weights)
+    trainer = get_trainer(config["MODEL_TYPE"], config["model"])(config, model)
+    shutil.rmtree(root / "jagged")
+    return Trainer(epoch=lambda: trainer._train_epoch(loader, 0, show_progress=False))
+
+
+if __name__ == "__main__":
+    main(build)
