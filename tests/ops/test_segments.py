@@ -6,7 +6,15 @@ from hypothesis import strategies as st
 from support.ops import LENGTHS, assert_writings_agree, runs
 
 from deep_interest.ops.runs import views_of
-from deep_interest.ops.segments import segment_dot, segment_softmax, segment_sum, spread, view, weighted_sum
+from deep_interest.ops.segments import (
+    row_dot,
+    segment_dot,
+    segment_softmax,
+    segment_sum,
+    spread,
+    view,
+    weighted_sum,
+)
 
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["compiled", "plain"])
 
@@ -42,6 +50,7 @@ def test_the_writings_agree(lengths):
     assert_writings_agree(lambda w, v: weighted_sum(w, v, jagged), (rows,), (rows, 3))
     assert_writings_agree(lambda v, q: segment_dot(v, q, jagged), (rows, 3), (size, 3))
     assert_writings_agree(lambda s: segment_softmax(s, jagged), (rows,))
+    assert_writings_agree(row_dot, (rows, 3), (rows, 3))
 
 
 def test_slices_and_transposed_tensors_are_taken():

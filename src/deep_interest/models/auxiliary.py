@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from deep_interest.models.batch import Batch
 from deep_interest.models.layers import MLP
+from deep_interest.ops.segments import row_dot
 
 Score = Literal["inner", "net"]
 Contrast = Literal["binary", "infonce"]
@@ -42,12 +43,11 @@ class AuxiliaryLoss(nn.Module):
         at = batch.histories.distances.nonzero().squeeze(1)  # positions with a next behaviour
         if not len(at):
             return states.sum() * 0
-        state, clicked = states[at], history[at + 1]
-        right = self._score(state, clicked)
+        right = self._with_next(states, history, at)
         if self.contrast == "binary":
-            wrong = self._score(state, drawn[at + 1])
+            wrong = self._with_next(states, drawn, at)
             return (F.softplus(-right) + F.softplus(wrong)).mean()
-        wrong = [self._others(state, drawn, batch, at, shift) for shift in range(self.negatives)]
+        wrong = [self._others(states[at], drawn, batch, at, shift) for shift in range(self.negatives)]
         return F.cross_entropy(torch.stack([right, *wrong], dim=1), torch.zeros_like(at))
 
     def _others(self, state: Tensor, drawn: Tensor, batch: Batch, at: Tensor, shift: int) -> Tensor:
@@ -59,6 +59,12 @@ class AuxiliaryLoss(nn.Module):
             [codes[lent] == batch.history[name][at + 1] for name, codes in batch.negatives.items()]
         )
         return scores.masked_fill(same.all(0), -torch.inf)
+
+    def _with_next(self, states: Tensor, items: Tensor, at: Tensor) -> Tensor:
+        """Scores of the states ``at`` with the item one position further on."""
+        if self.net is None:
+            return row_dot(states[:-1], items[1:])[at]
+        return self._score(states[at], items[at + 1])
 
     def _score(self, state: Tensor, item: Tensor) -> Tensor:
         if self.net is None:

@@ -51,5 +51,7 @@ class GRU(nn.Module):
 
 def final_states(states: Tensor, runs: Runs) -> Tensor:
     """Each sample's last state; 0 for an empty history. Shape: ``(N, H) -> (B, H)``."""
-    last = torch.where(runs.lengths > 0, runs.offsets[1:] - 1, len(states))
-    return torch.cat([states, states.new_zeros(1, states.shape[1])])[last]
+    if not len(states):
+        return states.new_zeros(runs.size, states.shape[1])
+    last = states.index_select(0, (runs.offsets[1:] - 1).clamp(min=0))
+    return torch.where(runs.lengths.unsqueeze(1) > 0, last, 0)

@@ -36,6 +36,11 @@ def segment_dot(values: Tensor, queries: Tensor, runs: Runs) -> Tensor:
     return (values * queries.index_select(0, runs.segments)).sum(1)
 
 
+def row_dot(left: Tensor, right: Tensor) -> Tensor:
+    """The inner product of each row with the other's. Shape: ``(N, D), (N, D) -> (N,)``."""
+    return _RowDot.apply(left, right) if fits(left, right) else (left * right).sum(1)
+
+
 def segment_softmax(scores: Tensor, runs: Runs) -> Tensor:
     """Softmax over each run. Shape: ``(N,) -> (N,)``."""
     return _Softmax.apply(scores, runs.offsets) if fits(scores) else plain_segment_softmax(scores, runs)
@@ -158,6 +163,23 @@ class _Dot(torch.autograd.Function):
         return to_values, to_queries, None
 
 
+class _RowDot(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, left: Tensor, right: Tensor) -> Tensor:
+        ctx.save_for_backward(left, right)
+        products = left.new_empty(len(left))
+        run(_dot_rows, *arrays(left, right, products), work=left.numel())
+        return products
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad: Tensor):
+        left, right = ctx.saved_tensors
+        to_left, to_right = left.new_empty(left.shape), right.new_empty(right.shape)
+        run(_scale_rows, *arrays(grad, left, right, to_left, to_right), work=left.numel())
+        return to_left, to_right
+
+
 class _Softmax(torch.autograd.Function):
     @staticmethod
     def forward(ctx, scores: Tensor, offsets: Tensor) -> Tensor:
@@ -278,6 +300,27 @@ def _scale_and_weigh(weights, values, queries, offsets, scaled, sums, part, part
             for j in range(len(query)):
                 out[j] = weight * query[j]
                 total[j] += weight * row[j]
+
+
+@compiled
+def _dot_rows(left, right, products, part, parts):
+    first, last = share(len(left), part, parts)
+    for p in range(first, last):
+        one, other, product = left[p], right[p], left.dtype.type(0)
+        for j in range(len(one)):
+            product += one[j] * other[j]
+        products[p] = product
+
+
+@compiled
+def _scale_rows(grad, left, right, to_left, to_right, part, parts):
+    first, last = share(len(left), part, parts)
+    for p in range(first, last):
+        one, other, to_one, to_other, g = left[p], right[p], to_left[p], to_right[p], grad[p]
+        for j in range(len(one)):
+            to_one[j] = g * other[j]
+        for j in range(len(one)):
+            to_other[j] = g * one[j]
 
 
 @compiled
