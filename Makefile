@@ -33,9 +33,11 @@ format: $(VENV)/.installed  ## put the code into the project's form
 viz: $(VENV)/.installed  ## look at the pipelines in a browser
 	$(BIN)/kedro viz run
 
-bench: $(VENV)/.installed  ## speed and memory; one JSON line a case
-	$(BIN)/python benchmarks/ingest.py
-	$(BIN)/python benchmarks/train.py
+bench: $(VENV)/.installed  ## speed and memory, also against other libraries (over an hour), and docs/performance.md
+	@mkdir -p build/bench
+	test -d build/peers/environments || $(BIN)/python benchmarks/compare.py --install
+	for name in ingest train scale score compare; do $(BIN)/python benchmarks/$$name.py > build/bench/$$name.jsonl || exit 1; done
+	$(BIN)/python benchmarks/page.py build/bench/*.jsonl
 
 clean:  ## remove what runs have made; raw files stay
 	find data -type f ! -name .gitkeep ! -path 'data/01_raw/*' -delete
