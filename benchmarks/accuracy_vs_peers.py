@@ -31,7 +31,7 @@ LIBRARIES = ("deepctr_torch", "torch_rechub")
 LEARNING_RATES = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03)
 PENALTIES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)  # the libraries' own L2
 DEFAULTS = {"learning_rate": 0.001, "l2": 1e-6}
-OURS = {"din": ("din", "din_softmax", "din_mba"), "dien": ("dien", "dien_mba")}
+OURS = {"din": ("din", "din_softmax", "din_mba", "din_softmax_mba"), "dien": ("dien", "dien_mba")}
 SEEDS = {"din": 3, "dien": 2}
 
 

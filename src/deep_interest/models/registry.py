@@ -53,6 +53,7 @@ MODELS: dict[str, ModelRow] = {
     "din_dice": ModelRow("DIN with Dice", "din:DIN"),
     "din_mba": ModelRow("DIN with MBA Reg.", "din:DIN"),
     "din_mba_dice": ModelRow("DIN with MBA Reg. and Dice", "din:DIN"),
+    "din_softmax_mba": ModelRow("DIN (softmax) with MBA Reg.", "din:DIN"),
     "gru_attention": ModelRow("Two-layer GRU attention", "dien:DIEN"),
     "gru_aigru": ModelRow("BaseModel+GRU+AIGRU", "dien:DIEN"),
     "gru_agru": ModelRow("BaseModel+GRU+AGRU", "dien:DIEN"),
