@@ -5,16 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.ops import LENGTHS, assert_writings_agree, runs
 
+from deep_interest.ops.products import row_dot, segment_dot, weighted_sum
 from deep_interest.ops.runs import views_of
-from deep_interest.ops.segments import (
-    row_dot,
-    segment_dot,
-    segment_softmax,
-    segment_sum,
-    spread,
-    view,
-    weighted_sum,
-)
+from deep_interest.ops.segments import segment_softmax, segment_sum
+from deep_interest.ops.views import view
 
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["compiled", "plain"])
 
@@ -27,16 +21,13 @@ def test_every_operation_agrees_with_a_loop_and_takes_empty_runs(dtype):
     values, queries = rng.normal(size=(6, 3)), rng.normal(size=(5, 3))
     weights, scores = rng.normal(size=6), rng.normal(size=6) * 50
     v, q, w, s = (torch.tensor(array, dtype=dtype) for array in (values, queries, weights, scores))
-    sums, weighted, spreaded = segment_sum(v, jagged), weighted_sum(w, v, jagged), spread(q, jagged)
+    sums, weighted = segment_sum(v, jagged), weighted_sum(w, v, jagged)
     products, shares = segment_dot(v, q, jagged), segment_softmax(s, jagged)
     for b in range(5):
         rows = slice(bounds[b], bounds[b + 1])
         np.testing.assert_allclose(sums[b], values[rows].sum(0), atol=1e-5)
         np.testing.assert_allclose(weighted[b], weights[rows] @ values[rows], atol=1e-5)
         np.testing.assert_allclose(products[rows], values[rows] @ queries[b], atol=1e-5)
-        np.testing.assert_allclose(
-            spreaded[rows], np.repeat(queries[b : b + 1], lengths[b], axis=0), atol=1e-6
-        )
         exponentials = np.exp(scores[rows] - scores[rows].max(initial=-np.inf))
         np.testing.assert_allclose(shares[rows], exponentials / exponentials.sum(), atol=1e-5)
 
@@ -46,7 +37,6 @@ def test_every_operation_agrees_with_a_loop_and_takes_empty_runs(dtype):
 def test_the_writings_agree(lengths):
     jagged, rows, size = runs(lengths), sum(lengths), len(lengths)
     assert_writings_agree(lambda v: segment_sum(v, jagged), (rows, 3))
-    assert_writings_agree(lambda q: spread(q, jagged), (size, 3))
     assert_writings_agree(lambda w, v: weighted_sum(w, v, jagged), (rows,), (rows, 3))
     assert_writings_agree(lambda v, q: segment_dot(v, q, jagged), (rows, 3), (size, 3))
     assert_writings_agree(lambda s: segment_softmax(s, jagged), (rows,))

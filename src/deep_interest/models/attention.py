@@ -10,8 +10,10 @@ from deep_interest.errors import InputError
 from deep_interest.models.layers import MLP, Activation, PReLU, make_activation
 from deep_interest.models.length_groups import length_groups
 from deep_interest.ops.pair_layer import pair_layer
+from deep_interest.ops.products import segment_dot, weighted_sum
 from deep_interest.ops.runs import Runs
-from deep_interest.ops.segments import segment_dot, segment_softmax, view, weighted_sum
+from deep_interest.ops.segments import segment_softmax
+from deep_interest.ops.views import view
 
 
 class LocalActivationUnit(nn.Module):

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from deep_interest.models.batch import Batch
 from deep_interest.models.layers import MLP
-from deep_interest.ops.segments import row_dot
+from deep_interest.ops.products import row_dot
 
 Score = Literal["inner", "net"]
 Contrast = Literal["binary", "infonce"]

@@ -48,7 +48,7 @@ class Batch:
 
     @cached_property
     def pairs(self) -> Runs:
-        """Every sample's history, for what depends on the candidate too; `ops.segments.view` brings rows there."""
+        """Every sample's history, for what depends on the candidate too; `ops.views.view` brings rows there."""
         return self.histories if self.owner is None else views_of(self.histories, self.owner)
 
     def per_sample(self, of_histories: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from deep_interest.models.attention import SelfAttention
 from deep_interest.models.base import EmbeddingMLP, Interest, SameFields
 from deep_interest.models.batch import Batch
 from deep_interest.models.config import DeepConfig
-from deep_interest.ops.segments import view
+from deep_interest.ops.views import view
 
 
 class BSTConfig(DeepConfig):

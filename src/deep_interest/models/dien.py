@@ -13,7 +13,8 @@ from deep_interest.models.base import EmbeddingMLP, Interest
 from deep_interest.models.batch import Batch
 from deep_interest.models.config import DeepConfig
 from deep_interest.models.recurrent import GRU, Cell, final_states
-from deep_interest.ops.segments import view, weighted_sum
+from deep_interest.ops.products import weighted_sum
+from deep_interest.ops.views import view
 
 Evolution = Literal["attention", "aigru", "agru", "augru", "augru_code"]
 _CELLS: dict[Evolution, Cell] = {

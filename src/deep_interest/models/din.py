@@ -12,7 +12,9 @@ from deep_interest.models.base import EmbeddingMLP, Interest, SameFields
 from deep_interest.models.batch import Batch
 from deep_interest.models.config import DeepConfig
 from deep_interest.models.layers import Activation
-from deep_interest.ops.segments import segment_softmax, view, weighted_sum
+from deep_interest.ops.products import weighted_sum
+from deep_interest.ops.segments import segment_softmax
+from deep_interest.ops.views import view
 
 
 class DINConfig(DeepConfig):

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from deep_interest.ops.recurrence import Cell, recurrence
 from deep_interest.ops.runs import Runs
-from deep_interest.ops.segments import view
+from deep_interest.ops.views import view
 
 
 class GRU(nn.Module):

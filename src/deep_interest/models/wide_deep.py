@@ -7,7 +7,7 @@ from deep_interest.logs.schema import FeatureSchema, Field
 from deep_interest.models.base import BaseModel, UnfilteredConfig
 from deep_interest.models.batch import Batch, ModelOutput
 from deep_interest.models.layers import Pooling, Table, pool
-from deep_interest.ops.segments import view
+from deep_interest.ops.views import view
 
 _ODD = 0x9E3779B97F4A7C1  # multiplicative hashing: an odd constant near 2^60 / golden ratio
 

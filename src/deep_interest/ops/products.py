@@ -1,0 +1,125 @@
+"""Products of each run's rows with something of the run: weighted sums, and inner products with a query.
+
+Shapes: ``N`` rows in ``B`` runs, of width ``D``; a run may be empty.
+"""
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from deep_interest.ops.compiled import arrays, compiled, fits, run, share
+from deep_interest.ops.runs import Runs
+from deep_interest.ops.segments import plain_segment_sum
+
+
+def weighted_sum(weights: Tensor, values: Tensor, runs: Runs) -> Tensor:
+    """The weighted sum of each run's rows. Shape: ``weights (N,)``, ``values (N, D)`` -> ``(B, D)``."""
+    if fits(weights, values):
+        return _WeightedSum.apply(weights, values, runs.offsets)
+    return plain_segment_sum(weights.unsqueeze(1) * values, runs)
+
+
+def segment_dot(values: Tensor, queries: Tensor, runs: Runs) -> Tensor:
+    """The inner product of each row with its run's query. Shape: ``values (N, D)``, ``queries (B, D)`` -> ``(N,)``."""
+    if fits(values, queries):
+        return _Dot.apply(values, queries, runs.offsets)
+    return (values * queries.index_select(0, runs.segments)).sum(1)
+
+
+def row_dot(left: Tensor, right: Tensor) -> Tensor:
+    """The inner product of each row with the other's. Shape: ``(N, D), (N, D) -> (N,)``."""
+    return segment_dot(left, right, Runs(torch.arange(len(left) + 1, device=left.device)))
+
+
+class _WeightedSum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, weights: Tensor, values: Tensor, offsets: Tensor) -> Tensor:
+        ctx.save_for_backward(weights, values, offsets)
+        sums = values.new_empty(len(offsets) - 1, values.shape[1])
+        run(_weighted, *arrays(weights, values, offsets, sums), work=values.numel())
+        return sums
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad: Tensor):
+        weights, values, offsets = ctx.saved_tensors
+        to_weights, to_values = weights.new_empty(weights.shape), values.new_empty(values.shape)
+        run(
+            _dot_and_scale,
+            *arrays(weights, values, grad, offsets, to_weights, to_values),
+            work=values.numel(),
+        )
+        return to_weights, to_values, None
+
+
+class _Dot(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, values: Tensor, queries: Tensor, offsets: Tensor) -> Tensor:
+        ctx.save_for_backward(values, queries, offsets)
+        products = values.new_empty(len(values))
+        run(_dot, *arrays(values, queries, offsets, products), work=values.numel())
+        return products
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad: Tensor):
+        values, queries, offsets = ctx.saved_tensors
+        to_values, to_queries = values.new_empty(values.shape), queries.new_empty(queries.shape)
+        run(
+            _scale_and_weigh,
+            *arrays(grad, values, queries, offsets, to_values, to_queries),
+            work=values.numel(),
+        )
+        return to_values, to_queries, None
+
+
+@compiled
+def _dot(values, queries, offsets, products, part, parts):
+    first, last = share(len(queries), part, parts)
+    for b in range(first, last):
+        query = queries[b]
+        for p in range(offsets[b], offsets[b + 1]):
+            row, product = values[p], values.dtype.type(0)
+            for j in range(len(query)):
+                product += row[j] * query[j]
+            products[p] = product
+
+
+@compiled
+def _weighted(weights, values, offsets, sums, part, parts):
+    first, last = share(len(sums), part, parts)
+    for b in range(first, last):
+        total = sums[b]
+        total[:] = 0
+        for p in range(offsets[b], offsets[b + 1]):
+            row, weight = values[p], weights[p]
+            for j in range(len(total)):
+                total[j] += weight * row[j]
+
+
+@compiled
+def _dot_and_scale(weights, values, queries, offsets, products, scaled, part, parts):
+    """``products`` as `_dot`, and each row's query times its weight."""
+    first, last = share(len(queries), part, parts)
+    for b in range(first, last):
+        query = queries[b]
+        for p in range(offsets[b], offsets[b + 1]):
+            row, out, weight, product = values[p], scaled[p], weights[p], values.dtype.type(0)
+            for j in range(len(query)):
+                product += row[j] * query[j]
+                out[j] = weight * query[j]
+            products[p] = product
+
+
+@compiled
+def _scale_and_weigh(weights, values, queries, offsets, scaled, sums, part, parts):
+    """Each row's query times its weight, and ``sums`` as `_weighted`."""
+    first, last = share(len(queries), part, parts)
+    for b in range(first, last):
+        query, total = queries[b], sums[b]
+        total[:] = 0
+        for p in range(offsets[b], offsets[b + 1]):
+            row, out, weight = values[p], scaled[p], weights[p]
+            for j in range(len(query)):
+                out[j] = weight * query[j]
+                total[j] += weight * row[j]
