@@ -78,7 +78,9 @@ class _Loops(torch.autograd.Function):
     @staticmethod
     def forward(ctx, gates, weight, attention, offsets, cell: Cell, loops: ModuleType) -> Tensor:
         order = offsets.diff().argsort(descending=True, stable=True)
-        found = loops.forward(gates, weight, attention, offsets, order, CELLS.index(cell))
+        hidden = weight.shape[1]
+        found = [gates.new_empty(len(gates), width) for width in (hidden, gates.shape[1], hidden)]
+        loops.forward(gates, weight, attention, offsets, order, CELLS.index(cell), *found)
         ctx.save_for_backward(weight, attention, offsets, order, *found)
         ctx.cell, ctx.loops = CELLS.index(cell), loops
         return found[0]
@@ -87,9 +89,10 @@ class _Loops(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, grad_states: Tensor):
         weight, attention, offsets, order, *found = ctx.saved_tensors
-        grad_gates, grad_recalled, grad_attention = ctx.loops.backward(
-            grad_states, weight, attention, offsets, order, ctx.cell, *found
-        )
+        grad_gates, grad_recalled = (rows.new_empty(rows.shape) for rows in found[1:])
+        grad_attention = torch.zeros_like(attention)
+        results = grad_gates, grad_recalled, grad_attention
+        ctx.loops.backward(grad_states, weight, attention, offsets, order, ctx.cell, *found, *results)
         before = _before(found[0], offsets)
         grad_soft = grad_gates[:, : -weight.shape[1]]
         grad_weight = torch.cat([grad_soft.t() @ before, grad_recalled.t() @ before])

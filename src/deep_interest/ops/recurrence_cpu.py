@@ -5,7 +5,6 @@ not depend on their number.
 """
 
 import numpy as np
-import torch
 from numba import float32, njit
 from torch import Tensor
 
@@ -16,9 +15,10 @@ GROUP = 8
 
 
 def forward(
-    gates: Tensor, weight: Tensor, attention: Tensor, offsets: Tensor, order: Tensor, cell: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The states and what `backward` needs to know of them.
+    gates: Tensor, weight: Tensor, attention: Tensor, offsets: Tensor, order: Tensor, cell: int,
+    states: Tensor, activated: Tensor, recalled: Tensor,
+) -> None:  # fmt: skip
+    """Fill the states, and what `backward` needs to know of them.
 
     Args:
         gates: ``(N, G)`` what the inputs add to the gates, bias included.
@@ -27,29 +27,23 @@ def forward(
         offsets: ``(B + 1,)``.
         order: ``(B,)`` samples by falling length.
         cell: GRU, AGRU, AUGRU or AUGRU_CODE.
-
-    Returns:
-        ``states (N, H)``, ``activated (N, G)`` (reset, update where there is one, candidate) and ``recalled (N, H)``, U^h h_{t-1}.
+        states: ``(N, H)``.
+        activated: ``(N, G)`` reset, update where there is one, candidate.
+        recalled: ``(N, H)`` U^h h_{t-1}.
     """
-    hidden = weight.shape[1]
-    states, recalled = gates.new_empty(len(gates), hidden), gates.new_empty(len(gates), hidden)
-    activated = gates.new_empty(gates.shape)
     given = arrays(gates, weight.t(), attention, offsets, order)
     run(_forward, *given, cell, *arrays(states, activated, recalled), work=gates.numel())
-    return states, activated, recalled
 
 
 def backward(
     grad_states: Tensor, weight: Tensor, attention: Tensor, offsets: Tensor, order: Tensor, cell: int,
     states: Tensor, activated: Tensor, recalled: Tensor,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """``grad_gates (N, G)``, ``grad_recalled (N, H)`` and ``grad_attention (N,)`` of ``grad_states (N, H)``."""
-    grad_gates, grad_recalled = activated.new_empty(activated.shape), recalled.new_empty(recalled.shape)
-    grad_attention = torch.zeros_like(attention)
+    grad_gates: Tensor, grad_recalled: Tensor, grad_attention: Tensor,
+) -> None:  # fmt: skip
+    """Fill ``grad_gates (N, G)``, ``grad_recalled (N, H)`` and ``grad_attention (N,)`` of ``grad_states (N, H)``."""
     given = arrays(grad_states, weight, attention, offsets, order)
     results = arrays(grad_gates, grad_recalled, grad_attention)
     run(_backward, *given, cell, *arrays(states, activated, recalled), *results, work=activated.numel())
-    return grad_gates, grad_recalled, grad_attention
 
 
 @compiled

@@ -3,7 +3,6 @@
 A program walks some histories of similar length together; the weights of the state are read once.
 """
 
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -13,32 +12,31 @@ BLOCK = 16  # histories a program: the least that a matrix product on the chip t
 
 
 def forward(
-    gates: Tensor, weight: Tensor, attention: Tensor, offsets: Tensor, order: Tensor, cell: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """``states (N, H)``, ``activated (N, G)`` and ``recalled (N, H)``; see `recurrence_cpu.forward`."""
-    hidden = weight.shape[1]
-    states, recalled = gates.new_empty(len(gates), hidden), gates.new_empty(len(gates), hidden)
-    activated = gates.new_empty(gates.shape)
-    _run(
-        _forward, order, cell, hidden,
-        gates.contiguous(), weight.contiguous(), attention.contiguous(), offsets, order, states, activated, recalled,
-    )  # fmt: skip
-    return states, activated, recalled
+    gates: Tensor,
+    weight: Tensor,
+    attention: Tensor,
+    offsets: Tensor,
+    order: Tensor,
+    cell: int,
+    *found: Tensor,
+) -> None:
+    """As `recurrence_cpu.forward`."""
+    given = [tensor.contiguous() for tensor in (gates, weight, attention)]
+    _run(_forward, order, cell, weight.shape[1], *given, offsets, order, *found)
 
 
 def backward(
-    grad_states: Tensor, weight: Tensor, attention: Tensor, offsets: Tensor, order: Tensor, cell: int,
-    states: Tensor, activated: Tensor, recalled: Tensor,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """``grad_gates (N, G)``, ``grad_recalled (N, H)`` and ``grad_attention (N,)``; see `recurrence_cpu.backward`."""
-    grad_gates, grad_recalled = activated.new_empty(activated.shape), recalled.new_empty(recalled.shape)
-    grad_attention = torch.zeros_like(attention)
-    _run(
-        _backward, order, cell, weight.shape[1],
-        grad_states.contiguous(), weight.contiguous(), attention.contiguous(), offsets, order, states, activated, recalled,
-        grad_gates, grad_recalled, grad_attention,
-    )  # fmt: skip
-    return grad_gates, grad_recalled, grad_attention
+    grad_states: Tensor,
+    weight: Tensor,
+    attention: Tensor,
+    offsets: Tensor,
+    order: Tensor,
+    cell: int,
+    *found: Tensor,
+) -> None:
+    """As `recurrence_cpu.backward`."""
+    given = [tensor.contiguous() for tensor in (grad_states, weight, attention)]
+    _run(_backward, order, cell, weight.shape[1], *given, offsets, order, *found)
 
 
 def _run(kernel, order: Tensor, cell: int, hidden: int, *tensors: Tensor) -> None:
