@@ -15,7 +15,7 @@ def runs(lengths) -> Runs:
     return Runs(torch.tensor([0, *lengths]).cumsum(0))
 
 
-def assert_writings_agree(operation, *shapes, threads=(1, 3), seed=0):
+def assert_writings_agree(operation, *shapes, threads=(1, 3), seed=0, atol=1e-5):
     """``operation(*tensors)`` of random tensors: float32 (compiled) as float64 (plain), for any number of threads.
 
     Args:
@@ -23,6 +23,7 @@ def assert_writings_agree(operation, *shapes, threads=(1, 3), seed=0):
         shapes: of the arguments.
         threads: the numbers to try.
         seed: of the arguments.
+        atol: of the comparison.
     """
     torch.manual_seed(seed)
     given = [torch.randn(shape, dtype=torch.float64) for shape in shapes]
@@ -32,7 +33,7 @@ def assert_writings_agree(operation, *shapes, threads=(1, 3), seed=0):
             found = values_and_gradients(operation, [tensor.float() for tensor in given])
         for ours, expected in zip(found, plain, strict=True):
             assert ours.dtype == torch.float32
-            torch.testing.assert_close(ours.double(), expected, atol=1e-5, rtol=1e-5)
+            torch.testing.assert_close(ours.double(), expected, atol=atol, rtol=1e-5)
 
 
 def values_and_gradients(operation, tensors):

@@ -7,9 +7,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from deep_interest.errors import InputError
-from deep_interest.models.layers import MLP, Activation, PReLU, make_activation
+from deep_interest.models.layers import MLP, Activation, PReLU, known_layers, make_activation, through
 from deep_interest.models.length_groups import length_groups
-from deep_interest.ops.pair_layer import pair_layer
+from deep_interest.ops.pair_net import pair_net
 from deep_interest.ops.products import segment_dot, weighted_sum
 from deep_interest.ops.runs import Runs
 from deep_interest.ops.segments import segment_softmax
@@ -18,9 +18,6 @@ from deep_interest.ops.views import view
 
 class LocalActivationUnit(nn.Module):
     """``a(e_j, v_A)`` of DIN eq. 3: a feed-forward net over the behaviour, the candidate and their product.
-
-    The first layer is factorised: ``W [e; v; e∘v; e-v] = (W1 + W4) e + (W2 - W4) v + W3 (e∘v)``, so the candidate's
-    part is computed once per sample and nothing is concatenated.
 
     Args:
         dim: width of ``e_j`` and ``v_A``.
@@ -31,22 +28,14 @@ class LocalActivationUnit(nn.Module):
 
     def __init__(self, dim: int, hidden: Sequence[int], *, activation: Activation, difference: bool) -> None:
         super().__init__()
-        self.dim, self.difference = dim, difference
         self.first = nn.Linear((4 if difference else 3) * dim, hidden[0])
         self.activation = make_activation(activation, hidden[0])
         self.rest = MLP(hidden[0], hidden[1:], activation=activation)
 
     def forward(self, history: Tensor, candidate: Tensor, pairs: Runs) -> Tensor:
         """Shape: ``history (N, dim)``, ``candidate (B, dim)``, P behaviours in the B pairs -> scores ``(P,)``."""
-        behavior_weight, candidate_weight, product_weight, *difference_weight = self.first.weight.split(
-            self.dim, dim=1
-        )
-        for weight in difference_weight:
-            behavior_weight, candidate_weight = behavior_weight + weight, candidate_weight - weight
-        per_sample = torch.addmm(self.first.bias, candidate, candidate_weight.t())  # (B, hidden)
-        per_behavior = view(history @ behavior_weight.t(), pairs)  # (P, hidden)
-        hidden = pair_layer(view(history, pairs), candidate, per_behavior, per_sample, product_weight, pairs)
-        return self.rest(self.activation(hidden)).squeeze(-1)
+        known, others = known_layers([self.first, self.activation, *self.rest.layers])
+        return through(others, pair_net(history, candidate, known, pairs)).squeeze(-1)
 
 
 class BilinearAttention(nn.Module):

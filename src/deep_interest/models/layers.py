@@ -12,6 +12,7 @@ from deep_interest.logs.encoding import GOODS
 from deep_interest.logs.schema import FeatureSchema, Field, Group
 from deep_interest.ops.activations import prelu
 from deep_interest.ops.lookup import lookup
+from deep_interest.ops.net import Layer, net
 from deep_interest.ops.runs import Runs
 from deep_interest.ops.segments import segment_sum
 
@@ -163,7 +164,29 @@ class MLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Shape: ``(n, inputs) -> (n, outputs)``."""
-        return self.layers(x)
+        return through(self.layers, x)
+
+
+def through(modules: Sequence[nn.Module], x: Tensor) -> Tensor:
+    """Apply linear layers and what follows them; neighbours that `ops.net` knows are one operation."""
+    known, others = known_layers(modules)
+    x = net(x, known) if known else x
+    if others:
+        return through(others[1:], others[0](x))
+    return x
+
+
+def known_layers(modules: Sequence[nn.Module]) -> tuple[list[Layer], list[nn.Module]]:
+    """The modules up to the first that `ops.net` does not know, as its layers; and that one with those after it."""
+    layers: list[Layer] = []
+    left = list(modules)
+    while left and isinstance(left[0], nn.Linear):
+        linear = left.pop(0)
+        activation = _KNOWN.get(type(left[0]), "linear") if left else "linear"
+        slope = left[0].weight if activation == "prelu" else None
+        layers.append(Layer(linear.weight, linear.bias, activation, slope))
+        left = left if activation == "linear" else left[1:]
+    return layers, left
 
 
 def make_activation(name: Activation, channels: int) -> nn.Module:
@@ -173,6 +196,9 @@ def make_activation(name: Activation, channels: int) -> nn.Module:
     if name == "prelu":
         return PReLU(channels)
     return {"relu": nn.ReLU, "sigmoid": nn.Sigmoid}[name]()
+
+
+_KNOWN = {PReLU: "prelu", nn.ReLU: "relu", nn.Sigmoid: "sigmoid"}
 
 
 def pool(values: Tensor, runs: Runs, how: Pooling) -> Tensor:

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from deep_interest.ops.net import Layer, net
 from deep_interest.ops.recurrence import Cell, recurrence
 from deep_interest.ops.runs import Runs
 from deep_interest.ops.views import view
@@ -43,7 +44,7 @@ class GRU(nn.Module):
 
         Shape: ``inputs (N, inputs)``, ``attention (N,)`` (not for a GRU) -> ``(N, hidden)``.
         """
-        gates = view(torch.addmm(self.bias, inputs, self.input_weight.t()), runs)
+        gates = view(net(inputs, [Layer(self.input_weight, self.bias)]), runs)
         if attention is None:
             attention = inputs.new_empty(0)
         return recurrence(gates, self.state_weight, attention, runs.offsets, self.cell)

@@ -1,7 +1,9 @@
 """Compiled loops over arrays, and the threads that share them."""
 
+import ctypes
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
+from itertools import count
 
 import numpy as np
 import torch
@@ -9,6 +11,7 @@ from numba import njit
 from torch import Tensor
 
 ENOUGH = 1 << 17  # numbers to go through for which waking another thread pays
+MOST = 8  # parts of an operation
 
 compiled = njit(fastmath={"contract", "reassoc", "nsz", "arcp"}, nogil=True, error_model="numpy", cache=True)
 
@@ -23,17 +26,33 @@ def arrays(*tensors: Tensor) -> list[np.ndarray]:
     return [(tensor.detach() if tensor.requires_grad else tensor).contiguous().numpy() for tensor in tensors]
 
 
+def parts_of(work: int) -> int:
+    """How many parts an operation is done in: by its size alone, so that sums come out the same for any number of threads.
+
+    Args:
+        work: numbers that it goes through; about thirty multiplications of a matrix product are one.
+    """
+    return max(1, min(MOST, work // ENOUGH)) if ENOUGH else MOST
+
+
 def run(kernel, *arguments, work: int) -> None:
-    """Run ``kernel(*arguments, part, parts)`` for every part, one a thread.
+    """Run ``kernel(*arguments, part, parts)`` for every part; torch's number of threads share them.
 
     Args:
         kernel: a compiled function whose last two arguments say which share of the rows it takes.
         arguments: the kernel's, without the last two.
-        work: numbers that the kernel goes through; with few of them one thread does it all.
+        work: numbers that the kernel goes through, see `parts_of`.
     """
-    parts = torch.get_num_threads() if work >= ENOUGH else 1
-    others: list[Future] = [_pool().submit(kernel, *arguments, part, parts) for part in range(1, parts)]
-    kernel(*arguments, 0, parts)
+    parts = parts_of(work)
+    left = count()
+
+    def take() -> None:
+        while (part := next(left)) < parts:
+            kernel(*arguments, part, parts)
+
+    helpers = min(torch.get_num_threads(), parts) - 1
+    others: list[Future] = [_pool().submit(take) for _ in range(helpers)]
+    take()
     for other in others:
         other.result()
 
@@ -41,6 +60,17 @@ def run(kernel, *arguments, work: int) -> None:
 @cache
 def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(thread_name_prefix="ops")
+
+
+def _keep_freed_memory() -> None:
+    """Let the C library keep what a step has freed for the next one; else each step takes its pages from the system again."""
+    library = ctypes.CDLL(None)
+    if hasattr(library, "mallopt"):  # glibc's; the numbers are its M_TRIM_THRESHOLD and M_MMAP_MAX
+        library.mallopt(-1, 2**31 - 1)
+        library.mallopt(-4, 0)
+
+
+_keep_freed_memory()
 
 
 @njit(inline="always")

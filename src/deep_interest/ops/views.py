@@ -48,17 +48,20 @@ def _show(values, offsets, starts, shown, part, parts):
 
 @compiled
 def _gather_back(grad, offsets, starts, to_values, part, parts):
-    """Each part takes whole neighbourhoods of equal starts, so that no two threads add to one row."""
-    first, last = (
-        _whole(starts, len(starts) * part // parts),
-        _whole(starts, len(starts) * (part + 1) // parts),
-    )
+    first, last = share_of_views(starts, part, parts)
     for b in range(first, last):
         shift = starts[b] - offsets[b]
         for p in range(offsets[b], offsets[b + 1]):
             row, out = grad[p], to_values[p + shift]
             for j in range(len(out)):
                 out[j] += row[j]
+
+
+@compiled
+def share_of_views(starts, part, parts):
+    """The runs of one part, first and last + 1: all those with equal starts, so that no two threads add to one row."""
+    first, last = share(len(starts), part, parts)
+    return _whole(starts, first), _whole(starts, last)
 
 
 @compiled

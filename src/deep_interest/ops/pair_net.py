@@ -1,0 +1,168 @@
+"""A net over pairs of a row and its run's query: DIN's activation unit, in one pass while the rows are in the cache."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numba import float32
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from deep_interest.ops.compiled import arrays, compiled, fits, parts_of, run
+from deep_interest.ops.net import (
+    CHUNK, Layer, Shape, activate, add, backward_chunk, backward_panels, backward_room, copy, flat, forward_chunk, forward_panels, forward_room,
+    layer, net, panels_at, parameters_of, unflat,
+)  # fmt: skip
+from deep_interest.ops.runs import Runs, Views
+from deep_interest.ops.tiles import add_product, panel_count, panels, panels_of, rows_of
+from deep_interest.ops.views import share_of_views, view
+
+
+def pair_net(values: Tensor, queries: Tensor, layers: Sequence[Layer], runs: Runs) -> Tensor:
+    """A net over ``[e; v; e∘v]``, or ``[e; v; e∘v; e-v]``, of each row e and its run's query v.
+
+    The first layer is factorised: ``W [e; v; e∘v; e-v] = (W1 + W4) e + (W2 - W4) v + W3 (e∘v)``, so that the query's part
+    is computed once a run.
+
+    Args:
+        values: ``(M, D)`` rows e.
+        queries: ``(B, D)`` the runs' v.
+        layers: the first one's weight is ``(O, 3 D)`` or ``(O, 4 D)``.
+        runs: B runs of the rows, or views of them.
+
+    Returns:
+        ``(N, O of the last)``, a row for each place of the runs.
+    """
+    first, *rest = layers
+    if fits(values, queries, first.weight):
+        starts = runs.starts if isinstance(runs, Views) else runs.offsets[:-1]
+        shape = Shape.of([Layer(first.weight[:, : 2 * values.shape[1]], *first[1:]), *rest])
+        return _PairNet.apply(values, queries, runs.offsets, starts, shape, *parameters_of(layers))
+    of_row, of_query, of_product = _factors(first.weight, values.shape[1])
+    rows, query = view(values, runs), queries.index_select(0, runs.segments)
+    constant = torch.addmm(first.bias, queries, of_query.t()).index_select(0, runs.segments)
+    hidden = constant + rows @ of_row.t() + (rows * query) @ of_product.t()
+    hidden = activate(hidden, first)
+    return net(hidden, rest) if rest else hidden
+
+
+def _factors(weight: Tensor, dim: int) -> tuple[Tensor, Tensor, Tensor]:
+    """What e, v and e∘v are multiplied by. Shape: ``(O, 3 D or 4 D) -> 3 x (O, D)``."""
+    of_row, of_query, of_product, *of_difference = weight.split(dim, dim=1)
+    for difference in of_difference:
+        of_row, of_query = of_row + difference, of_query - difference
+    return of_row, of_query, of_product
+
+
+class _PairNet(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, values, queries, offsets, starts, shape: Shape, weight, *others) -> Tensor:
+        of_row, of_query, of_product = _factors(weight, values.shape[1])
+        numbers, places = flat([torch.cat([of_row, of_product], dim=1), *others]), int(offsets[-1])
+        before, out = values.new_empty(places, shape.widths[1:].sum()), values.new_empty(places, shape.widths[-1])
+        inputs = values, queries, of_query, offsets, starts, numbers
+        run(_forward, *arrays(*inputs), *shape, *arrays(before, out), work=places * shape.work)
+        ctx.save_for_backward(*inputs, before)
+        ctx.shape, ctx.shapes = shape, [torch.Size((len(weight), shape.widths[0])), *(other.shape for other in others)]
+        ctx.difference = weight.shape[1] == 4 * values.shape[1]
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad: Tensor):
+        values, queries, of_query, _, _, numbers, before = ctx.saved_tensors
+        work = len(before) * ctx.shape.work
+        parts = parts_of(work)
+        to_values, to_queries = values.new_zeros(values.shape), queries.new_empty(queries.shape)
+        to_query, to_numbers = values.new_zeros(parts, *of_query.shape), values.new_zeros(parts, len(numbers))
+        run(
+            _backward, *arrays(grad, *ctx.saved_tensors[:-1]), *ctx.shape,
+            *arrays(before, to_values, to_queries, to_query, to_numbers), work=work,
+        )  # fmt: skip
+        to_pair, *to_others = unflat(to_numbers, ctx.shapes)
+        to_row, to_product = to_pair.split(values.shape[1], dim=1)
+        to_query = to_query.sum(0)
+        to_weight = [to_row, to_query, to_product, *([to_row - to_query] if ctx.difference else [])]
+        return to_values, to_queries, None, None, None, torch.cat(to_weight, dim=1), *to_others
+
+
+@compiled
+def _forward(values, queries, of_query, offsets, starts, numbers, widths, kinds, before, out, part, parts):
+    right, room = forward_panels(numbers, widths, kinds), forward_room(widths)
+    pairs, owner = rows_of(CHUNK, widths[0]), np.empty(CHUNK, np.int64)
+    first, last = share_of_views(starts, part, parts)
+    constants = np.empty((last - first, widths[1]), float32)
+    bias = layer(numbers, widths, kinds, 0)[1]
+    for b in range(last - first):
+        copy(bias, constants[b])
+    add_product(queries[first:last], panels_of(of_query.T), constants)
+    b = first
+    for begin in range(offsets[first], offsets[last], CHUNK):
+        end = min(begin + CHUNK, offsets[last])
+        b = _pairs(values, queries, offsets, starts, begin, end, b, pairs, owner)
+        for p in range(begin, end):
+            copy(constants[owner[p - begin] - first], before[p])
+        forward_chunk(pairs[: end - begin], numbers, widths, kinds, right, before[begin:end], out[begin:end], room)
+
+
+@compiled
+def _backward(
+    grad, values, queries, of_query, offsets, starts, numbers, widths, kinds, before,
+    to_values, to_queries, to_query, to_numbers, part, parts,
+):  # fmt: skip
+    right, room = backward_panels(numbers, widths, kinds), backward_room(widths)
+    pairs, owner = rows_of(CHUNK, widths[0]), np.empty(CHUNK, np.int64)
+    to_pairs, half = rows_of(CHUNK, widths[0]), values.shape[1]
+    first, last = share_of_views(starts, part, parts)
+    to_constants = np.zeros((last - first, widths[1]), float32)
+    to_queries[first:last] = 0
+    b = first
+    for begin in range(offsets[first], offsets[last], CHUNK):
+        end = min(begin + CHUNK, offsets[last])
+        size = end - begin
+        b = _pairs(values, queries, offsets, starts, begin, end, b, pairs, owner)
+        flow = backward_chunk(
+            grad[begin:end], pairs[:size], numbers, widths, kinds, right, before[begin:end], to_numbers[part], room
+        )
+        to_pairs[:size] = 0
+        add_product(flow[:size, : widths[1]], panels_at(right, widths[::-1], len(kinds) - 1), to_pairs[:size, : 2 * half])
+        for r in range(size):
+            o = owner[r]
+            q = begin + r - offsets[o] + starts[o]
+            add(flow[r, : widths[1]], to_constants[o - first])
+            value, query, to_value, to_its_query = values[q], queries[o], to_values[q], to_queries[o]
+            to_single, to_product = to_pairs[r, :half], to_pairs[r, half : 2 * half]
+            for j in range(half):
+                to_value[j] += to_single[j] + to_product[j] * query[j]
+            for j in range(half):
+                to_its_query[j] += to_product[j] * value[j]
+    to_bias = layer(to_numbers[part], widths, kinds, 0)[1]
+    for b in range(last - first):
+        add(to_constants[b], to_bias)
+    add_product(to_constants, panels_of(of_query), to_queries[first:last])
+    columns = np.empty((panel_count(half), CHUNK, 16), float32)
+    for begin in range(0, last - first, CHUNK):
+        end = min(begin + CHUNK, last - first)
+        panels(queries[first + begin : first + end], half, columns)
+        add_product(to_constants[begin:end].T, columns, to_query[part])
+
+
+@compiled
+def _pairs(values, queries, offsets, starts, begin, end, b, pairs, owner):
+    """Fill in ``[e; e∘v]`` of the places from ``begin`` to ``end``, and whose they are; ``b`` is the first one's run, or one before.
+
+    Returns:
+        The last place's run.
+    """
+    half = values.shape[1]
+    for p in range(begin, end):
+        while offsets[b + 1] <= p:
+            b += 1
+        owner[p - begin] = b
+        value, query = values[p - offsets[b] + starts[b]], queries[b]
+        single, product = pairs[p - begin, :half], pairs[p - begin, half : 2 * half]
+        for j in range(half):
+            single[j] = value[j]
+        for j in range(half):
+            product[j] = value[j] * query[j]
+    return b

@@ -1,0 +1,103 @@
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from support.ops import LENGTHS, assert_writings_agree, runs, sharing
+
+from deep_interest.ops.activations import prelu
+from deep_interest.ops.net import Layer, net
+from deep_interest.ops.pair_net import pair_net
+from deep_interest.ops.runs import views_of
+from deep_interest.ops.tiles import add_product, panels_of
+
+
+@pytest.mark.parametrize("rows", [0, 1, 40])
+def test_prelu(rows):
+    assert_writings_agree(prelu, (rows, 6), (6,))
+
+
+def test_prelu_bends_at_zero():
+    x, slope = torch.tensor([[-2.0, 0.0, 3.0]]), torch.tensor([0.5, 0.5, 0.5])
+    assert prelu(x, slope).tolist() == [[-1.0, 0.0, 3.0]]
+
+
+WIDTHS = st.lists(st.integers(1, 40), min_size=2, max_size=4)
+ACTIVATIONS = st.lists(st.sampled_from(["linear", "prelu", "relu", "sigmoid"]), min_size=3, max_size=3)
+
+
+def layers_of(parameters, activations):
+    """Layers of a flat sequence: weight, bias and slope each; small weights, so that float32 is as good as it can be."""
+    triples = zip(*[iter(parameters)] * 3, activations, strict=False)
+    return [
+        Layer(weight * 0.2, bias, kind, slope if kind == "prelu" else None)
+        for weight, bias, slope, kind in triples
+    ]
+
+
+def parameter_shapes(widths):
+    return [shape for i, o in pairwise(widths) for shape in ((o, i), (o,), (o,))]
+
+
+@given(st.sampled_from([0, 1, 7, 250]), WIDTHS, ACTIVATIONS)
+@settings(max_examples=15, deadline=None)
+def test_the_writings_of_a_net_agree(rows, widths, activations):
+    def operation(x, *parameters):
+        return net(x, layers_of(parameters, activations))
+
+    assert_writings_agree(operation, (rows, widths[0]), *parameter_shapes(widths), atol=1e-4)
+
+
+@given(LENGTHS, st.booleans(), st.sampled_from([3, 4]), WIDTHS, ACTIVATIONS)
+@settings(max_examples=15, deadline=None)
+@example([150, 3, 0, 1, 99], True, 4, [5, 80, 40], ["prelu"] * 3)
+def test_the_writings_of_a_net_over_pairs_agree(lengths, shared, blocks, widths, activations):
+    pairs = runs(lengths)
+    if shared:
+        pairs = views_of(pairs, torch.arange(len(lengths)).repeat_interleave(2))
+
+    def operation(values, queries, *parameters):
+        return pair_net(values, queries, layers_of(parameters, activations), pairs)
+
+    shapes = parameter_shapes([blocks * widths[0], *widths[1:]])
+    assert_writings_agree(operation, (sum(lengths), widths[0]), (pairs.size, widths[0]), *shapes, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["compiled", "plain"])
+def test_a_net_over_pairs_is_one_matrix_on_the_concatenation(dtype):
+    torch.manual_seed(0)
+    jagged, weight, bias = runs([2, 0, 3]), torch.randn(6, 16, dtype=dtype), torch.randn(6, dtype=dtype)
+    values, queries = torch.randn(5, 4, dtype=dtype), torch.randn(3, 4, dtype=dtype)
+    query = queries[jagged.segments]
+    whole = torch.cat([values, query, values * query, values - query], dim=1)
+    found = pair_net(values, queries, [Layer(weight, bias)], jagged)
+    torch.testing.assert_close(found, whole @ weight.t() + bias, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("rows", "inner", "columns"), [(1, 1, 1), (7, 5, 17), (6, 16, 16), (13, 33, 40), (25, 3, 100)])
+def test_a_product_of_tiles(rows, inner, columns):
+    rng = np.random.default_rng(0)
+    left, right, out = (
+        rng.normal(size=shape).astype(np.float32) for shape in ((rows, inner), (inner, columns), (rows, columns))
+    )
+    expected = out + left @ right
+    add_product(left, panels_of(right), out)
+    np.testing.assert_allclose(out, expected, atol=1e-5)
+    add_product(np.ascontiguousarray(left.T).T, panels_of(right), out)
+    np.testing.assert_allclose(out, expected + left @ right, atol=1e-5)
+
+
+def test_the_number_of_threads_changes_no_bit():
+    torch.manual_seed(0)
+    x = torch.randn(2_000, 64, requires_grad=True)
+    layer = Layer(torch.randn(80, 64, requires_grad=True), torch.zeros(80))
+    found = []
+    for threads in (1, 3):
+        with sharing(threads):
+            net(x, [layer]).square().sum().backward()
+        found.append([x.grad.clone(), layer.weight.grad.clone()])
+        x.grad = layer.weight.grad = None
+    for one, several in zip(*found, strict=True):
+        assert torch.equal(one, several)
