@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.ops import sharing
 
-from deep_interest.ops.rows import RowMerger
+from deep_interest.ops.rows import Piece, merge, merged
 
 
 def sparse(codes, *, rows=6, width=3, dtype=torch.float32):
@@ -12,21 +12,35 @@ def sparse(codes, *, rows=6, width=3, dtype=torch.float32):
     return torch.sparse_coo_tensor(torch.tensor([codes], dtype=torch.int64), values, (rows, width))
 
 
+def table_with(gradient):
+    table = torch.zeros(gradient.shape, requires_grad=True)
+    table.grad = gradient
+    return table
+
+
 @given(st.lists(st.integers(0, 5), max_size=12))
 @settings(max_examples=30, deadline=None)
 def test_a_merged_gradient_has_each_row_once_and_the_same_sum(codes):
-    gradient, merge = sparse(codes), RowMerger(torch.zeros(6, 3))
+    gradient = sparse(codes)
     for threads in (1, 3):
         with sharing(threads):
-            merged = merge(gradient)
-        assert sorted(merged.indices()[0].tolist()) == sorted(set(codes))
-        torch.testing.assert_close(merged.to_dense(), gradient.to_dense())
+            found = merged(table_with(gradient))
+        assert sorted(found.indices()[0].tolist()) == sorted(set(codes))
+        torch.testing.assert_close(found.to_dense(), gradient.to_dense())
+
+
+def test_pieces_are_columns_of_wider_gradients():
+    wide, codes = torch.arange(12.0).view(2, 6), torch.tensor([4, 1], dtype=torch.int32)
+    found = merge(torch.zeros(6, 3), [Piece(codes, wide, 2), Piece(codes[:1], torch.ones(1, 3))]).to_dense()
+    assert found[4].tolist() == [3, 4, 5]
+    assert found[1].tolist() == [8, 9, 10]
+    assert not found[[0, 2, 3, 5]].any()
 
 
 def test_the_number_of_threads_changes_no_bit():
-    gradient, merge, found = sparse([0, 1, 0, 2, 1, 0] * 7), RowMerger(torch.zeros(6, 3)), []
+    gradient, found = sparse([0, 1, 0, 2, 1, 0] * 7), []
     for threads in (1, 2, 3):
         with sharing(threads):
-            found.append(merge(gradient).values())
+            found.append(merged(table_with(gradient)).values())
     assert torch.equal(found[0], found[1])
     assert torch.equal(found[0], found[2])

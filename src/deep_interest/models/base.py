@@ -79,14 +79,17 @@ class EmbeddingMLP(nn.Module, ABC):
 
     def features(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
         """The MLP's input ``(B, width)`` (interest, candidate, profile, context) and the auxiliary loss."""
-        candidate = self.embeddings(batch.candidate, self.schema.item)  # (B, item_width)
-        history = self.embeddings(batch.history, self.schema.behavior)  # (N, behavior_width)
+        schema = self.schema
+        groups = [(batch.candidate, schema.item), (batch.history, schema.behavior)]
+        others = [(batch.profile, schema.profile), (batch.context, schema.context)]
+        groups += [(codes, fields) for codes, fields in others if fields]
+        if batch.negatives is not None:
+            groups.append((batch.negatives, schema.behavior))
+        candidate, history, *others = self.embeddings.together(*groups)
+        if batch.negatives is not None:
+            batch.drawn = others.pop()
         interest = self.represent(history, candidate, batch)
-        parts = [interest.vector, candidate]
-        for codes, fields in ((batch.profile, self.schema.profile), (batch.context, self.schema.context)):
-            if fields:
-                parts.append(self.embeddings(codes, fields))
-        return torch.cat(parts, dim=-1), interest.auxiliary_loss
+        return torch.cat([interest.vector, candidate, *others], dim=-1), interest.auxiliary_loss
 
     @abstractmethod
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:

@@ -25,6 +25,7 @@ class Batch:
         labels: ``(B,)`` in {0, 1}.
         negatives: ``{field: (N,)}`` codes of an item drawn in place of each behaviour, another than the one clicked; for
             the models that ask for them, in training only.
+        drawn: ``(N, behavior_width)`` the vectors of ``negatives``, once the model has looked them up.
         owner: ``(B,)`` int64, the history of each sample, not falling; None if each has its own (H = B).
     """
 
@@ -35,6 +36,7 @@ class Batch:
     context: dict[str, Tensor]
     labels: Tensor
     negatives: dict[str, Tensor] | None = None
+    drawn: Tensor | None = None
     owner: Tensor | None = None
 
     @property

@@ -94,7 +94,6 @@ class DIEN(EmbeddingMLP):
         return final_states(evolved, pairs)
 
     def _auxiliary_loss(self, states: Tensor, history: Tensor, batch: Batch) -> Tensor | None:
-        if batch.negatives is None or not self.draws_negatives:
+        if batch.drawn is None or not self.draws_negatives:
             return None
-        drawn = self.embeddings(batch.negatives, self.schema.behavior)
-        return self.aux_weight * self.auxiliary(states, history, drawn, batch)
+        return self.aux_weight * self.auxiliary(states, history, batch.drawn, batch)

@@ -77,7 +77,6 @@ class DMIN(EmbeddingMLP):
         return Interest(torch.cat(interests, dim=1), self._auxiliary_loss(refined, history, batch))
 
     def _auxiliary_loss(self, refined: Tensor, history: Tensor, batch: Batch) -> Tensor | None:
-        if batch.negatives is None or not self.draws_negatives:
+        if batch.drawn is None or not self.draws_negatives:
             return None
-        drawn = self.embeddings(batch.negatives, self.schema.behavior)
-        return self.aux_weight * self.auxiliary(refined, history, drawn, batch)
+        return self.aux_weight * self.auxiliary(refined, history, batch.drawn, batch)

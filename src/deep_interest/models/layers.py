@@ -41,7 +41,7 @@ class Table(nn.Embedding):
         nn.init.normal_(self.weight, std=std) if std else nn.init.zeros_(self.weight)
 
     def forward(self, codes: Tensor) -> Tensor:
-        return lookup([self.weight], [self.rows_of(codes)])
+        return lookup([self.weight], [{0: self.rows_of(codes)}])[0]
 
     def rows_of(self, codes: Tensor) -> Tensor:
         """The rows that codes look up: their own, or the unknown's. Shape: ``(n,) -> (n,)``."""
@@ -87,8 +87,16 @@ class Embeddings(nn.Module):
 
         Shape: each field's codes ``(n,)`` -> ``(n, len(fields) * dim)``.
         """
-        tables = [self.tables[field.name] for field in fields]
-        rows = [table.rows_of(codes[table.field]) for table in tables]
+        return self.together((codes, fields))[0]
+
+    def together(self, *groups: tuple[Mapping[str, Tensor], Sequence[Field]]) -> list[Tensor]:
+        """As ``forward`` for each group of codes; one operation, whose gradient has each row once."""
+        names = list({field.name: None for _, fields in groups for field in fields})
+        tables: list[Table] = [self.tables[name] for name in names]
+        rows = [
+            {place: tables[place].rows_of(codes[field.name]) for field in fields for place in [names.index(field.name)]}
+            for codes, fields in groups
+        ]
         return lookup([table.weight for table in tables], rows)
 
 

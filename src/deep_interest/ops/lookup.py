@@ -1,6 +1,7 @@
 """Rows of embedding tables side by side, and histories as slices of the log: what a batch is gathered from."""
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 
 import torch
 import torch.nn.functional as F
@@ -8,17 +9,27 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from deep_interest.ops.compiled import arrays, compiled, fits, run, share
+from deep_interest.ops.rows import Piece, merge
 
 
-def lookup(tables: Sequence[Tensor], codes: Sequence[Tensor]) -> Tensor:
-    """The rows of each table, concatenated; the gradients of the tables are sparse.
+def lookup(tables: Sequence[Tensor], groups: Sequence[Mapping[int, Tensor]]) -> list[Tensor]:
+    """Rows of tables, for several groups of codes at once; the gradients of the tables are sparse.
 
-    Shape: ``tables (R_f, D_f)`` and ``codes (n,)`` of each field f -> ``(n, Σ D_f)``.
+    Args:
+        tables: ``(R_f, D_f)`` of each field f.
+        groups: of each one ``{f: codes (n,)}``.
+
+    Returns:
+        For each group the rows of its fields, side by side: ``(n, Σ D_f)``.
     """
     if fits(*tables):
-        return _Lookup.apply(len(tables), *tables, *codes)
-    rows = [F.embedding(code, table, sparse=True) for table, code in zip(tables, codes, strict=True)]
-    return torch.cat(rows, dim=-1)
+        fields = [list(group) for group in groups]
+        codes = [group[field] for group in groups for field in group]
+        return list(_Lookup.apply(fields, len(tables), *tables, *codes))
+    return [
+        torch.cat([F.embedding(codes, tables[field], sparse=True) for field, codes in group.items()], dim=1)
+        for group in groups
+    ]
 
 
 def windows(
@@ -47,30 +58,40 @@ def windows(
 
 class _Lookup(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, count: int, *tables_and_codes: Tensor) -> Tensor:
+    def forward(ctx, fields: list[list[int]], count: int, *tables_and_codes: Tensor) -> tuple[Tensor, ...]:
         tables, codes = tables_and_codes[:count], tables_and_codes[count:]
-        ctx.save_for_backward(*codes)
-        ctx.shapes = [table.shape for table in tables]
-        rows = tables[0].new_empty(len(codes[0]), sum(table.shape[1] for table in tables))
-        column = 0
-        for table, code in zip(tables, codes, strict=True):
-            run(_take, *arrays(table, code, rows), column, work=len(code) * table.shape[1])
-            column += table.shape[1]
-        return rows
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*tables_and_codes)
+        ctx.fields = fields
+        left, found = iter(codes), []
+        for group in fields:
+            taken = [next(left) for _ in group]
+            widths = [tables[field].shape[1] for field in group]
+            rows = tables[0].new_empty(len(taken[0]), sum(widths))
+            for field, code, column in zip(group, taken, _starts(widths), strict=True):
+                run(_take, *arrays(tables[field], code, rows), column, work=len(code) * tables[field].shape[1])
+            found.append(rows)
+        return tuple(found)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, grad: Tensor):
-        parts = grad.split(
-            [shape[1] for shape in ctx.shapes], dim=1
-        )  # views, which sparse tensors cannot hold
-        gradients = [
-            torch.sparse_coo_tensor(
-                code.long().unsqueeze(0), part.clone(memory_format=torch.contiguous_format), shape, check_invariants=False
-            )
-            for code, part, shape in zip(ctx.saved_tensors, parts, ctx.shapes, strict=True)
-        ]  # fmt: skip
-        return None, *gradients, *[None] * len(gradients)
+    def backward(ctx, *gradients: Tensor | None):
+        count = len(ctx.saved_tensors) - sum(map(len, ctx.fields))
+        tables, codes = ctx.saved_tensors[:count], iter(ctx.saved_tensors[count:])
+        pieces: list[list[Piece]] = [[] for _ in tables]
+        for group, gradient in zip(ctx.fields, gradients, strict=True):
+            starts = _starts([tables[field].shape[1] for field in group])
+            for field, column in zip(group, starts, strict=True):
+                code = next(codes)
+                if gradient is not None:
+                    pieces[field].append(Piece(code, gradient, column))
+        merged = [merge(table, found) if found else None for table, found in zip(tables, pieces, strict=True)]
+        return None, None, *merged, *[None] * (len(ctx.saved_tensors) - count)
+
+
+def _starts(widths: Sequence[int]) -> list[int]:
+    """The first column of each part."""
+    return [0, *accumulate(widths[:-1])]
 
 
 @compiled

@@ -1,42 +1,66 @@
-"""Sparse gradients with each row once; a table's size costs nothing."""
+"""Gradients of tables with each touched row once; a table's size costs nothing."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.weak import WeakIdKeyDictionary
 
-from deep_interest.ops.compiled import arrays, compiled, fits, run
+from deep_interest.ops.compiled import arrays, compiled, fits, parts_of, run
+
+_PLACES = WeakIdKeyDictionary()  # of each table a number for every row, -1 between two merges
 
 
-class RowMerger:
-    """Sums the gradients of equal rows.
+class Piece(NamedTuple):
+    """Gradients of some rows of a table.
 
-    Args:
-        table: ``(R, D)`` the parameter; a place for each of its rows is kept.
+    Attributes:
+        codes: ``(n,)`` the rows, several times maybe.
+        gradient: ``(n, W)``; the table's columns start at ``column``.
+        column: where.
     """
 
-    def __init__(self, table: Tensor) -> None:
-        self._fits = fits(table)
-        self._places = np.full(len(table), -1, np.int32) if self._fits else None
+    codes: Tensor
+    gradient: Tensor
+    column: int = 0
 
-    def __call__(self, gradient: Tensor) -> Tensor:
-        """The sparse ``gradient`` with one entry a touched row."""
-        if not self._fits or gradient.is_coalesced():
-            return gradient.coalesce()
-        codes, values = gradient._indices()[0], gradient._values()
-        (code_array,) = arrays(codes)
-        rows, entries = np.empty(len(codes), np.int64), np.empty(len(codes), np.int32)
-        count = _number(code_array, self._places, rows, entries)
-        merged = values.new_zeros(count, values.shape[1])
-        run(_merge, *arrays(values), entries, *arrays(merged), work=values.numel())
-        return torch.sparse_coo_tensor(
-            torch.from_numpy(rows[:count]).unsqueeze(0), merged, gradient.shape, is_coalesced=True, check_invariants=False
-        )  # fmt: skip
+
+def merged(table: Tensor) -> Tensor:
+    """The sparse gradient of a table with one entry a touched row."""
+    gradient = table.grad
+    assert gradient is not None
+    if gradient.is_coalesced() or not fits(table):
+        return gradient.coalesce()
+    return merge(table, [Piece(gradient._indices()[0], gradient._values())])
+
+
+def merge(table: Tensor, pieces: Sequence[Piece]) -> Tensor:
+    """The sum of all pieces as a sparse gradient of the table ``(R, D)``, one entry a touched row."""
+    places = _PLACES.get(table)
+    if places is None:
+        places = _PLACES[table] = np.full(len(table), -1, np.int32)
+    total, width = sum(len(piece.codes) for piece in pieces), table.shape[1]
+    rows, entries = np.empty(total, np.int64), np.empty(total, np.int32)
+    count, begin, work = 0, 0, total * width
+    for codes in arrays(*(piece.codes for piece in pieces)):
+        count = _number(codes, places, rows, entries[begin : begin + len(codes)], count)
+        begin += len(codes)
+    _forget(places, rows, count)
+    sums, seen, begin = np.empty((count, width), np.float32), np.arange(parts_of(work)), 0
+    for piece in pieces:
+        end = begin + len(piece.codes)
+        run(_add, *arrays(piece.gradient), piece.column, entries[begin:end], sums, seen, work=work)
+        begin = end
+    return torch.sparse_coo_tensor(
+        torch.from_numpy(rows[:count]).unsqueeze(0), torch.from_numpy(sums), table.shape, is_coalesced=True, check_invariants=False
+    )  # fmt: skip
 
 
 @compiled
-def _number(codes, places, rows, entries):
+def _number(codes, places, rows, entries, count):
     """Number the different codes in the order in which they come; returns how many there are."""
-    count = 0
     for i in range(len(codes)):
         code = codes[i]
         if places[code] < 0:
@@ -44,17 +68,30 @@ def _number(codes, places, rows, entries):
             rows[count] = code
             count += 1
         entries[i] = places[code]
-    for i in range(count):
-        places[rows[i]] = -1
     return count
 
 
 @compiled
-def _merge(values, entries, merged, part, parts):
-    """Each part takes rows of its own, so that no two threads write one, in an order that does not depend on their number."""
+def _forget(places, rows, count):
+    for i in range(count):
+        places[rows[i]] = -1
+
+
+@compiled
+def _add(gradient, column, entries, sums, seen, part, parts):
+    """Each part takes rows of its own, so that no two threads write one, in an order that does not depend on their number.
+
+    ``seen`` holds each part's next entry that has not come yet: it is set, not added to.
+    """
+    width = sums.shape[1]
     for i in range(len(entries)):
         entry = entries[i]
         if entry % parts == part:
-            row, total = values[i], merged[entry]
-            for j in range(len(total)):
-                total[j] += row[j]
+            row, total = gradient[i, column : column + width], sums[entry]
+            if entry == seen[part]:
+                seen[part] += parts
+                for j in range(width):
+                    total[j] = row[j]
+            else:
+                for j in range(width):
+                    total[j] += row[j]

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from deep_interest.models.batch import Batch
 from deep_interest.models.layers import embedding_tables
-from deep_interest.ops.rows import RowMerger
+from deep_interest.ops.rows import merged
 from deep_interest.training.parameters import TrainingOptions
 from deep_interest.training.regularizers import Regularizer, regularizers
 from deep_interest.training.update_rules import SGD, Adam, Flat, clip
@@ -36,7 +36,6 @@ class Optimizer:
         tables = embedding_tables(model)
         self.regularizers = regularizers(tables, options, occurrences)
         self.tables = [table.weight for table in tables]
-        self.mergers = [RowMerger(table) for table in self.tables]
         sparse = {id(table) for table in self.tables}
         self.network = Flat([parameter for parameter in model.parameters() if id(parameter) not in sparse])
         self.rule = (Adam if options.optimizer == "adam" else SGD)(self.network, self.tables)
@@ -46,9 +45,9 @@ class Optimizer:
     @torch.no_grad()
     def step(self, batch: Batch) -> None:
         """Regularise and clip the gradients of ``batch``, then apply and clear them."""
-        for table, regularizer, merge in zip(self.tables, self.regularizers, self.mergers, strict=True):
+        for table, regularizer in zip(self.tables, self.regularizers, strict=True):
             if table.grad is not None:
-                table.grad = merge(table.grad)  # one entry a touched row
+                table.grad = merged(table)
                 if regularizer.on:
                     self._penalize(table, regularizer, batch)
         if self.options.gradient_norm is not None:
