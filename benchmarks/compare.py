@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from environments import PEERS, WORK, command, install
 from padded import padded
+from peers.job import ANSWER
 from train import make_fit
 
 if TYPE_CHECKING:
@@ -93,12 +94,12 @@ def library(name: str, case: Case, data: Path, threads: int) -> Iterator[Callabl
             assert process.stdout is not None
             process.stdin.write(f"{samples}\n")
             process.stdin.flush()
-            line = process.stdout.readline()
-            if not line:
-                raise SystemExit(
-                    f"{name} ended; run its runner by hand to see why: {' '.join(command(name, order))}"
-                )
-            return json.loads(line)
+            for line in process.stdout:
+                if line.startswith(ANSWER):
+                    return float(line.removeprefix(ANSWER))
+            raise SystemExit(
+                f"{name} ended; run its runner by hand to see why: {' '.join(command(name, order))}"
+            )
 
         try:
             yield train

@@ -44,6 +44,9 @@ def run(kernel, *arguments, work: int) -> None:
         work: numbers that the kernel goes through, see `parts_of`.
     """
     parts = parts_of(work)
+    if parts == 1:
+        kernel(*arguments, 0, 1)
+        return
     left = count()
 
     def take() -> None:

@@ -1,6 +1,8 @@
 """Feed-forward nets in one pass: a few rows go through all layers while they are in the cache, forward and backward."""
 
 from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -38,7 +40,7 @@ class Layer(NamedTuple):
 def net(x: Tensor, layers: Sequence[Layer]) -> Tensor:
     """The layers one after the other. Shape: ``(N, I of the first) -> (N, O of the last)``."""
     if fits(x, *(layer.weight for layer in layers)):
-        return _Net.apply(x, Shape.of(layers), *parameters_of(layers))
+        return _Net.apply(x, Shape.of(x.shape[1], layers), *parameters_of(layers))
     for layer in layers:
         x = activate(F.linear(x, layer.weight, layer.bias), layer)
     return x
@@ -58,20 +60,25 @@ class Shape(NamedTuple):
     Attributes:
         widths: ``(L + 1,)`` of the input and of every layer.
         kinds: ``(L,)`` LINEAR, PRELU, RELU or SIGMOID.
+        inner: Σ widths[1:].
+        work: of one row, see `compiled.parts_of`.
     """
 
     widths: np.ndarray
     kinds: np.ndarray
+    inner: int
+    work: int
 
     @staticmethod
-    def of(layers: Sequence[Layer]) -> "Shape":
-        widths = [layers[0].weight.shape[1], *(layer.weight.shape[0] for layer in layers)]
-        return Shape(np.array(widths), np.array([_KINDS[layer.activation] for layer in layers]))
+    def of(inputs: int, layers: Sequence[Layer]) -> "Shape":
+        """The shape of layers whose input is so wide."""
+        return _shape((inputs, *(len(layer.bias) for layer in layers)), tuple(layer.activation for layer in layers))
 
-    @property
-    def work(self) -> int:
-        """Of one row, see `compiled.parts_of`."""
-        return int((self.widths[1:] * self.widths[:-1]).sum()) // 32
+
+@cache
+def _shape(widths: tuple[int, ...], activations: tuple[str, ...]) -> Shape:
+    kinds = np.array([_KINDS[activation] for activation in activations])
+    return Shape(np.array(widths), kinds, sum(widths[1:]), sum(i * o for i, o in pairwise(widths)) // 32)
 
 
 def parameters_of(layers: Sequence[Layer]) -> list[Tensor]:
@@ -100,8 +107,8 @@ class _Net(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x: Tensor, shape: Shape, *parameters: Tensor) -> Tensor:
         numbers, rows = flat(parameters), len(x)
-        before, out = x.new_empty(rows, shape.widths[1:].sum()), x.new_empty(rows, shape.widths[-1])
-        run(_forward, *arrays(x, numbers), *shape, *arrays(before, out), work=rows * shape.work)
+        before, out = x.new_empty(rows, shape.inner), x.new_empty(rows, shape.widths[-1])
+        run(_forward, *arrays(x, numbers), *shape[:2], *arrays(before, out), work=rows * shape.work)
         ctx.save_for_backward(x, numbers, before)
         ctx.shape, ctx.shapes = shape, [parameter.shape for parameter in parameters]
         return out
@@ -113,7 +120,7 @@ class _Net(torch.autograd.Function):
         work, needed = len(x) * ctx.shape.work, ctx.needs_input_grad[0]
         to_x = x.new_empty(x.shape if needed else (0, 0))
         to_numbers = x.new_zeros(parts_of(work), len(numbers))
-        run(_backward, *arrays(grad, x, numbers), *ctx.shape, *arrays(before, to_x, to_numbers), work=work)
+        run(_backward, *arrays(grad, x, numbers), *ctx.shape[:2], *arrays(before, to_x, to_numbers), work=work)
         return to_x if needed else None, None, *unflat(to_numbers, ctx.shapes)
 
 

@@ -36,7 +36,7 @@ def pair_net(values: Tensor, queries: Tensor, layers: Sequence[Layer], runs: Run
     first, *rest = layers
     if fits(values, queries, first.weight):
         starts = runs.starts if isinstance(runs, Views) else runs.offsets[:-1]
-        shape = Shape.of([Layer(first.weight[:, : 2 * values.shape[1]], *first[1:]), *rest])
+        shape = Shape.of(2 * values.shape[1], layers)
         return _PairNet.apply(values, queries, runs.offsets, starts, shape, *parameters_of(layers))
     of_row, of_query, of_product = _factors(first.weight, values.shape[1])
     rows, query = view(values, runs), queries.index_select(0, runs.segments)
@@ -59,9 +59,9 @@ class _PairNet(torch.autograd.Function):
     def forward(ctx, values, queries, offsets, starts, shape: Shape, weight, *others) -> Tensor:
         of_row, of_query, of_product = _factors(weight, values.shape[1])
         numbers, places = flat([torch.cat([of_row, of_product], dim=1), *others]), int(offsets[-1])
-        before, out = values.new_empty(places, shape.widths[1:].sum()), values.new_empty(places, shape.widths[-1])
+        before, out = values.new_empty(places, shape.inner), values.new_empty(places, shape.widths[-1])
         inputs = values, queries, of_query, offsets, starts, numbers
-        run(_forward, *arrays(*inputs), *shape, *arrays(before, out), work=places * shape.work)
+        run(_forward, *arrays(*inputs), *shape[:2], *arrays(before, out), work=places * shape.work)
         ctx.save_for_backward(*inputs, before)
         ctx.shape, ctx.shapes = shape, [torch.Size((len(weight), shape.widths[0])), *(other.shape for other in others)]
         ctx.difference = weight.shape[1] == 4 * values.shape[1]
@@ -76,7 +76,7 @@ class _PairNet(torch.autograd.Function):
         to_values, to_queries = values.new_zeros(values.shape), queries.new_empty(queries.shape)
         to_query, to_numbers = values.new_zeros(parts, *of_query.shape), values.new_zeros(parts, len(numbers))
         run(
-            _backward, *arrays(grad, *ctx.saved_tensors[:-1]), *ctx.shape,
+            _backward, *arrays(grad, *ctx.saved_tensors[:-1]), *ctx.shape[:2],
             *arrays(before, to_values, to_queries, to_query, to_numbers), work=work,
         )  # fmt: skip
         to_pair, *to_others = unflat(to_numbers, ctx.shapes)

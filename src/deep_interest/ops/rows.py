@@ -11,6 +11,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from deep_interest.ops.compiled import arrays, compiled, fits, parts_of, run
 
 _PLACES = WeakIdKeyDictionary()  # of each table a number for every row, -1 between two merges
+_SUMS = WeakIdKeyDictionary()  # of each table what its last merge found
 
 
 class Piece(NamedTuple):
@@ -33,7 +34,10 @@ def merged(table: Tensor) -> Tensor:
     assert gradient is not None
     if gradient.is_coalesced() or not fits(table):
         return gradient.coalesce()
-    return merge(table, [Piece(gradient._indices()[0], gradient._values())])
+    values, last = gradient._values(), _SUMS.get(table)
+    if last is not None and values.data_ptr() == last.data_ptr() and len(values) == len(last):
+        return gradient._coalesced_(True)  # a merged one: autograd forgets that
+    return merge(table, [Piece(gradient._indices()[0], values)])
 
 
 def merge(table: Tensor, pieces: Sequence[Piece]) -> Tensor:
@@ -53,8 +57,9 @@ def merge(table: Tensor, pieces: Sequence[Piece]) -> Tensor:
         end = begin + len(piece.codes)
         run(_add, *arrays(piece.gradient), piece.column, entries[begin:end], sums, seen, work=work)
         begin = end
+    _SUMS[table] = values = torch.from_numpy(sums)
     return torch.sparse_coo_tensor(
-        torch.from_numpy(rows[:count]).unsqueeze(0), torch.from_numpy(sums), table.shape, is_coalesced=True, check_invariants=False
+        torch.from_numpy(rows[:count]).unsqueeze(0), values, table.shape, is_coalesced=True, check_invariants=False
     )  # fmt: skip
 
 
