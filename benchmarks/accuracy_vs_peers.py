@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from environments import PROJECT, WORK, command, install
+from environments import PROJECT, WORK, command, environment, install
 from padded import padded
 
 from deep_interest.evaluation.metrics import per_user_auc
@@ -76,7 +76,7 @@ def fit(peer: str, job: dict, *, work: Path) -> dict:
         out.parent.mkdir(parents=True, exist_ok=True)
         order = out.with_suffix(".json")
         order.write_text(json.dumps(job | {"out": str(out)}))
-        subprocess.run(command(peer, order, work), check=True, stdout=sys.stderr)
+        subprocess.run(command(peer, order, work), check=True, stdout=sys.stderr, env=environment())
     with np.load(out) as arrays:
         return {name: arrays[name] for name in arrays}
 

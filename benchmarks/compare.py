@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from environments import PEERS, WORK, command, install
+from environments import PEERS, WORK, command, environment, install
 from padded import padded
 from peers.job import ANSWER
 from train import make_fit
@@ -87,6 +87,7 @@ def library(name: str, case: Case, data: Path, threads: int) -> Iterator[Callabl
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
+        env=environment(),
     ) as process:
 
         def train(samples: int) -> float:

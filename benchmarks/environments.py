@@ -1,5 +1,6 @@
 """The public libraries that we are measured against, each from its package in an environment of its own."""
 
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -45,6 +46,11 @@ def install(names: list[str], work: Path = WORK) -> None:
             subprocess.run(
                 [folder / "bin/pip", "install", "--quiet", "--constraint", constraints, *packages], check=True
             )
+
+
+def environment() -> dict[str, str]:
+    """This process's environment as it was before our package said how OpenMP's threads wait: a library decides for itself."""
+    return {key: value for key, value in os.environ.items() if key != "GOMP_SPINCOUNT"}
 
 
 def command(name: str, job: Path, work: Path = WORK) -> list[str]:
