@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from support.ops import LENGTHS, assert_writings_agree, runs, sharing
 
 from deep_interest.ops.activations import prelu
+from deep_interest.ops.attention_pool import attention_pool
 from deep_interest.ops.net import Layer, net
 from deep_interest.ops.pair_net import pair_net
 from deep_interest.ops.runs import views_of
@@ -63,6 +64,32 @@ def test_the_writings_of_a_net_over_pairs_agree(lengths, shared, blocks, widths,
 
     shapes = parameter_shapes([blocks * widths[0], *widths[1:]])
     assert_writings_agree(operation, (sum(lengths), widths[0]), (pairs.size, widths[0]), *shapes, atol=1e-4)
+
+
+@given(LENGTHS, st.booleans(), st.sampled_from([None, 0.5]), WIDTHS, ACTIVATIONS)
+@settings(max_examples=15, deadline=None)
+@example([150, 3, 0, 1, 99], True, 0.5, [5, 80], ["prelu"] * 3)
+def test_the_writings_of_the_attention_pool_agree(lengths, shared, scale, widths, activations):
+    pairs = runs(lengths)
+    if shared:
+        pairs = views_of(pairs, torch.arange(len(lengths)).repeat_interleave(2))
+
+    def operation(values, queries, *parameters):
+        layers = layers_of(parameters, activations)
+        return attention_pool(values, queries, layers, pairs, softmax_scale=scale)
+
+    shapes = parameter_shapes([3 * widths[0], *widths[1:-1], 1])
+    assert_writings_agree(operation, (sum(lengths), widths[0]), (pairs.size, widths[0]), *shapes, atol=1e-4)
+
+
+def test_histories_that_nobody_shows_have_no_gradient():
+    pairs, values = views_of(runs([2, 3]), torch.tensor([1])), torch.randn(5, 4, requires_grad=True)
+    layers = [Layer(torch.randn(1, 12), torch.zeros(1))]
+    for operation in (pair_net, attention_pool):
+        values.grad = None
+        operation(values, torch.randn(1, 4), layers, pairs).sum().backward()
+        assert not values.grad[:2].any()
+        assert values.grad[2:].all()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["compiled", "plain"])

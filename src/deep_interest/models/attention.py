@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from deep_interest.errors import InputError
 from deep_interest.models.layers import MLP, Activation, PReLU, known_layers, make_activation, through
 from deep_interest.models.length_groups import length_groups
+from deep_interest.ops.attention_pool import attention_pool, pool_by
 from deep_interest.ops.pair_net import pair_net
 from deep_interest.ops.products import segment_dot, weighted_sum
 from deep_interest.ops.runs import Runs
@@ -36,6 +37,17 @@ class LocalActivationUnit(nn.Module):
         """Shape: ``history (N, dim)``, ``candidate (B, dim)``, P behaviours in the B pairs -> scores ``(P,)``."""
         known, others = known_layers([self.first, self.activation, *self.rest.layers])
         return through(others, pair_net(history, candidate, known, pairs)).squeeze(-1)
+
+    def pool(self, history: Tensor, candidate: Tensor, pairs: Runs, *, softmax_scale: float | None = None) -> Tensor:
+        """The behaviours' sum by their scores, or by the softmax of ``softmax_scale`` times these.
+
+        Shape: as of ``forward`` -> ``(B, dim)``.
+        """
+        known, others = known_layers([self.first, self.activation, *self.rest.layers])
+        if others:
+            scores = self(history, candidate, pairs)
+            return pool_by(scores, history, pairs, softmax_scale=softmax_scale)
+        return attention_pool(history, candidate, known, pairs, softmax_scale=softmax_scale)
 
 
 class BilinearAttention(nn.Module):

@@ -12,9 +12,6 @@ from deep_interest.models.base import EmbeddingMLP, Interest, SameFields
 from deep_interest.models.batch import Batch
 from deep_interest.models.config import DeepConfig
 from deep_interest.models.layers import Activation
-from deep_interest.ops.products import weighted_sum
-from deep_interest.ops.segments import segment_softmax
-from deep_interest.ops.views import view
 
 
 class DINConfig(DeepConfig):
@@ -61,8 +58,5 @@ class DIN(EmbeddingMLP):
             farthest = len(self.positions) - 1
             history = history + self.positions[(1 + batch.histories.distances).clamp(max=farthest)]
             target = target + self.positions[0]
-        pairs = batch.pairs
-        scores = self.attention(history, target, pairs)  # one for each behaviour of each pair
-        if self.normalize == "softmax":
-            scores = segment_softmax(scores / self.behavior_width**0.5, pairs)
-        return Interest(weighted_sum(scores, view(history, pairs), pairs))
+        scale = self.behavior_width**-0.5 if self.normalize == "softmax" else None
+        return Interest(self.attention.pool(history, target, batch.pairs, softmax_scale=scale))

@@ -35,15 +35,23 @@ def pair_net(values: Tensor, queries: Tensor, layers: Sequence[Layer], runs: Run
     """
     first, *rest = layers
     if fits(values, queries, first.weight):
-        starts = runs.starts if isinstance(runs, Views) else runs.offsets[:-1]
-        shape = Shape.of(2 * values.shape[1], layers)
-        return _PairNet.apply(values, queries, runs.offsets, starts, shape, *parameters_of(layers))
+        return _PairNet.apply(values, queries, *places_of(runs), *net_of(values, layers))
     of_row, of_query, of_product = _factors(first.weight, values.shape[1])
     rows, query = view(values, runs), queries.index_select(0, runs.segments)
     constant = torch.addmm(first.bias, queries, of_query.t()).index_select(0, runs.segments)
     hidden = constant + rows @ of_row.t() + (rows * query) @ of_product.t()
     hidden = activate(hidden, first)
     return net(hidden, rest) if rest else hidden
+
+
+def places_of(runs: Runs) -> tuple[Tensor, Tensor | None]:
+    """Offsets, and starts if the runs are views."""
+    return runs.offsets, runs.starts if isinstance(runs, Views) else None
+
+
+def net_of(values: Tensor, layers: Sequence[Layer]) -> list[Shape | Tensor]:
+    """The net behind the pairs ``[e; e∘v]``, and its parameters."""
+    return [Shape.of(2 * values.shape[1], layers), *parameters_of(layers)]
 
 
 def _factors(weight: Tensor, dim: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -56,38 +64,58 @@ def _factors(weight: Tensor, dim: int) -> tuple[Tensor, Tensor, Tensor]:
 
 class _PairNet(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, values, queries, offsets, starts, shape: Shape, weight, *others) -> Tensor:
-        of_row, of_query, of_product = _factors(weight, values.shape[1])
-        numbers, places = flat([torch.cat([of_row, of_product], dim=1), *others]), int(offsets[-1])
-        before, out = values.new_empty(places, shape.inner), values.new_empty(places, shape.widths[-1])
-        inputs = values, queries, of_query, offsets, starts, numbers
-        run(_forward, *arrays(*inputs), *shape[:2], *arrays(before, out), work=places * shape.work)
-        ctx.save_for_backward(*inputs, before)
-        ctx.shape, ctx.shapes = shape, [torch.Size((len(weight), shape.widths[0])), *(other.shape for other in others)]
-        ctx.difference = weight.shape[1] == 4 * values.shape[1]
-        return out
+    def forward(ctx, values, queries, offsets, starts, shape: Shape, *parameters) -> Tensor:
+        inputs, rows = prepare(ctx, values, queries, offsets, starts, shape, parameters)
+        run(pairs_forward, *arrays(*inputs), *shape[:2], *arrays(*rows), work=len(rows[0]) * shape.work)
+        ctx.save_for_backward(*inputs, rows[0])
+        return rows[1]
 
     @staticmethod
     @once_differentiable
     def backward(ctx, grad: Tensor):
-        values, queries, of_query, _, _, numbers, before = ctx.saved_tensors
-        work = len(before) * ctx.shape.work
-        parts = parts_of(work)
-        to_values, to_queries = values.new_zeros(values.shape), queries.new_empty(queries.shape)
-        to_query, to_numbers = values.new_zeros(parts, *of_query.shape), values.new_zeros(parts, len(numbers))
-        run(
-            _backward, *arrays(grad, *ctx.saved_tensors[:-1]), *ctx.shape[:2],
-            *arrays(before, to_values, to_queries, to_query, to_numbers), work=work,
-        )  # fmt: skip
-        to_pair, *to_others = unflat(to_numbers, ctx.shapes)
-        to_row, to_product = to_pair.split(values.shape[1], dim=1)
-        to_query = to_query.sum(0)
-        to_weight = [to_row, to_query, to_product, *([to_row - to_query] if ctx.difference else [])]
-        return to_values, to_queries, None, None, None, torch.cat(to_weight, dim=1), *to_others
+        *inputs, before = ctx.saved_tensors
+        work, results = len(before) * ctx.shape.work, room_for_gradients(ctx, before)
+        run(_backward, *arrays(grad, *inputs), *ctx.shape[:2], *arrays(before, *results), work=work)
+        return *results[:2], None, None, None, *gradients(ctx, *results[2:])
+
+
+def prepare(ctx, values, queries, offsets, starts, shape: Shape, parameters) -> tuple[list[Tensor], list[Tensor]]:
+    """What `pairs_forward` takes: its inputs, and room for the values before the activations and for the result."""
+    weight, *others = parameters
+    ctx.all_shown = starts is None
+    starts = offsets[:-1] if starts is None else starts
+    of_row, of_query, of_product = _factors(weight, values.shape[1])
+    numbers, places = flat([torch.cat([of_row, of_product], dim=1), *others]), int(offsets[-1])
+    ctx.shape, ctx.shapes = shape, [
+        torch.Size((len(weight), shape.widths[0])),
+        *(other.shape for other in others),
+    ]
+    ctx.difference = weight.shape[1] == 4 * values.shape[1]
+    rows = [values.new_empty(places, width) for width in (shape.inner, shape.widths[-1])]
+    return [values, queries, of_query, offsets, starts, numbers], rows
+
+
+def room_for_gradients(ctx, before: Tensor) -> list[Tensor]:
+    """Room for the gradients of values, queries, W2 and the net's numbers, the last two for every part."""
+    values, queries, of_query, _, _, numbers = ctx.saved_tensors[:6]
+    parts = parts_of(len(before) * ctx.shape.work)
+    return [
+        values.new_empty(values.shape) if ctx.all_shown else values.new_zeros(values.shape),
+        queries.new_empty(queries.shape), values.new_zeros(parts, *of_query.shape), values.new_zeros(parts, len(numbers)),
+    ]  # fmt: skip
+
+
+def gradients(ctx, to_query: Tensor, to_numbers: Tensor) -> list[Tensor]:
+    """The gradient of every parameter of the layers."""
+    to_pair, *to_others = unflat(to_numbers, ctx.shapes)
+    to_row, to_product = to_pair.split(to_query.shape[2], dim=1)
+    to_query = to_query.sum(0)
+    to_weight = [to_row, to_query, to_product, *([to_row - to_query] if ctx.difference else [])]
+    return [torch.cat(to_weight, dim=1), *to_others]
 
 
 @compiled
-def _forward(values, queries, of_query, offsets, starts, numbers, widths, kinds, before, out, part, parts):
+def pairs_forward(values, queries, of_query, offsets, starts, numbers, widths, kinds, before, out, part, parts):
     right, room = forward_panels(numbers, widths, kinds), forward_room(widths)
     pairs, owner = rows_of(CHUNK, widths[0]), np.empty(CHUNK, np.int64)
     first, last = share_of_views(starts, part, parts)
@@ -110,6 +138,20 @@ def _backward(
     grad, values, queries, of_query, offsets, starts, numbers, widths, kinds, before,
     to_values, to_queries, to_query, to_numbers, part, parts,
 ):  # fmt: skip
+    first, last = share_of_views(starts, part, parts)
+    clear_rows(to_values, offsets, starts, first, last)
+    pairs_backward(
+        grad, values, queries, of_query, offsets, starts, numbers, widths, kinds, before,
+        to_values, to_queries, to_query, to_numbers, part, parts,
+    )  # fmt: skip
+
+
+@compiled
+def pairs_backward(
+    grad, values, queries, of_query, offsets, starts, numbers, widths, kinds, before,
+    to_values, to_queries, to_query, to_numbers, part, parts,
+):  # fmt: skip
+    """The gradient of the values is added to what is there; the queries' is set."""
     right, room = backward_panels(numbers, widths, kinds), backward_room(widths)
     pairs, owner = rows_of(CHUNK, widths[0]), np.empty(CHUNK, np.int64)
     to_pairs, half = rows_of(CHUNK, widths[0]), values.shape[1]
@@ -145,6 +187,16 @@ def _backward(
         end = min(begin + CHUNK, last - first)
         panels(queries[first + begin : first + end], half, columns)
         add_product(to_constants[begin:end].T, columns, to_query[part])
+
+
+@compiled
+def clear_rows(rows, offsets, starts, first, last):
+    """Set the rows that some runs show to 0."""
+    done = 0
+    for b in range(first, last):
+        end = starts[b] + offsets[b + 1] - offsets[b]
+        rows[max(done, starts[b]) : end] = 0
+        done = max(done, end)
 
 
 @compiled

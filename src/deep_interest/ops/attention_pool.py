@@ -1,0 +1,123 @@
+"""The sum of each run's rows by weights that a net over the pairs of row and query gives them: DIN's user vector."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from deep_interest.ops.compiled import arrays, compiled, fits, run
+from deep_interest.ops.net import Layer, Shape
+from deep_interest.ops.pair_net import (
+    clear_rows, gradients, net_of, pair_net, pairs_backward, pairs_forward, places_of, prepare, room_for_gradients,
+)  # fmt: skip
+from deep_interest.ops.products import weighted_sum
+from deep_interest.ops.runs import Runs
+from deep_interest.ops.segments import segment_softmax
+from deep_interest.ops.views import share_of_views, view
+
+
+def attention_pool(
+    values: Tensor, queries: Tensor, layers: Sequence[Layer], runs: Runs, *, softmax_scale: float | None = None
+) -> Tensor:
+    """``Σ_j a(e_j, v) e_j`` over each run's rows e, with its query v.
+
+    Args:
+        values: ``(M, D)`` rows.
+        queries: ``(B, D)``.
+        layers: the net a, as of `pair_net`; its last layer has one output.
+        runs: B runs of the rows, or views of them.
+        softmax_scale: the weights are the softmax over the run of this times a's scores; None for the scores themselves.
+
+    Returns:
+        ``(B, D)``; 0 for an empty run.
+    """
+    if fits(values, queries, layers[0].weight):
+        scale = 0.0 if softmax_scale is None else softmax_scale
+        return _Pool.apply(values, queries, *places_of(runs), scale, *net_of(values, layers))
+    scores = pair_net(values, queries, layers, runs).squeeze(-1)
+    return pool_by(scores, values, runs, softmax_scale=softmax_scale)
+
+
+def pool_by(scores: Tensor, values: Tensor, runs: Runs, *, softmax_scale: float | None) -> Tensor:
+    """As `attention_pool`, of known scores ``(N,)``, one for each place of the runs."""
+    weights = scores if softmax_scale is None else segment_softmax(scores * softmax_scale, runs)
+    return weighted_sum(weights, view(values, runs), runs)
+
+
+class _Pool(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, values, queries, offsets, starts, scale: float, shape: Shape, *parameters) -> Tensor:
+        inputs, (before, scores) = prepare(ctx, values, queries, offsets, starts, shape, parameters)
+        pooled = values.new_empty(len(queries), values.shape[1])
+        rows = arrays(before, scores, pooled)
+        run(_forward, *arrays(*inputs), *shape[:2], np.float32(scale), *rows, work=len(before) * shape.work)
+        ctx.save_for_backward(*inputs, before, scores)
+        ctx.scale = np.float32(scale)
+        return pooled
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad: Tensor):
+        *inputs, before, weights = ctx.saved_tensors
+        work, results = len(before) * ctx.shape.work, room_for_gradients(ctx, before)
+        rows = arrays(before, weights, torch.empty_like(weights), *results)
+        run(_backward, *arrays(grad, *inputs), *ctx.shape[:2], ctx.scale, *rows, work=work)
+        return *results[:2], None, None, None, None, *gradients(ctx, *results[2:])
+
+
+@compiled
+def _forward(
+    values, queries, of_query, offsets, starts, numbers, widths, kinds, scale, before, weights, pooled, part, parts
+):
+    """``weights (N, 1)`` come out as what the rows are multiplied by; a scale of 0 stands for no softmax."""
+    pairs_forward(values, queries, of_query, offsets, starts, numbers, widths, kinds, before, weights, part, parts)
+    first, last = share_of_views(starts, part, parts)
+    for b in range(first, last):
+        begin, end, shift, total = offsets[b], offsets[b + 1], starts[b] - offsets[b], pooled[b]
+        total[:] = 0
+        if scale and begin < end:
+            _softmax(weights[begin:end], scale)
+        for p in range(begin, end):
+            row, weight = values[p + shift], weights[p, 0]
+            for j in range(len(total)):
+                total[j] += weight * row[j]
+
+
+@compiled
+def _softmax(scores, scale):
+    top = scores.max()
+    total = scores.dtype.type(0)
+    for i in range(len(scores)):
+        scores[i, 0] = np.exp(scale * (scores[i, 0] - top))
+        total += scores[i, 0]
+    for i in range(len(scores)):
+        scores[i, 0] /= total
+
+
+@compiled
+def _backward(
+    grad, values, queries, of_query, offsets, starts, numbers, widths, kinds, scale, before, weights, to_scores,
+    to_values, to_queries, to_query, to_numbers, part, parts,
+):  # fmt: skip
+    first, last = share_of_views(starts, part, parts)
+    clear_rows(to_values, offsets, starts, first, last)
+    for b in range(first, last):
+        begin, end, shift, flow = offsets[b], offsets[b + 1], starts[b] - offsets[b], grad[b]
+        mean = grad.dtype.type(0)
+        for p in range(begin, end):
+            row, out, weight, product = values[p + shift], to_values[p + shift], weights[p, 0], grad.dtype.type(0)
+            for j in range(len(flow)):
+                product += flow[j] * row[j]
+            for j in range(len(flow)):
+                out[j] += weight * flow[j]
+            to_scores[p, 0] = product
+            mean += weight * product
+        if scale:
+            for p in range(begin, end):
+                to_scores[p, 0] = scale * weights[p, 0] * (to_scores[p, 0] - mean)
+    pairs_backward(
+        to_scores, values, queries, of_query, offsets, starts, numbers, widths, kinds, before,
+        to_values, to_queries, to_query, to_numbers, part, parts,
+    )  # fmt: skip
