@@ -14,7 +14,9 @@ CODES = st.lists(st.integers(0, 4), max_size=9)
 def test_the_writings_of_the_lookup_agree(codes):
     first = torch.tensor(codes, dtype=torch.int32)
     groups = [{0: first, 1: first.flip(0)}, {1: first[:2]}]
-    assert_writings_agree(lambda a, b: torch.cat([x.flatten() for x in lookup([a, b], groups)]), (5, 3), (5, 2))
+    assert_writings_agree(
+        lambda a, b: torch.cat([x.flatten() for x in lookup([a, b], groups)]), (5, 3), (5, 2)
+    )
 
 
 def test_a_gradient_has_the_rows_that_were_looked_up():

@@ -103,11 +103,14 @@ def test_a_net_over_pairs_is_one_matrix_on_the_concatenation(dtype):
     torch.testing.assert_close(found, whole @ weight.t() + bias, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("rows", "inner", "columns"), [(1, 1, 1), (7, 5, 17), (6, 16, 16), (13, 33, 40), (25, 3, 100)])
+@pytest.mark.parametrize(
+    ("rows", "inner", "columns"), [(1, 1, 1), (7, 5, 17), (6, 16, 16), (13, 33, 40), (25, 3, 100)]
+)
 def test_a_product_of_tiles(rows, inner, columns):
     rng = np.random.default_rng(0)
     left, right, out = (
-        rng.normal(size=shape).astype(np.float32) for shape in ((rows, inner), (inner, columns), (rows, columns))
+        rng.normal(size=shape).astype(np.float32)
+        for shape in ((rows, inner), (inner, columns), (rows, columns))
     )
     expected = out + left @ right
     add_product(left, panels_of(right), out)

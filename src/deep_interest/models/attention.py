@@ -38,7 +38,9 @@ class LocalActivationUnit(nn.Module):
         known, others = known_layers([self.first, self.activation, *self.rest.layers])
         return through(others, pair_net(history, candidate, known, pairs)).squeeze(-1)
 
-    def pool(self, history: Tensor, candidate: Tensor, pairs: Runs, *, softmax_scale: float | None = None) -> Tensor:
+    def pool(
+        self, history: Tensor, candidate: Tensor, pairs: Runs, *, softmax_scale: float | None = None
+    ) -> Tensor:
         """The behaviours' sum by their scores, or by the softmax of ``softmax_scale`` times these.
 
         Shape: as of ``forward`` -> ``(B, dim)``.

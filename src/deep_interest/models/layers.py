@@ -94,7 +94,11 @@ class Embeddings(nn.Module):
         names = list({field.name: None for _, fields in groups for field in fields})
         tables: list[Table] = [self.tables[name] for name in names]
         rows = [
-            {place: tables[place].rows_of(codes[field.name]) for field in fields for place in [names.index(field.name)]}
+            {
+                place: tables[place].rows_of(codes[field.name])
+                for field in fields
+                for place in [names.index(field.name)]
+            }
             for codes, fields in groups
         ]
         return lookup([table.weight for table in tables], rows)
@@ -226,3 +230,9 @@ def mean_by_length(sums: Tensor, lengths: Tensor) -> Tensor:
 def embedding_tables(module: nn.Module) -> list[Table]:
     """The embedding tables of a model, whose gradients are row-sparse."""
     return [child for child in module.modules() if isinstance(child, Table)]
+
+
+def leans_on_torch(module: nn.Module) -> bool:
+    """Whether a good part of a model's work is in torch's own operations, which no compiled one replaces."""
+    kinds = (nn.BatchNorm1d, nn.LSTM, nn.LayerNorm)
+    return any(isinstance(child, kinds) for child in module.modules())

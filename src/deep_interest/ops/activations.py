@@ -57,7 +57,9 @@ def bend(x, slope, y):
 @njit(inline="always")
 def bend_backward(x, slope, grad, to_x, to_slope):
     """The gradient of one row; the slope's is added up."""
-    for j in range(len(slope)):  # few arrays a loop: a compiler proves that they do not overlap, and vectorises
+    for j in range(
+        len(slope)
+    ):  # few arrays a loop: a compiler proves that they do not overlap, and vectorises
         to_x[j] = grad[j] if x[j] > 0 else grad[j] * slope[j]
     for j in range(len(slope)):
         to_slope[j] += float32(0) if x[j] > 0 else grad[j] * x[j]

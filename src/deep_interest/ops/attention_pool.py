@@ -10,7 +10,15 @@ from torch.autograd.function import once_differentiable
 from deep_interest.ops.compiled import arrays, compiled, fits, run
 from deep_interest.ops.net import Layer, Shape
 from deep_interest.ops.pair_net import (
-    clear_rows, gradients, net_of, pair_net, pairs_backward, pairs_forward, places_of, prepare, room_for_gradients,
+    clear_rows,
+    gradients,
+    net_of,
+    pair_net,
+    pairs_backward,
+    pairs_forward,
+    places_of,
+    prepare,
+    room_for_gradients,
 )  # fmt: skip
 from deep_interest.ops.products import weighted_sum
 from deep_interest.ops.runs import Runs
@@ -19,7 +27,12 @@ from deep_interest.ops.views import share_of_views, view
 
 
 def attention_pool(
-    values: Tensor, queries: Tensor, layers: Sequence[Layer], runs: Runs, *, softmax_scale: float | None = None
+    values: Tensor,
+    queries: Tensor,
+    layers: Sequence[Layer],
+    runs: Runs,
+    *,
+    softmax_scale: float | None = None,
 ) -> Tensor:
     """``Σ_j a(e_j, v) e_j`` over each run's rows e, with its query v.
 
@@ -69,10 +82,25 @@ class _Pool(torch.autograd.Function):
 
 @compiled
 def _forward(
-    values, queries, of_query, offsets, starts, numbers, widths, kinds, scale, before, weights, pooled, part, parts
+    values,
+    queries,
+    of_query,
+    offsets,
+    starts,
+    numbers,
+    widths,
+    kinds,
+    scale,
+    before,
+    weights,
+    pooled,
+    part,
+    parts,
 ):
     """``weights (N, 1)`` come out as what the rows are multiplied by; a scale of 0 stands for no softmax."""
-    pairs_forward(values, queries, of_query, offsets, starts, numbers, widths, kinds, before, weights, part, parts)
+    pairs_forward(
+        values, queries, of_query, offsets, starts, numbers, widths, kinds, before, weights, part, parts
+    )
     first, last = share_of_views(starts, part, parts)
     for b in range(first, last):
         begin, end, shift, total = offsets[b], offsets[b + 1], starts[b] - offsets[b], pooled[b]
@@ -107,7 +135,12 @@ def _backward(
         begin, end, shift, flow = offsets[b], offsets[b + 1], starts[b] - offsets[b], grad[b]
         mean = grad.dtype.type(0)
         for p in range(begin, end):
-            row, out, weight, product = values[p + shift], to_values[p + shift], weights[p, 0], grad.dtype.type(0)
+            row, out, weight, product = (
+                values[p + shift],
+                to_values[p + shift],
+                weights[p, 0],
+                grad.dtype.type(0),
+            )
             for j in range(len(flow)):
                 product += flow[j] * row[j]
             for j in range(len(flow)):

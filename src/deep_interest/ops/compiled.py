@@ -1,7 +1,9 @@
 """Compiled loops over arrays, and the threads that share them."""
 
 import ctypes
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from itertools import count
 
@@ -14,6 +16,9 @@ ENOUGH = 1 << 17  # numbers to go through for which waking another thread pays
 MOST = 8  # parts of an operation
 
 compiled = njit(fastmath={"contract", "reassoc", "nsz", "arcp"}, nogil=True, error_model="numpy", cache=True)
+
+
+_threads: int | None = None  # that share the compiled operations; torch's number if None
 
 
 def fits(*tensors: Tensor) -> bool:
@@ -35,6 +40,23 @@ def parts_of(work: int) -> int:
     return max(1, min(MOST, work // ENOUGH)) if ENOUGH else MOST
 
 
+@contextmanager
+def all_threads_to_compiled() -> Iterator[None]:
+    """Within, the compiled operations share torch's threads, and torch's own operations have one.
+
+    Waking both kinds of threads in turns costs more than torch's bring, where nearly all of the work is compiled.
+    """
+    global _threads  # noqa: PLW0603
+    before = _threads, torch.get_num_threads()
+    _threads = _threads or before[1]
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        _threads = before[0]
+        torch.set_num_threads(before[1])
+
+
 def run(kernel, *arguments, work: int) -> None:
     """Run ``kernel(*arguments, part, parts)`` for every part; torch's number of threads share them.
 
@@ -53,7 +75,7 @@ def run(kernel, *arguments, work: int) -> None:
         while (part := next(left)) < parts:
             kernel(*arguments, part, parts)
 
-    helpers = min(torch.get_num_threads(), parts) - 1
+    helpers = min(_threads or torch.get_num_threads(), parts) - 1
     others: list[Future] = [_pool().submit(take) for _ in range(helpers)]
     take()
     for other in others:

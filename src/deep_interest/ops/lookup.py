@@ -69,7 +69,9 @@ class _Lookup(torch.autograd.Function):
             widths = [tables[field].shape[1] for field in group]
             rows = tables[0].new_empty(len(taken[0]), sum(widths))
             for field, code, column in zip(group, taken, _starts(widths), strict=True):
-                run(_take, *arrays(tables[field], code, rows), column, work=len(code) * tables[field].shape[1])
+                run(
+                    _take, *arrays(tables[field], code, rows), column, work=len(code) * tables[field].shape[1]
+                )
             found.append(rows)
         return tuple(found)
 

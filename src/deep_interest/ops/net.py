@@ -72,7 +72,9 @@ class Shape(NamedTuple):
     @staticmethod
     def of(inputs: int, layers: Sequence[Layer]) -> "Shape":
         """The shape of layers whose input is so wide."""
-        return _shape((inputs, *(len(layer.bias) for layer in layers)), tuple(layer.activation for layer in layers))
+        return _shape(
+            (inputs, *(len(layer.bias) for layer in layers)), tuple(layer.activation for layer in layers)
+        )
 
 
 @cache
@@ -84,10 +86,7 @@ def _shape(widths: tuple[int, ...], activations: tuple[str, ...]) -> Shape:
 def parameters_of(layers: Sequence[Layer]) -> list[Tensor]:
     """Weight, bias and slope of every layer, in the order that the loops know."""
     return [
-        tensor
-        for layer in layers
-        for tensor in (layer.weight, layer.bias, layer.slope)
-        if tensor is not None
+        tensor for layer in layers for tensor in (layer.weight, layer.bias, layer.slope) if tensor is not None
     ]
 
 
@@ -120,7 +119,9 @@ class _Net(torch.autograd.Function):
         work, needed = len(x) * ctx.shape.work, ctx.needs_input_grad[0]
         to_x = x.new_empty(x.shape if needed else (0, 0))
         to_numbers = x.new_zeros(parts_of(work), len(numbers))
-        run(_backward, *arrays(grad, x, numbers), *ctx.shape[:2], *arrays(before, to_x, to_numbers), work=work)
+        run(
+            _backward, *arrays(grad, x, numbers), *ctx.shape[:2], *arrays(before, to_x, to_numbers), work=work
+        )
         return to_x if needed else None, None, *unflat(to_numbers, ctx.shapes)
 
 
@@ -151,7 +152,11 @@ def _backward(grad, x, numbers, widths, kinds, before, to_x, to_numbers, part, p
             add(flow[r, : widths[1]], to_bias)
         if len(to_x):
             to_x[begin:end] = 0
-            add_product(flow[: end - begin, : widths[1]], panels_at(right, widths[::-1], len(kinds) - 1), to_x[begin:end])
+            add_product(
+                flow[: end - begin, : widths[1]],
+                panels_at(right, widths[::-1], len(kinds) - 1),
+                to_x[begin:end],
+            )
 
 
 @compiled

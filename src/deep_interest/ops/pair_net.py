@@ -10,8 +10,24 @@ from torch.autograd.function import once_differentiable
 
 from deep_interest.ops.compiled import arrays, compiled, fits, parts_of, run
 from deep_interest.ops.net import (
-    CHUNK, Layer, Shape, activate, add, backward_chunk, backward_panels, backward_room, copy, flat, forward_chunk, forward_panels, forward_room,
-    layer, net, panels_at, parameters_of, unflat,
+    CHUNK,
+    Layer,
+    Shape,
+    activate,
+    add,
+    backward_chunk,
+    backward_panels,
+    backward_room,
+    copy,
+    flat,
+    forward_chunk,
+    forward_panels,
+    forward_room,
+    layer,
+    net,
+    panels_at,
+    parameters_of,
+    unflat,
 )  # fmt: skip
 from deep_interest.ops.runs import Runs, Views
 from deep_interest.ops.tiles import add_product, panel_count, panels, panels_of, rows_of
@@ -79,17 +95,22 @@ class _PairNet(torch.autograd.Function):
         return *results[:2], None, None, None, *gradients(ctx, *results[2:])
 
 
-def prepare(ctx, values, queries, offsets, starts, shape: Shape, parameters) -> tuple[list[Tensor], list[Tensor]]:
+def prepare(
+    ctx, values, queries, offsets, starts, shape: Shape, parameters
+) -> tuple[list[Tensor], list[Tensor]]:
     """What `pairs_forward` takes: its inputs, and room for the values before the activations and for the result."""
     weight, *others = parameters
     ctx.all_shown = starts is None
     starts = offsets[:-1] if starts is None else starts
     of_row, of_query, of_product = _factors(weight, values.shape[1])
     numbers, places = flat([torch.cat([of_row, of_product], dim=1), *others]), int(offsets[-1])
-    ctx.shape, ctx.shapes = shape, [
-        torch.Size((len(weight), shape.widths[0])),
-        *(other.shape for other in others),
-    ]
+    ctx.shape, ctx.shapes = (
+        shape,
+        [
+            torch.Size((len(weight), shape.widths[0])),
+            *(other.shape for other in others),
+        ],
+    )
     ctx.difference = weight.shape[1] == 4 * values.shape[1]
     rows = [values.new_empty(places, width) for width in (shape.inner, shape.widths[-1])]
     return [values, queries, of_query, offsets, starts, numbers], rows
@@ -115,7 +136,9 @@ def gradients(ctx, to_query: Tensor, to_numbers: Tensor) -> list[Tensor]:
 
 
 @compiled
-def pairs_forward(values, queries, of_query, offsets, starts, numbers, widths, kinds, before, out, part, parts):
+def pairs_forward(
+    values, queries, of_query, offsets, starts, numbers, widths, kinds, before, out, part, parts
+):
     right, room = forward_panels(numbers, widths, kinds), forward_room(widths)
     pairs, owner = rows_of(CHUNK, widths[0]), np.empty(CHUNK, np.int64)
     first, last = share_of_views(starts, part, parts)
@@ -130,7 +153,9 @@ def pairs_forward(values, queries, of_query, offsets, starts, numbers, widths, k
         b = _pairs(values, queries, offsets, starts, begin, end, b, pairs, owner)
         for p in range(begin, end):
             copy(constants[owner[p - begin] - first], before[p])
-        forward_chunk(pairs[: end - begin], numbers, widths, kinds, right, before[begin:end], out[begin:end], room)
+        forward_chunk(
+            pairs[: end - begin], numbers, widths, kinds, right, before[begin:end], out[begin:end], room
+        )
 
 
 @compiled
@@ -164,10 +189,22 @@ def pairs_backward(
         size = end - begin
         b = _pairs(values, queries, offsets, starts, begin, end, b, pairs, owner)
         flow = backward_chunk(
-            grad[begin:end], pairs[:size], numbers, widths, kinds, right, before[begin:end], to_numbers[part], room
+            grad[begin:end],
+            pairs[:size],
+            numbers,
+            widths,
+            kinds,
+            right,
+            before[begin:end],
+            to_numbers[part],
+            room,
         )
         to_pairs[:size] = 0
-        add_product(flow[:size, : widths[1]], panels_at(right, widths[::-1], len(kinds) - 1), to_pairs[:size, : 2 * half])
+        add_product(
+            flow[:size, : widths[1]],
+            panels_at(right, widths[::-1], len(kinds) - 1),
+            to_pairs[:size, : 2 * half],
+        )
         for r in range(size):
             o = owner[r]
             q = begin + r - offsets[o] + starts[o]

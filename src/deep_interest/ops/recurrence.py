@@ -73,7 +73,7 @@ def _update(cell: Cell, gate: Tensor, attention: Tensor | None) -> Tensor:
 
 
 class _Loops(torch.autograd.Function):
-    """The recurrence by written-out loops, forward and backward; the weights' gradient is a matrix product."""
+    """The recurrence by written-out loops, forward and backward."""
 
     @staticmethod
     def forward(ctx, gates, weight, attention, offsets, cell: Cell, loops: ModuleType) -> Tensor:
@@ -93,15 +93,5 @@ class _Loops(torch.autograd.Function):
         grad_attention = torch.zeros_like(attention)
         results = grad_gates, grad_recalled, grad_attention
         ctx.loops.backward(grad_states, weight, attention, offsets, order, ctx.cell, *found, *results)
-        before = _before(found[0], offsets)
-        grad_soft = grad_gates[:, : -weight.shape[1]]
-        grad_weight = torch.cat([grad_soft.t() @ before, grad_recalled.t() @ before])
+        grad_weight = ctx.loops.weight_gradient(grad_gates, grad_recalled, found[0], offsets)
         return grad_gates, grad_weight, grad_attention, None, None, None
-
-
-def _before(states: Tensor, offsets: Tensor) -> Tensor:
-    """``h_{t-1}`` of every position: 0 at the start of a history. Shape: ``(N, H) -> (N, H)``."""
-    before = torch.zeros_like(states)
-    before[1:] = states[:-1]
-    starts = offsets[:-1]
-    return before.index_fill_(0, starts[starts < len(states)], 0)

@@ -9,11 +9,12 @@ from numba import float32, njit
 from torch import Tensor
 
 from deep_interest.ops.activations import sigmoid, tanh
-from deep_interest.ops.compiled import arrays, compiled, run
-from deep_interest.ops.tiles import ROWS, add_product, panels_of
+from deep_interest.ops.compiled import arrays, compiled, parts_of, run, share
+from deep_interest.ops.tiles import COLUMNS, ROWS, add_product, panel_count, panels, panels_of, rows_of
 
 GRU, AGRU, AUGRU, AUGRU_CODE = range(4)
 GROUP = 2 * ROWS  # histories walked together
+CHUNK = 96  # rows that stay in the cache together
 
 
 def forward(
@@ -45,7 +46,17 @@ def backward(
     """Fill ``grad_gates (N, G)``, ``grad_recalled (N, H)`` and ``grad_attention (N,)`` of ``grad_states (N, H)``."""
     given = arrays(grad_states, weight, attention, offsets, order)
     results = arrays(grad_gates, grad_recalled, grad_attention)
-    run(_backward, *given, cell, *arrays(states, activated, recalled), *results, work=_work(activated, weight))
+    run(
+        _backward, *given, cell, *arrays(states, activated, recalled), *results, work=_work(activated, weight)
+    )
+
+
+def weight_gradient(grad_gates: Tensor, grad_recalled: Tensor, states: Tensor, offsets: Tensor) -> Tensor:
+    """``∂L/∂U`` of what `backward` found. Shape: ``(N, G), (N, H), (N, H), (B + 1,) -> (G, H)``."""
+    work = grad_gates.numel() * states.shape[1] // 32
+    sums = states.new_zeros(parts_of(work), grad_gates.shape[1], states.shape[1])
+    run(_weight_gradient, *arrays(grad_gates, grad_recalled, states, offsets, sums), work=work)
+    return sums.sum(0)
 
 
 def _work(gates: Tensor, weight: Tensor) -> int:
@@ -86,7 +97,7 @@ def _forward(gates, weight, attention, offsets, order, cell, states, activated, 
 
 
 @compiled
-def _backward(  # noqa: PLR0912  one loop nest, so that a row's numbers stay in the cache
+def _backward(
     grad_states, weight, attention, offsets, order, cell, states, activated, recalled,
     grad_gates, grad_recalled, grad_attention, part, parts,
 ):  # fmt: skip
@@ -137,6 +148,30 @@ def _backward(  # noqa: PLR0912  one loop nest, so that a row's numbers stay in 
 
 
 @compiled
+def _weight_gradient(grad_gates, grad_recalled, states, offsets, sums, part, parts):
+    width, hidden = sums.shape[1:]
+    soft = width - hidden
+    before, flow = rows_of(CHUNK, hidden), rows_of(CHUNK, width)
+    columns = np.empty((panel_count(hidden), CHUNK, COLUMNS), float32)
+    first, last = share(len(offsets) - 1, part, parts)
+    b = first
+    for begin in range(offsets[first], offsets[last], CHUNK):
+        size = min(CHUNK, offsets[last] - begin)
+        for r in range(size):
+            p = begin + r
+            while offsets[b + 1] <= p:
+                b += 1
+            if p == offsets[b]:
+                before[r] = 0
+            else:
+                _copy(states[p - 1], before[r])
+            _copy(grad_gates[p, :soft], flow[r])
+            _copy(grad_recalled[p], flow[r, soft:width])
+        panels(before[:size], hidden, columns)
+        add_product(flow[:size, :width].T, columns, sums[part])
+
+
+@compiled
 def _to_attention(cell, to_update, gate):
     """``∂L/∂a_t``."""
     total = float32(0)
@@ -156,7 +191,7 @@ def _to_gate(cell, to_update, gate, a, to_gate):
 
 @njit(inline="always")
 def _copy(given, out):
-    for j in range(len(out)):
+    for j in range(len(given)):
         out[j] = given[j]
 
 

@@ -3,6 +3,7 @@
 A program walks some histories of similar length together; the weights of the state are read once.
 """
 
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -37,6 +38,21 @@ def backward(
     """As `recurrence_cpu.backward`."""
     given = [tensor.contiguous() for tensor in (grad_states, weight, attention)]
     _run(_backward, order, cell, weight.shape[1], *given, offsets, order, *found)
+
+
+def weight_gradient(grad_gates: Tensor, grad_recalled: Tensor, states: Tensor, offsets: Tensor) -> Tensor:
+    """As `recurrence_cpu.weight_gradient`."""
+    before = _before(states, offsets)
+    grad_soft = grad_gates[:, : -states.shape[1]]
+    return torch.cat([grad_soft.t() @ before, grad_recalled.t() @ before])
+
+
+def _before(states: Tensor, offsets: Tensor) -> Tensor:
+    """``h_{t-1}`` of every position: 0 at the start of a history. Shape: ``(N, H) -> (N, H)``."""
+    before = torch.zeros_like(states)
+    before[1:] = states[:-1]
+    starts = offsets[:-1]
+    return before.index_fill_(0, starts[starts < len(states)], 0)
 
 
 def _run(kernel, order: Tensor, cell: int, hidden: int, *tensors: Tensor) -> None:

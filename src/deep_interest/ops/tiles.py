@@ -149,7 +149,9 @@ def _make_tile(rows: int):
         right = [_load(builder, builder.add(at_b, number(32 * half)), _VECTOR) for half in range(2)]
         more = []
         for r in range(rows):
-            left = _spread(builder, _load(builder, builder.add(at_a, builder.mul(a_row, number(r))), ir.FloatType()))
+            left = _spread(
+                builder, _load(builder, builder.add(at_a, builder.mul(a_row, number(r))), ir.FloatType())
+            )
             for half in range(2):
                 product = builder.fmul(left, right[half], flags=_FLAGS)
                 more.append(builder.fadd(sums[2 * r + half], product, flags=_FLAGS))

@@ -4,6 +4,7 @@ import logging
 import math
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from deep_interest.models.layers import leans_on_torch
+from deep_interest.ops.compiled import all_threads_to_compiled
 from deep_interest.training.data import SampleSet
 from deep_interest.training.dropout import drop_behaviors
 from deep_interest.training.evaluation import validate, watch
@@ -59,6 +62,7 @@ class Fit:
 
     def __post_init__(self) -> None:
         self.device = self.train.labels.device
+        self._threads = nullcontext if leans_on_torch(self.model) else all_threads_to_compiled
         self.optimizer = Optimizer(self.model, self.options, occurrences=self.occurrences)
         draws = getattr(self.model, "draws_negatives", False)
         self.drawn_fields = [field.name for field in self.model.schema.behavior] if draws else []
@@ -129,6 +133,10 @@ class Fit:
 
     def train_step(self, rows: Tensor) -> Tensor:
         """One step on the samples ``rows (B,)``; returns the target loss."""
+        with self._threads():
+            return self._step(rows)
+
+    def _step(self, rows: Tensor) -> Tensor:
         batch = self.train.batch(rows, negatives=self.drawn_fields)
         if self.options.behavior_dropout:
             batch = drop_behaviors(batch, self.options.behavior_dropout)
