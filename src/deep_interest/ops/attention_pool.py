@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from deep_interest.ops.compiled import arrays, compiled, fits, run
+from deep_interest.ops.compiled import arrays, compiled, fits, run, share
 from deep_interest.ops.net import Layer, Shape
 from deep_interest.ops.pair_net import (
     clear_rows,
@@ -101,7 +101,7 @@ def _forward(
     pairs_forward(
         values, queries, of_query, offsets, starts, numbers, widths, kinds, before, weights, part, parts
     )
-    first, last = share_of_views(starts, part, parts)
+    first, last = share(len(starts), part, parts)
     for b in range(first, last):
         begin, end, shift, total = offsets[b], offsets[b + 1], starts[b] - offsets[b], pooled[b]
         total[:] = 0

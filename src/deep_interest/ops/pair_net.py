@@ -8,7 +8,7 @@ from numba import float32
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from deep_interest.ops.compiled import arrays, compiled, fits, parts_of, run
+from deep_interest.ops.compiled import arrays, compiled, fits, parts_of, run, share
 from deep_interest.ops.net import (
     CHUNK,
     Layer,
@@ -141,7 +141,7 @@ def pairs_forward(
 ):
     right, room = forward_panels(numbers, widths, kinds), forward_room(widths)
     pairs, owner = rows_of(CHUNK, widths[0]), np.empty(CHUNK, np.int64)
-    first, last = share_of_views(starts, part, parts)
+    first, last = share(len(starts), part, parts)
     constants = np.empty((last - first, widths[1]), float32)
     bias = layer(numbers, widths, kinds, 0)[1]
     for b in range(last - first):
