@@ -8,16 +8,29 @@ from typing import Literal, NamedTuple
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numba import float32, njit
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from deep_interest.ops.activations import bend, bend_backward, sigmoid
 from deep_interest.ops.compiled import arrays, compiled, fits, parts_of, run, share
-from deep_interest.ops.tiles import COLUMNS, add_product, panel_count, panels, rows_of
+from deep_interest.ops.net_chunks import (
+    CHUNK,
+    LINEAR,
+    PRELU,
+    RELU,
+    SIGMOID,
+    add,
+    backward_chunk,
+    backward_panels,
+    backward_room,
+    copy,
+    forward_chunk,
+    forward_panels,
+    forward_room,
+    layer_at,
+    panels_at,
+)  # fmt: skip
+from deep_interest.ops.tiles import add_product
 
-CHUNK = 96  # rows that stay in the cache together
-LINEAR, PRELU, RELU, SIGMOID = range(4)
 _KINDS = {"linear": LINEAR, "prelu": PRELU, "relu": RELU, "sigmoid": SIGMOID}
 
 
@@ -128,7 +141,7 @@ class _Net(torch.autograd.Function):
 @compiled
 def _forward(x, numbers, widths, kinds, before, out, part, parts):
     right, room = forward_panels(numbers, widths, kinds), forward_room(widths)
-    bias = layer(numbers, widths, kinds, 0)[1]
+    bias = layer_at(numbers, widths, kinds, 0)[1]
     first, last = share(len(x), part, parts)
     for begin in range(first, last, CHUNK):
         end = min(begin + CHUNK, last)
@@ -141,7 +154,7 @@ def _forward(x, numbers, widths, kinds, before, out, part, parts):
 def _backward(grad, x, numbers, widths, kinds, before, to_x, to_numbers, part, parts):
     right, room = backward_panels(numbers, widths, kinds), backward_room(widths)
     totals = to_numbers[part]
-    to_bias = layer(totals, widths, kinds, 0)[1]
+    to_bias = layer_at(totals, widths, kinds, 0)[1]
     first, last = share(len(x), part, parts)
     for begin in range(first, last, CHUNK):
         end = min(begin + CHUNK, last)
@@ -157,187 +170,3 @@ def _backward(grad, x, numbers, widths, kinds, before, to_x, to_numbers, part, p
                 panels_at(right, widths[::-1], len(kinds) - 1),
                 to_x[begin:end],
             )
-
-
-@compiled
-def layer(numbers, widths, kinds, number):
-    """Weight, bias and slope of a layer, or their gradients, where they lie; the slope is empty where there is none."""
-    at = 0
-    for i in range(number):
-        at += (widths[i] + 1) * widths[i + 1] + (widths[i + 1] if kinds[i] == PRELU else 0)
-    inputs, outputs = widths[number], widths[number + 1]
-    weight = numbers[at : at + inputs * outputs].reshape((outputs, inputs))
-    at += inputs * outputs
-    end = at + outputs
-    return weight, numbers[at:end], numbers[end : end + (outputs if kinds[number] == PRELU else 0)]
-
-
-@compiled
-def panels_at(room, widths, number):
-    """The panels of one of several matrices ``(widths[i], widths[i + 1])`` that share a room."""
-    at = 0
-    for i in range(number):
-        at += panel_count(widths[i + 1]) * widths[i] * COLUMNS
-    count, inner = panel_count(widths[number + 1]), widths[number]
-    return room[at : at + count * inner * COLUMNS].reshape((count, inner, COLUMNS))
-
-
-@compiled
-def _room_for(widths):
-    size = 0
-    for i in range(len(widths) - 1):
-        size += panel_count(widths[i + 1]) * widths[i] * COLUMNS
-    return np.empty(size, float32)
-
-
-@compiled
-def forward_panels(numbers, widths, kinds):
-    """The transposed weights, for `forward_chunk`."""
-    room = _room_for(widths)
-    for number in range(len(kinds)):
-        weight = layer(numbers, widths, kinds, number)[0]
-        panels(weight.T, len(weight), panels_at(room, widths, number))
-    return room
-
-
-@compiled
-def backward_panels(numbers, widths, kinds):
-    """The weights, the last layer's first, for `backward_chunk`."""
-    against = widths[::-1]
-    room = _room_for(against)
-    for number in range(len(kinds)):
-        place = panels_at(room, against, len(kinds) - 1 - number)
-        panels(layer(numbers, widths, kinds, number)[0], widths[number], place)
-    return room
-
-
-@compiled
-def forward_room(widths):
-    """What `forward_chunk` needs: two rooms for rows."""
-    return rows_of(CHUNK, widths.max()), rows_of(CHUNK, widths.max())
-
-
-@compiled
-def forward_chunk(x, numbers, widths, kinds, right, before, out, room):
-    """Take some rows through all layers.
-
-    Args:
-        x: ``(n, widths[0])``, or with more columns.
-        numbers, widths, kinds: the net.
-        right: its `forward_panels`.
-        before: ``(n, Σ widths[1:])`` for every layer's values before the activation; the first layer's columns hold its bias.
-        out: ``(n, widths[-1])`` for the result.
-        room: `forward_room`.
-    """
-    now, column, place, other = x[:, : widths[0]], 0, room[0], room[1]
-    for number in range(len(kinds)):
-        width = widths[number + 1]
-        bias, slope = layer(numbers, widths, kinds, number)[1:]
-        if number:
-            for r in range(len(x)):
-                copy(bias, before[r, column : column + width])
-        add_product(now, panels_at(right, widths, number), before[:, column : column + width])
-        _activate(kinds[number], len(x), before, column, width, slope, place)
-        now, column, place, other = place[: len(x), :width], column + width, other, place
-    for r in range(len(x)):
-        copy(other[r, : len(out[r])], out[r])
-
-
-@compiled
-def backward_room(widths):
-    """What `backward_chunk` needs: three rooms for rows, one for panels."""
-    most = widths.max()
-    rows = rows_of(CHUNK, most), rows_of(CHUNK, most), rows_of(CHUNK, most)
-    return rows, np.empty((panel_count(most), CHUNK, COLUMNS), float32)
-
-
-@compiled
-def backward_chunk(grad, x, numbers, widths, kinds, right, before, totals, room):
-    """Take the gradient of some rows back through all layers.
-
-    The gradients of weights, slopes and of all biases but the first are added to ``totals``.
-
-    Args:
-        grad: ``(n, widths[-1])``.
-        x, numbers, widths, kinds, before: as of `forward_chunk`.
-        right: the net's `backward_panels`.
-        totals: as ``numbers``.
-        room: `backward_room`.
-
-    Returns:
-        The gradient of the first layer's values before the activation in the first n rows and ``widths[1]`` columns.
-    """
-    (flows, given, inputs), columns = room
-    against, last, size = widths[::-1], len(kinds) - 1, len(x)
-    end = widths[1:].sum()
-    for r in range(size):
-        copy(grad[r], given[r])
-    for number in range(last, -1, -1):
-        width, slope = widths[number + 1], layer(numbers, widths, kinds, number)[2]
-        column = end - width
-        to_weight, to_bias, to_slope = layer(totals, widths, kinds, number)
-        _activate_back(kinds[number], size, before, column, width, slope, given, flows, to_slope)
-        flow = flows[:size, :width]
-        if number == 0:
-            panels(x, widths[0], columns)
-            add_product(flow.T, columns, to_weight)
-            break
-        for r in range(size):
-            add(flows[r, :width], to_bias)
-        width, slope = widths[number], layer(numbers, widths, kinds, number - 1)[2]
-        _activate(kinds[number - 1], size, before, column - width, width, slope, inputs)
-        panels(inputs[:size], width, columns)
-        add_product(flow.T, columns, to_weight)
-        for r in range(size):
-            given[r, :width] = 0
-        add_product(flow, panels_at(right, against, last - number), given[:size, :width])
-        end = column
-    return flows
-
-
-@compiled
-def _activate(kind, rows, before, column, width, slope, out):
-    """The activation of ``width`` columns of the first rows, from ``column`` on; the result's columns start at 0."""
-    for r in range(rows):
-        x, y = before[r, column : column + width], out[r]
-        if kind == PRELU:
-            bend(x, slope, y)
-        elif kind == SIGMOID:
-            for j in range(width):
-                y[j] = sigmoid(x[j])
-        elif kind == RELU:
-            for j in range(width):
-                y[j] = max(x[j], float32(0))
-        else:
-            copy(x, y)
-
-
-@compiled
-def _activate_back(kind, rows, before, column, width, slope, grad, to_before, to_slope):
-    """Its gradient; the columns of ``grad`` and ``to_before`` start at 0."""
-    for r in range(rows):
-        x, flow, to_x = before[r, column : column + width], grad[r], to_before[r]
-        if kind == PRELU:
-            bend_backward(x, slope, flow, to_x, to_slope)
-        elif kind == SIGMOID:
-            for j in range(width):
-                share = sigmoid(x[j])
-                to_x[j] = flow[j] * share * (float32(1) - share)
-        elif kind == RELU:
-            for j in range(width):
-                to_x[j] = flow[j] if x[j] > 0 else float32(0)
-        else:
-            for j in range(width):
-                to_x[j] = flow[j]
-
-
-@njit(inline="always")
-def copy(given, out):
-    for j in range(len(given)):
-        out[j] = given[j]
-
-
-@njit(inline="always")
-def add(given, total):
-    for j in range(len(given)):
-        total[j] += given[j]

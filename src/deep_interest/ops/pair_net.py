@@ -9,28 +9,22 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from deep_interest.ops.compiled import arrays, compiled, fits, parts_of, run, share
-from deep_interest.ops.net import (
+from deep_interest.ops.net import Layer, Shape, activate, flat, net, parameters_of, unflat
+from deep_interest.ops.net_chunks import (
     CHUNK,
-    Layer,
-    Shape,
-    activate,
     add,
     backward_chunk,
     backward_panels,
     backward_room,
     copy,
-    flat,
     forward_chunk,
     forward_panels,
     forward_room,
-    layer,
-    net,
+    layer_at,
     panels_at,
-    parameters_of,
-    unflat,
 )  # fmt: skip
 from deep_interest.ops.runs import Runs, Views
-from deep_interest.ops.tiles import add_product, panel_count, panels, panels_of, rows_of
+from deep_interest.ops.tiles import COLUMNS, add_product, panel_count, panels, panels_of, rows_of
 from deep_interest.ops.views import share_of_views, view
 
 
@@ -143,7 +137,7 @@ def pairs_forward(
     pairs, owner = rows_of(CHUNK, widths[0]), np.empty(CHUNK, np.int64)
     first, last = share(len(starts), part, parts)
     constants = np.empty((last - first, widths[1]), float32)
-    bias = layer(numbers, widths, kinds, 0)[1]
+    bias = layer_at(numbers, widths, kinds, 0)[1]
     for b in range(last - first):
         copy(bias, constants[b])
     add_product(queries[first:last], panels_of(of_query.T), constants)
@@ -215,11 +209,11 @@ def pairs_backward(
                 to_value[j] += to_single[j] + to_product[j] * query[j]
             for j in range(half):
                 to_its_query[j] += to_product[j] * value[j]
-    to_bias = layer(to_numbers[part], widths, kinds, 0)[1]
+    to_bias = layer_at(to_numbers[part], widths, kinds, 0)[1]
     for b in range(last - first):
         add(to_constants[b], to_bias)
     add_product(to_constants, panels_of(of_query), to_queries[first:last])
-    columns = np.empty((panel_count(half), CHUNK, 16), float32)
+    columns = np.empty((panel_count(half), CHUNK, COLUMNS), float32)
     for begin in range(0, last - first, CHUNK):
         end = min(begin + CHUNK, last - first)
         panels(queries[first + begin : first + end], half, columns)
