@@ -21,8 +21,8 @@ def read(files: list[Path]) -> dict[str, pd.DataFrame]:
     lines = [
         json.loads(line) for file in files for line in file.read_text().splitlines() if line.startswith("{")
     ]
-    frame = pd.DataFrame(lines)
-    return {name: rows.dropna(axis=1, how="all") for name, rows in frame.groupby("bench", sort=False)}
+    names = dict.fromkeys(line["bench"] for line in lines)
+    return {name: pd.DataFrame([line for line in lines if line["bench"] == name]) for name in names}
 
 
 def markdown(frame: pd.DataFrame, names: dict[str, str]) -> str:
@@ -76,19 +76,19 @@ def train_section(frame: pd.DataFrame) -> str:
         "peak_rss_mb": "Peak memory, MB",
     }  # fmt: skip
     return (
-        "## Every model\n\nWhole training steps, batch gathering included (`python benchmarks/train.py`). *Of peak*: the matrix products that the "
+        "## Training\n\nWhole training steps, batch gathering included (`python benchmarks/train.py`). *Of peak*: the matrix products that the "
         f"model's equations need, against {PEAK}. Peak memory is the process's so far.\n\n" + markdown(frame, names)
     )  # fmt: skip
 
 
 def scale_section(frame: pd.DataFrame) -> str:
     points, slopes = frame[frame["size"].notna()], frame[frame["slope"].notna()]
-    figure = Figure(figsize=(9, 3), layout="constrained")
+    figure = Figure(figsize=(8, 3), layout="constrained")
     titles = {"samples": "seconds of an epoch", "history": "seconds a sample", "table": "seconds a step"}
-    for axes, (case, rows) in zip(
-        figure.subplots(1, len(titles)), points.groupby("case", sort=False), strict=False
-    ):
+    series = list(points.groupby("case", sort=False))
+    for axes, (case, rows) in zip(figure.subplots(1, len(series), squeeze=False)[0], series, strict=True):
         axes.loglog(rows["size"], rows["seconds"], "o-", color=BLUE)
+        axes.set_ylim(rows["seconds"].min() / 3, rows["seconds"].max() * 3)
         axes.set_title(titles[case], fontsize=10)
         axes.set_xlabel(
             {"samples": "samples", "history": "behaviours in a history", "table": "rows of the goods table"}[
@@ -148,9 +148,9 @@ def main() -> None:
         {int(n) for table in tables.values() if "threads" in table for n in table["threads"].dropna()}
     )
     head = (
-        f"# Performance\n\nMeasured by `make bench` on {options.machine}, {' or '.join(map(str, threads))} threads, float32. Embeddings of 64 + 64, "
+        f"# Performance\n\nMeasured on {options.machine}, {' or '.join(map(str, threads))} threads, float32. Embeddings of 64 + 64, "
         "attention 80-40, MLP 200-80, Adam, 63,001 items and 801 categories; histories *jagged* (mean 9, at most 100) or *full* (all 100), unless the "
-        "line says otherwise."
+        "line says otherwise. `make bench` measures every model and case, and writes this page anew."
     )  # fmt: skip
     parts = [section(tables[name]) for name, section in SECTIONS.items() if name in tables]
     (DOCS / "performance.md").write_text("\n\n".join([head, *parts]) + "\n")
