@@ -91,14 +91,11 @@ class Embeddings(nn.Module):
 
     def together(self, *groups: tuple[Mapping[str, Tensor], Sequence[Field]]) -> list[Tensor]:
         """As ``forward`` for each group of codes; one operation, whose gradient has each row once."""
-        names = list({field.name: None for _, fields in groups for field in fields})
+        names = list(dict.fromkeys(field.name for _, fields in groups for field in fields))
         tables: list[Table] = [self.tables[name] for name in names]
+        place = {name: number for number, name in enumerate(names)}
         rows = [
-            {
-                place: tables[place].rows_of(codes[field.name])
-                for field in fields
-                for place in [names.index(field.name)]
-            }
+            {place[field.name]: self.tables[field.name].rows_of(codes[field.name]) for field in fields}
             for codes, fields in groups
         ]
         return lookup([table.weight for table in tables], rows)

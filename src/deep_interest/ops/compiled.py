@@ -1,6 +1,7 @@
 """Compiled loops over arrays, and the threads that share them."""
 
 import ctypes
+import sys
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -89,7 +90,7 @@ def _pool() -> ThreadPoolExecutor:
 
 def _keep_freed_memory() -> None:
     """Let the C library keep what a step has freed for the next one; else each step takes its pages from the system again."""
-    library = ctypes.CDLL(None)
+    library = ctypes.CDLL(None) if sys.platform == "linux" else None
     if hasattr(library, "mallopt"):  # glibc's; the numbers are its M_TRIM_THRESHOLD and M_MMAP_MAX
         library.mallopt(-1, 2**31 - 1)
         library.mallopt(-4, 0)
