@@ -1,21 +1,36 @@
 """Compiled loops over arrays, and the threads that share them."""
 
 import ctypes
+import hashlib
+import os
 import sys
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from itertools import count
+from pathlib import Path
 
 import numpy as np
 import torch
-from numba import njit
+from numba import config, njit
 from torch import Tensor
 
 ENOUGH = 1 << 17  # numbers to go through for which waking another thread pays
 MOST = 8  # parts of an operation
 
+
+def _cache() -> str:
+    """Where the compiled functions are kept: a folder for this very code, as numba does not see a change of what a function calls."""
+    here = Path(__file__).parent
+    code = hashlib.sha256()
+    for file in sorted(here.glob("*.py")):
+        code.update(file.read_bytes())
+    return str(Path(config.CACHE_DIR or here / "__pycache__") / f"compiled-{code.hexdigest()[:16]}")
+
+
+if config.CACHE_DIR or os.access(Path(__file__).parent, os.W_OK):
+    config.CACHE_DIR = _cache()
 compiled = njit(fastmath={"contract", "reassoc", "nsz", "arcp"}, nogil=True, error_model="numpy", cache=True)
 
 

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numba import float32
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
@@ -27,9 +28,8 @@ from deep_interest.ops.net_chunks import (
     forward_panels,
     forward_room,
     layer_at,
-    panels_at,
 )  # fmt: skip
-from deep_interest.ops.tiles import add_product
+from deep_interest.ops.tiles import COLUMNS, add_product, panel_count, panels, panels_of
 
 _KINDS = {"linear": LINEAR, "prelu": PRELU, "relu": RELU, "sigmoid": SIGMOID}
 
@@ -141,32 +141,35 @@ class _Net(torch.autograd.Function):
 @compiled
 def _forward(x, numbers, widths, kinds, before, out, part, parts):
     right, room = forward_panels(numbers, widths, kinds), forward_room(widths)
-    bias = layer_at(numbers, widths, kinds, 0)[1]
+    weight, bias, _ = layer_at(numbers, widths, kinds, 0)
+    first_right = panels_of(weight.T)
     first, last = share(len(x), part, parts)
     for begin in range(first, last, CHUNK):
         end = min(begin + CHUNK, last)
         for r in range(begin, end):
             copy(bias, before[r])
-        forward_chunk(x[begin:end], numbers, widths, kinds, right, before[begin:end], out[begin:end], room)
+        add_product(x[begin:end], first_right, before[begin:end, : widths[1]])
+        forward_chunk(numbers, widths, kinds, right, before[begin:end], out[begin:end], room)
 
 
 @compiled
 def _backward(grad, x, numbers, widths, kinds, before, to_x, to_numbers, part, parts):
     right, room = backward_panels(numbers, widths, kinds), backward_room(widths)
     totals = to_numbers[part]
-    to_bias = layer_at(totals, widths, kinds, 0)[1]
+    to_weight, to_bias, _ = layer_at(totals, widths, kinds, 0)
+    first_right = panels_of(layer_at(numbers, widths, kinds, 0)[0])
+    columns = np.empty((panel_count(widths[0]), CHUNK, COLUMNS), float32)
     first, last = share(len(x), part, parts)
     for begin in range(first, last, CHUNK):
         end = min(begin + CHUNK, last)
-        flow = backward_chunk(
-            grad[begin:end], x[begin:end], numbers, widths, kinds, right, before[begin:end], totals, room
+        flows = backward_chunk(
+            grad[begin:end], numbers, widths, kinds, right, before[begin:end], totals, room
         )
-        for r in range(end - begin):
-            add(flow[r, : widths[1]], to_bias)
+        flow = flows[: end - begin, : widths[1]]
+        for r in range(len(flow)):
+            add(flow[r], to_bias)
+        panels(x[begin:end], widths[0], columns)
+        add_product(flow.T, columns, to_weight)
         if len(to_x):
             to_x[begin:end] = 0
-            add_product(
-                flow[: end - begin, : widths[1]],
-                panels_at(right, widths[::-1], len(kinds) - 1),
-                to_x[begin:end],
-            )
+            add_product(flow, first_right, to_x[begin:end])

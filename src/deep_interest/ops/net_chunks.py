@@ -1,6 +1,7 @@
 """A net's way through a chunk of rows that stays in the cache, forward and backward: the loops of `net` and `pair_net`.
 
 A net is three arrays: all its numbers in one vector (`net.flat`), the widths of its input and layers, and the kinds of its activations.
+The first layer's product is left to them, since the one is of plain rows and the other of pairs.
 """
 
 import numpy as np
@@ -28,7 +29,7 @@ def layer_at(numbers, widths, kinds, number):
 
 
 @compiled
-def panels_at(room, widths, number):
+def _panels_at(room, widths, number):
     """The panels of one of several matrices ``(widths[i], widths[i + 1])`` that share a room."""
     at = 0
     for i in range(number):
@@ -47,21 +48,22 @@ def _room_for(widths):
 
 @compiled
 def forward_panels(numbers, widths, kinds):
-    """The transposed weights, for `forward_chunk`."""
-    room = _room_for(widths)
-    for number in range(len(kinds)):
+    """The transposed weights of all layers but the first, for `forward_chunk`."""
+    inner = widths[1:]
+    room = _room_for(inner)
+    for number in range(1, len(kinds)):
         weight = layer_at(numbers, widths, kinds, number)[0]
-        panels(weight.T, len(weight), panels_at(room, widths, number))
+        panels(weight.T, len(weight), _panels_at(room, inner, number - 1))
     return room
 
 
 @compiled
 def backward_panels(numbers, widths, kinds):
-    """The weights, the last layer's first, for `backward_chunk`."""
-    against = widths[::-1]
+    """The weights of all layers but the first, the last layer's first, for `backward_chunk`."""
+    against = widths[:0:-1]
     room = _room_for(against)
-    for number in range(len(kinds)):
-        place = panels_at(room, against, len(kinds) - 1 - number)
+    for number in range(1, len(kinds)):
+        place = _panels_at(room, against, len(kinds) - 1 - number)
         panels(layer_at(numbers, widths, kinds, number)[0], widths[number], place)
     return room
 
@@ -69,52 +71,53 @@ def backward_panels(numbers, widths, kinds):
 @compiled
 def forward_room(widths):
     """What `forward_chunk` needs: two rooms for rows."""
-    return rows_of(CHUNK, widths.max()), rows_of(CHUNK, widths.max())
+    most = widths[1:].max()
+    return rows_of(CHUNK, most), rows_of(CHUNK, most)
 
 
 @compiled
-def forward_chunk(x, numbers, widths, kinds, right, before, out, room):
-    """Take some rows through all layers.
+def forward_chunk(numbers, widths, kinds, right, before, out, room):
+    """Take some rows through all layers, from the first one's product on.
 
     Args:
-        x: ``(n, widths[0])``, or with more columns.
         numbers, widths, kinds: the net.
         right: its `forward_panels`.
-        before: ``(n, Σ widths[1:])`` for every layer's values before the activation; the first layer's columns hold its bias.
+        before: ``(n, Σ widths[1:])`` for every layer's values before the activation; the first layer's are there.
         out: ``(n, widths[-1])`` for the result.
         room: `forward_room`.
     """
-    now, column, place, other = x[:, : widths[0]], 0, room[0], room[1]
+    size, column, place, other = len(before), 0, room[0], room[1]
     for number in range(len(kinds)):
         width = widths[number + 1]
         bias, slope = layer_at(numbers, widths, kinds, number)[1:]
         if number:
-            for r in range(len(x)):
+            for r in range(size):
                 copy(bias, before[r, column : column + width])
-        add_product(now, panels_at(right, widths, number), before[:, column : column + width])
-        _activate(kinds[number], len(x), before, column, width, slope, place)
-        now, column, place, other = place[: len(x), :width], column + width, other, place
-    for r in range(len(x)):
+            now, right_panels = other[:size, : widths[number]], _panels_at(right, widths[1:], number - 1)
+            add_product(now, right_panels, before[:, column : column + width])
+        _activate(kinds[number], size, before, column, width, slope, place)
+        column, place, other = column + width, other, place
+    for r in range(size):
         copy(other[r, : len(out[r])], out[r])
 
 
 @compiled
 def backward_room(widths):
     """What `backward_chunk` needs: three rooms for rows, one for panels."""
-    most = widths.max()
+    most = widths[1:].max()
     rows = rows_of(CHUNK, most), rows_of(CHUNK, most), rows_of(CHUNK, most)
     return rows, np.empty((panel_count(most), CHUNK, COLUMNS), float32)
 
 
 @compiled
-def backward_chunk(grad, x, numbers, widths, kinds, right, before, totals, room):
-    """Take the gradient of some rows back through all layers.
+def backward_chunk(grad, numbers, widths, kinds, right, before, totals, room):
+    """Take the gradient of some rows back through all layers, down to the first one's product.
 
-    The gradients of weights, slopes and of all biases but the first are added to ``totals``.
+    The gradients of slopes, and of all weights and biases but the first, are added to ``totals``.
 
     Args:
         grad: ``(n, widths[-1])``.
-        x, numbers, widths, kinds, before: as of `forward_chunk`.
+        numbers, widths, kinds, before: as of `forward_chunk`.
         right: the net's `backward_panels`.
         totals: as ``numbers``.
         room: `backward_room`.
@@ -123,7 +126,7 @@ def backward_chunk(grad, x, numbers, widths, kinds, right, before, totals, room)
         The gradient of the first layer's values before the activation in the first n rows and ``widths[1]`` columns.
     """
     (flows, given, inputs), columns = room
-    against, last, size = widths[::-1], len(kinds) - 1, len(x)
+    against, last, size = widths[:0:-1], len(kinds) - 1, len(before)
     end = widths[1:].sum()
     for r in range(size):
         copy(grad[r], given[r])
@@ -134,8 +137,6 @@ def backward_chunk(grad, x, numbers, widths, kinds, right, before, totals, room)
         _activate_back(kinds[number], size, before, column, width, slope, given, flows, to_slope)
         flow = flows[:size, :width]
         if number == 0:
-            panels(x, widths[0], columns)
-            add_product(flow.T, columns, to_weight)
             break
         for r in range(size):
             add(flows[r, :width], to_bias)
@@ -145,7 +146,7 @@ def backward_chunk(grad, x, numbers, widths, kinds, right, before, totals, room)
         add_product(flow.T, columns, to_weight)
         for r in range(size):
             given[r, :width] = 0
-        add_product(flow, panels_at(right, against, last - number), given[:size, :width])
+        add_product(flow, _panels_at(right, against, last - number), given[:size, :width])
         end = column
     return flows
 

@@ -21,10 +21,17 @@ from deep_interest.ops.net_chunks import (
     forward_panels,
     forward_room,
     layer_at,
-    panels_at,
 )  # fmt: skip
+from deep_interest.ops.pair_chunks import (
+    add_gradients_of_pairs,
+    add_pairs,
+    add_panels,
+    panels_for_sums,
+    room_for_gradients_of_pairs,
+    room_for_pairs,
+)
 from deep_interest.ops.runs import Runs, Views
-from deep_interest.ops.tiles import COLUMNS, add_product, panel_count, panels, panels_of, rows_of
+from deep_interest.ops.tiles import COLUMNS, add_product, panel_count, panels, panels_of
 from deep_interest.ops.views import share_of_views, view
 
 
@@ -134,22 +141,38 @@ def pairs_forward(
     values, queries, of_query, offsets, starts, numbers, widths, kinds, before, out, part, parts
 ):
     right, room = forward_panels(numbers, widths, kinds), forward_room(widths)
-    pairs, owner = rows_of(CHUNK, widths[0]), np.empty(CHUNK, np.int64)
+    weight, bias, _ = layer_at(numbers, widths, kinds, 0)
+    half, outputs = values.shape[1], widths[1]
+    pair_panels, pair_room = (
+        (panels_of(weight[:, :half].T), panels_of(weight[:, half:].T)),
+        room_for_pairs(outputs, half),
+    )
     first, last = share(len(starts), part, parts)
-    constants = np.empty((last - first, widths[1]), float32)
-    bias = layer_at(numbers, widths, kinds, 0)[1]
+    constants = np.empty((last - first, outputs), float32)
     for b in range(last - first):
         copy(bias, constants[b])
     add_product(queries[first:last], panels_of(of_query.T), constants)
     b = first
     for begin in range(offsets[first], offsets[last], CHUNK):
         end = min(begin + CHUNK, offsets[last])
-        b = _pairs(values, queries, offsets, starts, begin, end, b, pairs, owner)
+        o = b
         for p in range(begin, end):
-            copy(constants[owner[p - begin] - first], before[p])
-        forward_chunk(
-            pairs[: end - begin], numbers, widths, kinds, right, before[begin:end], out[begin:end], room
+            while offsets[o + 1] <= p:
+                o += 1
+            copy(constants[o - first], before[p])
+        b = add_pairs(
+            values,
+            queries,
+            offsets,
+            starts,
+            begin,
+            end,
+            b,
+            pair_panels,
+            before[begin:end, :outputs],
+            pair_room,
         )
+        forward_chunk(numbers, widths, kinds, right, before[begin:end], out[begin:end], room)
 
 
 @compiled
@@ -171,45 +194,42 @@ def pairs_backward(
     to_values, to_queries, to_query, to_numbers, part, parts,
 ):  # fmt: skip
     """The gradient of the values is added to what is there; the queries' is set."""
-    right, room = backward_panels(numbers, widths, kinds), backward_room(widths)
-    pairs, owner = rows_of(CHUNK, widths[0]), np.empty(CHUNK, np.int64)
-    to_pairs, half = rows_of(CHUNK, widths[0]), values.shape[1]
+    right, room, totals = backward_panels(numbers, widths, kinds), backward_room(widths), to_numbers[part]
+    weight, half, outputs = layer_at(numbers, widths, kinds, 0)[0], values.shape[1], widths[1]
+    pair_panels = panels_of(weight[:, :half]), panels_of(weight[:, half:])
+    pair_room, sums = room_for_gradients_of_pairs(outputs, half), panels_for_sums(outputs, half)
     first, last = share_of_views(starts, part, parts)
-    to_constants = np.zeros((last - first, widths[1]), float32)
+    to_constants = np.zeros((last - first, outputs), float32)
     to_queries[first:last] = 0
     b = first
     for begin in range(offsets[first], offsets[last], CHUNK):
         end = min(begin + CHUNK, offsets[last])
-        size = end - begin
-        b = _pairs(values, queries, offsets, starts, begin, end, b, pairs, owner)
-        flow = backward_chunk(
-            grad[begin:end],
-            pairs[:size],
-            numbers,
-            widths,
-            kinds,
-            right,
-            before[begin:end],
-            to_numbers[part],
-            room,
+        flows = backward_chunk(
+            grad[begin:end], numbers, widths, kinds, right, before[begin:end], totals, room
         )
-        to_pairs[:size] = 0
-        add_product(
-            flow[:size, : widths[1]],
-            panels_at(right, widths[::-1], len(kinds) - 1),
-            to_pairs[:size, : 2 * half],
+        flow, o = flows[: end - begin, :outputs], b
+        for p in range(begin, end):
+            while offsets[o + 1] <= p:
+                o += 1
+            add(flow[p - begin], to_constants[o - first])
+        b = add_gradients_of_pairs(
+            flow,
+            values,
+            queries,
+            offsets,
+            starts,
+            begin,
+            end,
+            b,
+            pair_panels,
+            to_values,
+            to_queries,
+            sums,
+            pair_room,
         )
-        for r in range(size):
-            o = owner[r]
-            q = begin + r - offsets[o] + starts[o]
-            add(flow[r, : widths[1]], to_constants[o - first])
-            value, query, to_value, to_its_query = values[q], queries[o], to_values[q], to_queries[o]
-            to_single, to_product = to_pairs[r, :half], to_pairs[r, half : 2 * half]
-            for j in range(half):
-                to_value[j] += to_single[j] + to_product[j] * query[j]
-            for j in range(half):
-                to_its_query[j] += to_product[j] * value[j]
-    to_bias = layer_at(to_numbers[part], widths, kinds, 0)[1]
+    to_weight, to_bias, _ = layer_at(totals, widths, kinds, 0)
+    add_panels(sums[0], to_weight[:, :half])
+    add_panels(sums[1], to_weight[:, half:])
     for b in range(last - first):
         add(to_constants[b], to_bias)
     add_product(to_constants, panels_of(of_query), to_queries[first:last])
@@ -228,24 +248,3 @@ def clear_rows(rows, offsets, starts, first, last):
         end = starts[b] + offsets[b + 1] - offsets[b]
         rows[max(done, starts[b]) : end] = 0
         done = max(done, end)
-
-
-@compiled
-def _pairs(values, queries, offsets, starts, begin, end, b, pairs, owner):
-    """Fill in ``[e; e∘v]`` of the places from ``begin`` to ``end``, and whose they are; ``b`` is the first one's run, or one before.
-
-    Returns:
-        The last place's run.
-    """
-    half = values.shape[1]
-    for p in range(begin, end):
-        while offsets[b + 1] <= p:
-            b += 1
-        owner[p - begin] = b
-        value, query = values[p - offsets[b] + starts[b]], queries[b]
-        single, product = pairs[p - begin, :half], pairs[p - begin, half : 2 * half]
-        for j in range(half):
-            single[j] = value[j]
-        for j in range(half):
-            product[j] = value[j] * query[j]
-    return b

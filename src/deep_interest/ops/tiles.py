@@ -1,20 +1,13 @@
 """Matrix products of a few rows, for use within compiled loops: at the machine's speed from six rows on.
 
-A tile of the result, up to six rows by sixteen columns, stays in vector registers while the products are added up; that is
-more than a compiler finds by itself, so a tile's loop is written in LLVM's own vectors, which any CPU's registers are
-mapped to.
+A tile of the result, up to six rows by sixteen columns, stays in vector registers while the products are added up.
 """
 
 import numpy as np
-from llvmlite import ir
-from numba import float32, njit, types
-from numba.extending import intrinsic
+from numba import float32, njit
 
 from deep_interest.ops.compiled import compiled
-
-ROWS, COLUMNS = 6, 16  # of a tile
-_VECTOR = ir.VectorType(ir.FloatType(), 8)
-_FLAGS = ("contract", "reassoc", "nsz", "arcp")
+from deep_interest.ops.vectors import COLUMNS, ROWS, pair_tile_of, tile_of
 
 
 @njit(inline="always")
@@ -74,7 +67,7 @@ def add_product(left, right, out):
     for j in range(whole):
         b = right.ctypes.data + j * right.strides[0]
         for i in range(0, rows, ROWS):
-            _tile(
+            add_tile(
                 min(ROWS, rows - i), a + i * left_row, left_row, left_step, b, inner,
                 c + i * out_row + j * COLUMNS * 4, out_row,
             )  # fmt: skip
@@ -91,7 +84,7 @@ def _last_columns(left, panel, out):
     for i in range(0, len(left), ROWS):
         rows = min(ROWS, len(left) - i)
         edge[:] = 0
-        _tile(
+        add_tile(
             rows, left.ctypes.data + i * left_row, left_row, left_step, panel.ctypes.data, inner, edge.ctypes.data, COLUMNS * 4
         )  # fmt: skip
         for r in range(rows):
@@ -101,7 +94,12 @@ def _last_columns(left, panel, out):
 
 
 @compiled
-def _tile(rows, a, a_row, a_step, b, inner, c, c_row):
+def add_tile(rows, a, a_row, a_step, b, inner, c, c_row):
+    """``c[r, 0:16] += Σ_k a[r, k] · b[k, 0:16]`` for up to six rows r.
+
+    It takes addresses and distances in bytes: of ``a`` and of its next row and next k, of ``b``, the number of k, of ``c``
+    and of its next row.
+    """
     if rows == 6:
         _tile_6(a, a_row, a_step, b, inner, c, c_row)
     elif rows == 5:
@@ -116,72 +114,24 @@ def _tile(rows, a, a_row, a_step, b, inner, c, c_row):
         _tile_1(a, a_row, a_step, b, inner, c, c_row)
 
 
-def _make_tile(rows: int):
-    """A tile of so many rows: ``c[r, 0:16] += Σ_k a[r, k] · b[k, 0:16]``.
-
-    It takes addresses and distances in bytes: of ``a`` and of its next row and next k, of ``b``, the number of k, of ``c``
-    and of its next row.
-    """
-
-    @intrinsic
-    def tile(typing, a, a_row, a_step, b, inner, c, c_row):
-        return types.void(*[types.int64] * 7), generate
-
-    def generate(context, builder, signature, arguments):
-        a, a_row, a_step, b, inner, c, c_row = arguments
-        number = ir.IntType(64)
-        halves = [
-            builder.add(builder.add(c, builder.mul(c_row, number(r))), number(32 * half))
-            for r in range(rows)
-            for half in range(2)
-        ]
-        start = [_load(builder, at, _VECTOR) for at in halves]
-        before = builder.block
-        loop, body, done = (
-            builder.function.append_basic_block(name) for name in ("tile", "tile.body", "tile.done")
-        )
-        builder.branch(loop)
-        builder.position_at_end(loop)
-        k, at_a, at_b = (builder.phi(number) for _ in range(3))
-        sums = [builder.phi(_VECTOR) for _ in halves]
-        builder.cbranch(builder.icmp_signed("<", k, inner), body, done)
-        builder.position_at_end(body)
-        right = [_load(builder, builder.add(at_b, number(32 * half)), _VECTOR) for half in range(2)]
-        more = []
-        for r in range(rows):
-            left = _spread(
-                builder, _load(builder, builder.add(at_a, builder.mul(a_row, number(r))), ir.FloatType())
-            )
-            for half in range(2):
-                product = builder.fmul(left, right[half], flags=_FLAGS)
-                more.append(builder.fadd(sums[2 * r + half], product, flags=_FLAGS))
-        steps = [(k, number(0), number(1)), (at_a, a, a_step), (at_b, b, number(4 * COLUMNS))]
-        for phi, first, step in steps:
-            phi.add_incoming(first, before)
-            phi.add_incoming(builder.add(phi, step), body)
-        for phi, first, following in zip(sums, start, more, strict=True):
-            phi.add_incoming(first, before)
-            phi.add_incoming(following, body)
-        builder.branch(loop)
-        builder.position_at_end(done)
-        for at, total in zip(halves, sums, strict=True):
-            builder.store(total, builder.inttoptr(at, _VECTOR.as_pointer())).align = 4
-        return context.get_dummy_value()
-
-    return tile
+@compiled
+def add_pair_tile(rows, a, a_row, a_step, e, inner, v, to_v, weight, single, product):
+    """`vectors.pair_tile_of` up to six rows."""
+    if rows == 6:
+        _pair_tile_6(a, a_row, a_step, e, inner, v, to_v, weight, single, product)
+    elif rows == 5:
+        _pair_tile_5(a, a_row, a_step, e, inner, v, to_v, weight, single, product)
+    elif rows == 4:
+        _pair_tile_4(a, a_row, a_step, e, inner, v, to_v, weight, single, product)
+    elif rows == 3:
+        _pair_tile_3(a, a_row, a_step, e, inner, v, to_v, weight, single, product)
+    elif rows == 2:
+        _pair_tile_2(a, a_row, a_step, e, inner, v, to_v, weight, single, product)
+    else:
+        _pair_tile_1(a, a_row, a_step, e, inner, v, to_v, weight, single, product)
 
 
-def _load(builder, address, kind):
-    value = builder.load(builder.inttoptr(address, kind.as_pointer()))
-    value.align = 4
-    return value
-
-
-def _spread(builder, scalar):
-    """A vector of one number."""
-    undefined = ir.Constant(_VECTOR, ir.Undefined)
-    first = builder.insert_element(undefined, scalar, ir.IntType(32)(0))
-    return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(ir.IntType(32), 8), [0] * 8))
-
-
-_tile_1, _tile_2, _tile_3, _tile_4, _tile_5, _tile_6 = (_make_tile(rows) for rows in range(1, ROWS + 1))
+_tile_1, _tile_2, _tile_3, _tile_4, _tile_5, _tile_6 = map(tile_of, range(1, ROWS + 1))
+_pair_tile_1, _pair_tile_2, _pair_tile_3, _pair_tile_4, _pair_tile_5, _pair_tile_6 = map(
+    pair_tile_of, range(1, ROWS + 1)
+)

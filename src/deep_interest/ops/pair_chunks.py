@@ -1,0 +1,259 @@
+"""The first layer of a net over pairs of a row e and its run's query v, for a chunk of places: the loops of `pair_net`.
+
+``W1 e + W3 (e∘v) = (W1 + W3 diag v) e``: a run with several rows in the chunk has a matrix of its own, which halves the
+products forward and backward; it is made in panels that stay in the cache. The rows of shorter runs are paired with their
+queries, and multiplied together.
+"""
+
+import numpy as np
+from numba import float32, njit
+
+from deep_interest.ops.compiled import compiled
+from deep_interest.ops.net_chunks import CHUNK, add, copy
+from deep_interest.ops.tiles import add_pair_tile, add_product, panel_count, panels, rows_of
+from deep_interest.ops.vectors import COLUMNS, ROWS, add_multiple, add_products
+
+LINE = 4 * COLUMNS  # bytes
+LONG = 5  # rows of a run in a chunk, from which on the run has a matrix of its own
+
+
+@compiled
+def room_for_pairs(outputs, inputs):
+    """What the pairs of a chunk need: e, e∘v and the first layer's values, each place's number in the chunk and its run, a panel."""
+    rows = rows_of(CHUNK, inputs), rows_of(CHUNK, inputs), rows_of(CHUNK, outputs)
+    return rows, np.empty(CHUNK, np.int64), np.empty((1, max(inputs, outputs), COLUMNS), float32)
+
+
+@compiled
+def add_pairs(values, queries, offsets, starts, begin, end, b, right, out, room):
+    """``out += W1 e + W3 (e∘v)`` for the places from ``begin`` to ``end``.
+
+    Args:
+        values, queries, offsets, starts: the rows, and the runs that show them.
+        begin, end: at most CHUNK places.
+        b: the first one's run, or one before.
+        right: panels of W1ᵀ and of W3ᵀ.
+        out: ``(end - begin, O)``.
+        room: `room_for_pairs`.
+
+    Returns:
+        The last place's run.
+    """
+    (rows, products, sums), places, panel = room
+    single, product = right
+    outputs, inputs = out.shape[1], values.shape[1]
+    short, p = 0, begin
+    while p < end:
+        b, stop, q = _segment(offsets, starts, p, end, b)
+        query, stretch = queries[b], values[q : q + stop - p]
+        if len(stretch) < LONG:
+            short = _pair(stretch, query, p - begin, rows, products, places, short)
+        else:
+            for j in range(len(single)):
+                _rows_by(single[j], product[j], query, panel[0])
+                first = COLUMNS * j
+                add_product(
+                    stretch, panel, out[p - begin : stop - begin, first : min(first + COLUMNS, outputs)]
+                )
+        p = stop
+    if short:
+        sums[:short] = 0
+        add_product(rows[:short, :inputs], single, sums[:short, :outputs])
+        add_product(products[:short, :inputs], product, sums[:short, :outputs])
+        for s in range(short):
+            add(sums[s, :outputs], out[places[s]])
+    return b
+
+
+@compiled
+def room_for_gradients_of_pairs(outputs, inputs):
+    """What the gradients of a chunk need: rows, each place's number in the chunk, panels, segments and vectors of theirs."""
+    count, most = panel_count(inputs), CHUNK // LONG
+    rows = rows_of(CHUNK, inputs), rows_of(CHUNK, inputs), rows_of(CHUNK, outputs)
+    columns = np.zeros((count, CHUNK, COLUMNS), float32)
+    own = np.zeros((count, most, COLUMNS), float32), np.zeros((count, most, COLUMNS), float32)
+    return (
+        rows,
+        np.empty(CHUNK, np.int64),
+        columns,
+        np.empty((most, 3), np.int64),
+        own,
+        np.empty((1, outputs, COLUMNS), float32),
+    )
+
+
+@compiled
+def panels_for_sums(outputs, inputs):
+    """Room for the gradients of W1 and W3, as panels of 0."""
+    shape = panel_count(inputs), outputs, COLUMNS
+    return np.zeros(shape, float32), np.zeros(shape, float32)
+
+
+@compiled
+def add_panels(sums, out):
+    """``out += sums``. Shape: panels of ``(O, D)``, ``out (O, D)``."""
+    for j in range(len(sums)):
+        first = COLUMNS * j
+        width = min(COLUMNS, out.shape[1] - first)
+        for o in range(len(out)):
+            add(sums[j, o, :width], out[o, first : first + width])
+
+
+@compiled
+def add_gradients_of_pairs(
+    flow, values, queries, offsets, starts, begin, end, b, right, to_values, to_queries, sums, room
+):
+    """Take the gradient ``flow (end - begin, O)`` of `add_pairs` back to the rows, the queries, W1 and W3, whose are added up.
+
+    Args:
+        flow: of ``out``.
+        values, queries, offsets, starts, begin, end, b: as there.
+        right: panels of W1 and of W3.
+        to_values, to_queries: as the rows and the queries.
+        sums: `panels_for_sums`.
+        room: `room_for_gradients_of_pairs`.
+
+    Returns:
+        The last place's run.
+    """
+    (rows, products, _), places, columns, segments, (own_queries, _), panel = room
+    single, product = right
+    inputs = values.shape[1]
+    short, own, p = 0, 0, begin
+    while p < end:
+        b, stop, q = _segment(offsets, starts, p, end, b)
+        query, stretch = queries[b], values[q : q + stop - p]
+        if len(stretch) < LONG:
+            short = _pair(stretch, query, p - begin, rows, products, places, short)
+        else:
+            segments[own] = p - begin, stop - begin, b
+            _pack(queries[b : b + 1], own_queries, own)
+            for j in range(len(single)):
+                _columns_by(single[j], product[j], own_queries[j, own], panel[0])
+                first = COLUMNS * j
+                add_product(
+                    flow[p - begin : stop - begin],
+                    panel,
+                    to_values[q : q + stop - p, first : min(first + COLUMNS, inputs)],
+                )
+            _pack(stretch, columns, p - begin)
+            own += 1
+        p = stop
+    if own:
+        _own_products(flow, segments[:own], right[1], to_queries, sums, room)
+    if short:
+        _short_products(
+            flow, values, queries, offsets, starts, begin, short, right, to_values, to_queries, sums, room
+        )
+    return b
+
+
+@compiled
+def _own_products(flow, segments, product, to_queries, sums, room):
+    """The gradients of W1, W3 and the queries, of runs that have a matrix of their own: from ``G = flowᵀ e`` of each run."""
+    _, _, columns, _, (own_queries, to_own), _ = room
+    to_single, to_product = sums
+    own, outputs = len(segments), flow.shape[1]
+    to_own[:, :own] = 0
+    at, row = flow.ctypes.data, flow.strides[0]
+    for j in range(len(product)):
+        for o in range(0, outputs, ROWS):
+            for s in range(own):
+                first, last = segments[s, 0], segments[s, 1]
+                add_pair_tile(
+                    min(ROWS, outputs - o), at + first * row + 4 * o, 4, row, columns[j, first].ctypes.data, last - first,
+                    own_queries[j, s].ctypes.data, to_own[j, s].ctypes.data,
+                    product[j, o].ctypes.data, to_single[j, o].ctypes.data, to_product[j, o].ctypes.data,
+                )  # fmt: skip
+    for s in range(own):
+        total = to_queries[segments[s, 2]]
+        for j in range(len(product)):
+            first = COLUMNS * j
+            width = min(COLUMNS, len(total) - first)
+            add(to_own[j, s, :width], total[first : first + width])
+
+
+@compiled
+def _short_products(
+    flow, values, queries, offsets, starts, begin, short, right, to_values, to_queries, sums, room
+):
+    """The gradients of the paired rows."""
+    (rows, products, flows), places, columns, _, _, _ = room
+    inputs, outputs = values.shape[1], flow.shape[1]
+    for s in range(short):
+        copy(flow[places[s]], flows[s, :outputs])
+    given = flows[:short, :outputs]
+    _add_sums(given, rows[:short], columns, sums[0], inputs)
+    _add_sums(given, products[:short], columns, sums[1], inputs)
+    rows[:short] = 0
+    products[:short] = 0
+    add_product(given, right[0], rows[:short, :inputs])
+    add_product(given, right[1], products[:short, :inputs])
+    b = np.searchsorted(offsets, begin + places[0], side="right") - 1
+    for s in range(short):
+        p = begin + places[s]
+        while offsets[b + 1] <= p:
+            b += 1
+        q = p - offsets[b] + starts[b]
+        value, query, to_value, to_query = values[q], queries[b], to_values[q], to_queries[b]
+        for j in range(inputs):
+            to_value[j] += rows[s, j] + products[s, j] * query[j]
+        for j in range(inputs):
+            to_query[j] += products[s, j] * value[j]
+
+
+@compiled
+def _add_sums(flow, rows, columns, sums, inputs):
+    """``sums += flowᵀ rows``, in panels."""
+    panels(rows, inputs, columns)
+    for j in range(len(sums)):
+        add_product(flow.T, columns[j : j + 1], sums[j])
+
+
+@njit(inline="always")
+def _segment(offsets, starts, p, end, b):
+    """The run of place p (b, or one after), the end of its places in the chunk, and the row that p shows."""
+    while offsets[b + 1] <= p:
+        b += 1
+    return b, min(end, offsets[b + 1]), p - offsets[b] + starts[b]
+
+
+@compiled
+def _pair(stretch, query, place, rows, products, places, short):
+    """Append the rows of a short run, and their products with its query."""
+    for r in range(len(stretch)):
+        value, single, product = stretch[r], rows[short], products[short]
+        for j in range(len(value)):
+            single[j] = value[j]
+        for j in range(len(value)):
+            product[j] = value[j] * query[j]
+        places[short] = place + r
+        short += 1
+    return short
+
+
+@compiled
+def _rows_by(single, product, query, out):
+    """A panel of ``(W1 + W3 diag v)ᵀ``."""
+    to, a, b, v = out.ctypes.data, single.ctypes.data, product.ctypes.data, query.ctypes.data
+    for k in range(len(single)):
+        add_multiple(to + LINE * k, a + LINE * k, b + LINE * k, v + 4 * k)
+
+
+@compiled
+def _columns_by(single, product, query, out):
+    """A panel of ``W1 + W3 diag v``, of the query's columns that belong to it."""
+    to, a, b, v = out.ctypes.data, single.ctypes.data, product.ctypes.data, query.ctypes.data
+    for k in range(len(single)):
+        add_products(to + LINE * k, a + LINE * k, b + LINE * k, v)
+
+
+@compiled
+def _pack(rows, out, place):
+    """Rows over the panels ``out``, from ``place`` on, as `panels`; what the last panel has more stays."""
+    for j in range(len(out)):
+        first, panel = COLUMNS * j, out[j]
+        for r in range(len(rows)):
+            part, row = rows[r, first : min(first + COLUMNS, rows.shape[1])], panel[place + r]
+            for c in range(len(part)):
+                row[c] = part[c]
