@@ -139,7 +139,11 @@ def test_a_missing_file_is_named_with_its_page_and_the_command_that_fetches_it(t
         read_amazon(path)
 
 
-@pytest.mark.parametrize("content", [b"", gzip.compress(b""), gzip.compress(b"\n\n")], ids=["nothing", "nothing packed", "empty lines"])
+@pytest.mark.parametrize(
+    "content",
+    [b"", gzip.compress(b""), gzip.compress(b"\n\n")],
+    ids=["nothing", "nothing packed", "empty lines"],
+)
 def test_an_empty_file_is_an_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "reviews.json.gz"
     path.write_bytes(content)

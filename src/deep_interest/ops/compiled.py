@@ -20,17 +20,17 @@ ENOUGH = 1 << 17  # numbers to go through for which waking another thread pays
 MOST = 8  # parts of an operation
 
 
-def _cache() -> str:
-    """Where the compiled functions are kept: a folder for this very code, as numba does not see a change of what a function calls."""
-    here = Path(__file__).parent
+def cache_of(folder: Path) -> str:
+    """The name of the cache for the sources of a folder as they are: numba itself does not see a change of what a function calls."""
     code = hashlib.sha256()
-    for file in sorted(here.glob("*.py")):
+    for file in sorted(folder.glob("*.py")):
         code.update(file.read_bytes())
-    return str(Path(config.CACHE_DIR or here / "__pycache__") / f"compiled-{code.hexdigest()[:16]}")
+    return f"compiled-{code.hexdigest()[:16]}"
 
 
-if config.CACHE_DIR or os.access(Path(__file__).parent, os.W_OK):
-    config.CACHE_DIR = _cache()
+_HERE = Path(__file__).parent
+if config.CACHE_DIR or os.access(_HERE, os.W_OK):
+    config.CACHE_DIR = str(Path(config.CACHE_DIR or _HERE / "__pycache__") / cache_of(_HERE))
 compiled = njit(fastmath={"contract", "reassoc", "nsz", "arcp"}, nogil=True, error_model="numpy", cache=True)
 
 
