@@ -9,7 +9,7 @@ from support.ops import LENGTHS, assert_writings_agree, runs, sharing
 
 from deep_interest.ops.activations import prelu
 from deep_interest.ops.attention_pool import attention_pool
-from deep_interest.ops.net import Layer, net
+from deep_interest.ops.net import Layer, flat, net
 from deep_interest.ops.pair_net import pair_net
 from deep_interest.ops.runs import views_of
 from deep_interest.ops.tiles import add_product, panels_of
@@ -131,3 +131,18 @@ def test_the_number_of_threads_changes_no_bit():
         x.grad = layer.weight.grad = None
     for one, several in zip(*found, strict=True):
         assert torch.equal(one, several)
+
+
+def test_numbers_that_lie_side_by_side_are_not_copied():
+    shapes = [(3, 2), (3,), (3,), (1, 3), (1,)]
+    apart = [torch.randn(shape) for shape in shapes]
+    expected = torch.cat([parameter.reshape(-1) for parameter in apart])
+    vector = torch.cat([torch.zeros(4), expected])
+    together = [
+        piece.view(shape) for piece, shape in zip(vector[4:].split([6, 3, 3, 3, 1]), shapes, strict=True)
+    ]
+    assert torch.equal(flat(apart), expected)
+    assert torch.equal(flat(together), expected)
+    assert flat(together).data_ptr() == together[0].data_ptr()
+    assert torch.equal(flat(together[::-1]), torch.cat([piece.reshape(-1) for piece in together[::-1]]))
+    assert torch.equal(flat([together[0].t(), *together[1:]])[:6], together[0].t().reshape(-1))

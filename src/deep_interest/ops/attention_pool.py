@@ -8,10 +8,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from deep_interest.ops.compiled import arrays, compiled, fits, run, share
-from deep_interest.ops.net import Layer, Shape
+from deep_interest.ops.net import Layer, Shape, unflat
 from deep_interest.ops.pair_net import (
     clear_rows,
-    gradients,
     net_of,
     pair_net,
     pairs_backward,
@@ -48,7 +47,7 @@ def attention_pool(
     """
     if fits(values, queries, layers[0].weight):
         scale = 0.0 if softmax_scale is None else softmax_scale
-        return _Pool.apply(values, queries, *places_of(runs), scale, *net_of(values, layers))
+        return _Pool.apply(values, queries, *places_of(runs), scale, *net_of(layers))
     scores = pair_net(values, queries, layers, runs).squeeze(-1)
     return pool_by(scores, values, runs, softmax_scale=softmax_scale)
 
@@ -77,14 +76,13 @@ class _Pool(torch.autograd.Function):
         work, results = len(before) * ctx.shape.work, room_for_gradients(ctx, before)
         rows = arrays(before, weights, torch.empty_like(weights), *results)
         run(_backward, *arrays(grad, *inputs), *ctx.shape[:2], ctx.scale, *rows, work=work)
-        return *results[:2], None, None, None, None, *gradients(ctx, *results[2:])
+        return *results[:2], None, None, None, None, *unflat(results[2], ctx.shapes)
 
 
 @compiled
 def _forward(
     values,
     queries,
-    of_query,
     offsets,
     starts,
     numbers,
@@ -98,9 +96,7 @@ def _forward(
     parts,
 ):
     """``weights (N, 1)`` come out as what the rows are multiplied by; a scale of 0 stands for no softmax."""
-    pairs_forward(
-        values, queries, of_query, offsets, starts, numbers, widths, kinds, before, weights, part, parts
-    )
+    pairs_forward(values, queries, offsets, starts, numbers, widths, kinds, before, weights, part, parts)
     first, last = share(len(starts), part, parts)
     for b in range(first, last):
         begin, end, shift, total = offsets[b], offsets[b + 1], starts[b] - offsets[b], pooled[b]
@@ -126,8 +122,8 @@ def _softmax(scores, scale):
 
 @compiled
 def _backward(
-    grad, values, queries, of_query, offsets, starts, numbers, widths, kinds, scale, before, weights, to_scores,
-    to_values, to_queries, to_query, to_numbers, part, parts,
+    grad, values, queries, offsets, starts, numbers, widths, kinds, scale, before, weights, to_scores,
+    to_values, to_queries, to_numbers, part, parts,
 ):  # fmt: skip
     first, last = share_of_views(starts, part, parts)
     clear_rows(to_values, offsets, starts, first, last)
@@ -151,6 +147,6 @@ def _backward(
             for p in range(begin, end):
                 to_scores[p, 0] = scale * weights[p, 0] * (to_scores[p, 0] - mean)
     pairs_backward(
-        to_scores, values, queries, of_query, offsets, starts, numbers, widths, kinds, before,
-        to_values, to_queries, to_query, to_numbers, part, parts,
+        to_scores, values, queries, offsets, starts, numbers, widths, kinds, before,
+        to_values, to_queries, to_numbers, part, parts,
     )  # fmt: skip

@@ -104,7 +104,16 @@ def parameters_of(layers: Sequence[Layer]) -> list[Tensor]:
 
 
 def flat(parameters: Sequence[Tensor]) -> Tensor:
-    """All numbers of a net in one vector."""
+    """All numbers of a net in one vector: without a copy if they lie so, as an optimiser lays them."""
+    first, size = parameters[0], sum(parameter.numel() for parameter in parameters)
+    at = first.data_ptr()
+    for parameter in parameters:
+        if parameter.data_ptr() != at or not parameter.is_contiguous():
+            break
+        at += parameter.numel() * parameter.element_size()
+    else:
+        if first.storage_offset() + size <= first.untyped_storage().nbytes() // first.element_size():
+            return first.detach().as_strided((size,), (1,))
     return torch.cat([parameter.reshape(-1) for parameter in parameters])
 
 

@@ -1,6 +1,6 @@
 """The first layer of a net over pairs of a row e and its run's query v, for a chunk of places: the loops of `pair_net`.
 
-``W1 e + W3 (e∘v) = (W1 + W3 diag v) e``: a run with several rows in the chunk has a matrix of its own, which halves the
+``W1 e + W3 (e∘v) = (W1 + W3 diag v) e``, with the factors' names of `factors`: a run with several rows in the chunk has a matrix of its own, which halves the
 products forward and backward; it is made in panels that stay in the cache. The rows of shorter runs are paired with their
 queries, and multiplied together.
 """
@@ -15,6 +15,19 @@ from deep_interest.ops.vectors import COLUMNS, ROWS, add_multiple, add_products
 
 LINE = 4 * COLUMNS  # bytes
 LONG = 5  # rows of a run in a chunk, from which on the run has a matrix of its own
+
+
+@compiled
+def factors(weight, inputs):
+    """What e, v and e∘v are multiplied by. Shape: ``(O, 3 D or 4 D) -> 3 x (O, D)``, see `pair_net.pair_net`."""
+    of_row, of_query = weight[:, :inputs].copy(), weight[:, inputs : 2 * inputs].copy()
+    if weight.shape[1] > 3 * inputs:
+        for o in range(len(weight)):
+            for j in range(inputs):
+                difference = weight[o, 3 * inputs + j]
+                of_row[o, j] += difference
+                of_query[o, j] -= difference
+    return of_row, of_query, weight[:, 2 * inputs : 3 * inputs].copy()
 
 
 @compiled
@@ -90,13 +103,18 @@ def panels_for_sums(outputs, inputs):
 
 
 @compiled
-def add_panels(sums, out):
-    """``out += sums``. Shape: panels of ``(O, D)``, ``out (O, D)``."""
-    for j in range(len(sums)):
-        first = COLUMNS * j
-        width = min(COLUMNS, out.shape[1] - first)
-        for o in range(len(out)):
-            add(sums[j, o, :width], out[o, first : first + width])
+def add_to_factors(sums, to_query, to_weight):
+    """Add the gradients of `factors` to the weight's: of W1 and W3 in panels, of W2 as it is."""
+    single, product = sums
+    outputs, inputs = to_query.shape
+    for o in range(outputs):
+        for j in range(inputs):
+            to_row = single[j // COLUMNS, o, j % COLUMNS]
+            to_weight[o, j] += to_row
+            to_weight[o, inputs + j] += to_query[o, j]
+            to_weight[o, 2 * inputs + j] += product[j // COLUMNS, o, j % COLUMNS]
+            if to_weight.shape[1] > 3 * inputs:
+                to_weight[o, 3 * inputs + j] += to_row - to_query[o, j]
 
 
 @compiled

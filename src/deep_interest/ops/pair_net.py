@@ -25,7 +25,8 @@ from deep_interest.ops.net_chunks import (
 from deep_interest.ops.pair_chunks import (
     add_gradients_of_pairs,
     add_pairs,
-    add_panels,
+    add_to_factors,
+    factors,
     panels_for_sums,
     room_for_gradients_of_pairs,
     room_for_pairs,
@@ -52,8 +53,10 @@ def pair_net(values: Tensor, queries: Tensor, layers: Sequence[Layer], runs: Run
     """
     first, *rest = layers
     if fits(values, queries, first.weight):
-        return _PairNet.apply(values, queries, *places_of(runs), *net_of(values, layers))
-    of_row, of_query, of_product = _factors(first.weight, values.shape[1])
+        return _PairNet.apply(values, queries, *places_of(runs), *net_of(layers))
+    of_row, of_query, of_product, *of_difference = first.weight.split(values.shape[1], dim=1)
+    for difference in of_difference:
+        of_row, of_query = of_row + difference, of_query - difference
     rows, query = view(values, runs), queries.index_select(0, runs.segments)
     constant = torch.addmm(first.bias, queries, of_query.t()).index_select(0, runs.segments)
     hidden = constant + rows @ of_row.t() + (rows * query) @ of_product.t()
@@ -66,17 +69,9 @@ def places_of(runs: Runs) -> tuple[Tensor, Tensor | None]:
     return runs.offsets, runs.starts if isinstance(runs, Views) else None
 
 
-def net_of(values: Tensor, layers: Sequence[Layer]) -> list[Shape | Tensor]:
-    """The net behind the pairs ``[e; e∘v]``, and its parameters."""
-    return [Shape.of(2 * values.shape[1], layers), *parameters_of(layers)]
-
-
-def _factors(weight: Tensor, dim: int) -> tuple[Tensor, Tensor, Tensor]:
-    """What e, v and e∘v are multiplied by. Shape: ``(O, 3 D or 4 D) -> 3 x (O, D)``."""
-    of_row, of_query, of_product, *of_difference = weight.split(dim, dim=1)
-    for difference in of_difference:
-        of_row, of_query = of_row + difference, of_query - difference
-    return of_row, of_query, of_product
+def net_of(layers: Sequence[Layer]) -> list[Shape | Tensor]:
+    """The net's shape and parameters."""
+    return [Shape.of(layers[0].weight.shape[1], layers), *parameters_of(layers)]
 
 
 class _PairNet(torch.autograd.Function):
@@ -93,60 +88,40 @@ class _PairNet(torch.autograd.Function):
         *inputs, before = ctx.saved_tensors
         work, results = len(before) * ctx.shape.work, room_for_gradients(ctx, before)
         run(_backward, *arrays(grad, *inputs), *ctx.shape[:2], *arrays(before, *results), work=work)
-        return *results[:2], None, None, None, *gradients(ctx, *results[2:])
+        return *results[:2], None, None, None, *unflat(results[2], ctx.shapes)
 
 
 def prepare(
     ctx, values, queries, offsets, starts, shape: Shape, parameters
 ) -> tuple[list[Tensor], list[Tensor]]:
     """What `pairs_forward` takes: its inputs, and room for the values before the activations and for the result."""
-    weight, *others = parameters
-    ctx.all_shown = starts is None
-    starts = offsets[:-1] if starts is None else starts
-    of_row, of_query, of_product = _factors(weight, values.shape[1])
-    numbers, places = flat([torch.cat([of_row, of_product], dim=1), *others]), int(offsets[-1])
-    ctx.shape, ctx.shapes = (
+    ctx.all_shown, ctx.shape, ctx.shapes = (
+        starts is None,
         shape,
-        [
-            torch.Size((len(weight), shape.widths[0])),
-            *(other.shape for other in others),
-        ],
+        [parameter.shape for parameter in parameters],
     )
-    ctx.difference = weight.shape[1] == 4 * values.shape[1]
+    starts, places = offsets[:-1] if starts is None else starts, int(offsets[-1])
     rows = [values.new_empty(places, width) for width in (shape.inner, shape.widths[-1])]
-    return [values, queries, of_query, offsets, starts, numbers], rows
+    return [values, queries, offsets, starts, flat(parameters)], rows
 
 
 def room_for_gradients(ctx, before: Tensor) -> list[Tensor]:
-    """Room for the gradients of values, queries, W2 and the net's numbers, the last two for every part."""
-    values, queries, of_query, _, _, numbers = ctx.saved_tensors[:6]
-    parts = parts_of(len(before) * ctx.shape.work)
+    """Room for the gradients of values, queries, and of the net's numbers for every part."""
+    values, queries, _, _, numbers = ctx.saved_tensors[:5]
     return [
         values.new_empty(values.shape) if ctx.all_shown else values.new_zeros(values.shape),
-        queries.new_empty(queries.shape), values.new_zeros(parts, *of_query.shape), values.new_zeros(parts, len(numbers)),
-    ]  # fmt: skip
-
-
-def gradients(ctx, to_query: Tensor, to_numbers: Tensor) -> list[Tensor]:
-    """The gradient of every parameter of the layers."""
-    to_pair, *to_others = unflat(to_numbers, ctx.shapes)
-    to_row, to_product = to_pair.split(to_query.shape[2], dim=1)
-    to_query = to_query.sum(0)
-    to_weight = [to_row, to_query, to_product, *([to_row - to_query] if ctx.difference else [])]
-    return [torch.cat(to_weight, dim=1), *to_others]
+        queries.new_empty(queries.shape),
+        values.new_zeros(parts_of(len(before) * ctx.shape.work), len(numbers)),
+    ]
 
 
 @compiled
-def pairs_forward(
-    values, queries, of_query, offsets, starts, numbers, widths, kinds, before, out, part, parts
-):
+def pairs_forward(values, queries, offsets, starts, numbers, widths, kinds, before, out, part, parts):
     right, room = forward_panels(numbers, widths, kinds), forward_room(widths)
     weight, bias, _ = layer_at(numbers, widths, kinds, 0)
-    half, outputs = values.shape[1], widths[1]
-    pair_panels, pair_room = (
-        (panels_of(weight[:, :half].T), panels_of(weight[:, half:].T)),
-        room_for_pairs(outputs, half),
-    )
+    inputs, outputs = values.shape[1], widths[1]
+    of_row, of_query, of_product = factors(weight, inputs)
+    pair_panels, pair_room = (panels_of(of_row.T), panels_of(of_product.T)), room_for_pairs(outputs, inputs)
     first, last = share(len(starts), part, parts)
     constants = np.empty((last - first, outputs), float32)
     for b in range(last - first):
@@ -177,27 +152,28 @@ def pairs_forward(
 
 @compiled
 def _backward(
-    grad, values, queries, of_query, offsets, starts, numbers, widths, kinds, before,
-    to_values, to_queries, to_query, to_numbers, part, parts,
+    grad, values, queries, offsets, starts, numbers, widths, kinds, before,
+    to_values, to_queries, to_numbers, part, parts,
 ):  # fmt: skip
     first, last = share_of_views(starts, part, parts)
     clear_rows(to_values, offsets, starts, first, last)
     pairs_backward(
-        grad, values, queries, of_query, offsets, starts, numbers, widths, kinds, before,
-        to_values, to_queries, to_query, to_numbers, part, parts,
+        grad, values, queries, offsets, starts, numbers, widths, kinds, before,
+        to_values, to_queries, to_numbers, part, parts,
     )  # fmt: skip
 
 
 @compiled
 def pairs_backward(
-    grad, values, queries, of_query, offsets, starts, numbers, widths, kinds, before,
-    to_values, to_queries, to_query, to_numbers, part, parts,
+    grad, values, queries, offsets, starts, numbers, widths, kinds, before,
+    to_values, to_queries, to_numbers, part, parts,
 ):  # fmt: skip
     """The gradient of the values is added to what is there; the queries' is set."""
     right, room, totals = backward_panels(numbers, widths, kinds), backward_room(widths), to_numbers[part]
-    weight, half, outputs = layer_at(numbers, widths, kinds, 0)[0], values.shape[1], widths[1]
-    pair_panels = panels_of(weight[:, :half]), panels_of(weight[:, half:])
-    pair_room, sums = room_for_gradients_of_pairs(outputs, half), panels_for_sums(outputs, half)
+    weight, inputs, outputs = layer_at(numbers, widths, kinds, 0)[0], values.shape[1], widths[1]
+    of_row, of_query, of_product = factors(weight, inputs)
+    pair_panels = panels_of(of_row), panels_of(of_product)
+    pair_room, sums = room_for_gradients_of_pairs(outputs, inputs), panels_for_sums(outputs, inputs)
     first, last = share_of_views(starts, part, parts)
     to_constants = np.zeros((last - first, outputs), float32)
     to_queries[first:last] = 0
@@ -228,16 +204,16 @@ def pairs_backward(
             pair_room,
         )
     to_weight, to_bias, _ = layer_at(totals, widths, kinds, 0)
-    add_panels(sums[0], to_weight[:, :half])
-    add_panels(sums[1], to_weight[:, half:])
     for b in range(last - first):
         add(to_constants[b], to_bias)
     add_product(to_constants, panels_of(of_query), to_queries[first:last])
-    columns = np.empty((panel_count(half), CHUNK, COLUMNS), float32)
+    to_query = np.zeros((outputs, inputs), float32)
+    columns = np.empty((panel_count(inputs), CHUNK, COLUMNS), float32)
     for begin in range(0, last - first, CHUNK):
         end = min(begin + CHUNK, last - first)
-        panels(queries[first + begin : first + end], half, columns)
-        add_product(to_constants[begin:end].T, columns, to_query[part])
+        panels(queries[first + begin : first + end], inputs, columns)
+        add_product(to_constants[begin:end].T, columns, to_query)
+    add_to_factors(sums, to_query, to_weight)
 
 
 @compiled
