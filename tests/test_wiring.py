@@ -7,10 +7,12 @@ from kedro.framework.session import KedroSession
 from kedro.framework.startup import bootstrap_project
 from kedro.validation import ParameterValidator
 
-from deep_interest.grid import ABLATIONS, ALL_ROWS, DATASETS, MODELS
+from deep_interest.configured import dataset_blocks
+from deep_interest.grid import ABLATIONS, ALL_ROWS, MODELS, datasets_of
 from deep_interest.pipeline_registry import register_pipelines
 
 PROJECT = Path(__file__).parents[1]
+DATASETS = datasets_of(dataset_blocks())
 
 
 @pytest.fixture(scope="module", params=["base", "smoke"])
@@ -115,3 +117,11 @@ def test_smoke_runs_write_beside_the_real_results():
         ]
         assert all(path.startswith("data/smoke/") for path in written)
         assert loader["parameters"]["training"]["workspace"].startswith("data/smoke/")
+
+
+def test_user_only_is_a_row_where_there_are_impressions(pipelines):
+    trained = {
+        name: {node.namespace for node in pipelines[name].nodes} for name in ("simulated", "amazon_toys")
+    }
+    assert "simulated.user_only" in trained["simulated"]
+    assert "amazon_toys.user_only" not in trained["amazon_toys"]

@@ -1,7 +1,12 @@
-"""The grid: which datasets and models there are, so that each cell's pipeline has a name before parameters load."""
+"""The grid: which datasets and models there are, so that each cell's pipeline has a name before parameters load.
 
-from dataclasses import dataclass
-from typing import Literal
+A dataset whose raw files need code of their own stands here; one whose block in the configuration declares its tables
+(``source``) is known by that block alone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from deep_interest.models.registry import MODELS
 
@@ -13,7 +18,7 @@ class DatasetRow:
     """One dataset.
 
     Attributes:
-        source: the reader; ``tables`` are canonical tables as Parquet files.
+        source: the reader; ``tables`` are tables that the configuration declares.
         impressions: the source has impressions and profiles; its protocol is ``by_day``.
     """
 
@@ -21,9 +26,7 @@ class DatasetRow:
     impressions: bool = False
 
 
-DATASETS: dict[str, DatasetRow] = {
-    "simulated": DatasetRow("tables", impressions=True),
-    "own": DatasetRow("tables", impressions=True),
+READ_BY_CODE: dict[str, DatasetRow] = {
     "movielens_100k": DatasetRow("movielens"),
     "movielens_latest_small": DatasetRow("movielens"),
     "movielens_1m": DatasetRow("movielens"),
@@ -36,6 +39,20 @@ DATASETS: dict[str, DatasetRow] = {
     "amazon_electronics": DatasetRow("amazon"),
     "amazon_books": DatasetRow("amazon"),
 }
+
+
+def datasets_of(blocks: Mapping[str, Any]) -> dict[str, DatasetRow]:
+    """All datasets by key: those whose blocks declare their tables, then those that code reads.
+
+    Args:
+        blocks: the configuration below ``datasets``.
+    """
+    declared = {
+        key: DatasetRow("tables", impressions=bool(block["source"].get("impressions")))
+        for key, block in blocks.items()
+        if isinstance(block, Mapping) and isinstance(block.get("source"), Mapping)
+    }
+    return declared | READ_BY_CODE
 
 
 @dataclass(frozen=True)
@@ -59,6 +76,15 @@ class Table:
 
 ALL_ROWS = Table("all models", tuple(key for key, row in MODELS.items() if not row.ablation))
 
+
+def table_of(row: DatasetRow) -> Table:
+    """The table of a dataset: all models, without those that need impressions where there are none."""
+    return replace(
+        ALL_ROWS,
+        models=tuple(key for key in ALL_ROWS.models if row.impressions or not MODELS[key].impressions),
+    )
+
+
 ABLATIONS: dict[str, Table] = {
     "din_table4": Table(
         "regularisers (DIN Table 4, Fig. 4)",
@@ -78,4 +104,14 @@ ABLATIONS: dict[str, Table] = {
     ),
 }
 
-__all__ = ["ABLATIONS", "ALL_ROWS", "DATASETS", "MODELS", "DatasetRow", "Source", "Table"]
+__all__ = [
+    "ABLATIONS",
+    "ALL_ROWS",
+    "MODELS",
+    "READ_BY_CODE",
+    "DatasetRow",
+    "Source",
+    "Table",
+    "datasets_of",
+    "table_of",
+]

@@ -14,7 +14,8 @@ from kedro.pipeline.node import Node
 from kedro.validation import ParameterValidationError
 
 from deep_interest.errors import InputError
-from deep_interest.grid import DATASETS, MODELS
+from deep_interest.grid import MODELS, datasets_of
+from deep_interest.pipeline_registry import use_blocks
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +33,8 @@ class ProjectHooks:
         parameters = context.config_loader["parameters"]
         _check_keys("parameters", parameters, ("datasets", "models", "recipes", "simulation", "training"))
         _check_keys("models", parameters["models"], MODELS)
-        _check_keys("datasets", parameters["datasets"], DATASETS)
+        _check_keys("datasets", parameters["datasets"], datasets_of(parameters["datasets"]))
+        use_blocks(parameters["datasets"])
 
     @hook_impl
     def before_pipeline_run(self, pipeline: Pipeline, catalog: CatalogProtocol) -> None:

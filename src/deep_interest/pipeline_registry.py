@@ -1,9 +1,21 @@
-"""The project's pipelines by name."""
+"""The project's pipelines by name: they are built before Kedro loads parameters, so datasets are read from the files here."""
+
+from collections.abc import Mapping
+from typing import Any
 
 from kedro.pipeline import Pipeline
 
-from deep_interest.grid import ABLATIONS, ALL_ROWS, DATASETS, MODELS
+from deep_interest.configured import dataset_blocks
+from deep_interest.grid import ABLATIONS, MODELS, datasets_of, table_of
 from deep_interest.pipelines import ingest, report, samples, simulate, train
+
+_session_blocks: dict[str, Any] | None = None
+
+
+def use_blocks(blocks: Mapping[str, Any]) -> None:
+    """Take the dataset blocks of a session, which knows its environment and ``--params``, in place of the files'."""
+    global _session_blocks  # noqa: PLW0603  # Kedro calls register_pipelines without arguments
+    _session_blocks = dict(blocks)
 
 
 def register_pipelines() -> dict[str, Pipeline]:
@@ -16,13 +28,14 @@ def register_pipelines() -> dict[str, Pipeline]:
         to table), ``simulate``; ``__default__`` is ``simulated``.
     """
     pipelines: dict[str, Pipeline] = {"simulate": simulate.create_pipeline()}
-    for dataset, row in DATASETS.items():
+    for dataset, row in datasets_of(_session_blocks or dataset_blocks()).items():
         raw = pipelines["simulate"] if dataset == "simulated" else Pipeline([])
         ingested = raw + ingest.create_pipeline(dataset, row)
         sampled = ingested + samples.create_pipeline(dataset, row)
         cells = {model: train.create_pipeline(dataset, model) for model in MODELS}
-        table = report.create_pipeline(dataset, ALL_ROWS)
-        pipelines[dataset] = sum((cells[model] for model in ALL_ROWS.models), sampled) + table
+        rows = table_of(row)
+        table = report.create_pipeline(dataset, rows)
+        pipelines[dataset] = sum((cells[model] for model in rows.models), sampled) + table
         pipelines[f"ingest.{dataset}"] = ingested
         pipelines[f"samples.{dataset}"] = sampled
         pipelines[f"report.{dataset}"] = table

@@ -48,8 +48,9 @@ def own_block(project, features: str) -> None:
     """Write the feature columns into the dataset's block, as the README says."""
     file = project / "conf/base/parameters/datasets.yml"
     head, rest = file.read_text().split("title: Own logs")
-    old = rest.split("movielens_100k:")[0]
-    block = f"\n    protocol: {{name: by_day}}\n    features: {features}\n\n  "
+    old = rest.split("kuairand:")[0]
+    source = "source: {<<: *canonical, folder: own}"
+    block = f"\n    {source}\n    protocol: {{name: by_day}}\n    features: {features}\n\n  "
     file.write_text(head + "title: Own logs" + rest.replace(old, block, 1))
 
 

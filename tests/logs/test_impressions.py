@@ -22,7 +22,11 @@ BY_DAY = ProtocolParameters(name="by_day")
 def make(protocol=BY_DAY, shown=SHOWN):
     tables = tables_of(BEHAVIORS, impressions=shown)
     log = encoded(tables)
-    return tables, log, impression_samples(tables.impressions, log, protocol, context=("pid",))
+    return (
+        tables,
+        log,
+        impression_samples(tables.impressions, log, protocol, features=FeatureColumns(context=("pid",))),
+    )
 
 
 def test_a_history_ends_strictly_before_the_impression():
@@ -122,6 +126,6 @@ def test_unusable_impressions_give_one_clear_error(shown, message):
 def test_the_true_probability_travels_with_its_impression():
     tables = tables_of(BEHAVIORS, impressions=SHOWN)
     shown = tables.impressions.assign(true_probability=np.linspace(0, 1, len(SHOWN)))
-    made = impression_samples(shown, encoded(tables), BY_DAY, context=())
+    made = impression_samples(shown, encoded(tables), BY_DAY, features=FeatureColumns())
     np.testing.assert_allclose(made.columns["true_probability"], np.linspace(0, 1, len(SHOWN)))
     assert isinstance(made.samples.frame(), pd.DataFrame)

@@ -17,7 +17,9 @@ LENGTHS = [3, 0, 1, 7, 2]
 TRAINED = [key for key in MODELS if key != "popularity"]
 ORDERED = [key for key in TRAINED if key.startswith(("lstm", "gru", "dien", "bst", "dmin", "din_positions"))]
 POOLED = [
-    key for key in TRAINED if key.startswith(("lr", "base", "reg", "wide", "fm", "pnn", "deepfm", "din"))
+    key
+    for key in TRAINED
+    if key.startswith(("lr", "user", "base", "reg", "wide", "fm", "pnn", "deepfm", "din"))
 ]
 POOLED = [key for key in POOLED if key not in ORDERED]
 OPTIONS = yaml.safe_load((Path(__file__).parents[2] / "conf/base/parameters/models.yml").read_text())[
@@ -44,6 +46,7 @@ INFONCE = partial(reference.infonce_auxiliary, negatives=3)
 REFERENCES = [
     ("lr", {}, reference.lr),
     *(("base", {"pooling": how}, partial(reference.base_model, pooling=how)) for how in ("sum", "mean")),
+    ("user_only", {"pooling": "mean"}, partial(reference.user_only, pooling="mean")),
     *(("wide_deep", {"pooling": how}, partial(reference.wide_deep, pooling=how)) for how in ("sum", "mean")),
     ("pnn", {}, partial(reference.pnn, dim=4)),
     ("fm", {}, partial(reference.fm, dim=4)),

@@ -78,6 +78,15 @@ def base_model(p, batch, schema, *, pooling):
     return tail(p, batch, schema, pooled(p, batch, schema, pooling))
 
 
+def user_only(p, batch, schema, *, pooling):
+    """The user's vectors and the profile alone."""
+    logits = []
+    for b, user in enumerate(pooled(p, batch, schema, pooling)):
+        profile = [embed(p, batch.profile, schema.profile, b)] if schema.profile else []
+        logits.append(mlp(p, "mlp.layers", np.concatenate([user, *profile]), layers=3)[0])
+    return np.array(logits)
+
+
 def wide_deep(p, batch, schema, *, pooling):
     """BaseModel plus one weight for each (behaviour, candidate) pair of codes."""
     wide = np.zeros(batch.size)

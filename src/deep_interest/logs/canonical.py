@@ -11,7 +11,13 @@ from deep_interest.logs.tables import CanonicalTables
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-def canonical(tables: CanonicalTables, *, seed: int = 0, max_users: int | None = None) -> CanonicalTables:
+def canonical(
+    tables: CanonicalTables,
+    *,
+    seed: int = 0,
+    max_users: int | None = None,
+    repeated_impressions: bool = False,
+) -> CanonicalTables:
     """Sort behaviours and impressions by user and time, drop exact duplicates, check that ids are there.
 
     Time ties are broken by a seeded hash of the row's ids, never by the item id's order or the file's order.
@@ -20,6 +26,7 @@ def canonical(tables: CanonicalTables, *, seed: int = 0, max_users: int | None =
         tables: as a source reader returned them.
         seed: of the hash that breaks time ties, and of the choice of users.
         max_users: keep a random choice of this many users of the behaviours; all if None.
+        repeated_impressions: an impression that stands there twice (same user, item, time and label) is two.
 
     Raises:
         InputError: a table is empty, or an id or time is missing.
@@ -30,7 +37,9 @@ def canonical(tables: CanonicalTables, *, seed: int = 0, max_users: int | None =
     behaviors = _sorted_events(tables.behaviors, "behaviors", seed, left_out)
     impressions = tables.impressions
     if impressions is not None:
-        impressions = _sorted_events(impressions, "impressions", seed, left_out)
+        impressions = _sorted_events(
+            impressions, "impressions", seed, left_out, repeated=repeated_impressions
+        )
     if tables.items["item"].duplicated().any():
         repeated = tables.items.loc[tables.items["item"].duplicated(), "item"].iloc[0]
         raise InputError(f"items: item {repeated} stands there twice; keep one row for each item")
@@ -56,7 +65,9 @@ def _some_users(
     return replace(tables, behaviors=behaviors, impressions=impressions)
 
 
-def _sorted_events(events: pd.DataFrame, table: str, seed: int, left_out: dict[str, int]) -> pd.DataFrame:
+def _sorted_events(
+    events: pd.DataFrame, table: str, seed: int, left_out: dict[str, int], *, repeated: bool = False
+) -> pd.DataFrame:
     if events.empty:
         raise InputError(
             f"{table}: no rows are left to work with; check the source file and what was left out: {left_out}"
@@ -74,7 +85,7 @@ def _sorted_events(events: pd.DataFrame, table: str, seed: int, left_out: dict[s
         *([events["label"].to_numpy()] if "label" in events else []),
     ]
     duplicate = _repeats([column[order] for column in key])
-    if duplicate.any():
+    if duplicate.any() and not repeated:
         reason = (
             f"duplicate {table} (same user, item{', time and label' if 'label' in events else ' and time'})"
         )

@@ -1,20 +1,23 @@
 """From canonical tables to codes: the behaviour log, and the feature codes of every item and user."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from deep_interest.errors import InputError
 from deep_interest.logs.behavior_log import BehaviorLog, run_offsets
+from deep_interest.logs.buckets import Buckets, bucketise
 from deep_interest.logs.schema import FeatureSchema, Field
-from deep_interest.logs.tables import CanonicalTables
+from deep_interest.logs.tables import TRUE_PROBABILITY, CanonicalTables
 from deep_interest.logs.vocabulary import Vocabulary
 
 GOODS = "goods"
-RESERVED = ("user", "item", "label", "time", "history_end", "split", "true_probability")
+USER_ID = "user_id"
+RESERVED = ("user", "item", "label", "time", "day", "history_end", "split", TRUE_PROBABILITY)
 
 
 class FeatureColumns(BaseModel):
@@ -23,8 +26,9 @@ class FeatureColumns(BaseModel):
     Attributes:
         item: of the items; ``goods`` is the item's own id, the others are columns of ``items``.
         behavior: the item fields that a behaviour carries too; all of them if left out.
-        profile: columns of ``users``.
+        profile: columns of ``users``; ``user_id`` is the user's own id.
         context: columns of ``impressions``.
+        buckets: of features that are numbers: how many of equal size, or the borders between them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -33,6 +37,22 @@ class FeatureColumns(BaseModel):
     behavior: tuple[str, ...] | None = None
     profile: tuple[str, ...] = ()
     context: tuple[str, ...] = ()
+    buckets: dict[str, Buckets] = {}
+
+    @model_validator(mode="after")
+    def _names_can_be_used(self) -> "FeatureColumns":
+        names = [*self.item, *self.profile, *self.context]
+        for name in names:
+            if not re.fullmatch(r"[\w-]+", name):
+                raise ValueError(
+                    f"{name!r} cannot name a feature; use letters, digits and _, and say under source.….columns which "
+                    f"column it is: {{my_name: {name!r}}}"
+                )
+        if strange := set(self.buckets) - set(names) - {GOODS, USER_ID}:
+            raise ValueError(
+                f"buckets: {', '.join(sorted(strange))} is no feature; the features are {', '.join(names)}"
+            )
+        return self
 
 
 @dataclass(frozen=True)
@@ -61,6 +81,7 @@ class EncodedLog:
         user, item: ``(N,)`` int32 codes of each behaviour.
         time: ``(N,)`` int64.
         rating: ``(N,)`` float32, or None.
+        day: ``(N,)`` int32 local days, or None where the source has only times.
     """
 
     users: Vocabulary
@@ -70,6 +91,7 @@ class EncodedLog:
     item: np.ndarray
     time: np.ndarray
     rating: np.ndarray | None
+    day: np.ndarray | None = None
 
     @property
     def position(self) -> np.ndarray:
@@ -101,8 +123,9 @@ def encode_log(tables: CanonicalTables, *, users: Vocabulary, items: Vocabulary)
             f"items: {int((item == 0).sum())} behaviours are of items that have no row, the first {missing!r}"
         )
     rating = behaviors["rating"].to_numpy(np.float32) if "rating" in behaviors else None
+    day = behaviors["day"].to_numpy(np.int32) if "day" in behaviors else None
     return EncodedLog(
-        users, items, run_offsets(user, len(users)), user, item, behaviors["time"].to_numpy(), rating
+        users, items, run_offsets(user, len(users)), user, item, behaviors["time"].to_numpy(), rating, day
     )
 
 
@@ -135,15 +158,20 @@ def encode_features(
             log.items.encode(tables.items["item"]),
             len(log.items),
             known_items,
+            columns.buckets.get(name),
         )
         for name in columns.item
     }
     users = {}
     if columns.profile:
-        table = _required(tables.users, "users", columns.profile)
-        codes = log.users.encode(table["user"])
+        own = [name for name in columns.profile if name != USER_ID]
+        table = _required(tables.users, "users", own) if own else pd.DataFrame()
+        codes = log.users.encode(table["user"]) if own else None
         users = {
-            name: _entity_codes(table[name], codes, len(log.users), known_users) for name in columns.profile
+            name: _own_ids(log.users, known_users)
+            if name == USER_ID
+            else _entity_codes(table[name], codes, len(log.users), known_users, columns.buckets.get(name))
+            for name in columns.profile
         }
     behavior = columns.behavior if columns.behavior is not None else columns.item
     schema = FeatureSchema(
@@ -185,10 +213,22 @@ def _required(table: pd.DataFrame | None, name: str, columns: Sequence[str]) -> 
     return table
 
 
+def _own_ids(ids: Vocabulary, known: np.ndarray | None) -> tuple[np.ndarray, int]:
+    """Codes ``(entities,)`` of the ids themselves, and the vocabulary's size."""
+    codes = np.arange(len(ids), dtype=np.int32)
+    return _entity_codes(pd.Series(ids.values), codes[1:], len(ids), known)
+
+
 def _entity_codes(
-    column: pd.Series, entity: np.ndarray, entities: int, known: np.ndarray | None
+    column: pd.Series,
+    entity: np.ndarray,
+    entities: int,
+    known: np.ndarray | None,
+    buckets: Buckets | None = None,
 ) -> tuple[np.ndarray, int]:
     """Codes ``(entities,)`` of a column whose rows belong to the ``entity`` codes, and the vocabulary's size."""
+    if buckets is not None:
+        column = bucketise(column, buckets, None if known is None else known[entity])
     vocabulary = Vocabulary.fit(column if known is None else column[known[entity]])
     codes = np.zeros(entities, np.int32)
     codes[entity] = vocabulary.encode(column)

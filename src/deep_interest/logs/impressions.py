@@ -1,16 +1,17 @@
 """The ``by_day`` protocol: every impression is a sample, days are the unit (DIN §6.2, the Alibaba dataset)."""
 
 from dataclasses import dataclass
+from datetime import date
 
 import numpy as np
 import pandas as pd
 
 from deep_interest.errors import InputError
-from deep_interest.logs.encoding import EncodedLog
+from deep_interest.logs.buckets import bucketise
+from deep_interest.logs.encoding import EncodedLog, FeatureColumns
 from deep_interest.logs.protocols import SPLITS, TEST, TRAIN, VALIDATION, ProtocolParameters, Samples
+from deep_interest.logs.tables import TRUE_PROBABILITY
 from deep_interest.logs.vocabulary import Vocabulary
-
-TRUE_PROBABILITY = "true_probability"
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class ImpressionSamples:
 
 
 def impression_samples(
-    impressions: pd.DataFrame, log: EncodedLog, protocol: ProtocolParameters, *, context: tuple[str, ...]
+    impressions: pd.DataFrame, log: EncodedLog, protocol: ProtocolParameters, *, features: FeatureColumns
 ) -> ImpressionSamples:
     """Split impressions by day and end each history strictly before its impression's time.
 
@@ -40,28 +41,31 @@ def impression_samples(
         impressions: sorted by user and time.
         log: the coded behaviours.
         protocol: with its days.
-        context: columns that are context features; coded over the training days.
+        features: which columns are context features; they are coded over the training days.
 
     Raises:
         InputError: a column is missing, a label is not 0 or 1, or there are too few days.
     """
     if protocol.name != "by_day":
         raise InputError(f"protocol.name: a dataset with impressions is split by_day, found {protocol.name}")
-    _check(impressions, context)
+    _check(impressions, features.context)
+    impressions, day, left_out = _days_in_use(impressions, protocol)
     user, item = log.users.encode(impressions["user"]), log.items.encode(impressions["item"])
     time = impressions["time"].to_numpy(np.int64)
-    day = (time + protocol.day_offset) // protocol.day_seconds
     first_held_out, split = _split_by_day(day, protocol)
     end = history_ends(log, user, time)
-    samples = Samples(user, item, impressions["label"].to_numpy(np.int8), time, end, split, {})
+    samples = Samples(user, item, impressions["label"].to_numpy(np.int8), time, end, split, left_out)
     train = split == TRAIN
     columns, sizes = {}, {}
-    for name in context:
-        vocabulary = Vocabulary.fit(impressions[name][train])
-        columns[name], sizes[name] = vocabulary.encode(impressions[name]), len(vocabulary)
+    for name in features.context:
+        column = impressions[name]
+        if name in features.buckets:
+            column = bucketise(column, features.buckets[name], train)
+        vocabulary = Vocabulary.fit(column[train])
+        columns[name], sizes[name] = vocabulary.encode(column), len(vocabulary)
     if TRUE_PROBABILITY in impressions:
         columns[TRUE_PROBABILITY] = impressions[TRUE_PROBABILITY].to_numpy(np.float32)
-    early = (log.time + protocol.day_offset) // protocol.day_seconds < first_held_out
+    early = (_days_of(log.time, protocol) if log.day is None else log.day) < first_held_out
     known_items = _mark(len(log.items), log.item[early], item[train])
     known_users = _mark(len(log.users), log.user[early], user[train])
     return ImpressionSamples(samples, columns, sizes, known_items, known_users)
@@ -103,6 +107,38 @@ def _check(impressions: pd.DataFrame, context: tuple[str, ...]) -> None:
         raise InputError(f"impressions.label: {int(wrong.sum())} values are not 0 or 1, the first is {found}")
 
 
+def _days_of(time: np.ndarray, protocol: ProtocolParameters) -> np.ndarray:
+    return (time + protocol.day_offset) // protocol.day_seconds
+
+
+def _days_in_use(
+    impressions: pd.DataFrame, protocol: ProtocolParameters
+) -> tuple[pd.DataFrame, np.ndarray, dict[str, int]]:
+    """The impressions of the days that train, validate or test, their days, and how many others there are."""
+    own = "day" in impressions
+    day = (
+        impressions["day"].to_numpy(np.int64)
+        if own
+        else _days_of(impressions["time"].to_numpy(np.int64), protocol)
+    )
+    used = np.ones(len(day), bool)
+    left_out = {}
+    if protocol.last_day is not None:
+        used = day <= (protocol.last_day - date(1970, 1, 1)).days
+        left_out[f"impressions after protocol.last_day ({protocol.last_day})"] = int((~used).sum())
+    if protocol.train_days is not None:
+        days = np.unique(day[used])
+        wanted = protocol.train_days + protocol.validation_days + protocol.test_days
+        early = used & (day < days[-wanted:].min(initial=np.iinfo(np.int64).max))
+        left_out[f"impressions before the training days (protocol.train_days: {protocol.train_days})"] = int(
+            early.sum()
+        )
+        used &= ~early
+    if not used.all():
+        impressions, day = impressions[used].reset_index(drop=True), day[used]
+    return impressions, day, {reason: rows for reason, rows in left_out.items() if rows}
+
+
 def _split_by_day(day: np.ndarray, protocol: ProtocolParameters) -> tuple[int, np.ndarray]:
     """The first validation day, and the split ``(n,)``: the last days test, those before them validate."""
     days = np.unique(day)
@@ -110,7 +146,7 @@ def _split_by_day(day: np.ndarray, protocol: ProtocolParameters) -> tuple[int, n
     if len(days) <= held_out:
         raise InputError(
             f"impressions.time: {len(days)} distinct days, but {protocol.validation_days} validation and {protocol.test_days} "
-            "test days need at least one training day before them; give more days or check protocol.day_seconds"
+            "test days need at least one training day before them; give more days, or check the unit of the times"
         )
     first_validation, first_test = days[-held_out], days[-protocol.test_days]
     split = np.where(day >= first_test, TEST, np.where(day >= first_validation, VALIDATION, TRAIN)).astype(

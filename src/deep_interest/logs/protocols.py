@@ -5,6 +5,7 @@ protocols (their stamps tie often), by time for ``by_day``.
 """
 
 from dataclasses import dataclass
+from datetime import date
 from typing import Literal
 
 import numpy as np
@@ -35,8 +36,10 @@ class ProtocolParameters(BaseModel):
         test_users: share of the users that are test users (``rated``, ``last_item``).
         validation_users: share of the training users that validate (``rated``, ``last_item``).
         validation_days, test_days: the last days of the impressions (``by_day``).
+        train_days: that many days before them train; all if left out (``by_day``).
+        last_day: impressions of later days are left out, as if it were the evening of that day (``by_day``).
         day_seconds, day_offset: length of a day in the unit of ``time``, and what is added to ``time`` before days
-            are counted (the local midnight).
+            are counted (the local midnight); for sources that do not say themselves which day it is.
         seed: of the negatives and of the split by user.
     """
 
@@ -52,6 +55,8 @@ class ProtocolParameters(BaseModel):
     validation_users: float = Field(0.1, gt=0, lt=1)
     validation_days: int = Field(1, ge=1)
     test_days: int = Field(1, ge=1)
+    train_days: int | None = Field(None, ge=1)
+    last_day: date | None = None
     day_seconds: int = Field(86_400, gt=0)
     day_offset: int = 0
     seed: int = Field(0, ge=0)

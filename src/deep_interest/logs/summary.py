@@ -7,16 +7,31 @@ from deep_interest.logs.encoding import EncodedLog
 from deep_interest.logs.protocols import SPLITS, Samples
 
 
-def samples_summary(samples: Samples, log: EncodedLog, left_out: dict[str, int]) -> pd.DataFrame:
+def samples_summary(
+    samples: Samples, log: EncodedLog, left_out: dict[str, int], *,
+    known_users: np.ndarray | None = None, known_items: np.ndarray | None = None,
+) -> pd.DataFrame:  # fmt: skip
     """Counts of the samples by split, of the whole, and of the rows that are in none, with the reason.
+
+    Args:
+        samples: the samples.
+        log: the coded log.
+        left_out: of the steps before, as ``{reason: rows}``.
+        known_users, known_items: bool by code, what training knows; all if None.
 
     Returns:
         Rows ``train``, ``validation``, ``test``, ``all`` and one ``left out`` for each reason; columns ``split, rows,
-        positives, users, items, behaviors, mean_history, max_history, reason``. ``users``, ``items`` and ``behaviors``
-        of ``all`` are those of the log (behaviours belong to no split); histories are counted before they are cut.
+        positives, users, items, behaviors, mean_history, max_history, unknown_users, unknown_items, reason``. ``users``,
+        ``items`` and ``behaviors`` of ``all`` are those of the log (behaviours belong to no split); histories are counted
+        before they are cut; ``unknown_users`` and ``unknown_items`` are the shares of the rows whose user or item training does
+        not know.
     """
-    rows = [_row(name, samples, samples.split == index) for index, name in enumerate(SPLITS)]
-    total = _row("all", samples, np.ones(len(samples.user), bool))
+    unknown = {
+        "unknown_users": _unknown(samples.user, known_users),
+        "unknown_items": _unknown(samples.item, known_items),
+    }
+    rows = [_row(name, samples, unknown, samples.split == index) for index, name in enumerate(SPLITS)]
+    total = _row("all", samples, unknown, np.ones(len(samples.user), bool))
     total |= {
         "users": int((log.length > 0).sum()) if len(log.user) else 0,
         "items": _distinct(log.item),
@@ -40,12 +55,14 @@ def samples_summary(samples: Samples, log: EncodedLog, left_out: dict[str, int])
         "behaviors",
         "mean_history",
         "max_history",
+        "unknown_users",
+        "unknown_items",
         "reason",
     ]
     return table[order].fillna({"reason": ""})
 
 
-def _row(name: str, samples: Samples, mask: np.ndarray) -> dict[str, object]:
+def _row(name: str, samples: Samples, unknown: dict[str, np.ndarray], mask: np.ndarray) -> dict[str, object]:
     history = samples.history_end[mask]
     return {
         "split": name,
@@ -55,7 +72,15 @@ def _row(name: str, samples: Samples, mask: np.ndarray) -> dict[str, object]:
         "items": _distinct(samples.item[mask]),
         "mean_history": round(float(history.mean()), 3) if len(history) else 0.0,
         "max_history": int(history.max(initial=0)),
+        **{
+            share: round(float(rows[mask].mean()), 4) if mask.any() else 0.0
+            for share, rows in unknown.items()
+        },
     }
+
+
+def _unknown(codes: np.ndarray, known: np.ndarray | None) -> np.ndarray:
+    return (codes == 0) if known is None else ~known[codes]
 
 
 def _distinct(codes: np.ndarray) -> int:

@@ -24,12 +24,14 @@ class ModelRow:
         path: ``module:Class`` below ``deep_interest.models``.
         baseline: one of the rows that the interest models are measured against.
         ablation: a row of an ablation table only.
+        impressions: a row for datasets with impressions only; where every user has as many positives as negatives it says nothing.
     """
 
     name: str
     path: str
     baseline: bool = False
     ablation: bool = False
+    impressions: bool = False
 
     def load(self) -> Any:
         """The row's class; its ``Config`` describes the options."""
@@ -40,6 +42,7 @@ class ModelRow:
 MODELS: dict[str, ModelRow] = {
     "popularity": ModelRow("Popularity", "popularity:Popularity", baseline=True),
     "lr": ModelRow("LR", "lr:LR", baseline=True),
+    "user_only": ModelRow("User only", "user_only:UserOnly", impressions=True),
     "base": ModelRow("BaseModel", "base:BaseModel", baseline=True),
     "base_mba": ModelRow("BaseModel with MBA Reg.", "base:BaseModel"),
     "fm": ModelRow("FM", "fm:FM", baseline=True),

@@ -25,6 +25,18 @@ def require_file(path: Path) -> None:
         raise InputError(f"{path}: the file is empty (0 bytes). Delete it and fetch it again.")
 
 
+def verify_gzip(path: Path) -> None:
+    """Read a .gz to its checksum.
+
+    Raises:
+        InputError: it is truncated or damaged.
+    """
+    block = bytearray(_BLOCK)
+    with pa.input_stream(path, compression="gzip", buffer_size=_BLOCK) as stream:
+        while _read(stream, path, block):
+            pass
+
+
 def plain_parts(path: Path) -> Iterator[Path]:
     """Yield plain files that together hold the lines of ``path``: itself, or the inflated parts of a .gz.
 

@@ -1,5 +1,6 @@
 """Read a source's raw files and bring them into canonical form."""
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ from deep_interest.logs.tables import CanonicalTables
 from deep_interest.pipelines.parameters import DatasetParameters
 from deep_interest.sources.amazon import read_amazon
 from deep_interest.sources.movielens import read_movielens
-from deep_interest.sources.parquet_tables import read_tables
+from deep_interest.sources.own_tables import read_own_tables
+
+logger = logging.getLogger(__name__)
 
 Tables = tuple[pd.DataFrame, pd.DataFrame, dict[str, Any]]
 TablesWithImpressions = tuple[pd.DataFrame, pd.DataFrame, dict[str, Any], pd.DataFrame, pd.DataFrame]
@@ -27,11 +30,27 @@ def ingest_movielens(archive: Path, dataset: DatasetParameters) -> Tables:
 
 
 def ingest_tables(raw_log: Path, dataset: DatasetParameters) -> TablesWithImpressions:
-    """Behaviours, items, what was left out, users and impressions of a log that is canonical tables already."""
-    tables = canonical(
-        read_tables(raw_log), seed=dataset.reading.tie_seed, max_users=dataset.reading.max_users
-    )
-    return tables.behaviors, tables.items, tables.left_out, tables.users, tables.impressions
+    """Behaviours, items, what was left out, users and impressions of declared tables."""
+    tables = _own_tables(raw_log, dataset)
+    users = tables.users if tables.users is not None else tables.impressions[["user"]].drop_duplicates()
+    return tables.behaviors, tables.items, tables.left_out, users, tables.impressions
+
+
+def ingest_behavior_tables(raw_log: Path, dataset: DatasetParameters) -> Tables:
+    """Behaviours and items of declared tables without impressions, and what was left out."""
+    tables = _own_tables(raw_log, dataset)
+    return tables.behaviors, tables.items, tables.left_out
+
+
+def _own_tables(raw_log: Path, dataset: DatasetParameters) -> CanonicalTables:
+    reading = dataset.reading
+    tables = read_own_tables(raw_log, dataset.source, dataset.features, on_bad_line=reading.on_bad_line)
+    for fact, rows in tables.notes.items():
+        logger.warning("%s: %d", fact, rows)
+    return canonical(
+        tables, seed=reading.tie_seed, max_users=reading.max_users,
+        repeated_impressions=reading.repeated_impressions == "keep",
+    )  # fmt: skip
 
 
 def _tables(tables: CanonicalTables, dataset: DatasetParameters) -> Tables:

@@ -8,13 +8,15 @@ from deep_interest.pipelines.ingest import nodes
 _READERS = {
     "amazon": (nodes.ingest_amazon, ["reviews", "metadata"]),
     "movielens": (nodes.ingest_movielens, ["archive"]),
-    "tables": (nodes.ingest_tables, ["raw_log"]),
+    "tables": (nodes.ingest_behavior_tables, ["raw_log"]),
 }
 
 
 def create_pipeline(dataset: str, row: DatasetRow) -> Pipeline:
     """Raw files of ``dataset`` to its canonical tables."""
     reader, raw = _READERS[row.source]
+    if row.impressions:
+        reader = nodes.ingest_tables
     outputs = ["behaviors", "items", "left_out", *(["users", "impressions"] if row.impressions else [])]
     node = Node(reader, inputs=[*raw, "params:dataset"], outputs=outputs, name="ingest")
     parameters = {"params:dataset": f"params:datasets.{dataset}"}

@@ -43,7 +43,7 @@ def samples_from_impressions(
     """Samples of a dataset with impressions: log, features, samples, summary."""
     tables = CanonicalTables(behaviors, items, users, impressions)
     log = encode_log(tables, users=_vocabulary(user_ids), items=_vocabulary(item_ids))
-    made = impression_samples(impressions, log, dataset.protocol, context=dataset.features.context)
+    made = impression_samples(impressions, log, dataset.protocol, features=dataset.features)
     features = encode_features(
         tables,
         log,
@@ -53,7 +53,10 @@ def samples_from_impressions(
         context=made.context,
     )
     frame = made.samples.frame().assign(**made.columns)
-    return behavior_log(log, features), features, frame, samples_summary(made.samples, log, left_out)
+    summary = samples_summary(
+        made.samples, log, left_out, known_users=made.known_users, known_items=made.known_items
+    )
+    return behavior_log(log, features), features, frame, summary
 
 
 def _table(vocabulary: Vocabulary) -> pd.DataFrame:

@@ -1,0 +1,385 @@
+"""Tables of any layout, read as declared; and every way in which they can be wrong."""
+
+import gzip
+import json
+import logging
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from pydantic import ValidationError
+
+from deep_interest.errors import InputError
+from deep_interest.logs.encoding import FeatureColumns
+from deep_interest.sources import table_files
+from deep_interest.sources.declaration import Source
+from deep_interest.sources.own_tables import read_own_tables
+
+SHOWN = "user,item,time,label,place\n1,10,100,0,top\n2,11,90000,1,side\n"
+VISITS = "user,item,time\n1,10,50\n2,11,60\n"
+GOODS = "item,category\n10,a\n11,b\n"
+DECLARED = {
+    "behaviors": {"files": "visits.csv"},
+    "items": {"files": "goods.csv"},
+    "impressions": {"files": "shown.csv"},
+}
+FEATURES = FeatureColumns(context=("place",))
+
+
+def write(folder: Path, **files: str) -> None:
+    """Write ``name=text`` as ``name.csv``."""
+    texts = {"visits": VISITS, "goods": GOODS, "shown": SHOWN} | files
+    for name, text in texts.items():
+        (folder / f"{name}.csv").write_text(text, encoding="utf-8")
+
+
+def read(folder: Path, features: FeatureColumns = FEATURES, *, skip: bool = False, **changes: object):
+    source = Source.model_validate(DECLARED | changes)
+    return read_own_tables(folder, source, features, on_bad_line="skip" if skip else "error")
+
+
+def impressions(**more: object) -> dict[str, object]:
+    return {"impressions": {"files": "shown.csv"} | more}
+
+
+def seconds(*when: int) -> int:
+    return int(datetime(*when, tzinfo=UTC).timestamp())
+
+
+def test_tables_with_the_canonical_names_need_only_their_files(tmp_path):
+    write(tmp_path)
+    tables = read(tmp_path)
+    assert tables.behaviors.to_dict("list") == {
+        "user": [1, 2],
+        "item": [10, 11],
+        "time": [50, 60],
+        "day": [0, 0],
+    }
+    assert tables.impressions.to_dict("list") == {
+        "user": [1, 2], "item": [10, 11], "time": [100, 90000], "label": [0, 1], "day": [0, 1], "place": ["top", "side"],
+    }  # fmt: skip
+    assert tables.items.to_dict("list") == {"item": [10, 11], "category": ["a", "b"]}
+    assert tables.users is None
+    assert tables.left_out == tables.notes == {}
+
+
+def test_columns_may_have_any_name_and_features_a_name_of_ones_own(tmp_path):
+    write(tmp_path, goods='"Art.-Nr.";"Waren gruppe, neu"\n10;a\n11;b\n')
+    items = {"files": "goods.csv", "item": "Art.-Nr.", "columns": {"kind": "Waren gruppe, neu"}}
+    tables = read(tmp_path, FeatureColumns(item=("goods", "kind")), items=items)
+    assert tables.items.to_dict("list") == {"item": [10, 11], "kind": ["a", "b"]}
+
+
+@pytest.mark.parametrize(
+    ("time", "written", "expected"),
+    [
+        ({"column": "time"}, "1650902400", 1650902400),
+        ({"column": "time", "unit": "milliseconds"}, "1650902400123", 1650902400123),
+        ({"column": "time", "unit": "microseconds"}, "1650902400123456", 1650902400123456),
+        ({"column": "time"}, "1650902400.9", 1650902400),
+        ({"column": "time"}, "2022-04-25T18:00:00+02:00", 1650902400000),
+        ({"column": "time"}, "2022-04-25 16:00:00Z", 1650902400000),
+        ({"column": "time"}, "2022-04-25T16:00:00.250", 1650902400250),
+        ({"column": "time", "zone": "Europe/Berlin"}, "2022-04-25 18:00:00", 1650902400000),
+        ({"column": "time", "zone": "Europe/Berlin"}, "2022-01-25 17:00:00", 1643126400000),
+        ({"column": "time"}, "2022-04-25", 1650844800000),
+        ({"column": "time", "format": "%d.%m.%Y %H:%M", "zone": "Asia/Shanghai"}, "26.04.2022 00:00", 1650902400000),
+        ({"column": "time", "format": "%Y-%m-%d %H:%M:%S %z"}, "2022-04-25 18:00:00 +0200", 1650902400000),
+    ],
+)  # fmt: skip
+def test_a_time_is_read_as_declared(tmp_path, time, written, expected):
+    write(tmp_path, visits=f"user,item,time\n1,10,{written}\n2,11,{written}\n")
+    declared = {"files": "visits.csv", "time": time}
+    tables = read(tmp_path, FeatureColumns(), behaviors=declared, impressions=[])
+    assert tables.behaviors["time"].tolist() == [expected, expected]
+
+
+def test_tables_with_different_units_end_in_the_finest(tmp_path):
+    write(tmp_path, shown="user,item,time,label,place\n1,10,1970-01-01T00:01:40Z,1,top\n")
+    tables = read(tmp_path)
+    assert tables.behaviors["time"].tolist() == [50_000, 60_000]
+    assert tables.impressions["time"].tolist() == [100_000]
+
+
+def test_days_hours_and_weekdays_are_local(tmp_path):
+    late = seconds(2022, 4, 24, 22, 30)  # Sunday in UTC, Monday 00:30 in Berlin
+    write(tmp_path, shown=f"user,item,time,label\n1,10,{late},1\n")
+    local = read(tmp_path, FeatureColumns(context=("hour", "weekday")), time_zone="Europe/Berlin").impressions
+    plain = read(tmp_path, FeatureColumns(context=("hour", "weekday"))).impressions
+    assert local[["day", "hour", "weekday"]].to_numpy().tolist() == [[19107, 0, 1]]
+    assert plain[["day", "hour", "weekday"]].to_numpy().tolist() == [[19106, 22, 7]]
+
+
+def test_a_date_column_decides_the_day_and_a_column_called_hour_is_taken_as_it_is(tmp_path):
+    write(tmp_path, shown="user,item,time,label,date,hour\n1,10,100,1,20220425,x\n2,11,100,0,2022-04-26,y\n")
+    tables = read(tmp_path, FeatureColumns(context=("hour",)), **impressions(day="date"))
+    assert tables.impressions["day"].tolist() == [19107, 19108]
+    assert tables.impressions["hour"].tolist() == ["x", "y"]
+
+
+def test_only_the_actions_that_count_are_behaviours_and_the_others_are_counted(tmp_path):
+    write(tmp_path, visits="user,item,time,event\n1,10,1,view\n1,11,2,hover\n1,11,3,buy\n1,10,4,\n")
+    tables = read(tmp_path, behaviors={"files": "visits.csv", "where": {"event": ["view", "buy"]}})
+    assert tables.behaviors["time"].tolist() == [1, 3]
+    assert tables.left_out == {"rows of behaviors whose event is not view or buy": 2}
+
+
+def test_a_where_that_no_row_meets_shows_the_columns_values(tmp_path):
+    write(tmp_path, visits="user,item,time,event\n1,10,1,view\n")
+    with pytest.raises(InputError, match=r"visits.csv, column event: no row .*\(buy\).*values\s+are view"):
+        read(tmp_path, behaviors={"files": "visits.csv", "where": {"event": "buy"}})
+
+
+def test_a_sequence_becomes_behaviours_in_its_order_up_to_its_time(tmp_path):
+    write(tmp_path, visits="user,seen,last\n1,10 11  10,500\n2,,600\n3,11,700\n")
+    behaviors = [{"files": "visits.csv", "sequence": "seen", "time": "last"}]
+    tables = read(tmp_path, behaviors=behaviors)
+    assert tables.behaviors[["user", "item", "time"]].to_numpy().tolist() == [
+        [1, 10, 498],
+        [1, 11, 499],
+        [1, 10, 500],
+        [3, 11, 700],
+    ]
+
+
+def test_rows_of_several_blocks_belong_together(tmp_path):
+    write(tmp_path, more="who,what,at\n3,11,1970-01-01 00:00:07\n")
+    more = {"files": "more.csv", "user": "who", "item": "what", "time": "at"}
+    tables = read(tmp_path, behaviors=[{"files": "visits.csv"}, more])
+    assert tables.behaviors["time"].tolist() == [50_000, 60_000, 7_000]
+
+
+def test_several_columns_may_make_an_id(tmp_path):
+    write(tmp_path, visits="user,cate,brand,time\n1,7,x,50\n1,7,y,60\n")
+    pairs = {
+        "files": "visits.csv",
+        "item": ["cate", "brand"],
+        "columns": {"category": "cate"},
+        "repeated": "first",
+    }
+    tables = read(
+        tmp_path,
+        behaviors={"files": "visits.csv", "item": ["cate", "brand"]},
+        items=[{"files": "goods.csv"}, pairs],
+    )
+    assert tables.behaviors["item"].tolist() == ["7|x", "7|y"]
+    assert tables.impressions["item"].tolist() == ["10", "11"]
+    assert dict(tables.items.to_numpy().tolist()) == {"10": "a", "11": "b", "7|x": "7", "7|y": "7"}
+
+
+def test_the_label_may_be_named_by_its_positive_values(tmp_path):
+    write(
+        tmp_path, shown="user,item,time,label,place\n1,10,1,click,a\n1,10,2,,a\n1,10,3,buy,a\n1,10,4,skip,a\n"
+    )
+    tables = read(tmp_path, **impressions(label={"column": "label", "positive": ["click", "buy"]}))
+    assert tables.impressions["label"].tolist() == [1, 0, 1, 0]
+
+
+@pytest.mark.parametrize("written", [("0", "1"), ("false", "true"), ("False", "True"), ("0.0", "1.0")])
+def test_a_label_of_two_truth_values_is_understood(tmp_path, written):
+    write(tmp_path, shown=f"user,item,time,label,place\n1,10,1,{written[0]},a\n1,10,2,{written[1]},a\n")
+    assert read(tmp_path).impressions["label"].tolist() == [0, 1]
+
+
+def test_csv_parquet_and_json_lines_give_the_same_tables(tmp_path):
+    write(tmp_path)
+    frames = {
+        "visits": pd.read_csv(tmp_path / "visits.csv"),
+        "goods": pd.read_csv(tmp_path / "goods.csv"),
+        "shown": pd.read_csv(tmp_path / "shown.csv"),
+    }
+    for name, frame in frames.items():
+        frame.to_parquet(tmp_path / f"{name}.parquet")
+        lines = "\n".join(json.dumps(row) for row in frame.to_dict("records"))
+        (tmp_path / f"{name}.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
+        (tmp_path / f"{name}.csv.gz").write_bytes(gzip.compress((tmp_path / f"{name}.csv").read_bytes()))
+    expected = read(tmp_path)
+    for ending in ("parquet", "jsonl.gz", "csv.gz"):
+        files = {"behaviors": "visits", "items": "goods", "impressions": "shown"}
+        found = read(tmp_path, **{table: {"files": f"{file}.{ending}"} for table, file in files.items()})
+        for table in files:
+            pd.testing.assert_frame_equal(getattr(found, table), getattr(expected, table))
+
+
+def test_partition_folders_patterns_and_lists_are_one_table(tmp_path):
+    write(tmp_path)
+    for day, text in (
+        ("2022-04-25", "user,item,time\n1,10,1\n"),
+        ("2022-04-26", "item,time,extra,user\n11,2,x,2\n"),
+    ):
+        (tmp_path / f"log/day={day}").mkdir(parents=True)
+        (tmp_path / f"log/day={day}/part-0.csv").write_text(text)
+        (tmp_path / f"log/day={day}/_SUCCESS").write_text("")
+    expected = [[1, 10, 1, 19107], [2, 11, 2, 19108]]
+    for files in ("log", "log/day=*/*.csv", ["log/day=2022-04-25", "log/day=2022-04-26/part-0.csv"]):
+        tables = read(tmp_path, behaviors={"files": files, "day": "day"})
+        assert tables.behaviors.to_numpy().tolist() == expected
+
+
+def test_ids_beyond_64_bits_unicode_and_leading_zeros_are_kept_as_texts(tmp_path):
+    ids = ["99999999999999999999", "007", "Zoë ☂", "7"]
+    write(tmp_path, visits="user,item,time\n" + "".join(f"{name},10,{k}\n" for k, name in enumerate(ids)))
+    tables = read(tmp_path)
+    assert tables.behaviors["user"].tolist() == ids
+    assert tables.impressions["user"].tolist() == ["1", "2"]
+
+
+def test_integers_that_pandas_made_floats_are_integers_again(tmp_path):
+    write(tmp_path)
+    pd.DataFrame({"user": [1.0, 2.0, None], "item": [10, 11, 10], "time": [1, 2, 3]}).to_parquet(
+        tmp_path / "v.parquet"
+    )
+    tables = read(tmp_path, behaviors={"files": "v.parquet"}, skip=True)
+    assert tables.behaviors["user"].tolist() == [1, 2]
+    assert tables.left_out == {"behaviors without a proper user, item, time": 1}
+
+
+def test_items_without_a_row_get_one_without_features_and_are_counted(tmp_path):
+    write(tmp_path, visits="user,item,time\n1,12,50\n1,12,51\n1,10,52\n")
+    tables = read(tmp_path)
+    assert tables.items["item"].tolist() == [10, 11, 12]
+    assert tables.items["category"].isna().tolist() == [False, False, True]
+    assert tables.notes == {"behaviors of items that have no row among the items": 2}
+
+
+def test_users_without_a_profile_are_counted(tmp_path):
+    write(tmp_path, people="user,age\n1,30\n")
+    tables = read(tmp_path, FeatureColumns(profile=("age",)), users={"files": "people.csv"})
+    assert tables.notes == {"impressions of users that have no row among the users": 1}
+
+
+def test_a_source_may_have_no_items_and_no_impressions(tmp_path):
+    write(tmp_path)
+    tables = read_own_tables(
+        tmp_path,
+        Source.model_validate({"behaviors": {"files": "visits.csv"}}),
+        FeatureColumns(item=("goods",)),
+    )
+    assert tables.items["item"].tolist() == [10, 11]
+    assert tables.impressions is None
+
+
+def test_the_first_of_repeated_items_counts_where_that_is_said(tmp_path):
+    write(tmp_path, goods="item,category\n10,a\n11,b\n10,c\n")
+    with pytest.raises(
+        InputError, match=r"goods.csv: item 10 has two rows or more.*source.items.repeated to first"
+    ):
+        read(tmp_path)
+    tables = read(tmp_path, items={"files": "goods.csv", "repeated": "first"})
+    assert tables.items.to_numpy().tolist() == [[10, "a"], [11, "b"]]
+    assert tables.left_out == {"further rows of the same item in items": 1}
+
+
+@pytest.mark.parametrize(
+    ("files", "changes", "message"),
+    [
+        ({}, {"behaviors": {"files": "vizits.csv"}}, r"vizits.csv: no such file"),
+        ({"visits": ""}, {}, r"visits.csv: the file is empty"),
+        ({"visits": "user,itm,time\n1,10,1\n"}, {}, r"visits.csv: column item \(source.behaviors.item\) not found; the columns are user, itm, time; did you mean itm"),
+        ({"visits": "user,user,item,time\n1,1,10,1\n"}, {}, r"visits.csv: column 'user' stands in the header twice"),
+        ({"visits": "user,item,time\n1,10,1\n1,10\n"}, {}, r"visits.csv: not readable as csv .*Line: 3.*on_bad_line"),
+        ({"visits": "user,item,time\n1,10,yesterday\n1,10,7\n1,10,8\n"}, {}, r"visits.csv, column time \(behaviors.time\): found 1 values such as 'yesterday', expected a time"),
+        ({"visits": "user,item,time\n,10,7\nnan,10,7\n"}, {}, r"visits.csv, column user \(behaviors.user\): found 2 rows have no value"),
+        ({"visits": "user,item,time\n1,10,1650902400123\n"}, {}, r"column time: 1650902400123 seconds since 1970 lie beyond the year 2200; set unit: milliseconds"),
+        ({"shown": SHOWN.replace(",0,", ",2,")}, {}, r"shown.csv, column label \(impressions.label\): found 1 values such as '2', expected 0 or 1.*label.positive"),
+        ({"shown": SHOWN.replace(",0,", ",,")}, {}, r"shown.csv, column label .*1 rows have no value"),
+        ({"shown": SHOWN.replace("place", "palce")}, {}, r"impressions: feature column\(s\) place not found; .*shown.csv has user, item, time, label, palce"),
+        ({"shown": SHOWN.replace("place", "date")}, impressions(day="date"), r"feature column\(s\) place not found"),
+        ({"goods": "item\tcategory\n10\ta\n"}, {"items": {"files": "goods.csv", "columns": {"category": "kind"}}}, r"column kind \(source.items.columns.category\) not found"),
+        ({}, {"behaviors": {"files": ["visits.csv", "shown.parquet"]}}, r"shown.parquet: no such file"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_error_that_names_file_column_and_what_was_found(tmp_path, files, changes, message):
+    write(tmp_path, **files)
+    with pytest.raises(InputError, match=message):
+        read(tmp_path, **changes)
+
+
+def test_bad_rows_may_be_left_out_and_are_counted(tmp_path):
+    write(
+        tmp_path, shown=SHOWN + "3,10,soon,1,x\n3,10,7,2,x\n3,,7,1,x\n3,10,8,1,x\n", visits=VISITS + "1,10\n"
+    )
+    tables = read(tmp_path, skip=True)
+    assert tables.impressions["time"].tolist() == [100, 90000, 8]
+    assert tables.left_out == {
+        "broken lines of behaviors": 1, "impressions without a proper user, item, time, label": 3,
+    }  # fmt: skip
+
+
+def test_buckets_of_what_is_no_number_are_refused(tmp_path):
+    write(tmp_path, goods="item,category,price\n10,a,1.5\n11,b,cheap\n")
+    features = FeatureColumns(item=("goods", "price"), buckets={"price": 3})
+    with pytest.raises(
+        InputError, match=r"goods.csv, column price: 1 values are no numbers, such as 'cheap'"
+    ):
+        read(tmp_path, features)
+
+
+def test_a_truncated_gz_is_an_error(tmp_path):
+    write(tmp_path)
+    packed = gzip.compress("\n".join(f"{k},10,{k * 7919 % 1000}" for k in range(20_000)).encode())
+    (tmp_path / "v.csv.gz").write_bytes(packed[:-20])
+    behaviors = {"files": "v.csv.gz", "names": ["user", "item", "time"]}
+    with pytest.raises(InputError, match=r"v.csv.gz: the .gz is truncated or damaged"):
+        read(tmp_path, behaviors=behaviors)
+
+
+def test_half_a_parquet_file_is_an_error(tmp_path):
+    write(tmp_path)
+    pd.DataFrame({"user": [1], "item": [10], "time": [1]}).to_parquet(tmp_path / "v.parquet")
+    (tmp_path / "v.parquet").write_bytes((tmp_path / "v.parquet").read_bytes()[:-30])
+    with pytest.raises(InputError, match=r"v.parquet: not a whole Parquet file"):
+        read(tmp_path, behaviors={"files": "v.parquet"})
+
+
+def test_two_partitions_for_one_day_are_an_error(tmp_path):
+    write(tmp_path)
+    for day in ("2022-04-25", "20220425"):
+        (tmp_path / f"log/day={day}").mkdir(parents=True)
+        (tmp_path / f"log/day={day}/part.csv").write_text(VISITS)
+    with pytest.raises(
+        InputError, match=r"day=2022-04-25 and .*day=20220425|day=20220425 and .*day=2022-04-25"
+    ):
+        read(tmp_path, behaviors={"files": "log"})
+
+
+def test_an_empty_partition_gives_no_rows_and_a_warning(tmp_path, caplog):
+    write(tmp_path)
+    for day, text in (("2022-04-25", VISITS), ("2022-04-26", ""), ("2022-04-27", "user,item,time\n")):
+        (tmp_path / f"log/day={day}").mkdir(parents=True)
+        (tmp_path / f"log/day={day}/part.csv").write_text(text)
+    with caplog.at_level(logging.WARNING):
+        assert len(read(tmp_path, behaviors={"files": "log"}).behaviors) == 2
+    assert "day=2022-04-26/part.csv is empty (0 bytes)" in caplog.text
+
+
+def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path, monkeypatch):
+    write(tmp_path)
+    run = table_files._run
+
+    def append_meanwhile(connection, sql, parameters, found):
+        rows = run(connection, sql, parameters, found)
+        with found.files[0].open("a") as file:
+            file.write("9,10,5\n")
+        return rows
+
+    monkeypatch.setattr(table_files, "_run", append_meanwhile)
+    with pytest.raises(InputError, match=r"visits.csv changed while it was read"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("block", "message"),
+    [
+        ({"files": "x.csv", "user_column": "u"}, "user_column"),
+        ({"files": []}, "at least 1 item"),
+        ({"files": "x.csv", "time": {"column": "t", "unit": "minutes"}}, "'seconds', 'milliseconds' or 'microseconds'"),
+        ({"files": "x.csv", "time": {"column": "t", "zone": "Europe/Berlim"}}, "'Europe/Berlim' is no time zone"),
+        ({"files": "x.csv", "time": {"column": "t", "unit": "seconds", "format": "%Y"}}, "unit is for numbers"),
+        ({"files": "x.csv", "item": "i", "sequence": "s"}, "not both"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_the_declaration_is_found_before_anything_is_read(block, message):
+    with pytest.raises(ValidationError, match=message):
+        Source.model_validate({"behaviors": block})

@@ -1,0 +1,46 @@
+"""A dataset is known by its block in the configuration, before Kedro loads parameters."""
+
+import subprocess
+import sys
+
+import yaml
+from support.project import copy_project, environment
+
+from deep_interest.configured import dataset_blocks
+from deep_interest.grid import DatasetRow, datasets_of
+
+BLOCK = {"title": "Mine", "source": {"behaviors": {"files": "a.csv"}}, "protocol": {"name": "next_item"}}
+
+
+def write(file, blocks):
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(yaml.safe_dump({"datasets": blocks}))
+
+
+def test_blocks_of_all_parameter_files_and_of_the_environment_are_merged(tmp_path):
+    write(tmp_path / "base/parameters/datasets.yml", {"mine": BLOCK})
+    write(tmp_path / "base/parameters_more.yml", {"yours": BLOCK})
+    write(tmp_path / "live/parameters.yml", {"mine": {"source": {"impressions": {"files": "b.csv"}}}})
+    (tmp_path / "base/parameters/models.yml").write_text("models: {}")
+    assert set(dataset_blocks(tmp_path)) == {"mine", "yours"}
+    merged = dataset_blocks(tmp_path, "live")["mine"]
+    assert merged["source"] == {"behaviors": {"files": "a.csv"}, "impressions": {"files": "b.csv"}}
+
+
+def test_what_a_block_declares_decides_what_kind_of_dataset_it_is():
+    with_impressions = BLOCK | {"source": {"impressions": {"files": "b.csv"}}}
+    rows = datasets_of({"mine": BLOCK, "yours": with_impressions, "amazon_toys": {"title": "Toys"}})
+    assert rows["mine"] == DatasetRow("tables")
+    assert rows["yours"] == DatasetRow("tables", impressions=True)
+    assert rows["amazon_toys"] == DatasetRow("amazon")
+
+
+def test_a_new_block_is_a_pipeline_of_kedro(tmp_path):
+    project = copy_project(tmp_path / "project")
+    write(project / "conf/local/parameters_mine.yml", {"mine": BLOCK})
+    listed = subprocess.run(
+        [sys.executable, "-m", "kedro", "registry", "list"], cwd=project, env=environment(), text=True, check=True,
+        capture_output=True, timeout=120,
+    ).stdout  # fmt: skip
+    names = yaml.safe_load(listed)
+    assert {"mine", "mine.din", "samples.mine", "din_table4.mine"} <= set(names)
