@@ -36,6 +36,12 @@ def _parser() -> argparse.ArgumentParser:
         help=f"root of the raw files; else ${RAW_ROOT_VARIABLE}, else {DEFAULT_RAW_ROOT}",
     )
     download.set_defaults(run=_download)
+    check = commands.add_parser(
+        "check", help="read a dataset's raw files and say what is in them, before anything is trained"
+    )
+    check.add_argument("dataset", metavar="DATASET", help="a key of conf/base/parameters/datasets.yml")
+    check.add_argument("--env", help="the configuration environment, as of kedro run")
+    check.set_defaults(run=_check)
     return parser
 
 
@@ -44,8 +50,20 @@ def _download(arguments: argparse.Namespace) -> None:
 
     dataset = DOWNLOADS[arguments.name]
     _write(f"{arguments.name}: description and licence at {dataset.page}")
+    if not dataset.files:
+        raise InputError(
+            f"{arguments.name}: its publisher gives the files out on {dataset.page} only; put them below "
+            f"{raw_root(arguments.to) / dataset.folder}"
+        )
     for file in dataset.files:
         fetch(file, raw_root(arguments.to), say=_write)
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    from deep_interest.check import check_dataset  # noqa: PLC0415  # Kedro is for this command alone
+
+    for line in check_dataset(arguments.dataset, env=arguments.env):
+        _write(line)
 
 
 def _write(line: str, stream: TextIO | None = None) -> None:

@@ -23,6 +23,7 @@ class ImpressionSamples:
         columns: ``{name: (n,)}``, further columns of the samples table.
         context: ``{field: size}`` of the context vocabularies.
         known_items, known_users: bool by code; seen before the validation days begin.
+        day: ``(n,)`` of each sample.
     """
 
     samples: Samples
@@ -30,6 +31,7 @@ class ImpressionSamples:
     context: dict[str, int]
     known_items: np.ndarray
     known_users: np.ndarray
+    day: np.ndarray
 
 
 def impression_samples(
@@ -65,10 +67,10 @@ def impression_samples(
         columns[name], sizes[name] = vocabulary.encode(column), len(vocabulary)
     if TRUE_PROBABILITY in impressions:
         columns[TRUE_PROBABILITY] = impressions[TRUE_PROBABILITY].to_numpy(np.float32)
-    early = (_days_of(log.time, protocol) if log.day is None else log.day) < first_held_out
+    early = (_day_number(log.time, protocol) if log.day is None else log.day) < first_held_out
     known_items = _mark(len(log.items), log.item[early], item[train])
     known_users = _mark(len(log.users), log.user[early], user[train])
-    return ImpressionSamples(samples, columns, sizes, known_items, known_users)
+    return ImpressionSamples(samples, columns, sizes, known_items, known_users, day)
 
 
 def history_ends(log: EncodedLog, user: np.ndarray, time: np.ndarray) -> np.ndarray:
@@ -107,7 +109,14 @@ def _check(impressions: pd.DataFrame, context: tuple[str, ...]) -> None:
         raise InputError(f"impressions.label: {int(wrong.sum())} values are not 0 or 1, the first is {found}")
 
 
-def _days_of(time: np.ndarray, protocol: ProtocolParameters) -> np.ndarray:
+def days_of(impressions: pd.DataFrame, protocol: ProtocolParameters) -> np.ndarray:
+    """The day ``(n,)`` of each impression: its own where the source knows it, else by its time."""
+    if "day" in impressions:
+        return impressions["day"].to_numpy(np.int64)
+    return _day_number(impressions["time"].to_numpy(np.int64), protocol)
+
+
+def _day_number(time: np.ndarray, protocol: ProtocolParameters) -> np.ndarray:
     return (time + protocol.day_offset) // protocol.day_seconds
 
 
@@ -115,12 +124,7 @@ def _days_in_use(
     impressions: pd.DataFrame, protocol: ProtocolParameters
 ) -> tuple[pd.DataFrame, np.ndarray, dict[str, int]]:
     """The impressions of the days that train, validate or test, their days, and how many others there are."""
-    own = "day" in impressions
-    day = (
-        impressions["day"].to_numpy(np.int64)
-        if own
-        else _days_of(impressions["time"].to_numpy(np.int64), protocol)
-    )
+    day = days_of(impressions, protocol)
     used = np.ones(len(day), bool)
     left_out = {}
     if protocol.last_day is not None:

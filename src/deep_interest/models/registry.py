@@ -42,9 +42,9 @@ class ModelRow:
 MODELS: dict[str, ModelRow] = {
     "popularity": ModelRow("Popularity", "popularity:Popularity", baseline=True),
     "lr": ModelRow("LR", "lr:LR", baseline=True),
-    "user_only": ModelRow("User only", "user_only:UserOnly", impressions=True),
     "base": ModelRow("BaseModel", "base:BaseModel", baseline=True),
     "base_mba": ModelRow("BaseModel with MBA Reg.", "base:BaseModel"),
+    "user_only": ModelRow("User only", "user_only:UserOnly", impressions=True),
     "fm": ModelRow("FM", "fm:FM", baseline=True),
     "wide_deep": ModelRow("Wide&Deep", "wide_deep:WideDeep", baseline=True),
     "pnn": ModelRow("PNN", "pnn:PNN", baseline=True),

@@ -25,10 +25,17 @@ class RemoteFile:
 
 @dataclass(frozen=True)
 class Download:
-    """A dataset's files and the official page that describes them and their licence."""
+    """A dataset's files and the official page that describes them and their licence.
+
+    Attributes:
+        page: the official page.
+        files: what can be fetched; nothing where the publisher wants to be asked first.
+        folder: where the files belong then, below the root of the raw files.
+    """
 
     page: str
-    files: tuple[RemoteFile, ...]
+    files: tuple[RemoteFile, ...] = ()
+    folder: str = ""
 
 
 def raw_root(to: str | Path | None = None) -> Path:
@@ -87,4 +94,7 @@ DOWNLOADS: dict[str, Download] = {
     "amazon_sports": _amazon("Sports_and_Outdoors"),
     "amazon_electronics": _amazon("Electronics"),
     "amazon_books": _amazon("Books"),
+    "kuairand": Download("https://kuairand.com", folder="kuairand-pure"),
+    "taobao": Download("https://tianchi.aliyun.com/dataset/649", folder="taobao"),
+    "alibaba_ads": Download("https://tianchi.aliyun.com/dataset/56", folder="alibaba_ads"),
 }

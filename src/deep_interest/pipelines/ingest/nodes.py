@@ -46,7 +46,7 @@ def _own_tables(raw_log: Path, dataset: DatasetParameters) -> CanonicalTables:
     reading = dataset.reading
     tables = read_own_tables(raw_log, dataset.source, dataset.features, on_bad_line=reading.on_bad_line)
     for fact, rows in tables.notes.items():
-        logger.warning("%s: %d", fact, rows)
+        logger.warning("%s: %s", fact, f"{rows:,}")
     return canonical(
         tables, seed=reading.tie_seed, max_users=reading.max_users,
         repeated_impressions=reading.repeated_impressions == "keep",

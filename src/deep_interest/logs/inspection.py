@@ -1,0 +1,147 @@
+"""What a log holds, in figures a person reads before she trusts a model trained on it."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+
+from deep_interest.logs.encoding import FeatureColumns, encode_log
+from deep_interest.logs.impressions import ImpressionSamples, impression_samples
+from deep_interest.logs.protocols import SPLITS, TEST, ProtocolParameters
+from deep_interest.logs.suspicions import suspicions, ticks_per_second
+from deep_interest.logs.tables import CanonicalTables
+from deep_interest.logs.vocabulary import Vocabulary
+
+_LENGTHS = (0, 1, 5, 10, 20, 50, 100)
+_BAR = 40  # characters
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """Findings as tables and lines.
+
+    Attributes:
+        counts: ``{what: how many}``.
+        period: first and last time, as text (UTC).
+        days: a row a day of impressions: ``day, split, rows, ctr``; None without impressions.
+        shares: ``{what: share}`` of the impressions.
+        history_lengths: ``{range: samples}``.
+        warnings: one sentence each.
+    """
+
+    counts: dict[str, int]
+    period: tuple[str, str]
+    days: pd.DataFrame | None
+    shares: dict[str, float]
+    history_lengths: dict[str, int]
+    warnings: tuple[str, ...]
+
+
+def inspect_log(
+    tables: CanonicalTables, protocol: ProtocolParameters, features: FeatureColumns
+) -> Inspection:
+    """Look through canonical, sorted tables.
+
+    Args:
+        tables: as ``canonical`` returns them.
+        protocol: how samples are made, for the split.
+        features: which columns are features.
+    """
+    log = encode_log(tables, users=_ids(tables), items=Vocabulary.fit(tables.items["item"]))
+    counts = {
+        "behaviors": len(tables.behaviors),
+        "users with behaviors": int((log.length > 0).sum()),
+        "items": len(tables.items),
+    }
+    times = tables.behaviors["time"]
+    shares: dict[str, float] = {}
+    days, lengths = None, log.length[log.length > 0]
+    if tables.impressions is not None:
+        made = impression_samples(tables.impressions, log, protocol, features=features)
+        counts |= {
+            "impressions": len(tables.impressions),
+            "users with impressions": tables.impressions["user"].nunique(),
+        }
+        days, lengths, shares = _days(made), made.samples.history_end, _shares(made)
+        times = pd.concat([times, tables.impressions["time"]])
+    facts = {f"left out: {reason}": rows for reason, rows in tables.left_out.items()}
+    return Inspection(
+        counts | facts | tables.notes,
+        (_written(int(times.min())), _written(int(times.max()))),
+        days,
+        shares,
+        _histogram(lengths),
+        tuple(suspicions(tables, log, protocol, features)),
+    )
+
+
+def report_lines(found: Inspection) -> list[str]:
+    """The findings as lines for a terminal."""
+    width = max(len(name) for name in [*found.counts, *found.shares])
+    lines = [f"{name:<{width}}  {count:>12,}" for name, count in found.counts.items()]
+    lines += [f"{name:<{width}}  {share:>12.1%}" for name, share in found.shares.items()]
+    lines += ["", f"from {found.period[0]} to {found.period[1]} (UTC)"]
+    if found.days is not None:
+        lines += [
+            "",
+            found.days.to_string(index=False, formatters={"ctr": "{:.4f}".format, "rows": "{:,}".format}),
+        ]
+    lines += ["", "behaviours before an impression" if found.days is not None else "behaviours of a user"]
+    most = max(found.history_lengths.values(), default=0) or 1
+    lines += [
+        f"{name:>8}  {count:>12,}  {'█' * round(_BAR * count / most)}"
+        for name, count in found.history_lengths.items()
+    ]
+    return (
+        [*lines, "", *(f"warning: {warning}" for warning in found.warnings or ())]
+        if found.warnings
+        else lines
+    )
+
+
+def _ids(tables: CanonicalTables) -> Vocabulary:
+    shown = [] if tables.impressions is None else [tables.impressions["user"]]
+    return Vocabulary.fit(tables.behaviors["user"], *shown)
+
+
+def _written(time: int) -> str:
+    unit = ticks_per_second(pd.Series([time]))
+    return str(np.datetime64(time * (1_000_000 // unit), "us").astype("datetime64[s]")).replace("T", " ")
+
+
+def _days(made: ImpressionSamples) -> pd.DataFrame:
+    day = made.day
+    frame = pd.DataFrame({"day": day, "split": made.samples.split, "label": made.samples.label})
+    table = frame.groupby("day").agg(split=("split", "first"), rows=("label", "size"), ctr=("label", "mean"))
+    table = table.reindex(range(int(day.min()), int(day.max()) + 1)) if np.ptp(day) < 10_000 else table
+    table["rows"] = table["rows"].fillna(0).astype(int)
+    table["split"] = [SPLITS[int(split)] if pd.notna(split) else "empty" for split in table["split"]]
+    table["ctr"] = table["ctr"].fillna(0.0)
+    table = table.reset_index()
+    table["day"] = [str(np.datetime64(int(number), "D")) for number in table["day"]]
+    return table
+
+
+def _shares(made: ImpressionSamples) -> dict[str, float]:
+    samples, test = made.samples, made.samples.split == TEST
+    return {
+        "click-through rate": float(samples.label.mean()),
+        "impressions with a history": float((samples.history_end > 0).mean()),
+        "test impressions of users unknown to training": float(
+            (~made.known_users[samples.user[test]]).mean()
+        ),
+        "test impressions of items unknown to training": float(
+            (~made.known_items[samples.item[test]]).mean()
+        ),
+    }
+
+
+def _histogram(lengths: np.ndarray) -> dict[str, int]:
+    edges = [*_LENGTHS, np.iinfo(np.int64).max]
+    counts = np.histogram(lengths, edges)[0]
+    names = [
+        f"{low}" if high == low + 1 else f"{low}+" if high == edges[-1] else f"{low}-{high - 1}"
+        for low, high in pairwise(edges)
+    ]
+    return dict(zip(names, counts.tolist(), strict=True))

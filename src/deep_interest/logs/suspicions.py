@@ -1,0 +1,217 @@
+"""What in a log is probably a mistake: leaks of the label, of the future, shifted clocks, ids that do not meet."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+
+from deep_interest.logs.encoding import GOODS, USER_ID, EncodedLog, FeatureColumns
+from deep_interest.logs.impressions import days_of, history_ends
+from deep_interest.logs.protocols import ProtocolParameters
+from deep_interest.logs.tables import CanonicalTables
+
+_LEAK_AUC = 0.95  # a feature alone that ranks held-out labels better than this
+_QUANTILES = 50
+_FEW_HISTORIES = 0.2
+_MOST_ROWS = 1_000_000  # looked at, the first of each table
+_SHIFTED = 0.5  # share of clicks that stand among the behaviours whole hours off
+_COUNTED = 0.9  # rank correlation with a count over the whole period
+_HOUR = 3600
+
+
+def suspicions(
+    tables: CanonicalTables, log: EncodedLog, protocol: ProtocolParameters, features: FeatureColumns
+) -> Iterator[str]:
+    """One sentence for each finding; none without impressions.
+
+    A label or the future leaks through: a feature that alone tells held-out labels (AUC above 0.95), or the label of the
+    user's next impression; a feature of items or users that is a count over days to come; a time after the impression.
+    """
+    shown = tables.impressions
+    if shown is None:
+        return
+    yield from _about_ids(tables, log)
+    yield from _about_days(shown)
+    yield from _about_clocks(tables)
+    repeated = shown.duplicated(["user", "item", "time"], keep=False)
+    both = (
+        shown[repeated].groupby(["user", "item", "time"])["label"].nunique()
+        if repeated.any()
+        else pd.Series(dtype=int)
+    )
+    if (both > 1).any():
+        yield f"{int((both > 1).sum()):,} impressions stand there twice, clicked and not clicked"
+    some = shown.head(_MOST_ROWS)
+    for name, column in _features(tables, some, features):
+        yield from _about_leaks(name, column, some)
+    yield from _about_counts(tables, protocol, features)
+
+
+def _about_ids(tables: CanonicalTables, log: EncodedLog) -> Iterator[str]:
+    shown = tables.impressions
+    with_history = float(
+        (history_ends(log, log.users.encode(shown["user"]), shown["time"].to_numpy()) > 0).mean()
+    )
+    if with_history < _FEW_HISTORIES:
+        yield (
+            f"only {with_history:.1%} of the impressions have a behaviour before them: are user ids written alike in both "
+            "tables, do the times have the right unit, do the behaviours begin before the impressions?"
+        )
+    labels = shown["label"].unique()
+    if len(labels) == 1:
+        yield f"every label is {labels[0]}: is it the right column?"
+
+
+def _about_days(shown: pd.DataFrame) -> Iterator[str]:
+    if "day" not in shown:
+        return
+    days = np.unique(shown["day"])
+    missing = (
+        sorted(set(range(int(days[0]), int(days[-1]) + 1)) - set(days.tolist()))
+        if days[-1] - days[0] < 10_000
+        else []
+    )
+    if missing:
+        named = ", ".join(str(np.datetime64(day, "D")) for day in missing[:5])
+        yield f"{len(missing)} days between the first and the last have no impression: {named}{' …' if len(missing) > 5 else ''}"
+
+
+def _about_clocks(tables: CanonicalTables) -> Iterator[str]:
+    """Clicks that stand among the behaviours, but whole hours earlier or later."""
+    second = ticks_per_second(tables.impressions["time"])
+    clicks = tables.impressions.loc[tables.impressions["label"] == 1, ["user", "item", "time"]].head(
+        _MOST_ROWS
+    )
+    pairs = clicks.merge(
+        tables.behaviors[["user", "item", "time"]], on=["user", "item"], suffixes=("", "_done")
+    )
+    hours = (pairs["time_done"] - pairs["time"]) / (second * _HOUR)
+    near = hours[hours.abs() <= 14]
+    whole = near[(near - near.round()).abs() * 60 <= 1].round()
+    if len(whole) < 10 or len(whole) < _SHIFTED * len(clicks):
+        return
+    hour, count = whole.value_counts().index[0], whole.value_counts().iloc[0]
+    if hour != 0 and count >= _SHIFTED * len(clicks):
+        yield (
+            f"{count:,} of {len(clicks):,} clicks are among the behaviours {abs(hour):.0f} h {'later' if hour > 0 else 'earlier'}: "
+            "do both tables have the time zone that is declared for them?"
+        )
+
+
+def _features(
+    tables: CanonicalTables, shown: pd.DataFrame, features: FeatureColumns
+) -> Iterator[tuple[str, pd.Series]]:
+    """Every feature as a column beside the impressions."""
+    for name in features.context:
+        yield f"impressions.{name}", shown[name]
+    for table, key, names in (("items", "item", features.item), ("users", "user", features.profile)):
+        own = [name for name in names if name not in (GOODS, USER_ID)]
+        if own:
+            entities = getattr(tables, table).set_index(key)
+            for name in own:
+                yield (
+                    f"{table}.{name}",
+                    pd.Series(entities[name].reindex(shown[key]).to_numpy(), index=shown.index),
+                )
+
+
+def _about_leaks(name: str, column: pd.Series, shown: pd.DataFrame) -> Iterator[str]:
+    groups = _groups(column)
+    auc = _held_out_auc(groups, shown["label"].to_numpy())
+    if auc > _LEAK_AUC:
+        yield f"{name} alone tells the label (AUC {auc:.3f}): is it known before the click?"
+    following = shown.groupby("user", sort=False)["label"].shift(-1)
+    there = following.notna().to_numpy()
+    if name.startswith("impressions.") and there.sum() > _QUANTILES:
+        auc = _held_out_auc(groups[there], following[there].to_numpy(np.int8))
+        if auc > _LEAK_AUC:
+            yield f"{name} alone tells whether the user's next impression is clicked (AUC {auc:.3f}): it knows the future"
+    numbers = pd.to_numeric(column, errors="coerce").to_numpy(float)
+    time = shown["time"].to_numpy(float)
+    for unit in (1, 1_000, 1_000_000):
+        stamps = numbers * (ticks_per_second(shown["time"]) / unit)
+        like_times = np.abs(stamps - time) < 366 * 86_400 * ticks_per_second(shown["time"])
+        later = (stamps > time) & like_times
+        if time.min() > 10**8 and like_times.mean() > 0.5 and later.mean() > 0.01:
+            yield f"{name} looks like a time, and {later.mean():.1%} of them are after the impression: it knows the future"
+
+
+def _about_counts(
+    tables: CanonicalTables, protocol: ProtocolParameters, features: FeatureColumns
+) -> Iterator[str]:
+    """Numbers of items or users that follow the clicks or behaviours of the whole period more than those of training."""
+    shown = tables.impressions
+    day = days_of(shown, protocol)
+    days = np.unique(day)
+    early = day < days[-min(len(days) - 1, protocol.validation_days + protocol.test_days)]
+    before = shown["time"].to_numpy()[early].max(initial=-1)
+    for table, key, names in (("items", "item", features.item), ("users", "user", features.profile)):
+        own = [name for name in names if name not in (GOODS, USER_ID)]
+        for name in own:
+            entities = getattr(tables, table)
+            numbers = pd.to_numeric(entities[name], errors="coerce")
+            if numbers.notna().mean() < 0.5 or numbers.nunique() < 5:
+                continue
+            for what, all_time, training in _statistics(tables, key, early, before):
+                known = entities[key].isin(all_time.index[all_time > 0]).to_numpy()
+                whole, past = (
+                    _rank_correlation(numbers[known], entities[key][known].map(count))
+                    for count in (all_time, training)
+                )
+                if abs(whole) > _COUNTED and abs(whole) > abs(past) + 0.02:
+                    yield (
+                        f"{table}.{name} follows {what} of the whole period (rank correlation {whole:.2f}; {past:.2f} up to the "
+                        "training days' end): it knows the future"
+                    )
+                    break
+
+
+def _statistics(
+    tables: CanonicalTables, key: str, early: np.ndarray, before: int
+) -> Iterator[tuple[str, pd.Series, pd.Series]]:
+    shown, done = tables.impressions, tables.behaviors
+    yield "the clicks", shown.groupby(key)["label"].sum(), shown[early].groupby(key)["label"].sum()
+    yield "the impressions", shown.groupby(key).size(), shown[early].groupby(key).size()
+    yield (
+        "the click-through rate",
+        shown.groupby(key)["label"].mean(),
+        shown[early].groupby(key)["label"].mean(),
+    )
+    yield "the behaviours", done.groupby(key).size(), done[done["time"] <= before].groupby(key).size()
+
+
+def _rank_correlation(one: pd.Series, other: pd.Series) -> float:
+    ranks = (
+        pd.DataFrame({"one": one.to_numpy(float), "other": other.fillna(0).to_numpy(float)}).dropna().rank()
+    )
+    varied = len(ranks) > 10 and ranks.nunique().min() > 1
+    return float(np.corrcoef(ranks["one"], ranks["other"])[0, 1]) if varied else 0.0
+
+
+def _groups(column: pd.Series) -> np.ndarray:
+    """Codes ``(n,)`` of a column's values; numbers of many values by quantiles. Missing is a value of its own."""
+    if pd.api.types.is_numeric_dtype(column) and column.nunique() > _QUANTILES:
+        column = pd.qcut(column, _QUANTILES, labels=False, duplicates="drop")
+    return pd.factorize(column)[0] + 1
+
+
+def _held_out_auc(groups: np.ndarray, labels: np.ndarray) -> float:
+    """AUC on every second row of the label's rate by group on the others; 0.5 for one label only."""
+    held_out = np.arange(len(labels)) % 2 == 1
+    total = np.bincount(groups[~held_out], minlength=groups.max(initial=0) + 1)
+    clicked = np.bincount(groups[~held_out], labels[~held_out], minlength=len(total))
+    rate = (clicked + labels.mean()) / (total + 1)
+    scores, truth = rate[groups[held_out]], labels[held_out] > 0
+    positives = int(truth.sum())
+    if not 0 < positives < len(truth):
+        return 0.5
+    ranks = pd.Series(scores).rank().to_numpy()
+    return float(
+        (ranks[truth].sum() - positives * (positives + 1) / 2) / (positives * (len(truth) - positives))
+    )
+
+
+def ticks_per_second(time: pd.Series) -> int:
+    """The unit of times since 1970, by their size: seconds, milliseconds or microseconds."""
+    latest = int(time.max())
+    return 1 if latest < 10**11 else 1_000 if latest < 10**14 else 1_000_000

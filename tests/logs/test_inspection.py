@@ -1,0 +1,167 @@
+"""What `deep-interest check` finds in a log."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from deep_interest.errors import InputError
+from deep_interest.logs.canonical import canonical
+from deep_interest.logs.contracts import validate
+from deep_interest.logs.encoding import FeatureColumns
+from deep_interest.logs.inspection import inspect_log, report_lines
+from deep_interest.logs.protocols import ProtocolParameters
+from deep_interest.logs.tables import CanonicalTables
+
+DAY, HOUR = 86_400, 3_600
+START = 19_000 * DAY
+BY_DAY = ProtocolParameters(name="by_day")
+
+
+def shop(
+    rows: int = 4_000, *, users: int = 200, items: int = 60, days: int = 6, seed: int = 0
+) -> CanonicalTables:
+    """Impressions at random, a third of them clicked, the clicks among the behaviours; no feature tells anything."""
+    rng = np.random.default_rng(seed)
+    shown = pd.DataFrame({
+        "user": rng.integers(0, users, rows), "item": rng.integers(0, items, rows), "time": START + rng.integers(0, days * DAY, rows),
+        "label": (rng.random(rows) < 0.3).astype(np.int8), "place": rng.integers(0, 3, rows),
+    })  # fmt: skip
+    shown["day"] = (shown["time"] // DAY).astype(np.int32)
+    clicked = shown.loc[shown["label"] == 1, ["user", "item", "time", "day"]]
+    catalogue = pd.DataFrame({"item": np.arange(items), "price": rng.normal(size=items)})
+    people = pd.DataFrame({"user": np.arange(users), "age": rng.integers(18, 80, users)})
+    return CanonicalTables(clicked, catalogue, people, shown)
+
+
+def changed(tables: CanonicalTables, table: str, **columns: object) -> CanonicalTables:
+    return CanonicalTables(**{**vars(tables), table: getattr(tables, table).assign(**columns)})
+
+
+def inspected(tables: CanonicalTables, protocol: ProtocolParameters = BY_DAY):
+    names = {name for name in tables.impressions if name not in ("user", "item", "time", "label", "day")}
+    features = FeatureColumns(
+        item=("goods", *(name for name in tables.items if name != "item")),
+        profile=tuple(name for name in tables.users if name != "user"), context=tuple(sorted(names)),
+    )  # fmt: skip
+    tables = canonical(tables)
+    validate(tables)
+    return inspect_log(tables, protocol, features)
+
+
+def test_a_log_without_fault_gives_no_warning():
+    found = inspected(shop())
+    assert found.warnings == ()
+    assert found.counts["impressions"] == 4_000
+    assert list(found.days["split"]) == ["train"] * 4 + ["validation", "test"]
+    assert found.days["rows"].sum() == sum(found.history_lengths.values()) == 4_000
+    assert found.period[0].startswith("2022-01-08")
+
+
+def test_the_figures_are_those_of_a_log_counted_by_hand():
+    behaviors = pd.DataFrame(
+        {"user": [1, 1, 2], "item": [1, 2, 1], "time": [START, START + 5, START + 2 * DAY]}
+    )
+    shown = pd.DataFrame({
+        "user": [1, 1, 2, 3], "item": [1, 2, 1, 3], "time": START + np.array([5, DAY, 2 * DAY, 2 * DAY + 1]),
+        "label": np.array([1, 0, 1, 0], np.int8),
+    })  # fmt: skip
+    found = inspect_log(
+        canonical(CanonicalTables(behaviors, pd.DataFrame({"item": [1, 2, 3]}), None, shown)),
+        BY_DAY,
+        FeatureColumns(item=("goods",)),
+    )
+    assert found.days.to_dict("list") == {
+        "day": ["2022-01-08", "2022-01-09", "2022-01-10"], "split": ["train", "validation", "test"], "rows": [1, 1, 2], "ctr": [1.0, 0.0, 0.5],
+    }  # fmt: skip
+    assert found.shares == {
+        "click-through rate": 0.5, "impressions with a history": 0.5,
+        "test impressions of users unknown to training": 1.0, "test impressions of items unknown to training": 0.5,
+    }  # fmt: skip
+    assert {name: count for name, count in found.history_lengths.items() if count} == {"0": 2, "1-4": 2}
+    lines = "\n".join(report_lines(found))
+    assert "from 2022-01-08 00:00:00 to 2022-01-10 00:00:01 (UTC)" in lines
+    assert "2022-01-10       test    2 0.5000" in lines
+
+
+def leaks():
+    tables = shop()
+    shown = tables.impressions
+    rng = np.random.default_rng(1)
+    order = shown.sort_values(["user", "time"])
+    following = order.groupby("user")["label"].shift(-1).reindex(shown.index).fillna(0).astype(int)
+    clicks = tables.items["item"].map(shown.groupby("item")["label"].sum()).fillna(0)
+    later = shown["time"] + np.where(shown["label"] == 1, 60, -60)
+    yield (
+        "dwell",
+        changed(
+            tables, "impressions", dwell=np.where(shown["label"] == 1, 30, 0) + rng.integers(0, 5, len(shown))
+        ),
+        "impressions.dwell alone tells the label",
+    )
+    yield (
+        "next",
+        changed(tables, "impressions", next=following),
+        "impressions.next alone tells whether the user's next impression is clicked",
+    )
+    yield (
+        "clicks",
+        changed(tables, "items", clicks=clicks),
+        "items.clicks follows the clicks of the whole period",
+    )
+    yield (
+        "bought_at",
+        changed(tables, "impressions", bought_at=later),
+        "impressions.bought_at looks like a time",
+    )
+    spent = tables.users["user"].map(shown.groupby("user")["label"].sum()).fillna(0) * 9.5
+    yield "spent", changed(tables, "users", spent=spent), "users.spent follows the clicks of the whole period"
+
+
+@pytest.mark.parametrize(("tables", "warning"), [row[1:] for row in leaks()], ids=[row[0] for row in leaks()])
+def test_a_planted_leak_or_future_feature_is_warned_about(tables, warning):
+    warnings = inspected(tables).warnings
+    assert any(text.startswith(warning) for text in warnings), warnings
+
+
+def test_a_count_up_to_the_training_days_end_is_no_leak():
+    tables = shop()
+    early = tables.impressions[tables.impressions["day"] < 19_004]
+    clicks = tables.items["item"].map(early.groupby("item")["label"].sum()).fillna(0)
+    assert inspected(changed(tables, "items", clicks=clicks)).warnings == ()
+
+
+@pytest.mark.parametrize("hours", [-8, -1, 2])
+def test_behaviours_whole_hours_off_are_warned_about(hours):
+    tables = shop()
+    moved = changed(tables, "behaviors", time=tables.behaviors["time"] + hours * HOUR)
+    (warning,) = [text for text in inspected(moved).warnings if "time zone" in text]
+    assert f"{abs(hours)} h {'later' if hours > 0 else 'earlier'}" in warning
+
+
+def test_ids_that_do_not_meet_empty_days_and_contradictions_are_warned_about():
+    tables = shop()
+    strangers = changed(tables, "behaviors", user=tables.behaviors["user"] + 10_000)
+    assert any(
+        "of the impressions have a behaviour before them" in text for text in inspected(strangers).warnings
+    )
+    gap = tables.impressions[tables.impressions["day"] != 19_002]
+    assert any(
+        "1 days between the first and the last have no impression: 2022-01-10" in text
+        for text in inspected(CanonicalTables(tables.behaviors, tables.items, tables.users, gap)).warnings
+    )
+    both = pd.concat([tables.impressions, tables.impressions.head(3).assign(label=lambda t: 1 - t["label"])])
+    assert any(
+        text.startswith("3 impressions stand there twice")
+        for text in inspected(CanonicalTables(tables.behaviors, tables.items, tables.users, both)).warnings
+    )
+    clicked = changed(tables, "impressions", label=np.int8(1))
+    assert any("every label is 1" in text for text in inspected(clicked).warnings)
+
+
+def test_validation_names_every_column_that_fails():
+    tables = shop()
+    broken = changed(changed(tables, "impressions", label=np.int8(2)), "behaviors", time=1.5)
+    with pytest.raises(InputError) as error:
+        validate(broken)
+    assert "impressions.label: 4,000 values" in str(error.value)
+    assert "behaviors.time" in str(error.value)
