@@ -33,12 +33,12 @@ _log = logging.getLogger(__name__)
 
 
 def read_own_tables(
-    root: Path, source: Source, features: FeatureColumns, *, on_bad_line: OnBadLine = "error"
+    folder: Path, source: Source, features: FeatureColumns, *, on_bad_line: OnBadLine = "error"
 ) -> CanonicalTables:
     """Read the tables that ``source`` declares.
 
     Args:
-        root: of the raw files; ``source.folder`` lies below it.
+        folder: where the files lie.
         source: files and columns.
         features: the feature columns that are wanted.
         on_bad_line: stop at rows without an id, a time or a label that can be understood, or leave them out and count them.
@@ -53,7 +53,7 @@ def read_own_tables(
             twice among the items or users.
     """
     with _connection() as connection:
-        return _Reader(connection, root / (source.folder or ""), source, features, on_bad_line).read()
+        return _Reader(connection, folder, source, features, on_bad_line).read()
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Read a source's raw files and bring them into canonical form."""
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,22 +30,33 @@ def ingest_movielens(archive: Path, dataset: DatasetParameters) -> Tables:
     return _tables(read_movielens(archive, category=dataset.reading.category), dataset)
 
 
-def ingest_tables(raw_log: Path, dataset: DatasetParameters) -> TablesWithImpressions:
-    """Behaviours, items, what was left out, users and impressions of declared tables."""
-    tables = _own_tables(raw_log, dataset)
-    users = tables.users if tables.users is not None else tables.impressions[["user"]].drop_duplicates()
-    return tables.behaviors, tables.items, tables.left_out, users, tables.impressions
+def make_ingest_tables(dataset: str) -> Callable[..., TablesWithImpressions]:
+    """The ingest node's function of declared tables with impressions; its files lie in the dataset's folder."""
+
+    def ingest_tables(raw_log: Path, settings: DatasetParameters) -> TablesWithImpressions:
+        """Behaviours, items, what was left out, users and impressions."""
+        tables = _own_tables(dataset, raw_log, settings)
+        users = tables.users if tables.users is not None else tables.impressions[["user"]].drop_duplicates()
+        return tables.behaviors, tables.items, tables.left_out, users, tables.impressions
+
+    return ingest_tables
 
 
-def ingest_behavior_tables(raw_log: Path, dataset: DatasetParameters) -> Tables:
-    """Behaviours and items of declared tables without impressions, and what was left out."""
-    tables = _own_tables(raw_log, dataset)
-    return tables.behaviors, tables.items, tables.left_out
+def make_ingest_behaviors(dataset: str) -> Callable[..., Tables]:
+    """The same of declared tables without impressions."""
+
+    def ingest_behaviors(raw_log: Path, settings: DatasetParameters) -> Tables:
+        """Behaviours, items and what was left out."""
+        tables = _own_tables(dataset, raw_log, settings)
+        return tables.behaviors, tables.items, tables.left_out
+
+    return ingest_behaviors
 
 
-def _own_tables(raw_log: Path, dataset: DatasetParameters) -> CanonicalTables:
-    reading = dataset.reading
-    tables = read_own_tables(raw_log, dataset.source, dataset.features, on_bad_line=reading.on_bad_line)
+def _own_tables(dataset: str, raw_log: Path, settings: DatasetParameters) -> CanonicalTables:
+    reading, source = settings.reading, settings.source
+    folder = raw_log / (dataset if source.folder is None else source.folder)
+    tables = read_own_tables(folder, source, settings.features, on_bad_line=reading.on_bad_line)
     for fact, rows in tables.notes.items():
         logger.warning("%s: %s", fact, f"{rows:,}")
     return canonical(

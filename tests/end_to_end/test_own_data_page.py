@@ -1,0 +1,111 @@
+"""The newcomer's path of docs/own-data.md, as it stands there: its files (with more rows of the same kind), its block, its commands."""
+
+import re
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pandas as pd
+import pytest
+from support.project import copy_project, environment, run
+
+PAGE = (Path(__file__).parents[2] / "docs/own-data.md").read_text(encoding="utf-8")
+BERLIN = ZoneInfo("Europe/Berlin")
+KINDS = ["Tee", "Kaffee", "Öl & Essig", "Wein"]
+FIRST = datetime(2024, 3, 24, 6, tzinfo=UTC)  # the clocks change within the log
+
+
+def tables_of_the_page() -> dict[str, str]:
+    """``{file name: its first lines}``."""
+    return dict(re.findall(r"`([^`]+\.csv)`[^`]*\n\n```csv\n(.*?)```", PAGE, flags=re.DOTALL))
+
+
+def more_rows(customers: int = 60, days: int = 9) -> dict[str, list[str]]:
+    """Customers like goods of one kind, visit them and click them; every tenth has no profile."""
+    rng = np.random.default_rng(0)
+    rows: dict[str, list[str]] = {"besuche 2024.csv": [], "banner.csv": [], "kunden.csv": []}
+    for number in range(3, customers):
+        customer, liked = f"K-{number:04}", rng.integers(4)
+        if number % 10:
+            rows["kunden.csv"].append(f"{customer},{rng.choice(['Plus', 'Basis'])},{rng.integers(16, 80)}")
+        for second in np.sort(rng.integers(0, days * 86_400, 24)):
+            when = FIRST + timedelta(seconds=int(second))
+            article = int(rng.integers(40)) if rng.random() < 0.3 else int(rng.integers(10)) * 4 + liked
+            if rng.random() < 0.5:
+                local = when.astimezone(BERLIN).replace(tzinfo=None).isoformat()
+                action = rng.choice(["angesehen", "gekauft", "gesucht"])
+                rows["besuche 2024.csv"].append(
+                    f"{customer};{local};{action};SKU-{article:02};{KINDS[article % 4]};{2 + article / 4}"
+                )
+            else:
+                outcome = "click" if rng.random() < (0.6 if article % 4 == liked else 0.1) else ""
+                stamp = when.strftime("%Y-%m-%dT%H:%M:%SZ")
+                rows["banner.csv"].append(
+                    f"{customer},SKU-{article:02},{stamp},{rng.choice(['top', 'side'])},{outcome}"
+                )
+    return rows
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    folder = copy_project(tmp_path_factory.mktemp("own_data") / "project")
+    raw = folder / "data/01_raw/my_shop"
+    raw.mkdir(parents=True)
+    more = more_rows()
+    for name, text in tables_of_the_page().items():
+        (raw / name).write_text(text + "\n".join(more[name]) + "\n", encoding="utf-8")
+    (block,) = re.findall(r"```yaml\n(.*?)```", PAGE, flags=re.DOTALL)
+    (folder / "conf/base/parameters/my_shop.yml").write_text(block, encoding="utf-8")
+    return folder
+
+
+def test_the_pages_files_are_the_ones_that_the_test_fills(project):
+    assert (
+        set(tables_of_the_page())
+        == set(more_rows())
+        == {path.name for path in (project / "data/01_raw/my_shop").iterdir()}
+    )
+
+
+def test_check_describes_the_log(project):
+    done = subprocess.run(
+        [sys.executable, "-m", "deep_interest.command", "check", "my_shop"], cwd=project, env=environment(), text=True,
+        check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert "my_shop: My shop" in done.stdout
+    assert "impressions of users that have no row among the users" in done.stdout
+    assert re.search(r"rows of behaviors whose Aktion is not angesehen or gekauft +\d", done.stdout)
+    assert "warning:" not in done.stdout
+
+
+def test_one_block_leads_to_a_table(project):
+    done = run(project, "--pipelines=my_shop.popularity,my_shop.din")
+    assert done.returncode == 0, done.stdout
+    folder = project / "data/smoke/08_reporting/my_shop"
+    for model in ("popularity", "din"):
+        (row,) = pd.read_csv(folder / model / "results.csv").to_dict("records")
+        assert row["model"] == model
+        assert 0 < row["gauc"] < 1
+    summary = pd.read_csv(folder / "samples_summary.csv").set_index("split")
+    shown = sum(1 for _ in (project / "data/01_raw/my_shop/banner.csv").open()) - 1
+    assert summary.loc["all", "rows"] == shown
+
+
+def test_days_and_histories_are_those_of_the_clock_on_the_wall(project):
+    """The page's first rows: K-0001 clicked at 08:02:10 UTC of 25 March, after two behaviours of the day before."""
+    samples = pd.read_parquet(project / "data/smoke/05_model_input/my_shop/samples.parquet")
+    users = pd.read_parquet(project / "data/smoke/03_primary/my_shop/user_ids.parquet")["id"].tolist()
+    stamp = int(datetime(2024, 3, 25, 8, 2, 10, tzinfo=UTC).timestamp()) * 1000
+    first = samples[(samples["user"] == users.index("K-0001") + 1) & (samples["time"] == stamp)]
+    assert first["history_end"].tolist() == [2]
+    shown = pd.read_parquet(project / "data/smoke/02_intermediate/my_shop/impressions.parquet")
+    local = pd.to_datetime(shown["time"], unit="ms", utc=True).dt.tz_convert("Europe/Berlin")
+    assert (shown["hour"] == local.dt.hour).all()
+    assert (shown["weekday"] == local.dt.day_of_week + 1).all()
+    assert (
+        shown["day"] == (local.dt.tz_localize(None).dt.normalize() - pd.Timestamp("1970-01-01")).dt.days
+    ).all()
