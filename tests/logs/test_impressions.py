@@ -1,3 +1,5 @@
+from datetime import date
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -129,3 +131,40 @@ def test_the_true_probability_travels_with_its_impression():
     made = impression_samples(shown, encoded(tables), BY_DAY, features=FeatureColumns())
     np.testing.assert_allclose(made.columns["true_probability"], np.linspace(0, 1, len(SHOWN)))
     assert isinstance(made.samples.frame(), pd.DataFrame)
+
+
+def days_of_split(protocol):
+    shown = [("a", 1, day * DAY + 5, day % 2, "x") for day in range(8)]
+    _, _, made = make(protocol, shown)
+    return {
+        split: sorted((made.samples.time[made.samples.split == split] // DAY).tolist()) for split in range(3)
+    }, made.samples.left_out
+
+
+def test_only_the_last_train_days_train_and_the_earlier_are_counted():
+    days, left_out = days_of_split(BY_DAY.model_copy(update={"train_days": 3, "test_days": 2}))
+    assert days == {TRAIN: [2, 3, 4], VALIDATION: [5], TEST: [6, 7]}
+    assert left_out == {"impressions before the training days (protocol.train_days: 3)": 2}
+
+
+def test_a_log_may_end_on_an_earlier_day():
+    days, left_out = days_of_split(BY_DAY.model_copy(update={"last_day": date(1970, 1, 5)}))
+    assert days == {TRAIN: [0, 1, 2], VALIDATION: [3], TEST: [4]}
+    assert left_out == {"impressions after protocol.last_day (1970-01-05)": 3}
+
+
+def test_the_sources_own_day_goes_before_that_of_the_time():
+    tables = tables_of(BEHAVIORS, impressions=SHOWN)
+    shown = tables.impressions.assign(day=np.int32([5, 5, 5, 6, 7, 7]))
+    made = impression_samples(shown, encoded(tables), BY_DAY, features=FeatureColumns())
+    assert list(made.samples.split) == [TRAIN, TRAIN, TRAIN, VALIDATION, TEST, TEST]
+
+
+def test_numbers_in_context_are_bucketed_between_quantiles_of_the_training_days():
+    tables = tables_of(BEHAVIORS, impressions=SHOWN)
+    shown = tables.impressions.assign(position=np.arange(6.0))
+    features = FeatureColumns(context=("position",), buckets={"position": [2, 5]})
+    made = impression_samples(shown, encoded(tables), BY_DAY, features=features)
+    train = made.samples.split == TRAIN
+    known = np.unique(np.searchsorted([2, 5], np.arange(6.0)[train], side="right"))
+    assert made.context == {"position": len(known) + 1}
