@@ -10,6 +10,7 @@ import pytest
 from support.file_server import FileServer, serve
 
 from deep_interest.command import main
+from deep_interest.configured import dataset_blocks
 from deep_interest.sources.downloads import DOWNLOADS, Download, RemoteFile
 
 REVIEWS, META = gzip.compress(b"reviews"), gzip.compress(b"meta")
@@ -83,6 +84,17 @@ def test_an_unknown_name_is_refused_with_the_known_ones(capsys: pytest.CaptureFi
         main(["download", "movielens_2m"])
     assert stop.value.code == 2
     assert "movielens_20m" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["kuairand", "taobao", "alibaba_ads"])
+def test_what_its_publisher_gives_out_by_hand_is_told_with_page_and_place(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = dataset_blocks()[name]["source"]
+    assert main(["download", name, "--to", str(tmp_path)]) == 1
+    message = capsys.readouterr().err
+    assert source["page"] in message
+    assert str(tmp_path / source["folder"]) in message
 
 
 def test_the_command_is_installed_and_lists_what_it_can_do() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from deep_interest.errors import InputError
-from deep_interest.sources.downloads import DEFAULT_RAW_ROOT, DOWNLOADS, RAW_ROOT_VARIABLE, raw_root
+from deep_interest.sources.downloads import BY_HAND, DEFAULT_RAW_ROOT, DOWNLOADS, RAW_ROOT_VARIABLE, raw_root
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -29,7 +29,9 @@ def _parser() -> argparse.ArgumentParser:
     download = commands.add_parser(
         "download", help="fetch a public dataset's raw files; an interrupted download goes on the next time"
     )
-    download.add_argument("name", metavar="NAME", choices=sorted(DOWNLOADS), help=", ".join(DOWNLOADS))
+    download.add_argument(
+        "name", metavar="NAME", choices=sorted([*DOWNLOADS, *BY_HAND]), help=", ".join([*DOWNLOADS, *BY_HAND])
+    )
     download.add_argument(
         "--to",
         metavar="DIR",
@@ -48,13 +50,14 @@ def _parser() -> argparse.ArgumentParser:
 def _download(arguments: argparse.Namespace) -> None:
     from deep_interest.sources.fetch import fetch  # noqa: PLC0415  # requests is for this command alone
 
+    if arguments.name in BY_HAND:
+        page, folder = BY_HAND[arguments.name]
+        place = raw_root(arguments.to) / folder
+        raise InputError(
+            f"{arguments.name}: its publisher gives the files out on {page} only; put them into {place}"
+        )
     dataset = DOWNLOADS[arguments.name]
     _write(f"{arguments.name}: description and licence at {dataset.page}")
-    if not dataset.files:
-        raise InputError(
-            f"{arguments.name}: its publisher gives the files out on {dataset.page} only; put them below "
-            f"{raw_root(arguments.to) / dataset.folder}"
-        )
     for file in dataset.files:
         fetch(file, raw_root(arguments.to), say=_write)
 

@@ -33,7 +33,13 @@ class ProjectHooks:
         parameters = context.config_loader["parameters"]
         _check_keys("parameters", parameters, ("datasets", "models", "recipes", "simulation", "training"))
         _check_keys("models", parameters["models"], MODELS)
-        _check_keys("datasets", parameters["datasets"], datasets_of(parameters["datasets"]))
+        known = datasets_of(parameters["datasets"])
+        _check_keys(
+            "datasets",
+            parameters["datasets"],
+            known,
+            more="; the block of a dataset of your own needs a source",
+        )
         use_blocks(parameters["datasets"])
 
     @hook_impl
@@ -58,10 +64,10 @@ class ProjectHooks:
         logger.info("%s done in %.1f s", node.name, time.perf_counter() - self._started.pop(node.name))
 
 
-def _check_keys(where: str, found: Iterable[str], known: Iterable[str]) -> None:
+def _check_keys(where: str, found: Iterable[str], known: Iterable[str], *, more: str = "") -> None:
     unknown = [key for key in found if key not in known]
     if unknown:
-        raise InputError(f"{where}: {', '.join(unknown)} is not known; expected {', '.join(known)}")
+        raise InputError(f"{where}: {', '.join(unknown)} is not known; expected {', '.join(known)}{more}")
 
 
 def explain(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:

@@ -25,17 +25,10 @@ class RemoteFile:
 
 @dataclass(frozen=True)
 class Download:
-    """A dataset's files and the official page that describes them and their licence.
-
-    Attributes:
-        page: the official page.
-        files: what can be fetched; nothing where the publisher wants to be asked first.
-        folder: where the files belong then, below the root of the raw files.
-    """
+    """A dataset's files and the official page that describes them and their licence."""
 
     page: str
-    files: tuple[RemoteFile, ...] = ()
-    folder: str = ""
+    files: tuple[RemoteFile, ...]
 
 
 def raw_root(to: str | Path | None = None) -> Path:
@@ -94,7 +87,11 @@ DOWNLOADS: dict[str, Download] = {
     "amazon_sports": _amazon("Sports_and_Outdoors"),
     "amazon_electronics": _amazon("Electronics"),
     "amazon_books": _amazon("Books"),
-    "kuairand": Download("https://kuairand.com", folder="kuairand-pure"),
-    "taobao": Download("https://tianchi.aliyun.com/dataset/649", folder="taobao"),
-    "alibaba_ads": Download("https://tianchi.aliyun.com/dataset/56", folder="alibaba_ads"),
+}
+
+# Official page, and folder below the root of the raw files, of what the publishers give out on their pages only.
+BY_HAND: dict[str, tuple[str, str]] = {
+    "kuairand": ("https://kuairand.com", "kuairand-pure"),
+    "taobao": ("https://tianchi.aliyun.com/dataset/649", "taobao"),
+    "alibaba_ads": ("https://tianchi.aliyun.com/dataset/56", "alibaba_ads"),
 }

@@ -1,0 +1,70 @@
+"""Mistakes in a block or in files of one's own, and the one message that ``kedro run`` and ``deep-interest check`` give."""
+
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+import yaml
+from support.project import copy_project, environment, run
+
+BLOCK = {
+    "title": "Mine", "protocol": {"name": "by_day"}, "features": {"item": ["goods"]},
+    "source": {"behaviors": {"files": "visits.csv"}, "impressions": {"files": "shown.csv"}},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    project = copy_project(tmp_path_factory.mktemp("mistakes") / "project")
+    raw = project / "data/01_raw/mine"
+    raw.mkdir(parents=True)
+    pd.DataFrame({"user": ["a"], "item": ["x"], "time": [1]}).to_csv(raw / "visits.csv", index=False)
+    shown = pd.DataFrame({"user": ["a"], "item": ["x"], "time": [2], "label": ["maybe"]})
+    shown.to_csv(raw / "shown.csv", index=False)
+    return project
+
+
+def write(project, **changes):
+    block = yaml.safe_dump({"datasets": {"mine": BLOCK | changes}})
+    (project / "conf/base/parameters/mine.yml").write_text(block)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"source": {"behaviours": {"files": "visits.csv"}}}, "Parameter 'datasets.mine'"),
+        ({"source": BLOCK["source"] | {"time_zone": "Europe/Berlim"}}, "'Europe/Berlim' is no time zone"),
+        ({"features": {"item": ["goods"], "buckets": {"prise": 3}}}, "prise is no feature"),
+        ({"source": None}, "error: datasets: mine is not known"),
+    ],
+)
+def test_a_mistake_in_the_block_stops_the_run_before_anything_is_read(project, changes, message):
+    write(project, **changes)
+    done = run(
+        project,
+        "--pipelines=samples.mine"
+        if "source" not in changes or changes["source"]
+        else "--pipelines=simulated",
+    )
+    assert done.returncode != 0
+    assert message in done.stdout
+    assert "mine.ingest" not in done.stdout
+
+
+def test_a_bad_file_is_one_message_and_leaves_nothing_behind(project):
+    write(project)
+    message = "shown.csv, column label (impressions.label): found 1 values such as 'maybe', expected 0 or 1"
+    done = run(project, "--pipelines=samples.mine")
+    assert done.returncode != 0
+    assert done.stdout.splitlines()[-1].startswith("error: ")
+    assert message in done.stdout.splitlines()[-1]
+    assert "Traceback" not in done.stdout
+    assert not (project / "data/smoke/02_intermediate/mine").exists()
+    check = subprocess.run(
+        [sys.executable, "-m", "deep_interest.command", "check", "mine"], cwd=project, env=environment(), text=True,
+        check=False, capture_output=True, timeout=120,
+    )  # fmt: skip
+    assert check.returncode == 1
+    assert message in check.stderr
+    assert check.stderr.count("\n") == 1
