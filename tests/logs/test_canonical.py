@@ -95,3 +95,11 @@ def test_a_choice_of_users_keeps_whole_users_and_counts_the_rest():
     tables = canonical(CanonicalTables(rows, ITEMS), max_users=4)
     assert list(tables.behaviors.groupby("user").size()) == [3] * 4
     assert tables.left_out == {"behaviors of users beyond max_users (4)": 18}
+
+
+def test_events_out_of_time_order_are_counted_and_ties_and_other_users_are_not():
+    rows = [("a", 1, 5), ("b", 1, 9), ("a", 2, 3), ("a", 3, 3), ("a", 4, 4), ("b", 2, 9), ("b", 3, 1)]
+    behaviors = pd.DataFrame(rows, columns=["user", "item", "time"])
+    tables = canonical(CanonicalTables(behaviors, pd.DataFrame({"item": [1, 2, 3, 4]})))
+    assert tables.behaviors["time"].tolist() == [3, 3, 4, 5, 1, 9, 9]
+    assert tables.notes == {"behaviors out of time order in the source (they are sorted)": 2}

@@ -249,6 +249,12 @@ def test_users_without_a_profile_are_counted(tmp_path):
     assert tables.notes == {"impressions of users that have no row among the users": 1}
 
 
+def test_a_user_with_two_profiles_is_an_error(tmp_path):
+    write(tmp_path, people="user,age\n1,30\n2,40\n1,31\n")
+    with pytest.raises(InputError, match=r"people.csv: user 1 has two rows or more"):
+        read(tmp_path, FeatureColumns(profile=("age",)), users={"files": "people.csv"})
+
+
 def test_a_source_may_have_no_items_and_no_impressions(tmp_path):
     write(tmp_path)
     tables = read_own_tables(

@@ -31,19 +31,19 @@ def canonical(
     Raises:
         InputError: a table is empty, or an id or time is missing.
     """
-    left_out = dict(tables.left_out)
+    left_out, notes = dict(tables.left_out), dict(tables.notes)
     if max_users is not None:
         tables = _some_users(tables, max_users, seed, left_out)
-    behaviors = _sorted_events(tables.behaviors, "behaviors", seed, left_out)
+    behaviors = _sorted_events(tables.behaviors, "behaviors", seed, left_out, notes)
     impressions = tables.impressions
     if impressions is not None:
         impressions = _sorted_events(
-            impressions, "impressions", seed, left_out, repeated=repeated_impressions
+            impressions, "impressions", seed, left_out, notes, repeated=repeated_impressions
         )
     if tables.items["item"].duplicated().any():
         repeated = tables.items.loc[tables.items["item"].duplicated(), "item"].iloc[0]
         raise InputError(f"items: item {repeated} stands there twice; keep one row for each item")
-    return replace(tables, behaviors=behaviors, impressions=impressions, left_out=left_out)
+    return replace(tables, behaviors=behaviors, impressions=impressions, left_out=left_out, notes=notes)
 
 
 def _some_users(
@@ -66,7 +66,13 @@ def _some_users(
 
 
 def _sorted_events(
-    events: pd.DataFrame, table: str, seed: int, left_out: dict[str, int], *, repeated: bool = False
+    events: pd.DataFrame,
+    table: str,
+    seed: int,
+    left_out: dict[str, int],
+    notes: dict[str, int],
+    *,
+    repeated: bool = False,
 ) -> pd.DataFrame:
     if events.empty:
         raise InputError(
@@ -84,6 +90,8 @@ def _sorted_events(
         events["time"].to_numpy(np.int64),
         *([events["label"].to_numpy()] if "label" in events else []),
     ]
+    if unordered := _out_of_order(order, user, events["time"].to_numpy(np.int64)):
+        notes[f"{table} out of time order in the source (they are sorted)"] = unordered
     duplicate = _repeats([column[order] for column in key])
     if duplicate.any() and not repeated:
         reason = (
@@ -144,6 +152,13 @@ def _order(user: np.ndarray, time: np.ndarray, tie: np.ndarray) -> np.ndarray:
         run = np.cumsum(np.concatenate([[True], key[where][1:] != key[where][:-1]])).astype(np.uint64)
         order[where] = rows[np.argsort((run << np.uint64(32)) | tie[rows], kind="stable")]
     return order
+
+
+def _out_of_order(order: np.ndarray, user: np.ndarray, time: np.ndarray) -> int:
+    """How many events stand before one of the same user and an earlier time; ``order (n,)`` sorts by user and time."""
+    back = np.flatnonzero(order[1:] < order[:-1])
+    earlier, later = order[back], order[back + 1]
+    return int(np.count_nonzero((user[earlier] == user[later]) & (time[earlier] < time[later])))
 
 
 def _repeats(columns: list[np.ndarray]) -> np.ndarray:

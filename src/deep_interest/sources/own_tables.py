@@ -95,7 +95,6 @@ class _Reader:
     def read(self) -> CanonicalTables:
         for table in ("behaviors", "impressions"):
             self._make(table, [self._events(part) for part in self.parts[table]])
-            self._count_out_of_order(table)
         for table, key in (("items", "item"), ("users", "user")):
             self._make(table, [self._entities(part, key) for part in self.parts[table]])
             self._make_unique(table, key)
@@ -309,14 +308,6 @@ class _Reader:
         self.connection.execute(
             f"INSERT INTO items BY NAME SELECT item FROM ({used}) ANTI JOIN items USING (item) ORDER BY item"
         )
-
-    def _count_out_of_order(self, table: str) -> None:
-        """Sorting follows; but a log that is not in order may have been put together wrongly."""
-        if self.parts[table]:
-            self.notes[f"{table} later in the files than one of a later time"] = first_row(
-                self.connection,
-                f"SELECT count(*) FROM (SELECT time < lag(time) OVER (PARTITION BY user ORDER BY rowid) AS earlier FROM {table}) WHERE earlier",
-            )[0]
 
     def _count_missing_users(self) -> None:
         if self.parts["users"] and self.parts["impressions"]:

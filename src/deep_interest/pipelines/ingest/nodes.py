@@ -57,12 +57,13 @@ def _own_tables(dataset: str, raw_log: Path, settings: DatasetParameters) -> Can
     reading, source = settings.reading, settings.source
     folder = raw_log / (dataset if source.folder is None else source.folder)
     tables = read_own_tables(folder, source, settings.features, on_bad_line=reading.on_bad_line)
-    for fact, rows in tables.notes.items():
-        logger.warning("%s: %s", fact, f"{rows:,}")
-    return canonical(
+    tables = canonical(
         tables, seed=reading.tie_seed, max_users=reading.max_users,
         repeated_impressions=reading.repeated_impressions == "keep",
     )  # fmt: skip
+    for fact, rows in tables.notes.items():
+        logger.warning("%s: %s", fact, f"{rows:,}")
+    return tables
 
 
 def _tables(tables: CanonicalTables, dataset: DatasetParameters) -> Tables:
