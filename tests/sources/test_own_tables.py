@@ -6,6 +6,7 @@ import logging
 from datetime import UTC, datetime
 from pathlib import Path
 
+import duckdb
 import pandas as pd
 import pytest
 from pydantic import ValidationError
@@ -200,6 +201,21 @@ def test_csv_parquet_and_json_lines_give_the_same_tables(tmp_path):
         found = read(tmp_path, **{table: {"files": f"{file}.{ending}"} for table, file in files.items()})
         for table in files:
             pd.testing.assert_frame_equal(getattr(found, table), getattr(expected, table))
+
+
+def test_a_table_may_lie_in_a_database(tmp_path):
+    write(tmp_path)
+    with duckdb.connect(str(tmp_path / "shop.duckdb")) as database:
+        database.execute(
+            f"CREATE SCHEMA log; CREATE TABLE log.visits AS FROM read_csv('{tmp_path / 'visits.csv'}')"
+        )
+    expected = read(tmp_path).behaviors
+    found = read(tmp_path, behaviors={"files": "shop.duckdb", "table": "log.visits"}).behaviors
+    pd.testing.assert_frame_equal(found, expected)
+    with pytest.raises(InputError, match=r"shop.duckdb: say under `table` which table; it has visits"):
+        read(tmp_path, behaviors={"files": "shop.duckdb"})
+    with pytest.raises(InputError, match=r"shop.duckdb: no table vizits"):
+        read(tmp_path, behaviors={"files": "shop.duckdb", "table": "vizits"})
 
 
 def test_partition_folders_patterns_and_lists_are_one_table(tmp_path):

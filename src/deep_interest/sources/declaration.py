@@ -93,8 +93,9 @@ class TableFiles(_Strict):
 
     Attributes:
         files: a file, a pattern (``visits_*.csv.gz``), a folder with all below it, or a list of such. Partition folders
-            (``day=2022-04-25/``) give a column of that name. CSV, Parquet or JSON lines; ``.gz`` as it is.
+            (``day=2022-04-25/``) give a column of that name. CSV, Parquet or JSON lines, ``.gz`` as it is; or a DuckDB database.
         format: if the files' names do not tell it.
+        table: of a database, its table or view: ``visits`` or ``schema.visits``.
         names: column names of a CSV without a header line.
         delimiter: of a CSV; found out if left out.
         columns: ``{feature: column}`` for features that are called otherwise in the file.
@@ -104,7 +105,8 @@ class TableFiles(_Strict):
     """
 
     files: Texts
-    format: Literal["csv", "parquet", "json"] | None = None
+    format: Literal["csv", "parquet", "json", "duckdb"] | None = None
+    table: str | None = None
     names: Texts | None = None
     delimiter: str | None = Field(None, min_length=1, max_length=1)
     columns: dict[str, str] = {}

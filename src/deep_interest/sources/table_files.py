@@ -24,7 +24,7 @@ SOURCE_FILE = "source file"  # the column that says which file a row comes from
 DATE_FORMATS = ("%Y-%m-%d", "%Y%m%d", "%Y/%m/%d")
 _FORMATS = {
     ".csv": "csv", ".tsv": "csv", ".txt": "csv", ".parquet": "parquet", ".pq": "parquet",
-    ".json": "json", ".jsonl": "json", ".ndjson": "json",
+    ".json": "json", ".jsonl": "json", ".ndjson": "json", ".duckdb": "duckdb",
 }  # fmt: skip
 _DELIMITERS = ",\t;|"
 _SAMPLED_LINES = 1000  # of JSON, to know the columns
@@ -39,7 +39,7 @@ class FoundFiles:
 
     Attributes:
         files: in the order of their names.
-        format: ``csv``, ``parquet`` or ``json``.
+        format: ``csv``, ``parquet``, ``json`` or ``duckdb``.
         state: size and time of change of each, to see whether one changes while it is read.
     """
 
@@ -119,11 +119,15 @@ def load(
     for number, (present, files) in enumerate(_by_columns(found, table).items()):
         parameters[f"files{number}"] = [str(file) for file in files]
         wanted = sorted(set(columns) & set(present))
+        if found.format == "duckdb":
+            _attach(connection, files[0], number)
         scan = _scan(found.format, table, present, wanted, files[0], number=number, skip_bad=skip_bad)
         scans.append(f"SELECT {', '.join(quoted(column) for column in [*wanted, SOURCE_FILE])} FROM {scan}")
     rejects = "DROP TABLE IF EXISTS reject_errors; DROP TABLE IF EXISTS reject_scans"
     connection.execute(rejects)
     _run(connection, f"CREATE TEMP TABLE {name} AS {' UNION ALL BY NAME '.join(scans)}", parameters, found)
+    if found.format == "duckdb":
+        connection.execute("DETACH database0")
     check_unchanged(found)
     if not (skip_bad and found.format == "csv"):
         return 0
@@ -168,7 +172,7 @@ def _format_of(file: Path) -> str:
     suffix = Path(file.name.removesuffix(".gz")).suffix.lower()
     if suffix not in _FORMATS:
         raise InputError(
-            f"{file}: the name does not say what it is; set format to csv, parquet or json (known: {', '.join(_FORMATS)}, "
+            f"{file}: the name does not say what it is; set format to csv, parquet, json or duckdb (known: {', '.join(_FORMATS)}, "
             "each also with .gz)"
         )
     return _FORMATS[suffix]
@@ -202,6 +206,8 @@ def _by_columns(found: FoundFiles, table: TableFiles) -> dict[tuple[str, ...], l
         own = _columns_of(file, found.format, table)
         keys = [key for key in _partition_keys(file) if key not in own]
         groups.setdefault((*own, *keys), []).append(file)
+    if found.format == "duckdb" and len(found.files) > 1:
+        raise InputError(f"{found.shown}: one block reads one database; make a list of blocks")
     return groups
 
 
@@ -213,6 +219,8 @@ def _columns_of(file: Path, format_: str, table: TableFiles) -> list[str]:
             raise InputError(f"{file}: not a whole Parquet file ({error}). Write it anew.") from error
     if format_ == "json":
         return _keys_of(file)
+    if format_ == "duckdb":
+        return _columns_of_database(file, table)
     if table.names:
         return list(table.names)
     header = next(csv.reader([_first_line(file)], delimiter=table.delimiter or _delimiter(file)))
@@ -242,6 +250,8 @@ def _scan(
     common = f"$files{number}, filename='{SOURCE_FILE}', {hive}"
     if format_ == "parquet":
         return f"read_parquet({common}, union_by_name=true)"
+    if format_ == "duckdb":
+        return f"(SELECT *, $files{number}[1] AS {quoted(SOURCE_FILE)} FROM {_in_database(f'database{number}', table)})"
     if format_ == "json":
         ignore = ", ignore_errors=true" if skip_bad else ""
         columns = _text_columns(name for name in wanted if name not in keys)
@@ -252,6 +262,35 @@ def _scan(
         f"read_csv({common}, auto_detect=false, header={'false' if table.names else 'true'}, columns={columns}, "
         f"delim={_text(delimiter)}, quote='\"', escape='\"', nullstr=$missing{', store_rejects=true' if skip_bad else ''})"
     )
+
+
+def _attach(connection: duckdb.DuckDBPyConnection, file: Path, number: int) -> None:
+    try:
+        connection.execute(f"ATTACH {_text(str(file))} AS database{number} (READ_ONLY)")
+    except duckdb.Error as error:
+        raise InputError(f"{file}: not readable as a DuckDB database ({error})") from error
+
+
+def _in_database(database: str, table: TableFiles) -> str:
+    return ".".join([database, *(quoted(part) for part in (table.table or "").split("."))])
+
+
+def _columns_of_database(file: Path, table: TableFiles) -> list[str]:
+    with duckdb.connect() as connection:
+        _attach(connection, file, 0)
+        if table.table is None:
+            found = "SELECT table_name FROM duckdb_tables() WHERE database_name = 'database0' ORDER BY 1"
+            names = [name for (name,) in connection.execute(found).fetchall()]
+            raise InputError(f"{file}: say under `table` which table; it has {', '.join(names)}")
+        try:
+            return [
+                row[0]
+                for row in connection.execute(f"DESCRIBE {_in_database('database0', table)}").fetchall()
+            ]
+        except duckdb.Error as error:
+            raise InputError(
+                f"{file}: no table {table.table} ({' '.join(str(error).split())[:200]})"
+            ) from error
 
 
 def _text_columns(names: Iterable[str]) -> str:
