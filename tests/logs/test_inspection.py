@@ -98,6 +98,12 @@ def leaks():
         ),
         "impressions.dwell alone tells the label",
     )
+    spent_time = np.where(shown["label"] == 1, 20_000, 0) + rng.integers(0, 15_000, len(shown))
+    yield (
+        "text",
+        changed(tables, "impressions", play_ms=spent_time.astype(str)),
+        "impressions.play_ms alone tells the label",
+    )
     yield (
         "next",
         changed(tables, "impressions", next=following),
@@ -113,6 +119,8 @@ def leaks():
         changed(tables, "impressions", bought_at=later),
         "impressions.bought_at looks like a time",
     )
+    written = pd.to_datetime(later, unit="s").dt.strftime("%Y-%m-%dT%H:%M:%S")
+    yield "bought", changed(tables, "impressions", bought=written), "impressions.bought looks like a time"
     spent = tables.users["user"].map(shown.groupby("user")["label"].sum()).fillna(0) * 9.5
     yield "spent", changed(tables, "users", spent=spent), "users.spent follows the clicks of the whole period"
 

@@ -13,6 +13,8 @@ from deep_interest.logs.tables import CanonicalTables
 _LEAK_AUC = 0.95  # a feature alone that ranks held-out labels better than this
 _QUANTILES = 50
 _FEW_HISTORIES = 0.2
+_MOSTLY = 0.95
+_FIRST_STAMP, _YEAR = 10**8, 366 * 86_400  # seconds
 _MOST_ROWS = 1_000_000  # looked at, the first of each table
 _SHIFTED = 0.5  # share of clicks that stand among the behaviours whole hours off
 _COUNTED = 0.9  # rank correlation with a count over the whole period
@@ -42,8 +44,9 @@ def suspicions(
     if (both > 1).any():
         yield f"{int((both > 1).sum()):,} impressions stand there twice, clicked and not clicked"
     some = shown.head(_MOST_ROWS)
+    following = some.groupby("user", sort=False)["label"].shift(-1).to_numpy(float, na_value=np.nan)
     for name, column in _features(tables, some, features):
-        yield from _about_leaks(name, column, some)
+        yield from _about_leaks(name, column, some, following)
     yield from _about_counts(tables, protocol, features)
 
 
@@ -115,24 +118,24 @@ def _features(
                 )
 
 
-def _about_leaks(name: str, column: pd.Series, shown: pd.DataFrame) -> Iterator[str]:
-    groups = _groups(column)
+def _about_leaks(name: str, column: pd.Series, shown: pd.DataFrame, following: np.ndarray) -> Iterator[str]:
+    groups, numbers = _groups_and_numbers(column)
     auc = _held_out_auc(groups, shown["label"].to_numpy())
     if auc > _LEAK_AUC:
         yield f"{name} alone tells the label (AUC {auc:.3f}): is it known before the click?"
-    following = shown.groupby("user", sort=False)["label"].shift(-1)
-    there = following.notna().to_numpy()
+    there = ~np.isnan(following)
     if name.startswith("impressions.") and there.sum() > _QUANTILES:
-        auc = _held_out_auc(groups[there], following[there].to_numpy(np.int8))
+        auc = _held_out_auc(groups[there], following[there].astype(np.int8))
         if auc > _LEAK_AUC:
             yield f"{name} alone tells whether the user's next impression is clicked (AUC {auc:.3f}): it knows the future"
-    numbers = pd.to_numeric(column, errors="coerce").to_numpy(float)
-    time = shown["time"].to_numpy(float)
+    ticks = ticks_per_second(shown["time"])
+    time = shown["time"].to_numpy(float) / ticks
+    if numbers is None or time.min() < _FIRST_STAMP:
+        return
     for unit in (1, 1_000, 1_000_000):
-        stamps = numbers * (ticks_per_second(shown["time"]) / unit)
-        like_times = np.abs(stamps - time) < 366 * 86_400 * ticks_per_second(shown["time"])
-        later = (stamps > time) & like_times
-        if time.min() > 10**8 and like_times.mean() > 0.5 and later.mean() > 0.01:
+        like_times = np.abs(numbers / unit - time) < _YEAR
+        later = (numbers / unit > time) & like_times
+        if like_times.mean() > 0.5 and later.mean() > 0.01:
             yield f"{name} looks like a time, and {later.mean():.1%} of them are after the impression: it knows the future"
 
 
@@ -147,12 +150,13 @@ def _about_counts(
     before = shown["time"].to_numpy()[early].max(initial=-1)
     for table, key, names in (("items", "item", features.item), ("users", "user", features.profile)):
         own = [name for name in names if name not in (GOODS, USER_ID)]
+        statistics = list(_statistics(tables, key, early, before)) if own else []
         for name in own:
             entities = getattr(tables, table)
             numbers = pd.to_numeric(entities[name], errors="coerce")
             if numbers.notna().mean() < 0.5 or numbers.nunique() < 5:
                 continue
-            for what, all_time, training in _statistics(tables, key, early, before):
+            for what, all_time, training in statistics:
                 known = entities[key].isin(all_time.index[all_time > 0]).to_numpy()
                 whole, past = (
                     _rank_correlation(numbers[known], entities[key][known].map(count))
@@ -188,11 +192,31 @@ def _rank_correlation(one: pd.Series, other: pd.Series) -> float:
     return float(np.corrcoef(ranks["one"], ranks["other"])[0, 1]) if varied else 0.0
 
 
-def _groups(column: pd.Series) -> np.ndarray:
-    """Codes ``(n,)`` of a column's values; numbers of many values by quantiles. Missing is a value of its own."""
-    if pd.api.types.is_numeric_dtype(column) and column.nunique() > _QUANTILES:
-        column = pd.qcut(column, _QUANTILES, labels=False, duplicates="drop")
-    return pd.factorize(column)[0] + 1
+def _groups_and_numbers(column: pd.Series) -> tuple[np.ndarray, np.ndarray | None]:
+    """Codes ``(n,)`` of a column's values, by quantiles where many are numbers; and the numbers ``(n,)``, if they are.
+
+    Texts of numbers are numbers, and ISO times are seconds since 1970. Missing is a value of its own.
+    """
+    codes, values = pd.factorize(column)
+    numbers = _as_numbers(pd.Series(values))
+    if numbers is None or not len(values):
+        return codes + 1, None
+    of_rows = np.append(numbers, np.nan)[codes]
+    if len(values) > _QUANTILES:
+        borders = np.unique(np.nanquantile(of_rows, np.arange(1, _QUANTILES) / _QUANTILES))
+        codes = np.where(np.isnan(of_rows), -1, np.searchsorted(borders, of_rows, side="right"))
+    return codes + 1, of_rows
+
+
+def _as_numbers(values: pd.Series) -> np.ndarray | None:
+    """Distinct values as numbers; None where most are none."""
+    numbers = pd.to_numeric(values, errors="coerce").astype(float)
+    if numbers.notna().mean() < _MOSTLY:
+        if not values.astype(str).head(1).str.match(r"\d{4}-\d\d-\d\d").all():
+            return None
+        stamps = pd.to_datetime(values.astype(str), errors="coerce", utc=True, format="ISO8601")
+        numbers = (stamps - pd.Timestamp(0, tz="UTC")).dt.total_seconds()
+    return numbers.to_numpy() if numbers.notna().mean() >= _MOSTLY else None
 
 
 def _held_out_auc(groups: np.ndarray, labels: np.ndarray) -> float:
