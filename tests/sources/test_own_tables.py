@@ -228,7 +228,12 @@ def test_partition_folders_patterns_and_lists_are_one_table(tmp_path):
         (tmp_path / f"log/day={day}/part-0.csv").write_text(text)
         (tmp_path / f"log/day={day}/_SUCCESS").write_text("")
     expected = [[1, 10, 1, 19107], [2, 11, 2, 19108]]
-    for files in ("log", "log/day=*/*.csv", ["log/day=2022-04-25", "log/day=2022-04-26/part-0.csv"]):
+    for files in (
+        "log",
+        "log/day=*/*.csv",
+        ["log/day=2022-04-25", "log/day=2022-04-26/part-0.csv"],
+        f"{tmp_path}/log/*/*.csv",
+    ):
         tables = read(tmp_path, behaviors={"files": files, "day": "day"})
         assert tables.behaviors.to_numpy().tolist() == expected
 

@@ -93,8 +93,8 @@ def check_unchanged(found: FoundFiles) -> None:
 
 def columns_of(found: FoundFiles, table: TableFiles) -> list[str]:
     """The names of the columns that every file has, partition folders' keys among them."""
-    shared = [set(columns) for columns in _by_columns(found, table)]
-    return [name for name in next(iter(_by_columns(found, table))) if all(name in some for some in shared)]
+    first, *others = _by_columns(found, table)
+    return [name for name in first if all(name in columns for columns in others)]
 
 
 def load(
@@ -161,7 +161,8 @@ def parse_date(text: str) -> datetime | None:
 
 def _matches(folder: Path, name: str) -> list[Path]:
     if any(letter in name for letter in "*?["):
-        places = sorted(folder.glob(name))
+        anchor = Path(name).anchor  # an absolute name stands for itself
+        places = sorted(Path(anchor).glob(name.removeprefix(anchor)) if anchor else folder.glob(name))
     else:
         places = [folder / name] if (folder / name).exists() else []
     files = [file for place in places for file in (place.rglob("*") if place.is_dir() else [place])]
