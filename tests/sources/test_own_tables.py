@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from deep_interest.errors import InputError
 from deep_interest.logs.encoding import FeatureColumns
-from deep_interest.sources import table_files
+from deep_interest.sources import own_tables, table_files
 from deep_interest.sources.declaration import Source
 from deep_interest.sources.own_tables import read_own_tables
 
@@ -394,6 +394,25 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path, monkeypatch)
     monkeypatch.setattr(table_files, "_run", append_meanwhile)
     with pytest.raises(InputError, match=r"visits.csv changed while it was read"):
         read(tmp_path)
+
+
+def test_a_log_that_changes_between_its_reading_as_behaviours_and_as_impressions_is_an_error(
+    tmp_path, monkeypatch
+):
+    write(tmp_path)
+    load = own_tables.load
+
+    def append_after_behaviors(connection, name, *arguments, **options):
+        broken = load(connection, name, *arguments, **options)
+        if name == "raw_behaviors_0":
+            with (tmp_path / "shown.csv").open("a") as file:
+                file.write("2,10,90001,1,top\n")
+        return broken
+
+    monkeypatch.setattr(own_tables, "load", append_after_behaviors)
+    behaviors = {"files": "shown.csv", "where": {"label": 1}}
+    with pytest.raises(InputError, match=r"shown.csv changed while it was read"):
+        read(tmp_path, behaviors=behaviors)
 
 
 @pytest.mark.parametrize(

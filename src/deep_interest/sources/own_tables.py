@@ -26,7 +26,16 @@ from deep_interest.sources.table_columns import (
     time_unit,
     time_value,
 )
-from deep_interest.sources.table_files import SOURCE_FILE, columns_of, find_files, first_row, load, quoted
+from deep_interest.sources.table_files import (
+    SOURCE_FILE,
+    FoundFiles,
+    check_unchanged,
+    columns_of,
+    find_files,
+    first_row,
+    load,
+    quoted,
+)
 
 OnBadLine = Literal["error", "skip"]
 _log = logging.getLogger(__name__)
@@ -75,6 +84,7 @@ class _Reader:
     ) -> None:  # fmt: skip
         self.connection, self.folder, self.source, self.features = connection, folder, source, features
         self.skip = on_bad_line == "skip"
+        self.found: list[FoundFiles] = []
         self.left_out: dict[str, int] = {}
         self.notes: dict[str, int] = {}
         wanted = {
@@ -82,6 +92,8 @@ class _Reader:
             "users": [name for name in features.profile if name != USER_ID], "impressions": list(features.context),
         }  # fmt: skip
         self.parts = {table: self._load_all(table, getattr(source, table), wanted[table]) for table in wanted}
+        for found in self.found:  # one file may serve two tables: it must be the same for both
+            check_unchanged(found)
         everything = [part for parts in self.parts.values() for part in parts]
         self.users = Ids.of(
             connection, [(part, (part.block.user,)) for part in everything if hasattr(part.block, "user")]
@@ -136,6 +148,7 @@ class _Reader:
         found = find_files(self.folder, block, page=self.source.page)
         if found is None:
             return None
+        self.found.append(found)
         available = columns_of(found, block)
         part = Part.of(name, table, block, found.shown, available, wanted)
         columns = part.physical + (
