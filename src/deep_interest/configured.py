@@ -1,27 +1,28 @@
 """The dataset blocks that the configuration holds, for what must know their names before Kedro loads parameters."""
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
 
-CONFIGURATION = Path(__file__).resolve().parents[2] / "conf"
+_BESIDE_THE_CODE = Path(__file__).resolve().parents[2] / "conf"
 
 
-def dataset_blocks(conf: Path = CONFIGURATION, environment: str | None = None) -> dict[str, dict[str, Any]]:
+def dataset_blocks(conf: Path | None = None, environment: str | None = None) -> dict[str, dict[str, Any]]:
     """The blocks below ``datasets`` of all parameter files of ``base`` and of one environment, merged key by key.
 
     Args:
-        conf: the folder of the environments.
+        conf: the folder of the environments; the project's own if left out.
         environment: its name; else what ``KEDRO_ENV`` says, else ``local``.
     """
+    if conf is None:
+        conf = _BESIDE_THE_CODE if _BESIDE_THE_CODE.is_dir() else Path("conf")
     merged = OmegaConf.create()
     for name in ("base", environment or os.environ.get("KEDRO_ENV") or "local"):
         for file in _parameter_files(conf / name):
             whole = OmegaConf.load(file)
-            if isinstance(whole, Mapping) or OmegaConf.is_dict(whole):
+            if OmegaConf.is_dict(whole):
                 merged = OmegaConf.merge(merged, {"datasets": whole.get("datasets") or {}})
     blocks = OmegaConf.to_container(merged).get("datasets", {})
     return {name: block for name, block in blocks.items() if isinstance(block, dict)}
