@@ -8,6 +8,7 @@ from kedro.framework.session import KedroSession
 from kedro.framework.startup import bootstrap_project
 from kedro.io import CatalogProtocol
 from kedro.utils import find_kedro_project
+from pydantic import ValidationError
 
 from deep_interest.errors import InputError
 from deep_interest.grid import datasets_of
@@ -45,7 +46,7 @@ def check_dataset(dataset: str, *, env: str | None = None, folder: Path | None =
         rows = datasets_of(blocks)
         if dataset not in rows:
             raise InputError(f"{dataset} is no dataset; the datasets are {', '.join(rows)}")
-        settings = DatasetParameters.model_validate(blocks[dataset])
+        settings = _settings(dataset, blocks[dataset])
         tables = _read(dataset, settings, context.catalog)
     validate(tables)
     return [
@@ -53,6 +54,14 @@ def check_dataset(dataset: str, *, env: str | None = None, folder: Path | None =
         "",
         *report_lines(inspect_log(tables, settings.protocol, settings.features)),
     ]
+
+
+def _settings(dataset: str, block: dict[str, Any]) -> DatasetParameters:
+    try:
+        return DatasetParameters.model_validate(block)
+    except ValidationError as error:
+        faults = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()]
+        raise InputError(f"datasets.{dataset}: {'; '.join(faults)}") from error
 
 
 def _read(dataset: str, settings: DatasetParameters, catalog: CatalogProtocol) -> CanonicalTables:

@@ -30,6 +30,13 @@ def write(project, **changes):
     (project / "conf/base/parameters/mine.yml").write_text(block)
 
 
+def check(project):
+    return subprocess.run(
+        [sys.executable, "-m", "deep_interest.command", "check", "mine"], cwd=project, env=environment(), text=True,
+        check=False, capture_output=True, timeout=120,
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -61,10 +68,15 @@ def test_a_bad_file_is_one_message_and_leaves_nothing_behind(project):
     assert message in done.stdout.splitlines()[-1]
     assert "Traceback" not in done.stdout
     assert not (project / "data/smoke/02_intermediate/mine").exists()
-    check = subprocess.run(
-        [sys.executable, "-m", "deep_interest.command", "check", "mine"], cwd=project, env=environment(), text=True,
-        check=False, capture_output=True, timeout=120,
-    )  # fmt: skip
-    assert check.returncode == 1
-    assert message in check.stderr
-    assert check.stderr.count("\n") == 1
+    checked = check(project)
+    assert checked.returncode == 1
+    assert message in checked.stderr
+    assert checked.stderr.count("\n") == 1
+
+
+def test_check_names_the_key_that_is_mistyped(project):
+    write(project, source={"behaviors": {"file": "visits.csv"}})
+    checked = check(project)
+    assert checked.returncode == 1
+    assert checked.stderr.startswith("error: datasets.mine: ")
+    assert "source.behaviors.0.file: Extra inputs are not permitted" in checked.stderr
