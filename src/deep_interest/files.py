@@ -1,5 +1,6 @@
 """Writing files so that a half-written one is never taken for a whole one."""
 
+import contextlib
 import errno
 import os
 import shutil
@@ -38,6 +39,7 @@ def atomic_path(path: str | Path, *, directory: bool = False) -> Iterator[Path]:
         _flush(temporary)
         temporary.chmod(0o755 if directory else 0o644)
         _replace_folder(temporary, path) if directory else os.replace(temporary, path)
+        _flush_names(path.parent)
     except BaseException as error:
         shutil.rmtree(temporary) if temporary.is_dir() else temporary.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
@@ -62,3 +64,15 @@ def _flush(path: Path) -> None:
     for file in path.iterdir() if path.is_dir() else [path]:
         with file.open("rb") as stream:
             os.fsync(stream.fileno())
+    if path.is_dir():
+        _flush_names(path)
+
+
+def _flush_names(folder: Path) -> None:
+    """Bring the names in a folder to the disk, where the system can."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -104,11 +104,15 @@ ABLATIONS: dict[str, Table] = {
     ),
 }
 
+RETRAINED = tuple(key for key, row in MODELS.items() if not row.ablation and key != "popularity")
+"""The rows that can be kept fresh: those that are fitted step by step."""
+
 __all__ = [
     "ABLATIONS",
     "ALL_ROWS",
     "MODELS",
     "READ_BY_CODE",
+    "RETRAINED",
     "DatasetRow",
     "Source",
     "Table",

@@ -31,7 +31,11 @@ class ProjectHooks:
         """From here on, what a user can mend is one message; a block of parameters that nobody reads is such a thing."""
         sys.excepthook = explain
         parameters = context.config_loader["parameters"]
-        _check_keys("parameters", parameters, ("datasets", "models", "recipes", "simulation", "training"))
+        _check_keys(
+            "parameters",
+            parameters,
+            ("backtest", "datasets", "models", "recipes", "retraining", "simulation", "training"),
+        )
         _check_keys("models", parameters["models"], MODELS)
         known = datasets_of(parameters["datasets"])
         _check_keys(

@@ -1,9 +1,10 @@
 """Kedro's settings: configuration, resolvers, hooks."""
 
 from deep_interest.hooks import ProjectHooks
+from deep_interest.scheduling import SchedulingHooks
 from deep_interest.sources.downloads import raw_root
 
-HOOKS = (ProjectHooks(),)
+HOOKS = (ProjectHooks(), SchedulingHooks())
 
 CONFIG_LOADER_ARGS = {
     "base_env": "base",

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 from pydantic import ValidationError
 
-from deep_interest.logs.buckets import bucketise
+from deep_interest.logs.buckets import borders_of, bucketise
 from deep_interest.logs.encoding import FeatureColumns
 
 
@@ -16,11 +16,12 @@ def test_a_border_begins_its_bucket_and_missing_stays_missing():
 def test_a_number_of_buckets_splits_the_known_rows_evenly_and_nothing_else_moves_the_borders():
     known = np.arange(12) < 8
     column = pd.Series([1.0, 2, 3, 4, 5, 6, 7, 8, 1000, 1001, 1002, -5])
-    assert bucketise(column, 4, known).to_list() == [0, 0, 1, 1, 2, 2, 3, 3, 3, 3, 3, 0]
+    assert bucketise(column, borders_of(column, 4, known)).to_list() == [0, 0, 1, 1, 2, 2, 3, 3, 3, 3, 3, 0]
 
 
 def test_equal_values_are_never_parted():
-    assert bucketise(pd.Series([5.0] * 9 + [6.0]), 5).nunique() <= 2
+    column = pd.Series([5.0] * 9 + [6.0])
+    assert bucketise(column, borders_of(column, 5)).nunique() <= 2
 
 
 @pytest.mark.parametrize(

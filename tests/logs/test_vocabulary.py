@@ -1,8 +1,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from deep_interest.logs.vocabulary import Vocabulary
+from deep_interest.errors import InputError
+from deep_interest.logs.vocabulary import FieldVocabularies, Vocabulary
 
 
 @pytest.mark.parametrize(
@@ -39,3 +42,48 @@ def test_an_empty_column_knows_only_unknown():
     vocabulary = Vocabulary.fit(pd.Series([], dtype="int64"))
     assert list(vocabulary.encode(pd.Series([1, 2]))) == [0, 0]
     assert len(vocabulary) == 1
+
+
+@given(
+    st.lists(st.integers(-50, 50), max_size=20),
+    st.lists(st.lists(st.integers(-50, 50), max_size=20), max_size=4),
+)
+def test_a_vocabulary_that_grows_never_changes_a_code(first, later):
+    vocabulary = Vocabulary.fit(pd.Series(first, dtype="int64"))
+    codes = dict(zip(sorted(set(first)), range(1, 200), strict=False))
+    for values in later:
+        vocabulary = vocabulary.grown(pd.Series(values, dtype="int64"))
+        for value in sorted(set(values) - set(codes)):
+            codes[value] = len(codes) + 1
+    asked = pd.Series(range(-60, 60))
+    assert list(vocabulary.encode(asked)) == [codes.get(value, 0) for value in asked]
+    assert len(vocabulary) == len(codes) + 1
+
+
+def test_texts_grow_behind_the_known_ones():
+    grown = Vocabulary.fit(pd.Series(["m", "c"])).grown(pd.Series(["z", "a", "m", None]))
+    assert list(grown.encode(pd.Series(["c", "m", "a", "z", "x"]))) == [1, 2, 3, 4, 0]
+
+
+@pytest.mark.parametrize(("known", "more"), [([1, 2], ["a"]), (["a"], [1, 2])])
+def test_a_vocabulary_does_not_mix_numbers_and_texts(known, more):
+    with pytest.raises(InputError, match=r"values such as .*: expected (numbers|texts)"):
+        Vocabulary.fit(pd.Series(known)).grown(pd.Series(more))
+
+
+def test_a_feature_keeps_its_borders_and_codes_when_it_is_learnt_again():
+    vocabularies = FieldVocabularies()
+    prices = pd.Series([1.0, 2, 3, 4])
+    first, size = vocabularies.learn("price", prices, buckets=2)
+    again, same = vocabularies.learn("price", pd.Series([100.0, 200, 1, np.nan]), buckets=2)
+    assert list(first) == [1, 1, 2, 2]
+    assert list(again) == [2, 2, 1, 0]
+    assert size == same == 3
+
+
+def test_only_known_rows_teach_a_feature():
+    vocabularies = FieldVocabularies()
+    codes, size = vocabularies.learn("shop", pd.Series(["a", "b", "c"]), known=np.array([True, False, True]))
+    assert (list(codes), size) == ([1, 0, 2], 3)
+    with pytest.raises(InputError, match="feature shop: values such as 1"):
+        vocabularies.learn("shop", pd.Series([1]))

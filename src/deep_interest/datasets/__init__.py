@@ -3,18 +3,21 @@
 from deep_interest.datasets.checkpoint import CheckpointFile
 from deep_interest.datasets.encoded import BehaviorLogFolder, FeatureTablesFolder
 from deep_interest.datasets.raw import RawFile
+from deep_interest.datasets.registry import RegistryFolder
 from deep_interest.datasets.reports import JSONFile, PNGFigure, TextFile
-from deep_interest.datasets.tables import CSVTable, ParquetFolder, ParquetTable
+from deep_interest.datasets.tables import CSVTable, DayFolders, ParquetFolder, ParquetTable
 
 __all__ = [
     "BehaviorLogFolder",
     "CSVTable",
     "CheckpointFile",
+    "DayFolders",
     "FeatureTablesFolder",
     "JSONFile",
     "PNGFigure",
     "ParquetFolder",
     "ParquetTable",
     "RawFile",
+    "RegistryFolder",
     "TextFile",
 ]

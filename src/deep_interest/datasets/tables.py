@@ -44,6 +44,19 @@ class ParquetFolder(LocalDataset[Path]):
                 write_parquet(blocks, folder / f"{name}.parquet")
 
 
+class DayFolders(LocalDataset[Path]):
+    """A folder for each day with its tables, each day written in one step; loading gives the path of them all."""
+
+    def read(self, path: Path) -> Path:
+        return path
+
+    def write(self, data: Iterable[tuple[str, dict[str, pd.DataFrame]]], path: Path) -> None:
+        for day, tables in data:
+            with atomic_path(path / day, directory=True) as folder:
+                for name, table in tables.items():
+                    table.to_parquet(folder / f"{name}.parquet", index=False)
+
+
 class CSVTable(LocalDataset[pd.DataFrame]):
     """A small table for people and programs; shown as a table in Kedro-Viz."""
 

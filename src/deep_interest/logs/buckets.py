@@ -21,23 +21,31 @@ Buckets = Annotated[int, Field(ge=2)] | Annotated[Borders, Field(min_length=1), 
 """A number of buckets of equal size, or their inner borders."""
 
 
-def bucketise(
+def bucketise(column: pd.Series, borders: Sequence[float]) -> pd.Series:
+    """The bucket of each number: 0 below the first border, k from the k-th border on; missing stays missing."""
+    numbers = _numbers(column)
+    bucket = np.searchsorted(np.asarray(borders, np.float64), numbers, side="right")
+    return pd.Series(bucket, index=column.index, dtype="Int64").mask(np.isnan(numbers))
+
+
+def borders_of(
     column: pd.Series, buckets: int | Sequence[float], known: np.ndarray | None = None
-) -> pd.Series:
-    """The bucket of each number: 0 below the first border, k from the k-th border on; missing stays missing.
+) -> tuple[float, ...]:
+    """Inner borders of a column's buckets.
 
     Args:
         column: numbers.
-        buckets: inner borders, or a number of buckets, whose borders are then quantiles.
+        buckets: the borders themselves, or a number of buckets, whose borders are then quantiles.
         known: ``(n,)`` bool, the rows that quantiles are taken of; all if None.
     """
-    numbers = column.to_numpy(np.float64, na_value=np.nan)
+    if not isinstance(buckets, int):
+        return tuple(float(border) for border in buckets)
+    numbers = _numbers(column)
     there = ~np.isnan(numbers)
-    if isinstance(buckets, int):
-        fitted = numbers[there if known is None else there & known]
-        shares = np.arange(1, buckets) / buckets
-        borders = np.unique(np.quantile(fitted, shares)) if len(fitted) else np.empty(0)
-    else:
-        borders = np.asarray(buckets, np.float64)
-    bucket = np.searchsorted(borders, numbers, side="right")
-    return pd.Series(bucket, index=column.index, dtype="Int64").mask(~there)
+    fitted = numbers[there if known is None else there & known]
+    shares = np.arange(1, buckets) / buckets
+    return tuple(np.unique(np.quantile(fitted, shares)).tolist()) if len(fitted) else ()
+
+
+def _numbers(column: pd.Series) -> np.ndarray:
+    return column.to_numpy(np.float64, na_value=np.nan)

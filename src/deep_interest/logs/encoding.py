@@ -10,10 +10,10 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 from deep_interest.errors import InputError
 from deep_interest.logs.behavior_log import BehaviorLog, run_offsets
-from deep_interest.logs.buckets import Buckets, bucketise
+from deep_interest.logs.buckets import Buckets
 from deep_interest.logs.schema import FeatureSchema, Field
 from deep_interest.logs.tables import TRUE_PROBABILITY, CanonicalTables
-from deep_interest.logs.vocabulary import Vocabulary
+from deep_interest.logs.vocabulary import FieldVocabularies, Vocabulary
 
 GOODS = "goods"
 USER_ID = "user_id"
@@ -137,6 +137,7 @@ def encode_features(
     known_items: np.ndarray | None = None,
     known_users: np.ndarray | None = None,
     context: dict[str, int] | None = None,
+    vocabularies: FieldVocabularies | None = None,
 ) -> FeatureTables:
     """Code the feature columns of items and users.
 
@@ -147,13 +148,17 @@ def encode_features(
         known_items: ``(I + 1,)`` bool by item code; values that no known item has are "unknown". All if None.
         known_users: likewise for the profile, by user code.
         context: ``{field: size}`` of the impressions' fields, coded with the samples.
+        vocabularies: of an earlier time; they grow by what is new. Fitted anew if None.
 
     Raises:
         InputError: a column that is not in its table.
     """
     _check_names(columns)
+    vocabularies = FieldVocabularies() if vocabularies is None else vocabularies
     items = {
         name: _entity_codes(
+            vocabularies,
+            name,
             _item_column(tables.items, name),
             log.items.encode(tables.items["item"]),
             len(log.items),
@@ -168,9 +173,11 @@ def encode_features(
         table = _required(tables.users, "users", own) if own else pd.DataFrame()
         codes = log.users.encode(table["user"]) if own else None
         users = {
-            name: _own_ids(log.users, known_users)
+            name: _own_ids(vocabularies, log.users, known_users)
             if name == USER_ID
-            else _entity_codes(table[name], codes, len(log.users), known_users, columns.buckets.get(name))
+            else _entity_codes(
+                vocabularies, name, table[name], codes, len(log.users), known_users, columns.buckets.get(name)
+            )
             for name in columns.profile
         }
     behavior = columns.behavior if columns.behavior is not None else columns.item
@@ -213,13 +220,17 @@ def _required(table: pd.DataFrame | None, name: str, columns: Sequence[str]) -> 
     return table
 
 
-def _own_ids(ids: Vocabulary, known: np.ndarray | None) -> tuple[np.ndarray, int]:
+def _own_ids(
+    vocabularies: FieldVocabularies, ids: Vocabulary, known: np.ndarray | None
+) -> tuple[np.ndarray, int]:
     """Codes ``(entities,)`` of the ids themselves, and the vocabulary's size."""
     codes = np.arange(len(ids), dtype=np.int32)
-    return _entity_codes(pd.Series(ids.values), codes[1:], len(ids), known)
+    return _entity_codes(vocabularies, USER_ID, pd.Series(ids.values), codes[1:], len(ids), known)
 
 
 def _entity_codes(
+    vocabularies: FieldVocabularies,
+    name: str,
     column: pd.Series,
     entity: np.ndarray,
     entities: int,
@@ -227,13 +238,13 @@ def _entity_codes(
     buckets: Buckets | None = None,
 ) -> tuple[np.ndarray, int]:
     """Codes ``(entities,)`` of a column whose rows belong to the ``entity`` codes, and the vocabulary's size."""
-    if buckets is not None:
-        column = bucketise(column, buckets, None if known is None else known[entity])
-    vocabulary = Vocabulary.fit(column if known is None else column[known[entity]])
+    found, size = vocabularies.learn(
+        name, column, known=None if known is None else known[entity], buckets=buckets
+    )
     codes = np.zeros(entities, np.int32)
-    codes[entity] = vocabulary.encode(column)
+    codes[entity] = found
     codes[0] = 0
-    return codes, len(vocabulary)
+    return codes, size
 
 
 def _fields(coded: dict[str, tuple[np.ndarray, int]], names: Sequence[str]) -> tuple[Field, ...]:

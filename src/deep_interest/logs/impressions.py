@@ -7,11 +7,10 @@ import numpy as np
 import pandas as pd
 
 from deep_interest.errors import InputError
-from deep_interest.logs.buckets import bucketise
 from deep_interest.logs.encoding import EncodedLog, FeatureColumns
 from deep_interest.logs.protocols import SPLITS, TEST, TRAIN, VALIDATION, ProtocolParameters, Samples
 from deep_interest.logs.tables import TRUE_PROBABILITY
-from deep_interest.logs.vocabulary import Vocabulary
+from deep_interest.logs.vocabulary import FieldVocabularies
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,12 @@ class ImpressionSamples:
 
 
 def impression_samples(
-    impressions: pd.DataFrame, log: EncodedLog, protocol: ProtocolParameters, *, features: FeatureColumns
+    impressions: pd.DataFrame,
+    log: EncodedLog,
+    protocol: ProtocolParameters,
+    *,
+    features: FeatureColumns,
+    vocabularies: FieldVocabularies | None = None,
 ) -> ImpressionSamples:
     """Split impressions by day and end each history strictly before its impression's time.
 
@@ -44,6 +48,7 @@ def impression_samples(
         log: the coded behaviours.
         protocol: with its days.
         features: which columns are context features; they are coded over the training days.
+        vocabularies: of an earlier time; they grow by what is new. Fitted anew if None.
 
     Raises:
         InputError: a column is missing, a label is not 0 or 1, or there are too few days.
@@ -58,13 +63,12 @@ def impression_samples(
     end = history_ends(log, user, time)
     samples = Samples(user, item, impressions["label"].to_numpy(np.int8), time, end, split, left_out)
     train = split == TRAIN
+    vocabularies = FieldVocabularies() if vocabularies is None else vocabularies
     columns, sizes = {}, {}
     for name in features.context:
-        column = impressions[name]
-        if name in features.buckets:
-            column = bucketise(column, features.buckets[name], train)
-        vocabulary = Vocabulary.fit(column[train])
-        columns[name], sizes[name] = vocabulary.encode(column), len(vocabulary)
+        columns[name], sizes[name] = vocabularies.learn(
+            name, impressions[name], known=train, buckets=features.buckets.get(name)
+        )
     if TRUE_PROBABILITY in impressions:
         columns[TRUE_PROBABILITY] = impressions[TRUE_PROBABILITY].to_numpy(np.float32)
     early = (_day_number(log.time, protocol) if log.day is None else log.day) < first_held_out
@@ -156,7 +160,7 @@ def _split_by_day(day: np.ndarray, protocol: ProtocolParameters) -> tuple[int, n
     split = np.where(day >= first_test, TEST, np.where(day >= first_validation, VALIDATION, TRAIN)).astype(
         np.int8
     )
-    assert set(np.unique(split)) == set(range(len(SPLITS)))
+    assert len(np.unique(split)) == len(SPLITS) - (protocol.validation_days == 0)
     return int(first_validation), split
 
 

@@ -35,7 +35,7 @@ class ProtocolParameters(BaseModel):
         positive_rating: a rating at or above it is a positive (``rated``; DIN §6.2: "4 and 5").
         test_users: share of the users that are test users (``rated``, ``last_item``).
         validation_users: share of the training users that validate (``rated``, ``last_item``).
-        validation_days, test_days: the last days of the impressions (``by_day``).
+        validation_days, test_days: the last days of the impressions (``by_day``); without validation every epoch is run.
         train_days: that many days before them train; all if left out (``by_day``).
         last_day: impressions of later days are left out, as if it were the evening of that day (``by_day``).
         day_seconds, day_offset: length of a day in the unit of ``time``, and what is added to ``time`` before days
@@ -53,7 +53,7 @@ class ProtocolParameters(BaseModel):
     positive_rating: float = 4.0
     test_users: float = Field(0.1, gt=0, lt=1)
     validation_users: float = Field(0.1, gt=0, lt=1)
-    validation_days: int = Field(1, ge=1)
+    validation_days: int = Field(1, ge=0)
     test_days: int = Field(1, ge=1)
     train_days: int | None = Field(None, ge=1)
     last_day: date | None = None

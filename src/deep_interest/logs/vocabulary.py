@@ -1,20 +1,24 @@
 """Vocabularies: a source's ids and feature values as dense integer codes; code 0 is "unknown"."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deep_interest.errors import InputError
+from deep_interest.logs.buckets import Buckets, borders_of, bucketise
+
 UNKNOWN = 0
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The known values of one field, sorted; the code of ``values[k]`` is ``k + 1``.
+    """The known values of one field; the code of ``values[k]`` is ``k + 1``.
 
-    Sorting makes the codes independent of the order of the rows they were read from.
+    They are sorted, which makes the codes independent of the order of the rows they were read from; values that a grown
+    vocabulary has learnt later follow, sorted among themselves, so that no code ever changes.
     """
 
     values: pd.Index
@@ -27,6 +31,23 @@ class Vocabulary:
         for more in distinct[1:]:
             values = values.union(more, sort=False).unique()
         return cls(values.sort_values())
+
+    def grown(self, column: pd.Series) -> "Vocabulary":
+        """This vocabulary with the column's values that it lacks behind its own.
+
+        Raises:
+            InputError: the column is of another type, numbers where there were texts or the reverse.
+        """
+        more = Vocabulary.fit(column).values
+        if not len(self.values) or not len(more):
+            return Vocabulary(self.values if len(self.values) else more)
+        kinds = [pd.api.types.is_numeric_dtype(values.dtype) for values in (self.values, more)]
+        if kinds[0] != kinds[1]:
+            raise InputError(
+                f"values such as {more.tolist()[0]!r}: expected {'numbers' if kinds[0] else 'texts'} as the vocabulary has them, such as "
+                f"{self.values.tolist()[0]!r}; write the column as before"
+            )
+        return Vocabulary(self.values.append(more[~more.isin(self.values)]))
 
     def __len__(self) -> int:
         """The number of codes, "unknown" included: the rows that an embedding table needs."""
@@ -50,4 +71,62 @@ class Vocabulary:
         values = self.values
         if not len(values) or not pd.api.types.is_integer_dtype(values.dtype):
             return False
-        return int(values[-1]) - int(values[0]) + 1 == len(values)
+        return int(values[-1]) - int(values[0]) + 1 == len(values) and values.is_monotonic_increasing
+
+
+@dataclass(frozen=True)
+class FieldVocabulary:
+    """How one feature is coded.
+
+    Attributes:
+        vocabulary: of its values, or of its buckets.
+        borders: inner borders of the buckets of a feature that is a number; None where values stand for themselves.
+    """
+
+    vocabulary: Vocabulary
+    borders: tuple[float, ...] | None = None
+
+    def encode(self, column: pd.Series) -> np.ndarray:
+        """Codes ``(n,)`` int32 of the column's values."""
+        return self.vocabulary.encode(column if self.borders is None else bucketise(column, self.borders))
+
+
+@dataclass
+class FieldVocabularies:
+    """The vocabularies of a dataset's features by name; what is known keeps its codes while new values are learnt.
+
+    Attributes:
+        fields: ``{field: its vocabulary}``; bucket borders stay those of the first time.
+    """
+
+    fields: dict[str, FieldVocabulary] = field(default_factory=dict)
+
+    def learn(
+        self, name: str, column: pd.Series, *, known: np.ndarray | None = None, buckets: Buckets | None = None
+    ) -> tuple[np.ndarray, int]:
+        """Learn the values of a feature's known rows, then code all of its rows.
+
+        Args:
+            name: the feature.
+            column: its values ``(n,)``.
+            known: ``(n,)`` bool, the rows that may be learnt from; all if None.
+            buckets: of a feature that is a number.
+
+        Returns:
+            Codes ``(n,)`` int32, and the vocabulary's size.
+
+        Raises:
+            InputError: the values are of another type than before.
+        """
+        before = self.fields.get(name)
+        borders = before.borders if before else None
+        if before is None and buckets is not None:
+            borders = borders_of(column, buckets, known)
+        values = column if borders is None else bucketise(column, borders)
+        learnt = values if known is None else values[known]
+        try:
+            vocabulary = before.vocabulary.grown(learnt) if before else Vocabulary.fit(learnt)
+        except InputError as error:
+            raise InputError(f"feature {name}: {error}") from error
+        self.fields[name] = FieldVocabulary(vocabulary, borders)
+        return vocabulary.encode(values), len(vocabulary)

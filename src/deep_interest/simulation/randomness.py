@@ -4,7 +4,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-STREAMS = {"world": 0, "users": 1, "interests": 2, "behaviors": 3, "impressions": 4, "labels": 5}
+STREAMS = {
+    "world": 0,
+    "users": 1,
+    "interests": 2,
+    "behaviors": 3,
+    "impressions": 4,
+    "labels": 5,
+    "listings": 6,
+}
 """Second word of each generator's seed, so that no two parts of a log share random numbers."""
 
 

@@ -1,7 +1,7 @@
 """The training set on its device, and batches as one gather from it."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -171,6 +171,34 @@ class SampleSet:
         """``(n,)`` a number for each sample, the same for those of one user and one history; on the CPU."""
         history = self.user.cpu().long() << 32 | self.history_end.cpu().long()
         return torch.unique(history, return_inverse=True)[1]
+
+    def as_known_to(self, schema: FeatureSchema) -> "SampleSet":
+        """The samples as a model of an earlier schema sees them: values that it does not know are "unknown".
+
+        Args:
+            schema: of the same fields, whose vocabularies may have been smaller.
+
+        Raises:
+            InputError: the fields are others.
+        """
+        sizes, ours = schema.tables, self.store.schema.tables
+        if set(sizes) != set(ours):
+            raise InputError(
+                f"features: the model has the fields {', '.join(sizes)}, the configuration {', '.join(ours)}; restore the "
+                "configured features, or begin a registry anew"
+            )
+
+        def known(codes: dict[str, Tensor]) -> dict[str, Tensor]:
+            return {
+                name: values if sizes.get(name) == ours.get(name) else values * (values < sizes[name])
+                for name, values in codes.items()
+            }
+
+        store = replace(
+            self.store, schema=schema, history=known(self.store.history), items=known(self.store.items),
+            users=known(self.store.users),
+        )  # fmt: skip
+        return replace(self, store=store, context=known(self.context))
 
     def candidates(self) -> dict[str, Tensor]:
         """``{field: (n,)}`` codes of every sample's candidate."""

@@ -45,6 +45,7 @@ class Fit:
         watched: samples whose figures the learning curves show too; nothing is selected by them.
         evaluation_batch_size: samples scored at once.
         checkpoint_seconds: the state is saved this often.
+        keep_optimizer: the state of a finished fit holds the optimiser's too, for a later fit that goes on from there.
     """
 
     label: str
@@ -59,6 +60,7 @@ class Fit:
     watched: SampleSet | None = None
     evaluation_batch_size: int = 4096
     checkpoint_seconds: float = 60.0
+    keep_optimizer: bool = False
 
     def __post_init__(self) -> None:
         self.device = self.train.labels.device
@@ -212,6 +214,8 @@ class Fit:
             }
         elif self.best_model is None:
             tensors["best_model"] = self.model.state_dict()
+        if self.progress.done and self.keep_optimizer:
+            tensors["optimizer"] = self.optimizer.state_dict()
         save_state(self.state_file, fingerprint=self.fingerprint, progress=self.progress, tensors=tensors)
         self._last_save = time.monotonic()
 
@@ -222,10 +226,11 @@ class Fit:
         self.progress = Progress(**state["progress"])
         self.best_model = state["best_model"]
         self._loss_sum.fill_(self.progress.loss_sum)
+        if "optimizer" in state:
+            self.optimizer.load_state_dict(state["optimizer"])
         if self.progress.done:
             return
         self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
         cpu, *cuda = state["random"]
         torch.set_rng_state(cpu.cpu())
         if cuda:

@@ -85,17 +85,18 @@ def fingerprint(*parts: Any, arrays: Iterable[np.ndarray] = ()) -> str:
     digest = hashlib.blake2b(digest_size=16)
     digest.update(json.dumps([str(part) for part in parts]).encode())
     digest.update(torch.__version__.encode())
-    digest.update(_code_hash())
+    digest.update(code_hash().encode())
     for array in arrays:
         digest.update(str((array.dtype, array.shape)).encode())
         digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()
 
 
-def _code_hash() -> bytes:
+def code_hash() -> str:
+    """A hash of the sources that decide a fit's result."""
     root = Path(deep_interest.__file__).parent
     digest = hashlib.blake2b(digest_size=16)
     for pattern in _CODE:
         for file in sorted(root.glob(pattern)):
             digest.update(file.name.encode() + file.read_bytes())
-    return digest.digest()
+    return digest.hexdigest()

@@ -1,5 +1,5 @@
 """Draw the simulated industrial log."""
 
-from deep_interest.pipelines.simulate.pipeline import create_pipeline
+from deep_interest.pipelines.simulate.pipeline import create_days_pipeline, create_pipeline
 
-__all__ = ["create_pipeline"]
+__all__ = ["create_days_pipeline", "create_pipeline"]

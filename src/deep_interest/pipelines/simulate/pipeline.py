@@ -2,10 +2,22 @@
 
 from kedro.pipeline import Node, Pipeline
 
-from deep_interest.pipelines.simulate.nodes import simulate
+from deep_interest.pipelines.simulate.nodes import simulate, simulate_days
 
 
 def create_pipeline() -> Pipeline:
     """One node: its tables are streamed to Parquet while they are drawn."""
     node = Node(simulate, inputs="params:simulation", outputs="raw_log", name="simulate")
     return Pipeline([node], namespace="simulated", parameters={"params:simulation"}, tags=["simulated"])
+
+
+def create_days_pipeline() -> Pipeline:
+    """One node: the log as daily partitions."""
+    node = Node(
+        simulate_days,
+        inputs=["params:simulation", "params:backtest"],
+        outputs="days",
+        name="simulate_days",
+    )
+    parameters = {"params:simulation", "params:backtest"}
+    return Pipeline([node], namespace="simulated", parameters=parameters, tags=["simulated"])

@@ -1,0 +1,135 @@
+"""Check the new days, fit a challenger, judge it, keep it, and let it serve if it is better."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from deep_interest.errors import InputError
+from deep_interest.logs.vocabulary import FieldVocabularies
+from deep_interest.pipelines.parameters import DatasetParameters
+from deep_interest.pipelines.train.nodes import options_of
+from deep_interest.retraining.checks import check_days
+from deep_interest.retraining.days import Reading, list_days, read_days
+from deep_interest.retraining.parameters import RetrainingParameters
+from deep_interest.retraining.plan import Plan, new_days, plan_run
+from deep_interest.retraining.summary import run_summary, summary_page
+from deep_interest.serving.registry import Registry
+from deep_interest.training.parameters import Recipes, RowOptions, RunParameters
+
+
+def plan(
+    days: Path, registry: Registry, settings: DatasetParameters, retraining: RetrainingParameters
+) -> Plan:
+    """Check every new day, and decide what to train on and what judges."""
+    state, champion, found = registry.state(), registry.champion(), list_days(days)
+    records = check_days(
+        days, new_days(found, state), state.days, reading_of(settings), retraining.days,
+        champion.vocabularies() if champion else None,
+    )  # fmt: skip
+    return plan_run(found, state, champion, retraining, records)
+
+
+def prepare(
+    days: Path, plan: Plan, registry: Registry, settings: DatasetParameters
+) -> tuple[Any, FieldVocabularies]:
+    """The window's log, features and samples, and the vocabularies as they have grown."""
+    from deep_interest.retraining.window import encode_window
+
+    vocabularies = registry.load(plan.parent).vocabularies() if plan.parent else FieldVocabularies()
+    data = encode_window(
+        read_days(days, plan.history, reading_of(settings)), train=plan.train, held_out=plan.held_out,
+        protocol=settings.protocol, features=settings.features, vocabularies=vocabularies,
+    )  # fmt: skip
+    return data, vocabularies
+
+
+def make_fit(dataset: str, model: str) -> Callable[..., Any]:
+    """The fitting node's function of one row."""
+    options_type = options_of(model)
+
+    def fit(
+        data: Any, plan: Plan, registry: Registry, options: options_type, settings: DatasetParameters,
+        recipes: Recipes, run: RunParameters, retraining: RetrainingParameters,
+    ) -> Any:  # fmt: skip
+        """The challenger."""
+        from deep_interest.retraining.runs import cell_of, fit_by_plan
+
+        cell = cell_of(dataset, model, RowOptions(options.root), settings, recipes, run, retraining)
+        return fit_by_plan(cell, data, plan, registry, retraining)
+
+    return fit
+
+
+def make_judge(dataset: str, model: str) -> Callable[..., Any]:
+    """The judging node's function of one row."""
+    options_type = options_of(model)
+
+    def judge(
+        fitted: Any, data: Any, plan: Plan, registry: Registry, options: options_type, settings: DatasetParameters,
+        recipes: Recipes, run: RunParameters, retraining: RetrainingParameters,
+    ) -> Any:  # fmt: skip
+        """The verdict on the held-out day."""
+        from deep_interest.retraining.runs import cell_of, judge_by_plan
+
+        cell = cell_of(dataset, model, RowOptions(options.root), settings, recipes, run, retraining)
+        return judge_by_plan(cell, fitted, data, plan, registry, retraining.gate)
+
+    return judge
+
+
+def make_register(dataset: str, model: str) -> Callable[..., str]:
+    """The registering node's function of one row."""
+
+    def register(
+        fitted: Any, verdict: Any, plan: Plan, vocabularies: FieldVocabularies, registry: Registry,
+        retraining: RetrainingParameters,
+    ) -> str:  # fmt: skip
+        """Write the challenger as a version, whatever the verdict; its name."""
+        from deep_interest.retraining.runs import content_of, version_name
+
+        version = version_name(plan, fitted, retraining.gate)
+        registry.add(version, content_of(dataset, model, plan, fitted, verdict, vocabularies))
+        return version
+
+    return register
+
+
+def make_summarize(dataset: str, model: str) -> Callable[..., tuple[dict[str, Any], str]]:
+    """The summarising node's function of one row."""
+
+    def summarize(plan: Plan, fitted: Any, verdict: Any, version: str) -> tuple[dict[str, Any], str]:
+        """The run's summary, and its page."""
+        summary = run_summary(dataset, model, plan, fitted, verdict, version)
+        return summary, summary_page(summary)
+
+    return summarize
+
+
+def conclude(
+    summary: dict[str, Any], plan: Plan, registry: Registry, retraining: RetrainingParameters
+) -> list[str]:
+    """Confirm the new days and, if the gate let it pass, the new champion, in one step; delete what is old."""
+    state = registry.state()
+    if state.champion != plan.parent:
+        raise InputError(
+            f"{registry.folder}: the champion has changed during the run, from {plan.parent} to {state.champion}; run again"
+        )
+    promotions = state.promotions + ((summary["version"],) if summary["outcome"] == "promoted" else ())
+    registry.commit(state.model_copy(update={"promotions": promotions, "days": state.days | plan.records}))
+    return registry.prune(retraining.keep_versions)
+
+
+def reading_of(settings: DatasetParameters) -> Reading:
+    """How a dataset's days are read.
+
+    Raises:
+        InputError: it declares no tables with impressions.
+    """
+    if settings.source is None or not settings.source.impressions:
+        raise InputError(
+            f"{settings.title}: its block has no source with impressions, which retraining needs"
+        )
+    reading = settings.reading
+    return Reading(
+        settings.source, settings.features, reading.on_bad_line, reading.tie_seed, reading.repeated_impressions == "keep"
+    )  # fmt: skip

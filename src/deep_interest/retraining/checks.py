@@ -1,0 +1,177 @@
+"""Is a day fit to learn from? Its tables against fixed rules and against the days before it."""
+
+import logging
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pandas as pd
+
+from deep_interest.errors import InputError
+from deep_interest.logs.contracts import validate
+from deep_interest.logs.encoding import GOODS, USER_ID, FeatureColumns
+from deep_interest.logs.tables import CanonicalTables
+from deep_interest.logs.vocabulary import FieldVocabularies
+from deep_interest.retraining.days import Reading, content_hash, day_number, file_sizes, read_day
+from deep_interest.retraining.parameters import DayBounds
+
+logger = logging.getLogger(__name__)
+
+Record = dict[str, Any]
+
+_FEWEST_TRAILING = 3  # days before relative bounds say anything
+
+
+class BadDayError(InputError):
+    """A day that must not be learnt from; it stays where it is and is looked at again the next time."""
+
+
+def check_days(
+    folder: Path,
+    new: list[str],
+    records: Mapping[str, Record],
+    reading: Reading,
+    bounds: DayBounds,
+    vocabularies: FieldVocabularies | None,
+) -> dict[str, Record]:
+    """Check every new day against the rules and the days before it.
+
+    Args:
+        folder: of the days.
+        new: days to check, in order.
+        records: of the days that were taken before.
+        reading: how a day's files are read.
+        bounds: what it must keep to.
+        vocabularies: of the champion, for the shares of what it does not know; None before there is one.
+
+    Returns:
+        ``{day: {"hash", "files", "figures"}}`` of the new days.
+
+    Raises:
+        BadDayError: names every day that fails and everything that is wrong with it.
+    """
+    known, findings = dict(records), []
+    for day in new:
+        try:
+            record = _record(folder / day, day, reading, vocabularies)
+        except InputError as error:
+            findings.append(f"{day}: {error}")
+            continue
+        wrong = [*_copies(day, record, known), *_outside(day, record["figures"], known, bounds)]
+        findings += [f"{day}: {finding}" for finding in wrong]
+        known[day] = record
+    if findings:
+        raise BadDayError(
+            f"{folder}: {len(findings)} finding(s), no day was taken:\n  "
+            + "\n  ".join(findings)
+            + "\nMend the day's files and run again, or move its folder away to go on without it."
+        )
+    return {day: known[day] for day in new}
+
+
+def _record(folder: Path, day: str, reading: Reading, vocabularies: FieldVocabularies | None) -> Record:
+    sizes = file_sizes(folder)
+    tables = read_day(folder, reading)
+    validate(tables)
+    figures = day_figures(tables, day, reading.features, vocabularies)
+    if file_sizes(folder) != sizes:
+        raise InputError("a file changed while it was read, perhaps it was still being written")
+    return {"hash": content_hash(folder), "files": sizes, "figures": figures}
+
+
+def day_figures(
+    tables: CanonicalTables, day: str, features: FeatureColumns, vocabularies: FieldVocabularies | None
+) -> dict[str, float]:
+    """What is measured of a day.
+
+    Args:
+        tables: of the day.
+        day: its name.
+        features: the feature columns.
+        vocabularies: of the champion; without them there are no ``unknown`` figures.
+
+    Returns:
+        ``impressions``, ``behaviors``, ``ctr``, ``repeated`` (share of impressions left out as duplicates), ``other_days``
+        (impressions of another day), ``later`` (behaviours after the day), ``missing.<feature>`` and ``unknown.<feature>``
+        (shares of the impressions, or of the day's rows of items and users).
+    """
+    shown, number = tables.impressions, day_number(day)
+    duplicates = sum(n for why, n in tables.left_out.items() if why.startswith("duplicate impressions"))
+    figures = {
+        "impressions": float(len(shown)),
+        "behaviors": float(len(tables.behaviors)),
+        "ctr": float(shown["label"].mean()),
+        "repeated": duplicates / (len(shown) + duplicates),
+        "other_days": float((shown["day"] != number).sum()),
+        "later": float((tables.behaviors["day"] > number).sum()),
+    }
+    for name, column in _feature_columns(tables, features):
+        figures[f"missing.{name}"] = float(column.isna().mean())
+        if vocabularies is not None and name in vocabularies.fields:
+            codes = vocabularies.fields[name].encode(column)
+            figures[f"unknown.{name}"] = float(((codes == 0) & column.notna().to_numpy()).mean())
+    return {name: round(value, 6) for name, value in figures.items()}
+
+
+def _feature_columns(tables: CanonicalTables, features: FeatureColumns) -> Iterator[tuple[str, pd.Series]]:
+    """Every feature: the item's id and the context by impressions, the others by the rows that say anything of an entity."""
+    shown = tables.impressions
+    yield from ((name, shown["item"]) for name in features.item if name == GOODS)
+    yield from ((name, shown[name]) for name in features.context)
+    for table, names in ((tables.items, features.item), (tables.users, features.profile)):
+        own = [name for name in names if name not in (GOODS, USER_ID)]
+        if own and table is not None:
+            rows = table[~table[own].isna().all(axis=1)]
+            yield from ((name, rows[name]) for name in own if len(rows))
+
+
+def _copies(day: str, record: Record, known: Mapping[str, Record]) -> Iterator[str]:
+    same = [other for other, its in known.items() if other != day and its["hash"] == record["hash"]]
+    if same:
+        yield f"the same files as {same[0]}"
+
+
+def _outside(
+    day: str, figures: Mapping[str, float], known: Mapping[str, Record], bounds: DayBounds
+) -> Iterator[str]:
+    """What is out of bounds, a sentence each."""
+    if figures["other_days"]:
+        yield f"{figures['other_days']:,.0f} of {figures['impressions']:,.0f} impressions are of another day"
+    if figures["later"]:
+        yield f"{figures['later']:,.0f} behaviors are later than the day"
+    if figures["impressions"] < bounds.minimum_impressions:
+        yield (
+            f"{figures['impressions']:,.0f} impressions, expected {bounds.minimum_impressions:,} (days.minimum_impressions)"
+        )
+    if figures["repeated"] > bounds.repeated:
+        yield f"{figures['repeated']:.1%} of the impressions stand there twice, at most {bounds.repeated:.1%} (days.repeated)"
+    earlier = sorted(other for other in known if other < day)[-bounds.trailing_days :]
+    if len(earlier) < _FEWEST_TRAILING:
+        return
+    usual = {
+        name: median(found)
+        for name in figures
+        if len(
+            found := [known[other]["figures"][name] for other in earlier if name in known[other]["figures"]]
+        )
+        >= _FEWEST_TRAILING
+    }
+    for name, factors, form in (
+        ("impressions", bounds.volume, ",.0f"),
+        ("behaviors", bounds.volume, ",.0f"),
+        ("ctr", bounds.ctr, ".4f"),
+    ):
+        low, high = (factor * usual[name] for factor in factors)
+        if not low <= figures[name] <= high:
+            yield (
+                f"{name} {figures[name]:{form}}, expected {low:{form}} to {high:{form}} "
+                f"(the {len(earlier)} days before: {usual[name]:{form}})"
+            )
+    for kind, rise in (("missing", bounds.missing_rise), ("unknown", bounds.unknown_rise)):
+        for name in (name for name in usual if name.startswith(f"{kind}.") and name in figures):
+            if figures[name] > usual[name] + rise:
+                yield (
+                    f"{name.split('.', 1)[1]}: {figures[name]:.1%} {kind}, the {len(earlier)} days before {usual[name]:.1%}; at most "
+                    f"{rise:.1%} more (days.{kind}_rise)"
+                )

@@ -1,0 +1,99 @@
+"""The steps of a retraining run, as its plan has them."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import deep_interest
+from deep_interest.logs.vocabulary import FieldVocabularies
+from deep_interest.retraining.fitting import Fitted, Parent, fit_challenger, held_out_scores
+from deep_interest.retraining.gate import Verdict, judge
+from deep_interest.retraining.parameters import GateParameters, RetrainingParameters
+from deep_interest.retraining.plan import Plan
+from deep_interest.serving.registry import Content, Registry, Version
+from deep_interest.training.parameters import Recipes, RowOptions, RunParameters
+from deep_interest.training.runs import Cell, Data, choose_recipe
+from deep_interest.training.state import code_hash
+
+
+def cell_of(
+    dataset: str,
+    model: str,
+    options: RowOptions,
+    settings: Any,
+    recipes: Recipes,
+    run: RunParameters,
+    retraining: RetrainingParameters,
+) -> Cell:
+    """The row that is kept fresh.
+
+    Args:
+        dataset, model: the keys.
+        options: the row's own.
+        settings: the dataset's block, with its ``recipe`` and ``training``.
+        recipes: all of them.
+        run: device, workspace, which recipe.
+        retraining: with the fits' seed.
+    """
+    recipe = choose_recipe(recipes.root, run, default=settings.recipe, training=settings.training)
+    return Cell(dataset, model, options, recipe, (retraining.seed,), run)
+
+
+def fit_by_plan(
+    cell: Cell, data: Data, plan: Plan, registry: Registry, retraining: RetrainingParameters
+) -> Fitted:
+    """Fit the challenger by the plan's strategy; a run that was killed goes on where it was."""
+    warm = plan.strategy != "full_window"
+    return fit_challenger(
+        cell, data, overrides=retraining.warm_training if warm else retraining.training, seed=retraining.seed,
+        state_file=Path(cell.run.workspace) / cell.dataset / cell.model / "retraining.pt",
+        parent=parent_of(registry.load(plan.parent)) if warm and plan.parent else None,
+        teacher_weight=retraining.teacher_weight if plan.strategy == "warm_start_with_distillation" else 0.0,
+    )  # fmt: skip
+
+
+def parent_of(version: Version) -> Parent:
+    """A version as the model that a warm start goes on from."""
+    manifest = version.manifest
+    return Parent(
+        version.id, version.weights(), version.optimizer(), version.schema, manifest["config"], manifest["training"]
+    )  # fmt: skip
+
+
+def judge_by_plan(
+    cell: Cell, fitted: Fitted, data: Data, plan: Plan, registry: Registry, gate: GateParameters
+) -> Verdict:
+    """Both models on the held-out day."""
+    held_out = data.samples[data.samples["split"] == "test"]
+    champion: np.ndarray | None = None
+    if plan.parent is not None:
+        version = registry.load(plan.parent)
+        champion = held_out_scores(version.model(), version.schema, data, cell, version.manifest["training"])
+    challenger = held_out_scores(fitted.model(cell.model), fitted.schema, data, cell, fitted.training)
+    return judge(held_out["user"], held_out["label"], challenger, champion, gate)
+
+
+def version_name(plan: Plan, fitted: Fitted, gate: GateParameters) -> str:
+    """The newest training day, and a hash of everything that decides the version."""
+    whole = json.dumps(
+        [fitted.identity, plan.strategy, plan.parent, plan.trained, gate.model_dump(mode="json")]
+    )
+    return f"{plan.trained[-1]}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
+
+
+def content_of(
+    dataset: str, model: str, plan: Plan, fitted: Fitted, verdict: Verdict, vocabularies: FieldVocabularies
+) -> Content:
+    """The challenger as a version of the registry."""
+    manifest = {
+        "dataset": dataset, "model": model, "strategy": plan.strategy, "parent": plan.parent,
+        "days": {"trained": list(plan.trained), "fitted_on": list(plan.train), "held_out": plan.held_out},
+        "config": fitted.config, "training": fitted.training, "schema": fitted.schema.model_dump(mode="json"),
+        "samples": fitted.samples, "verdict": verdict.as_dict(),
+        "code": {"deep_interest": deep_interest.__version__, "sources": code_hash(), "torch": torch.__version__},
+    }  # fmt: skip
+    return Content(manifest, fitted.weights, fitted.optimizer, vocabularies)

@@ -1,0 +1,95 @@
+"""What a run has done, for programs (JSON) and for people (Markdown), and by which exit status a scheduler knows it."""
+
+import json
+import logging
+import urllib.request
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from deep_interest.retraining.fitting import Fitted
+from deep_interest.retraining.gate import Verdict
+from deep_interest.retraining.plan import Plan
+
+logger = logging.getLogger(__name__)
+
+Outcome = Literal["promoted", "refused", "nothing_new", "bad_data", "busy", "failed"]
+EXIT_CODES: dict[Outcome, int] = {
+    "promoted": 0, "failed": 1, "nothing_new": 10, "refused": 11, "bad_data": 12, "busy": 13,
+}  # fmt: skip
+"""Exit status of ``kedro run --pipelines=retrain.<dataset>.<model>``; 1 and 2 are also Python's and the command line's own."""
+
+
+def run_summary(
+    dataset: str, model: str, plan: Plan, fitted: Fitted, verdict: Verdict, version: str
+) -> dict[str, Any]:
+    """The summary of a run that has come to a verdict, as plain values."""
+    outcome: Outcome = "promoted" if verdict.promoted else "refused"
+    return {
+        **_head(dataset, model, outcome), "version": version, "champion_before": plan.parent,
+        "strategy": plan.strategy,
+        "days": {
+            "new": list(plan.new), "late": list(plan.late), "trained_on": list(plan.train), "held_out": plan.held_out,
+        },
+        "cost": {"samples": fitted.samples, "seconds": round(fitted.seconds, 3)},
+        **verdict.as_dict(),
+    }  # fmt: skip
+
+
+def early_end(dataset: str, model: str, outcome: Outcome, message: str) -> dict[str, Any]:
+    """The summary of a run that ended before a verdict."""
+    return {**_head(dataset, model, outcome), "message": message}
+
+
+def _head(dataset: str, model: str, outcome: Outcome) -> dict[str, Any]:
+    return {
+        "dataset": dataset, "model": model, "outcome": outcome, "exit_code": EXIT_CODES[outcome],
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+    }  # fmt: skip
+
+
+def summary_page(summary: dict[str, Any]) -> str:
+    """The summary as a short Markdown page."""
+    lines = [
+        f"# {summary['dataset']}.{summary['model']}: {summary['outcome'].replace('_', ' ')}", "",
+        f"{summary['finished']}, exit status {summary['exit_code']}.", "",
+    ]  # fmt: skip
+    if "message" in summary:
+        return "\n".join([*lines, "```", summary["message"], "```", ""])
+    days = summary["days"]
+    lines += [
+        f"Version `{summary['version']}` by {summary['strategy'].replace('_', ' ')}, champion before: "
+        f"{summary['champion_before'] or 'none'}. New days: {', '.join(days['new'])}"
+        + (f" (late: {', '.join(days['late'])})" if days["late"] else "")
+        + f". Trained on {', '.join(days['trained_on'])} ({summary['cost']['samples']:,} samples, "
+        f"{summary['cost']['seconds']:.1f} s), judged on {days['held_out']}.",
+        "",
+        "| | GAUC | AUC | log loss | calibration |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for name in ("challenger", "champion"):
+        if summary[name]:
+            cells = [summary[name][key] for key in ("gauc", "auc", "logloss", "calibration")]
+            lines.append(
+                f"| {name} | {' | '.join('–' if cell is None else f'{cell:.4f}' for cell in cells)} |"
+            )
+    lines += ["", "| check | found | expected | passed |", "|---|---:|---|---|"]
+    for check in summary["checks"]:
+        found = "–" if check["found"] is None else f"{check['found']:.5g}"
+        lines.append(
+            f"| {check['name']} | {found} | {check['expected']} | {'yes' if check['passed'] else '**no**'} |"
+        )
+    return "\n".join([*lines, ""])
+
+
+def notify(url: str, summary: dict[str, Any], *, seconds: float) -> None:
+    """Post a summary as JSON; whatever goes wrong is a warning."""
+    try:
+        request = urllib.request.Request(
+            url, json.dumps(summary).encode(), {"Content-Type": "application/json"}, method="POST"
+        )
+        if request.type not in ("http", "https"):
+            raise ValueError(f"expected an http(s) address, found {request.type}")
+        with urllib.request.urlopen(request, timeout=seconds):
+            pass
+    except Exception as error:  # a run's result stands, whether anybody hears of it or not
+        logger.warning("retraining.webhook: the summary could not be posted (%s)", error)

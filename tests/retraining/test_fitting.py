@@ -1,0 +1,185 @@
+"""Warm starts on truth: what is kept, what is new, and what a teacher teaches."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from support.days import FEATURES, day_name, day_tables
+
+from deep_interest.errors import InputError
+from deep_interest.logs.canonical import canonical
+from deep_interest.logs.encoding import FeatureColumns
+from deep_interest.logs.protocols import ProtocolParameters
+from deep_interest.logs.tables import CanonicalTables
+from deep_interest.logs.vocabulary import FieldVocabularies
+from deep_interest.retraining.fitting import fit_challenger, grown, held_out_scores
+from deep_interest.retraining.window import encode_window
+from deep_interest.training.parameters import Recipe, RowOptions, RunParameters
+from deep_interest.training.runs import Cell
+
+RECIPE = Recipe(
+    training={"batch_size": 64, "epochs": 1, "learning_rate": 0.01},
+    model={"embedding_dim": 4, "hidden": (8,)},
+)
+
+
+def cell(tmp_path, model="base", **training):
+    run = RunParameters(device="cpu", processes=1, threads=1, workspace=str(tmp_path))
+    recipe = RECIPE.model_copy(update={"training": RECIPE.training | training})
+    return Cell("shop", model, RowOptions({}), recipe, (1,), run)
+
+
+def log(days):
+    """The first days as one log."""
+    tables = [day_tables(number, users=30) for number in range(days)]
+    whole = {name: pd.concat([one[name] for one in tables]) for name in tables[0]}
+    for name in ("behaviors", "impressions"):
+        whole[name] = whole[name].assign(day=(whole[name]["time"] // 86_400).astype(np.int32))
+    for name, key in (("items", "item"), ("users", "user")):
+        whole[name] = whole[name].drop_duplicates(key).reset_index(drop=True)
+    return canonical(CanonicalTables(**whole))
+
+
+def window(train, held_out, vocabularies):
+    return encode_window(
+        log(held_out + 1), train=[day_name(number) for number in train], held_out=day_name(held_out),
+        protocol=ProtocolParameters(name="by_day"), features=FeatureColumns.model_validate(FEATURES),
+        vocabularies=vocabularies,
+    )  # fmt: skip
+
+
+def fit(tmp_path, data, *, parent=None, teacher_weight=0.0, model="base", name="fit.pt", **training):
+    return fit_challenger(
+        cell(tmp_path, model, **training), data, overrides={}, seed=1, state_file=tmp_path / name, parent=parent,
+        teacher_weight=teacher_weight,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def champion(tmp_path):
+    """A model of the first two days, judged on the third, and its vocabularies."""
+    vocabularies = FieldVocabularies()
+    data = window([0, 1], 2, vocabularies)
+    return fit(tmp_path, data, name="champion.pt"), data, vocabularies
+
+
+def test_the_held_out_day_teaches_no_vocabulary(champion):
+    _, data, vocabularies = champion
+    goods = set(vocabularies.fields["goods"].vocabulary.values)
+    new = set(day_tables(2)["items"]["item"])
+    assert len(new) == 2
+    assert not new & goods
+    assert set(data.samples["split"]) == {"train", "test"}
+
+
+@pytest.mark.parametrize("model", ["base", "din", "dien", "lr", "pnn", "bst"])
+def test_the_champion_scores_as_ever_when_the_vocabularies_have_grown(tmp_path, model):
+    """The reference: the champion's own vocabularies, which the later log has not touched."""
+    own = FieldVocabularies()
+    fitted = fit(tmp_path, window([0, 1], 2, own), model=model)
+    frozen = FieldVocabularies(dict(own.fields))
+    grown_data = window([0, 1, 2, 3], 4, own)
+    assert own.fields["goods"].vocabulary.values.size > frozen.fields["goods"].vocabulary.values.size
+    scores = held_out_scores(
+        fitted.model(model), fitted.schema, grown_data, cell(tmp_path, model), fitted.training
+    )
+    size = len(frozen.fields["goods"].vocabulary)
+    test = grown_data.samples["split"] == "test"
+    unknown = grown_data.features.items["goods"][grown_data.samples["item"][test]] >= size
+    assert unknown.any()
+    masked = replace(
+        grown_data,
+        features=replace(
+            grown_data.features, schema=fitted.schema,
+            items={k: np.where(v < fitted.schema.tables[k], v, 0) for k, v in grown_data.features.items.items()},
+        ),
+        log=replace(
+            grown_data.log,
+            fields={k: np.where(v < fitted.schema.tables[k], v, 0) for k, v in grown_data.log.fields.items()},
+        ),
+    )  # fmt: skip
+    expected = held_out_scores(
+        fitted.model(model), fitted.schema, masked, cell(tmp_path, model), fitted.training
+    )
+    np.testing.assert_array_equal(scores, expected)
+
+
+def test_a_warm_start_keeps_every_parameter_and_gives_new_ids_rows_of_their_own(tmp_path, champion):
+    fitted, _, vocabularies = champion
+    data = window([2], 3, vocabularies)
+    still = fit(tmp_path, data, parent=fitted.as_parent(), learning_rate=1e-30)
+    fresh = fit(tmp_path, data, learning_rate=1e-30, name="fresh.pt")
+    rows = len(fitted.weights["embeddings.tables.goods.weight"])
+    for name, before in fitted.weights.items():
+        after = still.weights[name]
+        torch.testing.assert_close(after[: len(before)], before, rtol=0, atol=0)
+    goods = still.weights["embeddings.tables.goods.weight"]
+    assert len(goods) == rows + 2
+    torch.testing.assert_close(
+        goods[rows:], fresh.weights["embeddings.tables.goods.weight"][rows:], rtol=0, atol=1e-12
+    )
+
+
+def test_a_warm_start_goes_on_with_the_optimisers_moments(tmp_path, champion):
+    """After one more step on n rows, Adam's step count is the champion's plus that of the new fit."""
+    fitted, _, vocabularies = champion
+    data = window([2], 3, vocabularies)
+    warm = fit(tmp_path, data, parent=fitted.as_parent())
+    steps = -(-int((data.samples["split"] == "train").sum()) // 64)
+    assert warm.optimizer["steps"][0] == fitted.optimizer["steps"][0] + steps
+    for (_, before), (_, after) in zip(fitted.optimizer["moments"], warm.optimizer["moments"], strict=True):
+        kept = before * 0.999**steps  # the second moment is never less than what is left of the champion's
+        assert bool((after[: len(before)] >= kept * (1 - 1e-5)).all())
+
+
+def test_a_finished_fit_is_loaded_with_its_optimiser(tmp_path, champion):
+    fitted, data, _ = champion
+    again = fit(tmp_path, data, name="champion.pt")
+    assert again.identity == fitted.identity
+    for old, new in zip(fitted.optimizer["moments"], again.optimizer["moments"], strict=True):
+        torch.testing.assert_close(old, new, rtol=0, atol=0)
+    assert again.optimizer["steps"] == fitted.optimizer["steps"]
+
+
+def test_distilling_is_the_weighted_sum_of_both_cross_entropies():
+    logits = torch.tensor([0.3, -1.2, 2.0], dtype=torch.float64)
+    labels, teacher = torch.tensor([1.0, 0, 1]).double(), torch.tensor([0.7, 0.2, 0.4]).double()
+    loss = torch.nn.functional.binary_cross_entropy_with_logits
+    mixed = loss(logits, torch.lerp(labels, teacher, 0.3))
+    torch.testing.assert_close(mixed, 0.7 * loss(logits, labels) + 0.3 * loss(logits, teacher))
+
+
+def test_a_student_of_the_teacher_alone_almost_stays_the_teacher(tmp_path, champion):
+    """At weight near 1 the champion is at its own optimum: it moves much less than by the labels."""
+    fitted, _, vocabularies = champion
+    data = window([2], 3, vocabularies)
+    held_out = {
+        weight: held_out_scores(student.model("base"), student.schema, data, cell(tmp_path), student.training)
+        for weight in (0.0, 0.999)
+        if (
+            student := fit(
+                tmp_path,
+                data,
+                parent=fitted.as_parent(),
+                teacher_weight=weight,
+                name=f"{weight}.pt",
+                optimizer="sgd",
+            )
+        )
+    }
+    teacher = held_out_scores(fitted.model("base"), fitted.schema, data, cell(tmp_path), fitted.training)
+    moved = {weight: np.abs(scores - teacher).mean() for weight, scores in held_out.items()}
+    assert moved[0.999] < 0.2 * moved[0.0]
+
+
+def test_a_champion_of_other_options_is_named():
+    with pytest.raises(InputError, match=r"mlp: the champion has \(3, 2\), the configured model \(3, 5\)"):
+        grown({"mlp": torch.zeros(3, 2)}, {"mlp": torch.zeros(3, 5)})
+
+
+def test_crossed_features_cannot_go_on(tmp_path, champion):
+    fitted, _, vocabularies = champion
+    with pytest.raises(InputError, match="wide_deep: its crossed features are numbered"):
+        fit(tmp_path, window([2], 3, vocabularies), parent=fitted.as_parent(), model="wide_deep")

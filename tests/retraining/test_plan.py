@@ -1,0 +1,66 @@
+import pytest
+from support.days import day_name
+
+from deep_interest.retraining.parameters import RetrainingParameters
+from deep_interest.retraining.plan import NothingNewError, new_days, plan_run
+from deep_interest.serving.registry import RegistryState, Version
+
+DAYS = [day_name(number) for number in range(6)]
+
+
+def state(*taken):
+    return RegistryState(promotions=("v1",) if taken else (), days={day: {} for day in taken})
+
+
+def champion(*trained):
+    return Version("v1", None, {"days": {"trained": list(trained)}})
+
+
+def plan(found, taken, trained, **options):
+    retraining = RetrainingParameters(**({"strategy": "warm_start"} | options))
+    new = [day for day in found if day not in taken]
+    best = champion(*trained) if taken else None
+    return plan_run(found, state(*taken), best, retraining, {day: {} for day in new})
+
+
+def test_the_first_run_trains_on_all_days_but_the_newest():
+    made = plan(DAYS[:4], [], [])
+    assert (made.strategy, made.train, made.held_out) == ("full_window", tuple(DAYS[:3]), DAYS[3])
+
+
+def test_a_warm_start_trains_on_the_day_that_was_held_out_the_last_time():
+    made = plan(DAYS[:5], DAYS[:4], DAYS[:3])
+    assert (made.train, made.held_out, made.new) == ((DAYS[3],), DAYS[4], (DAYS[4],))
+    assert made.trained == tuple(DAYS[:4])
+
+
+def test_after_a_refusal_a_warm_start_takes_all_days_since_the_champions():
+    assert plan(DAYS, DAYS[:5], DAYS[:2]).train == tuple(DAYS[2:5])
+
+
+def test_a_late_day_is_trained_on_and_the_newest_still_judges():
+    made = plan(DAYS, [DAYS[0], *DAYS[2:]], [DAYS[0], *DAYS[2:5]])
+    assert (made.late, made.train, made.held_out) == ((DAYS[1],), (DAYS[1],), DAYS[5])
+
+
+def test_a_full_window_takes_the_last_days_and_forgets_older_ones():
+    made = plan(DAYS, DAYS[:5], DAYS[:4], strategy="full_window", window_days=2)
+    assert made.train == made.trained == (DAYS[3], DAYS[4])
+
+
+def test_histories_reach_back_as_far_as_they_are_told():
+    made = plan(DAYS, DAYS[:5], DAYS[:4], history_days=2)
+    assert made.history == (DAYS[3], DAYS[4], DAYS[5])
+
+
+@pytest.mark.parametrize(
+    ("found", "taken", "message"),
+    [
+        (DAYS, DAYS, "no new day: the newest is 2024-03-06"),
+        ([], [], "there is no day at all"),
+        (DAYS[:1], [], "only day"),
+    ],
+)
+def test_without_a_day_to_take_there_is_nothing_to_do(found, taken, message):
+    with pytest.raises(NothingNewError, match=message):
+        new_days(found, state(*taken))
