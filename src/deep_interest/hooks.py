@@ -53,10 +53,10 @@ class ProjectHooks:
             return
         from deep_interest.training.device import resolve_device  # noqa: PLC0415
 
-        run, recipes = catalog.load("params:training"), catalog.load("params:recipes").root
+        run = catalog.load("params:training")
         resolve_device(run.device)
-        if run.recipe is not None:
-            _check_keys("training.recipe", [run.recipe], recipes)
+        if run.recipe is not None and "params:recipes" in pipeline.inputs():
+            _check_keys("training.recipe", [run.recipe], catalog.load("params:recipes").root)
 
     @hook_impl
     def before_node_run(self, node: Node) -> None:

@@ -5,7 +5,7 @@ from deep_interest.datasets.encoded import BehaviorLogFolder, FeatureTablesFolde
 from deep_interest.datasets.raw import RawFile
 from deep_interest.datasets.registry import RegistryFolder
 from deep_interest.datasets.reports import JSONFile, PNGFigure, TextFile
-from deep_interest.datasets.tables import CSVTable, DayFolders, ParquetFolder, ParquetTable
+from deep_interest.datasets.tables import CSVTable, DayFolders, ParquetFolder, ParquetTable, ScoresFile
 
 __all__ = [
     "BehaviorLogFolder",
@@ -19,5 +19,6 @@ __all__ = [
     "ParquetTable",
     "RawFile",
     "RegistryFolder",
+    "ScoresFile",
     "TextFile",
 ]

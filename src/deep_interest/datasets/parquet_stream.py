@@ -1,6 +1,6 @@
 """Streaming a table to one Parquet file, a block at a time."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import chain
 from pathlib import Path
 
@@ -11,7 +11,9 @@ import pyarrow.parquet as pq
 from deep_interest.files import atomic_path
 
 
-def write_parquet(blocks: Iterable[pd.DataFrame], path: Path) -> int:
+def write_parquet(
+    blocks: Iterable[pd.DataFrame], path: Path, *, metadata: Mapping[str, str] | None = None
+) -> int:
     """Write a stream of frames as one Parquet file that appears only when it is whole.
 
     Memory is that of one block. Each block is one row group or more.
@@ -19,6 +21,7 @@ def write_parquet(blocks: Iterable[pd.DataFrame], path: Path) -> int:
     Args:
         blocks: at least one frame; all with the columns and types of the first.
         path: the file to write; its folder is made where it is missing.
+        metadata: further words in the file's own metadata.
 
     Returns:
         The number of rows written.
@@ -31,7 +34,8 @@ def write_parquet(blocks: Iterable[pd.DataFrame], path: Path) -> int:
     if first is None:
         raise ValueError(f"{path}: no block to write, expected at least one frame (it may be empty)")
     rows = 0
-    with atomic_path(path) as part, pq.ParquetWriter(part, first.schema, compression="zstd") as writer:
+    told = first.schema.with_metadata({**(first.schema.metadata or {}), **(metadata or {})})
+    with atomic_path(path) as part, pq.ParquetWriter(part, told, compression="zstd") as writer:
         for table in chain([first], tables):
             if not table.schema.equals(first.schema):
                 found, expected = (
@@ -40,6 +44,6 @@ def write_parquet(blocks: Iterable[pd.DataFrame], path: Path) -> int:
                 raise ValueError(
                     f"{path}: a block has the columns {found}, expected {expected} as in the first"
                 )
-            writer.write_table(table)
+            writer.write_table(table.replace_schema_metadata(told.metadata))
             rows += table.num_rows
     return rows

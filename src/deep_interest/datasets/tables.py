@@ -9,6 +9,7 @@ from kedro_datasets._typing import TablePreview
 from deep_interest.datasets.local import LocalDataset
 from deep_interest.datasets.parquet_stream import write_parquet
 from deep_interest.files import atomic_path
+from deep_interest.serving.pairs import Scores
 
 
 class ParquetTable(LocalDataset[pd.DataFrame]):
@@ -42,6 +43,13 @@ class ParquetFolder(LocalDataset[Path]):
         with atomic_path(path, directory=True) as folder:
             for name, blocks in data.items():
                 write_parquet(blocks, folder / f"{name}.parquet")
+
+
+class ScoresFile(LocalDataset[Scores]):
+    """Scored pairs, streamed to one Parquet file whose metadata names the model's version."""
+
+    def write(self, data: Scores, path: Path) -> None:
+        write_parquet(data.blocks, path, metadata={"model_version": data.version})
 
 
 class DayFolders(LocalDataset[Path]):

@@ -97,9 +97,11 @@ class FieldVocabularies:
 
     Attributes:
         fields: ``{field: its vocabulary}``; bucket borders stay those of the first time.
+        frozen: nothing more is learnt.
     """
 
     fields: dict[str, FieldVocabulary] = field(default_factory=dict)
+    frozen: bool = False
 
     def learn(
         self, name: str, column: pd.Series, *, known: np.ndarray | None = None, buckets: Buckets | None = None
@@ -119,6 +121,9 @@ class FieldVocabularies:
             InputError: the values are of another type than before.
         """
         before = self.fields.get(name)
+        if self.frozen:
+            assert before is not None, name
+            return before.encode(column), len(before.vocabulary)
         borders = before.borders if before else None
         if before is None and buckets is not None:
             borders = borders_of(column, buckets, known)

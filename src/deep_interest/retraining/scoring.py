@@ -1,0 +1,128 @@
+"""Batch scoring with a version of the registry: its vocabularies, its parameters, today's histories."""
+
+import logging
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from deep_interest.errors import InputError
+from deep_interest.logs.behavior_log import BehaviorLog
+from deep_interest.logs.encoding import (
+    FeatureColumns,
+    FeatureTables,
+    behavior_log,
+    encode_features,
+    encode_log,
+)
+from deep_interest.logs.tables import CanonicalTables
+from deep_interest.logs.vocabulary import FieldVocabularies, Vocabulary
+from deep_interest.retraining.parameters import ScoringParameters
+from deep_interest.serving.pairs import Asked, Scores, score_pairs
+from deep_interest.serving.registry import Version
+from deep_interest.training.data import FeatureStore
+from deep_interest.training.parameters import RunParameters, TrainingOptions
+from deep_interest.training.runs import prepare_device
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Coded:
+    """Today's log in a version's codes.
+
+    Attributes:
+        log: every user's behaviours.
+        features: of items and users.
+        asked: users and candidates.
+    """
+
+    log: BehaviorLog
+    features: FeatureTables
+    asked: Asked
+
+
+def code_pairs(
+    tables: CanonicalTables,
+    users: pd.DataFrame | None,
+    candidates: pd.DataFrame | None,
+    features: FeatureColumns,
+    scoring: ScoringParameters,
+    champion: Version,
+) -> Coded:
+    """Code today's log, and who is scored with what.
+
+    Args:
+        tables: of the days whose behaviours make the histories.
+        users: ``user`` [and context columns]; all users of the log if None.
+        candidates: ``item`` [, ``bid``]; all items with a bid of 1 if None.
+        features: the feature columns.
+        scoring: with the context where the users' table has none.
+        champion: whose vocabularies code.
+
+    Raises:
+        InputError: a column is missing, an id stands there twice, or a bid is no number above 0.
+    """
+    vocabularies = FieldVocabularies(champion.vocabularies().fields, frozen=True)
+    if users is None:
+        users = pd.DataFrame({"user": np.sort(tables.behaviors["user"].unique())})
+    if candidates is None:
+        candidates = tables.items[["item"]]
+    _check(users, "users", "user")
+    _check(candidates, "candidates", "item")
+    log = encode_log(
+        tables, users=Vocabulary.fit(tables.behaviors["user"]), items=Vocabulary.fit(tables.items["item"])
+    )
+    context = {name: len(vocabularies.fields[name].vocabulary) for name in features.context}
+    coded = encode_features(tables, log, features, context=context, vocabularies=vocabularies)
+    user_codes, item_codes = log.users.encode(users["user"]), log.items.encode(candidates["item"])
+    for what, codes in (
+        ("users without behaviours", user_codes),
+        ("candidates of no known item", item_codes),
+    ):
+        if (codes == 0).any():
+            logger.warning(
+                "%s: %s of %s, scored as unknown", what, f"{(codes == 0).sum():,}", f"{len(codes):,}"
+            )
+    bids = candidates["bid"].to_numpy(np.float64) if "bid" in candidates else np.ones(len(candidates))
+    if not (bids > 0).all():
+        raise InputError(f"candidates.bid: found {bids[~(bids > 0)][0]}, expected numbers above 0")
+    context_codes = {
+        name: vocabularies.fields[name].encode(_context(users, name, scoring)) for name in features.context
+    }
+    asked = Asked(
+        users["user"].reset_index(drop=True), user_codes, context_codes, candidates["item"].reset_index(drop=True),
+        item_codes, bids,
+    )  # fmt: skip
+    return Coded(behavior_log(log, coded), coded, asked)
+
+
+def score_with(champion: Version, coded: Coded, scoring: ScoringParameters, run: RunParameters) -> Scores:
+    """The champion's scores as a stream."""
+    device = prepare_device(run)
+    blocks = score_pairs(
+        champion.model().to(device), FeatureStore.build(coded.log, coded.features, device), coded.asked,
+        version=champion.id, max_len=TrainingOptions.model_validate(champion.manifest["training"]).max_len,
+        gamma=scoring.gamma, top_k=scoring.top_k, pairs_at_once=scoring.pairs_at_once,
+        batch_size=run.evaluation_batch_size,
+    )  # fmt: skip
+    return Scores(champion.id, blocks)
+
+
+def _check(table: pd.DataFrame, name: str, key: str) -> None:
+    if key not in table:
+        raise InputError(f"{name}: column {key} not found; the table has {', '.join(map(str, table))}")
+    if table[key].isna().any() or table[key].duplicated().any():
+        raise InputError(
+            f"{name}.{key}: expected every id once, found one that is missing or stands there twice"
+        )
+
+
+def _context(users: pd.DataFrame, name: str, scoring: ScoringParameters) -> pd.Series:
+    if name in users:
+        return users[name]
+    if name not in scoring.context:
+        raise InputError(
+            f"context feature {name}: the users' table has no such column; add it, or set retraining.scoring.context.{name}"
+        )
+    return pd.Series([scoring.context[name]] * len(users))
