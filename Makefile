@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 export DO_NOT_TRACK := 1
 
-.PHONY: run test lint format viz bench clean
+.PHONY: run test test-kills lint format viz bench clean
 .DEFAULT_GOAL := run
 
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -20,6 +20,9 @@ run: $(VENV)/.installed  ## the simulated dataset, from drawing the log to the t
 
 test: $(VENV)/.installed  ## the whole test suite
 	$(BIN)/python -m pytest --numprocesses=2 --dist=worksteal
+
+test-kills: $(VENV)/.installed  ## retraining, killed at 20 random moments of a run
+	DEEP_INTEREST_KILLS=20 $(BIN)/python -m pytest tests/end_to_end/test_retraining.py -k killed
 
 lint: $(VENV)/.installed  ## style, and which floor may import which
 	$(BIN)/ruff check .

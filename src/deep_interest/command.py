@@ -3,7 +3,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import TextIO
+from typing import Any, TextIO
 
 from deep_interest.errors import InputError
 from deep_interest.sources.downloads import BY_HAND, DEFAULT_RAW_ROOT, DOWNLOADS, RAW_ROOT_VARIABLE, raw_root
@@ -44,7 +44,31 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("dataset", metavar="DATASET", help="a key of conf/base/parameters/datasets.yml")
     check.add_argument("--env", help="the configuration environment, as of kedro run")
     check.set_defaults(run=_check)
+    _add_registry(commands)
     return parser
+
+
+def _add_registry(commands: Any) -> None:
+    registry = commands.add_parser(
+        "registry", help="the versions of a retrained row: list them, show one, promote one, roll back"
+    )
+    actions = registry.add_subparsers(metavar="ACTION", required=True)
+    for name, what, version in (
+        ("list", "every version, and which one serves", None),
+        ("show", "what is known of a version, as JSON; of the champion if none is named", "?"),
+        ("promote", "let a version serve, whatever the gate said of it", 1),
+        ("rollback", "let the version before the champion serve again", None),
+    ):
+        action = actions.add_parser(name, help=what)
+        action.add_argument(
+            "row",
+            metavar="DATASET[.MODEL]" if name == "list" else "DATASET.MODEL",
+            help="a retrained row, as simulated.din",
+        )
+        if version:
+            action.add_argument("version", metavar="VERSION", nargs="?" if version == "?" else None)
+        action.add_argument("--env", help="the configuration environment, as of kedro run")
+        action.set_defaults(run=_registry, action=name)
 
 
 def _download(arguments: argparse.Namespace) -> None:
@@ -67,6 +91,21 @@ def _check(arguments: argparse.Namespace) -> None:
 
     for line in check_dataset(arguments.dataset, env=arguments.env):
         _write(line)
+
+
+def _registry(arguments: argparse.Namespace) -> None:
+    from deep_interest import versions  # noqa: PLC0415  # Kedro is for this command alone
+
+    row, env = arguments.row, arguments.env
+    if arguments.action == "list":
+        for line in versions.list_versions(row, env=env):
+            _write(line)
+    elif arguments.action == "show":
+        _write(versions.show_version(row, arguments.version, env=env))
+    elif arguments.action == "promote":
+        _write(versions.promote(row, arguments.version, env=env))
+    else:
+        _write(versions.rollback(row, env=env))
 
 
 def _write(line: str, stream: TextIO | None = None) -> None:

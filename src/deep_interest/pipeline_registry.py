@@ -7,7 +7,7 @@ from kedro.pipeline import Pipeline
 
 from deep_interest.configured import dataset_blocks
 from deep_interest.grid import ABLATIONS, MODELS, RETRAINED, datasets_of, table_of
-from deep_interest.pipelines import ingest, report, retrain, samples, score, simulate, train
+from deep_interest.pipelines import backtest, ingest, report, retrain, samples, score, simulate, train
 
 _session_blocks: dict[str, Any] | None = None
 
@@ -26,7 +26,7 @@ def register_pipelines() -> dict[str, Pipeline]:
         ``samples.<dataset>`` (all up to the samples), ``report.<dataset>`` (the table from trained rows),
         ``din_table4.<dataset>``, ``din_table5.<dataset>`` and ``dien_table4.<dataset>`` (the papers' ablations, raw files
         to table), ``retrain.<dataset>.<model>`` (new days to a version that serves, where there are impressions), ``score.<dataset>.<model>`` (users and
-        candidates to its scores), ``simulate``, ``simulate_days``; ``__default__`` is ``simulated``.
+        candidates to its scores), ``simulate``, ``simulate_days``, ``backtest``; ``__default__`` is ``simulated``.
     """
     pipelines: dict[str, Pipeline] = {
         "simulate": simulate.create_pipeline(), "simulate_days": simulate.create_days_pipeline(),
@@ -52,5 +52,6 @@ def register_pipelines() -> dict[str, Pipeline]:
                 pipelines[f"score.{dataset}.{model}"] = score.create_pipeline(dataset, model)
         for model, cell in cells.items():
             pipelines[f"{dataset}.{model}"] = sampled + cell + report.create_row_pipeline(dataset, model)
+    pipelines["backtest"] = pipelines["simulate_days"] + backtest.create_pipeline()
     pipelines["__default__"] = pipelines["simulated"]
     return pipelines

@@ -64,3 +64,11 @@ def test_histories_reach_back_as_far_as_they_are_told():
 def test_without_a_day_to_take_there_is_nothing_to_do(found, taken, message):
     with pytest.raises(NothingNewError, match=message):
         new_days(found, state(*taken))
+
+
+def test_a_warm_start_sees_some_days_before_again():
+    made = plan(DAYS, DAYS[:5], DAYS[:4], replay_days=2)
+    assert made.train == tuple(DAYS[2:5])
+    assert made.trained == tuple(DAYS[:5])
+    late = plan(DAYS, [DAYS[0], *DAYS[2:]], [DAYS[0], *DAYS[2:5]], replay_days=1)
+    assert late.train == (DAYS[1], DAYS[4])

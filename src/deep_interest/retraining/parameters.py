@@ -87,9 +87,12 @@ class RetrainingParameters(_Strict):
             state, on the days that it has not seen; ``warm_start_with_distillation`` also learns from the champion's
             predictions. Without a champion the first run is a ``full_window``.
         window_days: days that a full window trains on, and how far back a warm start looks for days it has not seen.
+        replay_days: that many days before the unseen ones are trained on again in a warm start, so that one pass over little
+            data neither forgets nor chases the day.
         history_days: behaviours of that many days before the held-out day make the histories; all if left out.
         training: training options of a full window that go before the row's.
         warm_training: those of a warm start.
+        warm_rate: a warm start's learning rate as a multiple of the row's, if ``warm_training`` names none.
         teacher_weight: share of the champion's prediction in the labels that a distilled model learns (Hinton et al. 2015).
         seed: of the fits.
         days: what a day must keep to.
@@ -102,9 +105,11 @@ class RetrainingParameters(_Strict):
 
     strategy: Strategy = "warm_start"
     window_days: int = Field(14, ge=1)
+    replay_days: int = Field(0, ge=0)
     history_days: int | None = Field(None, ge=1)
     training: KnownOptions = {}
     warm_training: KnownOptions = {}
+    warm_rate: float = Field(1.0, gt=0)
     teacher_weight: float = Field(0.5, gt=0, lt=1)
     seed: int = Field(1, ge=0)
     days: DayBounds = DayBounds()

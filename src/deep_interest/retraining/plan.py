@@ -1,6 +1,6 @@
 """What a run has to do: which days are new, which train, which one judges, and from which version it starts."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from deep_interest.errors import InputError
@@ -79,12 +79,14 @@ def plan_run(
     window = days[:-1][-retraining.window_days :]
     seen = [] if champion is None else champion.manifest["days"]["trained"]
     strategy = "full_window" if champion is None else retraining.strategy
-    train = window if strategy == "full_window" else [day for day in window if day not in seen]
+    train = fresh = window if strategy == "full_window" else [day for day in window if day not in seen]
     if not train:
         raise NothingNewError(
             f"the champion {champion.id if champion else ''} has seen every day of the last {retraining.window_days} but "
             f"{held_out}, which is held out"
         )
+    if strategy != "full_window":
+        train = with_replay(window, fresh, retraining.replay_days)
     history = days if retraining.history_days is None else days[-1 - retraining.history_days :]
     newest = max(state.days, default="")
     return Plan(
@@ -95,6 +97,12 @@ def plan_run(
         held_out=held_out,
         strategy=strategy,
         parent=champion.id if champion else None,
-        trained=tuple(train if strategy == "full_window" else sorted({*seen, *train})),
+        trained=tuple(train if strategy == "full_window" else sorted({*seen, *fresh})),
         records=records,
     )
+
+
+def with_replay(window: Sequence[str], fresh: Sequence[str], replay_days: int) -> list[str]:
+    """The unseen days of a window, and the ``replay_days`` newest of the others."""
+    seen = [day for day in window if day not in fresh]
+    return sorted([*fresh, *(seen[-replay_days:] if replay_days else [])])

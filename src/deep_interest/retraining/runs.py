@@ -49,11 +49,19 @@ def fit_by_plan(
     """Fit the challenger by the plan's strategy; a run that was killed goes on where it was."""
     warm = plan.strategy != "full_window"
     return fit_challenger(
-        cell, data, overrides=retraining.warm_training if warm else retraining.training, seed=retraining.seed,
+        cell, data, overrides=overrides_of(cell, retraining, warm=warm), seed=retraining.seed,
         state_file=Path(cell.run.workspace) / cell.dataset / cell.model / "retraining.pt",
         parent=parent_of(registry.load(plan.parent)) if warm and plan.parent else None,
         teacher_weight=retraining.teacher_weight if plan.strategy == "warm_start_with_distillation" else 0.0,
     )  # fmt: skip
+
+
+def overrides_of(cell: Cell, retraining: RetrainingParameters, *, warm: bool) -> dict[str, Any]:
+    """The training options that a full window or a warm start puts before the row's."""
+    if not warm:
+        return dict(retraining.training)
+    row = cell.recipe.training_of(cell.model, cell.options, cell.run.options)
+    return {"learning_rate": row.learning_rate * retraining.warm_rate, **retraining.warm_training}
 
 
 def parent_of(version: Version) -> Parent:
