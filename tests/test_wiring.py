@@ -8,7 +8,7 @@ from kedro.framework.startup import bootstrap_project
 from kedro.validation import ParameterValidator
 
 from deep_interest.configured import dataset_blocks
-from deep_interest.grid import ABLATIONS, ALL_ROWS, MODELS, datasets_of
+from deep_interest.grid import ABLATIONS, ALL_ROWS, MODELS, RETRAINED, datasets_of
 from deep_interest.pipeline_registry import register_pipelines
 
 PROJECT = Path(__file__).parents[1]
@@ -37,7 +37,10 @@ def test_the_grid_is_registered(pipelines):
             *(f"{dataset}.{model}" for model in MODELS),
             *(f"{table}.{dataset}" for table in ABLATIONS),
         }
+        if DATASETS[dataset].impressions:
+            expected |= {f"{kind}.{dataset}.{model}" for kind in ("retrain", "score") for model in RETRAINED}
         assert expected <= set(pipelines)
+    assert {"simulate", "simulate_days", "backtest"} <= set(pipelines)
     assert pipelines["__default__"].nodes == pipelines["simulated"].nodes
 
 
@@ -113,7 +116,7 @@ def test_smoke_runs_write_beside_the_real_results():
         written = [
             entry["filepath"]
             for name, entry in loader["catalog"].items()
-            if not entry["type"].endswith("RawFile")
+            if not entry["type"].endswith(("RawFile", "MemoryDataset"))
         ]
         assert all(path.startswith("data/smoke/") for path in written)
         assert loader["parameters"]["training"]["workspace"].startswith("data/smoke/")

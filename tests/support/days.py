@@ -1,4 +1,4 @@
-"""A shop's log as daily partitions: users who like one category each, and goods that are new each day."""
+"""A shop's log as daily partitions: users who look at one category each, goods that are new each day, one category that all click."""
 
 from datetime import date, timedelta
 from pathlib import Path
@@ -26,7 +26,7 @@ def day_tables(
     clicks: tuple[float, float] = (0.6, 0.08),
     seed: int = 0,
 ) -> dict[str, pd.DataFrame]:
-    """The tables of one day; a click's probability is ``clicks[0]`` in the user's category, else ``clicks[1]``."""
+    """The tables of one day; a click's probability is ``clicks[0]`` in the category 0, else ``clicks[1]``."""
     rng = np.random.default_rng([seed, number])
     begin = (FIRST - date(1970, 1, 1)).days * DAY + number * DAY
     known = items + 2 * number  # two new goods a day
@@ -38,7 +38,7 @@ def day_tables(
         own, rng.integers(0, known // KINDS, len(user)) * KINDS + liked, rng.integers(0, known, len(user))
     )
     shown = rng.integers(0, known, len(user))
-    label = rng.random(len(user)) < np.where(shown % KINDS == liked, *clicks)
+    label = rng.random(len(user)) < np.where(shown % KINDS == 0, *clicks)
     stamps = begin + rng.integers(0, DAY, (2, len(user)))
     new = np.arange(known) if number == 0 else np.arange(known - 2, known)
     names = np.array([f"u{k}" for k in range(users)])

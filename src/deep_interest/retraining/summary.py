@@ -4,11 +4,13 @@ import json
 import logging
 import urllib.request
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from deep_interest.retraining.fitting import Fitted
 from deep_interest.retraining.gate import Verdict
 from deep_interest.retraining.plan import Plan
+
+if TYPE_CHECKING:
+    from deep_interest.retraining.fitting import Fitted
 
 logger = logging.getLogger(__name__)
 
@@ -20,7 +22,7 @@ EXIT_CODES: dict[Outcome, int] = {
 
 
 def run_summary(
-    dataset: str, model: str, plan: Plan, fitted: Fitted, verdict: Verdict, version: str
+    dataset: str, model: str, plan: Plan, fitted: "Fitted", verdict: Verdict, version: str
 ) -> dict[str, Any]:
     """The summary of a run that has come to a verdict, as plain values."""
     outcome: Outcome = "promoted" if verdict.promoted else "refused"

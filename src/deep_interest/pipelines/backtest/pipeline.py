@@ -26,7 +26,7 @@ def create_pipeline() -> Pipeline:
     parameters = {f"params:{name}": f"params:{name}" for name in _SHARED}
     return Pipeline(
         steps,
-        namespace="backtest",
+        namespace="simulated.backtest",
         inputs={"days": "simulated.days"},
         parameters=parameters | {"params:dataset": "params:datasets.simulated"},
         tags=["backtest"],

@@ -1,4 +1,4 @@
-"""One node for each row that is kept fresh."""
+"""One node for each row that is kept fresh, in the namespace ``<dataset>.<model>``."""
 
 from kedro.pipeline import Node, Pipeline
 
@@ -7,13 +7,22 @@ from deep_interest.pipelines.score.nodes import score
 
 def create_pipeline(dataset: str, model: str) -> Pipeline:
     """Users and candidates of ``dataset`` to the scores of ``model``'s champion."""
-    own = f"{dataset}.{model}"
+    parameters = {
+        "params:dataset": f"params:datasets.{dataset}",
+        "params:retraining": "params:retraining",
+        "params:training": "params:training",
+    }
+    shared = ("days", "score_users", "score_candidates")
     node = Node(
         score,
-        inputs=[
-            f"{dataset}.days", f"{own}.registry", f"{dataset}.score_users", f"{dataset}.score_candidates",
-            f"params:datasets.{dataset}", "params:retraining", "params:training",
-        ],
-        outputs=f"{own}.scores", name="score", namespace=own,
-    )  # fmt: skip
-    return Pipeline([node], tags=[dataset, model, "score"])
+        inputs=["days", "registry", "score_users", "score_candidates", *parameters],
+        outputs="scores",
+        name="score",
+    )
+    return Pipeline(
+        [node],
+        namespace=f"{dataset}.{model}",
+        inputs={name: f"{dataset}.{name}" for name in shared},
+        parameters=parameters,
+        tags=[dataset, model, "score"],
+    )

@@ -1,0 +1,103 @@
+"""Batches of pairs against evaluation's own scores and a plain sort."""
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+import torch
+from kedro.io import DatasetError
+from support.training import ITEMS, small_data
+
+from deep_interest.datasets import ScoresFile
+from deep_interest.models.registry import build_model, model_config
+from deep_interest.serving.pairs import Asked, Scores, score_pairs
+from deep_interest.training.data import FeatureStore, SampleSet
+from deep_interest.training.evaluation import predict
+
+COMMON = {"embedding_dim": 4, "embedding_std": 1.0}
+
+
+def make(key="din"):
+    data = small_data(users=17)
+    torch.manual_seed(0)
+    model = build_model(key, model_config(key, {}, common=COMMON), data.features.schema).eval()
+    return model, data, FeatureStore.build(data.log, data.features, torch.device("cpu"))
+
+
+def asked(users=18, items=ITEMS):
+    """Every user, the unknown one first, and every item."""
+    rng = np.random.default_rng(0)
+    return Asked(
+        users=pd.Series([f"u{k}" for k in range(users)]), user_codes=np.arange(users, dtype=np.int32), context={},
+        items=pd.Series(np.arange(items) + 1000), item_codes=np.arange(1, items + 1, dtype=np.int32),
+        bids=rng.uniform(0.1, 2, items),
+    )  # fmt: skip
+
+
+def evaluated(model, data, store):
+    """Evaluation's scores ``(users, items)`` of all pairs, as samples in an order of their own."""
+    order = np.random.default_rng(1).permutation(18 * ITEMS)
+    user, item = order // ITEMS, order % ITEMS + 1
+    samples = pd.DataFrame(
+        {
+            "user": user.astype(np.int32), "item": item.astype(np.int32), "label": 0, "split": "test",
+            "history_end": np.diff(data.log.offsets)[user].astype(np.int32),
+        }
+    )  # fmt: skip
+    scores = predict(model, SampleSet.build(store, samples, "test", max_len=100), batch_size=50)
+    table = np.empty(18 * ITEMS, np.float32)
+    table[order] = scores
+    return table.reshape(18, ITEMS)
+
+
+@pytest.mark.parametrize("key", ["din", "dien", "base", "bst"])
+@pytest.mark.parametrize("pairs_at_once", [7, 100, 10_000])
+def test_scores_are_evaluations_in_groups_of_any_size(key, pairs_at_once):
+    model, data, store = make(key)
+    blocks = score_pairs(model, store, asked(), version="v", max_len=100, pairs_at_once=pairs_at_once)
+    whole = pd.concat(blocks)
+    found = whole.pivot(index="user", columns="item", values="ctr").loc[asked().users].to_numpy()
+    np.testing.assert_allclose(found, evaluated(model, data, store), atol=1e-6)
+
+
+def test_each_user_keeps_her_best_by_ecpm():
+    model, data, store = make()
+    wanted = asked()
+    whole = pd.concat(
+        score_pairs(model, store, wanted, version="v", max_len=100, gamma=1.5, top_k=3, pairs_at_once=90)
+    )
+    ecpm = evaluated(model, data, store).astype(np.float64) ** 1.5 * wanted.bids
+    for number, (user, rows) in enumerate(whole.groupby("user", sort=False)):
+        best = sorted(range(ITEMS), key=lambda k: -ecpm[number, k])[:3]
+        assert user == wanted.users[number]
+        assert list(rows["item"]) == [1000 + k for k in best]
+        assert list(rows["rank"]) == [1, 2, 3]
+        np.testing.assert_allclose(rows["ecpm"], ecpm[number, best], rtol=1e-5)
+
+
+def test_equal_candidates_stay_in_their_order():
+    model, _, store = make()
+    same = asked(users=2, items=5)
+    same.item_codes[:] = 1
+    same.bids[:] = 1.0
+    whole = pd.concat(score_pairs(model, store, same, version="v", max_len=100, top_k=2))
+    assert list(whole["item"]) == [1000, 1001, 1000, 1001]
+
+
+def test_the_file_names_the_version_and_a_stream_that_breaks_leaves_none(tmp_path):
+    model, _, store = make()
+    file = tmp_path / "scores.parquet"
+    stream = score_pairs(model, store, asked(), version="2024-x", max_len=100, top_k=2, pairs_at_once=80)
+    ScoresFile(filepath=str(file)).save(Scores("2024-x", stream))
+    assert pq.read_schema(file).metadata[b"model_version"] == b"2024-x"
+    assert len(pd.read_parquet(file)) == 18 * 2
+    assert pq.ParquetFile(file).num_row_groups == 9
+    file.unlink()
+
+    def broken():
+        yield from score_pairs(model, store, asked(), version="v", max_len=100, pairs_at_once=80)
+        raise KeyError
+
+    with pytest.raises(DatasetError):
+        ScoresFile(filepath=str(file)).save(Scores("v", broken()))
+    assert not list(tmp_path.iterdir())
