@@ -23,9 +23,9 @@ def backtest_figure(results: pd.DataFrame, summary: pd.DataFrame, refused: dict[
     mean = results.groupby(["day", "way"])["gauc"].mean().unstack()
     days = sorted({*mean.index, *(day for day in refused if day >= mean.index.min())})
     for number, way in enumerate(summary["way"]):
-        line = mean[way].reindex(days)
         left.plot(
-            range(len(days)), line.interpolate(), marker="o", markersize=4, color=f"C{number}", label=way.replace("_", " ")
+            [days.index(day) for day in mean.index], mean[way], marker="o", markersize=4, color=f"C{number}",
+            label=way.replace("_", " "),
         )  # fmt: skip
     for day in refused:
         if day in days:
