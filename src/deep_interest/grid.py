@@ -1,9 +1,9 @@
 """The grid: which datasets and models there are, so that each cell's pipeline has a name before parameters load."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from deep_interest.models.registry import MODELS
+from deep_interest.models.registry import MODELS, ModelRow
 
 Source = Literal["amazon", "movielens", "tables"]
 
@@ -78,4 +78,23 @@ ABLATIONS: dict[str, Table] = {
     ),
 }
 
-__all__ = ["ABLATIONS", "ALL_ROWS", "DATASETS", "MODELS", "DatasetRow", "Source", "Table"]
+SEARCHED = tuple(key for key in MODELS if key != "popularity")  # rows that have something to search
+TUNED = "_tuned"  # ends the key of a row that has the values of its search
+
+
+def row_of(key: str) -> ModelRow:
+    """The row of a key, which may be a tuned one."""
+    if not key.endswith(TUNED):
+        return MODELS[key]
+    row = MODELS[key.removesuffix(TUNED)]
+    return replace(row, name=f"{row.name}, tuned", baseline=False)
+
+
+def tuned_table(model: str) -> Table:
+    """A row tuned, against the same row as it is configured."""
+    return Table(f"{MODELS[model].name}, tuned and not", (model, f"{model}{TUNED}"), base=model)
+
+
+__all__ = [
+    "ABLATIONS", "ALL_ROWS", "DATASETS", "MODELS", "SEARCHED", "TUNED", "DatasetRow", "Source", "Table", "row_of", "tuned_table",
+]  # fmt: skip

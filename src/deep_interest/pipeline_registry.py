@@ -2,8 +2,8 @@
 
 from kedro.pipeline import Pipeline
 
-from deep_interest.grid import ABLATIONS, ALL_ROWS, DATASETS, MODELS
-from deep_interest.pipelines import ingest, report, samples, simulate, train
+from deep_interest.grid import ABLATIONS, ALL_ROWS, DATASETS, MODELS, SEARCHED, TUNED, tuned_table
+from deep_interest.pipelines import ingest, report, samples, simulate, train, tune
 
 
 def register_pipelines() -> dict[str, Pipeline]:
@@ -13,7 +13,8 @@ def register_pipelines() -> dict[str, Pipeline]:
         ``<dataset>`` (raw files to table), ``<dataset>.<model>`` (raw files to one row), ``ingest.<dataset>``,
         ``samples.<dataset>`` (all up to the samples), ``report.<dataset>`` (the table from trained rows),
         ``din_table4.<dataset>``, ``din_table5.<dataset>`` and ``dien_table4.<dataset>`` (the papers' ablations, raw files
-        to table), ``simulate``; ``__default__`` is ``simulated``.
+        to table), ``tune.<dataset>.<model>`` (raw files to the best values of a row's options), ``tuned.<dataset>.<model>`` (the
+        row with these values against the row without), ``simulate``; ``__default__`` is ``simulated``.
     """
     pipelines: dict[str, Pipeline] = {"simulate": simulate.create_pipeline()}
     for dataset, row in DATASETS.items():
@@ -31,6 +32,13 @@ def register_pipelines() -> dict[str, Pipeline]:
                 (cells[model] for model in ablation.models), sampled
             ) + report.create_pipeline(dataset, ablation, name=name)
         for model, cell in cells.items():
-            pipelines[f"{dataset}.{model}"] = sampled + cell + report.create_row_pipeline(dataset, model)
+            pipelines[f"{dataset}.{model}"] = Pipeline(
+                [sampled, cell, report.create_row_pipeline(dataset, model)]
+            )
+        for model in SEARCHED:
+            pipelines[f"tune.{dataset}.{model}"] = Pipeline([sampled, tune.create_pipeline(dataset, model)])
+            twin = train.create_pipeline(dataset, model, tuned=True)
+            table = report.create_pipeline(dataset, tuned_table(model), name=f"{model}{TUNED}")
+            pipelines[f"tuned.{dataset}.{model}"] = Pipeline([sampled, cells[model], twin, table])
     pipelines["__default__"] = pipelines["simulated"]
     return pipelines

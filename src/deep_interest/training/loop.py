@@ -3,7 +3,7 @@
 import logging
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from deep_interest.errors import InputError
 from deep_interest.models.layers import leans_on_torch
 from deep_interest.ops.compiled import all_threads_to_compiled
 from deep_interest.training.data import SampleSet
@@ -24,6 +25,10 @@ from deep_interest.training.parameters import TrainingOptions
 from deep_interest.training.state import Progress, load_state, save_state
 
 logger = logging.getLogger(__name__)
+
+
+class DivergedError(InputError):
+    """The loss of a fit is no longer a finite number."""
 
 
 @dataclass
@@ -45,6 +50,7 @@ class Fit:
         watched: samples whose figures the learning curves show too; nothing is selected by them.
         evaluation_batch_size: samples scored at once.
         checkpoint_seconds: the state is saved this often.
+        after_evaluation: is given all evaluations so far after each of them; it may end the fit by an exception.
     """
 
     label: str
@@ -59,6 +65,7 @@ class Fit:
     watched: SampleSet | None = None
     evaluation_batch_size: int = 4096
     checkpoint_seconds: float = 60.0
+    after_evaluation: Callable[[list[dict[str, float]]], None] | None = None
 
     def __post_init__(self) -> None:
         self.device = self.train.labels.device
@@ -156,6 +163,7 @@ class Fit:
     def _evaluate(self) -> None:
         """Validate; remember the best parameters; drop the learning rate, or stop, when there is no improvement."""
         progress, options = self.progress, self.options
+        self._check_finite()
         row = {
             "epoch": progress.epoch + progress.step / self.steps,
             "learning_rate": self.learning_rate(),
@@ -186,6 +194,16 @@ class Fit:
         last = progress.step == self.steps and progress.epoch + 1 == options.epochs
         progress.done = last or progress.bad_evaluations >= options.patience
         self._report(row)
+        if self.after_evaluation is not None:
+            self.after_evaluation(progress.history)
+
+    def _check_finite(self) -> None:
+        finite = all(bool(parameter.isfinite().all()) for parameter in self.model.parameters())
+        if not finite or not math.isfinite(self.progress.loss_sum):
+            raise DivergedError(
+                f"{self.label}: the training diverged in epoch {self.progress.epoch + 1} (loss or parameters are no longer "
+                "finite); lower learning_rate or the penalty, or set gradient_norm"
+            )
 
     def _report(self, row: dict[str, float]) -> None:
         figures = ", ".join(
