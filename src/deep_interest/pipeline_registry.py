@@ -22,7 +22,7 @@ def register_pipelines() -> dict[str, Pipeline]:
         ingested = raw + ingest.create_pipeline(dataset, row)
         sampled = ingested + samples.create_pipeline(dataset, row)
         cells = {model: train.create_pipeline(dataset, model) for model in MODELS}
-        table = report.create_pipeline(dataset, ALL_ROWS)
+        table = report.create_pipeline(dataset, ALL_ROWS) + report.create_pictures_pipeline(dataset)
         pipelines[dataset] = sum((cells[model] for model in ALL_ROWS.models), sampled) + table
         pipelines[f"ingest.{dataset}"] = ingested
         pipelines[f"samples.{dataset}"] = sampled

@@ -63,16 +63,15 @@ def test_the_best_value_is_that_of_a_fit_with_the_best_options(tmp_path):
 def test_a_search_killed_in_the_middle_ends_with_the_trials_of_one_that_was_not(tmp_path):
     undisturbed = tune(small_search(tmp_path / "undisturbed", n_trials=10, epochs=12), seen_data())
     process = search_process(tmp_path / "killed", 10, 1, 12)
-    database = tmp_path / "killed/small/din_mba/tuning/study.db"
     search = small_search(tmp_path / "killed", n_trials=10, epochs=12)
     running = optuna.trial.TrialState.RUNNING
-    deadline, seen = time.monotonic() + 120, []
-    while time.monotonic() < deadline and not (len(seen) > 3 and seen[-1] == running):
+    deadline, trials = time.monotonic() + 300, []
+    while time.monotonic() < deadline and not (len(trials) > 3 and len(trials[-1].params) == 2):
         time.sleep(0.02)
         try:
-            seen = states(open_study(search)) if database.exists() else []
-        except Exception:  # the tables are not whole yet
-            seen = []
+            trials = open_study(search).get_trials(states=(running,)) and open_study(search).get_trials()
+        except Exception:  # the file or its tables are not whole yet
+            trials = []
     assert process.poll() is None, process.communicate()[1]
     process.send_signal(signal.SIGKILL)
     process.wait()

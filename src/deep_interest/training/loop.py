@@ -78,7 +78,7 @@ class Fit:
         self.steps = math.ceil(len(self.train) / self.options.batch_size)  # an epoch
         parts = min(self.options.evaluations_per_epoch, self.steps)
         self.evaluation_steps = {round(self.steps * (k + 1) / parts) for k in range(parts)}
-        self._loss_sum = torch.zeros((), dtype=torch.float64, device=self.device)
+        self._loss_sums = torch.zeros(2, dtype=torch.float64, device=self.device)  # target and auxiliary loss
 
     def run(self) -> Progress:
         """Fit, or finish a fit that was interrupted; the model ends with the selected parameters."""
@@ -125,21 +125,21 @@ class Fit:
         while progress.step < until:
             rows = order[progress.step * size : (progress.step + 1) * size]
             self.optimizer.learning_rate = self.learning_rate()
-            loss = self.train_step(rows)
-            self._loss_sum += loss.double() * len(rows)
+            losses = self.train_step(rows)
+            self._loss_sums += losses.double() * len(rows)
             progress.step += 1
             progress.total_steps += 1
             progress.samples += len(rows)
             progress.loss_samples += len(rows)
             if bar.update(len(rows)):
-                bar.set_postfix_str(f"loss {loss.item():.4f}", refresh=False)
+                bar.set_postfix_str(f"loss {losses[0].item():.4f}", refresh=False)
             if time.monotonic() - self._last_save > self.checkpoint_seconds:
                 break
-        progress.loss_sum = self._loss_sum.item()
+        progress.loss_sum, progress.auxiliary_sum = self._loss_sums.tolist()
         progress.seconds += time.perf_counter() - start
 
     def train_step(self, rows: Tensor) -> Tensor:
-        """One step on the samples ``rows (B,)``; returns the target loss."""
+        """One step on the samples ``rows (B,)``; the target loss and the auxiliary loss with its weight, ``(2,)``."""
         with self._threads():
             return self._step(rows)
 
@@ -149,10 +149,11 @@ class Fit:
             batch = drop_behaviors(batch, self.options.behavior_dropout)
         output = self.model(batch)
         loss = F.binary_cross_entropy_with_logits(output.logits, batch.labels)
-        total = loss if output.auxiliary_loss is None else loss + output.auxiliary_loss
-        total.backward()
+        auxiliary = output.auxiliary_loss
+        (loss if auxiliary is None else loss + auxiliary).backward()
         self.optimizer.step(batch)
-        return loss.detach()
+        loss = loss.detach()
+        return torch.stack([loss, torch.zeros_like(loss) if auxiliary is None else auxiliary.detach()])
 
     def learning_rate(self) -> float:
         """The learning rate of the next step."""
@@ -171,6 +172,8 @@ class Fit:
             "samples": progress.samples,
             "seconds": progress.seconds,
         }
+        if self.drawn_fields:
+            row["auxiliary_loss"] = progress.auxiliary_sum / progress.loss_samples
         if len(self.validation):
             row["validation_loss"], value = validate(
                 self.model,
@@ -189,8 +192,8 @@ class Fit:
             figures = watch(self.model, self.watched, batch_size=self.evaluation_batch_size)
             row |= {f"test_{name}": value for name, value in figures.items()}
         progress.history.append(row)
-        progress.loss_sum, progress.loss_samples = 0.0, 0
-        self._loss_sum.zero_()
+        progress.loss_sum, progress.auxiliary_sum, progress.loss_samples = 0.0, 0.0, 0
+        self._loss_sums.zero_()
         last = progress.step == self.steps and progress.epoch + 1 == options.epochs
         progress.done = last or progress.bad_evaluations >= options.patience
         self._report(row)
@@ -239,7 +242,9 @@ class Fit:
             return
         self.progress = Progress(**state["progress"])
         self.best_model = state["best_model"]
-        self._loss_sum.fill_(self.progress.loss_sum)
+        self._loss_sums[:] = torch.tensor(
+            [self.progress.loss_sum, self.progress.auxiliary_sum], dtype=torch.float64
+        )
         if self.progress.done:
             return
         self.model.load_state_dict(state["model"])

@@ -72,7 +72,7 @@ def tune(search: Search, data: Data) -> optuna.Study:
         with running.acquire(timeout=0):
             study = open_study(search)
             _check_same(study, search, data)
-            _retry_unfinished(study)
+            _retry_unfinished(study, set(search.ranges))
             workers = range(search.tuning.workers)
             map_seeds(_work, (search, data), workers, processes=len(workers))
             shutil.rmtree(search.folder / "fits", ignore_errors=True)
@@ -205,11 +205,11 @@ def _digest(data: Data) -> str:
     return digest.hexdigest()
 
 
-def _retry_unfinished(study: optuna.Study) -> None:
+def _retry_unfinished(study: optuna.Study, searched: set[str]) -> None:
     """Queue the trials that a killed run left behind; nobody else runs while the study's lock is ours."""
     for trial in study.get_trials(states=(TrialState.RUNNING,)):
         study.tell(trial.number, state=TrialState.FAIL)
-        if trial.params:
+        if set(trial.params) == searched:  # else nothing was begun, and the next draw is the same
             first = trial.user_attrs.get(RETRIED, trial.number)
             study.enqueue_trial(trial.params, user_attrs={RETRIED: first})
             logger.info("trial %d was interrupted and is tried again", trial.number)
