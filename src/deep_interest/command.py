@@ -36,6 +36,17 @@ def _parser() -> argparse.ArgumentParser:
         help=f"root of the raw files; else ${RAW_ROOT_VARIABLE}, else {DEFAULT_RAW_ROOT}",
     )
     download.set_defaults(run=_download)
+    explain = commands.add_parser(
+        "explain",
+        help="which of a user's behaviours a prediction rests on, as a table and a picture; in the project's folder",
+    )
+    explain.add_argument("row", metavar="DATASET.MODEL", help="a trained row, as amazon_beauty.din")
+    explain.add_argument("--user", required=True, metavar="U", help="the user's id in the source")
+    explain.add_argument("--candidate", required=True, metavar="C", help="the item's id in the source")
+    explain.add_argument("--top", type=int, default=15, metavar="N", help="behaviours in the table (15)")
+    explain.add_argument("--picture", metavar="FILE", help="else below data/08_reporting")
+    explain.add_argument("--env", help="Kedro's environment, as smoke")
+    explain.set_defaults(run=_explain)
     return parser
 
 
@@ -46,6 +57,15 @@ def _download(arguments: argparse.Namespace) -> None:
     _write(f"{arguments.name}: description and licence at {dataset.page}")
     for file in dataset.files:
         fetch(file, raw_root(arguments.to), say=_write)
+
+
+def _explain(arguments: argparse.Namespace) -> None:
+    from deep_interest.explaining import explain_row  # noqa: PLC0415  # torch and Kedro are for this command alone
+
+    explain_row(
+        arguments.row, arguments.user, arguments.candidate, top=arguments.top, picture=arguments.picture, env=arguments.env,
+        say=_write,
+    )  # fmt: skip
 
 
 def _write(line: str, stream: TextIO | None = None) -> None:

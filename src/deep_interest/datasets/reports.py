@@ -69,10 +69,8 @@ class ChartFile(AbstractDataset["Chart", dict[str, Any]]):
 
     def save(self, data: "Chart") -> None:
         from deep_interest.figures.plotly import plotly_figure  # noqa: PLC0415
-        from deep_interest.figures.png import matplotlib_figure  # noqa: PLC0415
 
-        with atomic_path(self._filepath.with_suffix(".png")) as temporary:
-            matplotlib_figure(data).savefig(temporary, format="png", dpi=160, bbox_inches="tight")
+        write_png(data, self._filepath.with_suffix(".png"))
         with atomic_path(self._filepath) as temporary:
             temporary.write_text(json.dumps(plotly_figure(data)) + "\n", encoding="utf-8")
 
@@ -92,3 +90,11 @@ class ChartFile(AbstractDataset["Chart", dict[str, Any]]):
 
     def _exists(self) -> bool:
         return self._filepath.exists()
+
+
+def write_png(chart: "Chart", path: Path) -> None:
+    """Write a chart as a picture."""
+    from deep_interest.figures.png import matplotlib_figure  # noqa: PLC0415
+
+    with atomic_path(path) as temporary:
+        matplotlib_figure(chart).savefig(temporary, format="png", dpi=160, bbox_inches="tight")

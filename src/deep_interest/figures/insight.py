@@ -94,12 +94,11 @@ def embedding_chart(
         rows = [row for row, other in enumerate(category) if other == name]
         marks.append(
             Points(
-                points[rows, 0].tolist(), points[rows, 1].tolist(), str(name), symbol=number, values=ctr[rows].tolist(),
+                points[rows, 0].tolist(), points[rows, 1].tolist(), str(name), symbol=number, values=ctr[rows].tolist(), scale="predicted CTR",
                 text=[f"{items[row]}, {name}: {ctr[row]:.1%}" for row in rows],
             )
         )  # fmt: skip
     low, high = float(ctr.min()), float(ctr.max())
-    marks.append(Points([np.nan], [np.nan], "", values=[low], scale="predicted CTR"))
     said = ", ".join(f"{name} {value:.3f}" for name, value in silhouettes.items())
     return Chart(
         "Goods as the model sees them (DIN Fig. 6)", [Panel(marks, x="t-SNE 1", y="t-SNE 2")], height=480, numbers=silhouettes,
@@ -150,16 +149,26 @@ def evolution_chart(
 
 
 def structure_chart(numbers: pd.DataFrame) -> Chart:
-    """What was planted and what was found, as bars: ``measure``, ``model``, ``found``, ``by_chance``."""
-    labels = [f"{row.measure} ({row.model})" for row in numbers.itertuples()]
-    places = np.arange(len(numbers), dtype=float)
-    marks = [
-        Bars((places + 0.2).tolist(), numbers["by_chance"].tolist(), "by chance", colour=-1, lying=True),
-        Bars((places - 0.2).tolist(), numbers["found"].tolist(), "found", lying=True),
-    ]
+    """What was planted and what was found, a panel a measure: ``measure``, ``model``, ``found``, ``by_chance``."""
+    panels = []
+    for measure, rows in numbers.groupby("measure", sort=False):
+        places = np.arange(len(rows), dtype=float)
+        marks = [
+            Points(rows["by_chance"].tolist(), places.tolist(), "by chance", colour=-1, symbol=1),
+            Points(rows["found"].tolist(), places.tolist(), "found"),
+        ]
+        right = [f"{value:.3f}" for value in rows["found"]]
+        panels.append(
+            Panel(
+                marks,
+                title=str(measure).capitalize(),
+                y_ticks=rows["model"].tolist(),
+                right=right,
+                downwards=True,
+            )
+        )
     return Chart(
-        "What the simulator planted, and what the models found", [Panel(marks, y_ticks=labels, downwards=True)],
-        height=80 + 50 * len(labels),
+        "What the simulator planted, and what the models found", panels, height=230, columns=2,
         note="Related are behaviours in the candidate's category or in the stage before it on its theme's path: those the "
         "simulator gives most weight.",
     )  # fmt: skip

@@ -27,7 +27,13 @@ def plotly_figure(chart: Chart) -> dict[str, Any]:
     rows = -(-count // columns)
     layout: dict[str, Any] = {
         "title": {"text": chart.title, "x": 0, "xanchor": "left", "font": {"size": 15}},
-        "meta": {"note": chart.note, "numbers": chart.numbers, "columns": columns, "panels": count},
+        "meta": {
+            "note": chart.note,
+            "numbers": chart.numbers,
+            "columns": columns,
+            "panels": count,
+            "row_height": chart.height,
+        },
         "height": 110 + chart.height * rows,
         **_common(),
     }
@@ -39,6 +45,9 @@ def plotly_figure(chart: Chart) -> dict[str, Any]:
         width, height = (1 - gap_x * (columns - 1)) / columns, (1 - gap_y * (rows - 1)) / rows
         left, top = column * (width + gap_x), 1 - row * (height + gap_y)
         traces, axes = _panel(panel, number + 1, (left, left + width), (top - height, top))
+        scale = next((mark.scale for mark in panel.marks if getattr(mark, "scale", "")), "")
+        if scale:
+            layout["coloraxis"] = {"colorscale": SCALE, "colorbar": _bar(scale)}
         for trace in traces:
             name = trace.get("name")
             listed = trace.pop("listed", True)
@@ -51,12 +60,66 @@ def plotly_figure(chart: Chart) -> dict[str, Any]:
     return {"data": data, "layout": layout}
 
 
+def panels_of(figure: dict[str, Any]) -> list[dict[str, Any]]:
+    """The panels of a `plotly_figure` as figures of their own, for pages that arrange them by their width."""
+    return [_alone(figure, number) for number in range(1, figure["layout"]["meta"]["panels"] + 1)]
+
+
+def _alone(figure: dict[str, Any], number: int) -> dict[str, Any]:
+    suffix = "" if number == 1 else str(number)
+    layout = figure["layout"]
+    data = [dict(trace) for trace in figure["data"] if trace["xaxis"] == f"x{suffix}"]
+    named: set[str] = set()
+    for trace in data:
+        name = trace.get("name") or ""
+        trace |= {"xaxis": "x", "yaxis": "y", "showlegend": bool(name) and name not in named}
+        named.add(name)
+    across, up = layout[f"xaxis{suffix}"], layout[f"yaxis{suffix}"]
+    left, top = across["domain"][0], up["domain"][1]
+    title, texts = "", []
+    for note in layout.get("annotations", []):
+        if note["yref"] == f"y{suffix}":
+            texts.append({**note, "yref": "y", "x": 1})
+        elif note["yref"] == "paper" and (note["x"], note["y"]) == (left, top):
+            title = note["text"].removeprefix("<b>").removesuffix("</b>")
+    shapes = []
+    for shape in layout.get("shapes", []):
+        if shape["xref"].split()[0] == f"x{suffix}":
+            refs = {
+                ref: shape[ref].replace(f"x{suffix}", "x").replace(f"y{suffix}", "y")
+                for ref in ("xref", "yref")
+            }
+            shapes.append({**shape, **refs})
+    own = {
+        key: layout[key] for key in ("font", "paper_bgcolor", "plot_bgcolor", "legend", "bargap", "hovermode")
+    }
+    own |= {
+        "xaxis": {**across, "domain": [0, 1], "anchor": "y"}, "yaxis": {**up, "domain": [0, 1], "anchor": "x"},
+        "annotations": texts, "shapes": shapes, "height": layout["meta"]["row_height"],
+        "margin": {"l": 50, "r": 64 if texts else 10, "t": 10, "b": 40}, "meta": {"title": title},
+    }  # fmt: skip
+    if "scaleanchor" in up:
+        own["yaxis"] |= {"scaleanchor": "x"}
+    if any("coloraxis" in trace or "coloraxis" in trace.get("marker", {}) for trace in data):
+        own |= {"coloraxis": layout["coloraxis"]}
+        own["margin"] |= {"t": 60}
+    return {"data": data, "layout": own}
+
+
 def _common() -> dict[str, Any]:
     return {
         "font": {"family": "system-ui, sans-serif", "size": 12, "color": GREY},
         "paper_bgcolor": "rgba(0,0,0,0)", "plot_bgcolor": "rgba(0,0,0,0)",
         "legend": {"orientation": "h", "y": -0.16, "yanchor": "top", "x": 0},
         "margin": {"l": 60, "r": 20, "t": 60, "b": 50}, "bargap": 0.3, "hovermode": "closest",
+    }  # fmt: skip
+
+
+def _bar(title: str) -> dict[str, Any]:
+    """A colour scale above the panel: beside it, it would take the width that a phone does not have."""
+    return {
+        "title": {"text": title, "side": "top"}, "orientation": "h", "x": 0, "xanchor": "left", "y": 1.01, "yanchor": "bottom",
+        "len": 0.5, "thickness": 8,
     }  # fmt: skip
 
 
@@ -162,8 +225,7 @@ def _traces(mark: Mark) -> list[dict[str, Any]]:
             values = [_plain(row) for row in mark.values]
             return [
                 {
-                    "type": "heatmap", "z": values, "colorscale": SCALE, "name": "",
-                    "colorbar": {"title": {"text": mark.scale}, "thickness": 10},
+                    "type": "heatmap", "z": values, "name": "", "coloraxis": "coloraxis",
                 }
             ]  # fmt: skip
 
@@ -194,10 +256,10 @@ def _points(points: Points) -> dict[str, Any]:
     }
     if points.values is not None:
         marker |= {
-            "color": _plain(points.values), "coloraxis": "coloraxis" if not points.scale else None, "colorscale": SCALE,
-            "colorbar": {"title": {"text": points.scale}, "thickness": 10},
-        }  # fmt: skip
-        marker = {key: value for key, value in marker.items() if value is not None}
+            "color": _plain(points.values),
+            "coloraxis": "coloraxis",
+            "line": {"width": 0.6, "color": GREY},
+        }
     trace: dict[str, Any] = {
         "type": "scatter", "mode": "markers", "x": _plain(points.x), "y": _plain(points.y), "name": points.name, "marker": marker,
     }  # fmt: skip

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -47,8 +49,20 @@ def matplotlib_figure(chart: Chart) -> Figure:
 
 
 def _draw(axes: Axes, panel: Panel) -> None:
+    values = [
+        value
+        for mark in panel.marks
+        if isinstance(mark, Points) and mark.values is not None
+        for value in mark.values
+    ]
+    limits = (min(values), max(values)) if values else None
     for mark in panel.marks:
-        _mark(axes, mark)
+        _mark(axes, mark, limits)
+    if limits:
+        scale = next(
+            mark.scale for mark in panel.marks if isinstance(mark, Points) and mark.values is not None
+        )
+        _scale_bar(axes, ScalarMappable(Normalize(*limits), "viridis"), scale)
     axes.set_title(panel.title, loc="left", fontsize=10)
     axes.set_xlabel(panel.x, fontsize=9)
     axes.set_ylabel(panel.y, fontsize=9)
@@ -85,7 +99,7 @@ def _label_right(axes: Axes, texts: Sequence[str]) -> None:
     axes.spines["bottom"].set_visible(True)
 
 
-def _mark(axes: Axes, mark: Mark) -> None:
+def _mark(axes: Axes, mark: Mark, limits: tuple[float, float] | None) -> None:
     match mark:
         case Line():
             axes.plot(
@@ -97,7 +111,7 @@ def _mark(axes: Axes, mark: Mark) -> None:
                     mark.x, mark.low, mark.high, color=colour_of(mark.colour), alpha=0.18, linewidth=0
                 )
         case Points():
-            _points(axes, mark)
+            _points(axes, mark, limits)
         case Bars():
             draw = axes.barh if mark.lying else axes.bar
             draw(mark.at, mark.length, 0.7, color=colour_of(mark.colour), label=mark.name)
@@ -109,12 +123,10 @@ def _mark(axes: Axes, mark: Mark) -> None:
             )  # fmt: skip
         case Cells():
             image = axes.imshow(np.asarray(mark.values, float), aspect="auto", origin="lower", cmap="viridis")
-            bar = axes.figure.colorbar(image, ax=axes, fraction=0.05, pad=0.02)
-            bar.set_label(mark.scale, fontsize=8)
-            bar.ax.tick_params(labelsize=7)
+            _scale_bar(axes, image, mark.scale)
 
 
-def _points(axes: Axes, points: Points) -> None:
+def _points(axes: Axes, points: Points, limits: tuple[float, float] | None) -> None:
     marker = MARKERS[points.symbol % len(MARKERS)]
     if points.error is not None:
         axes.errorbar(
@@ -122,20 +134,16 @@ def _points(axes: Axes, points: Points) -> None:
             markersize=6, elinewidth=2, label=points.name,
         )  # fmt: skip
         return
-    colours = colour_of(points.colour) if points.values is None else points.values
-    drawn = axes.scatter(
-        points.x,
-        points.y,
-        c=colours,
-        marker=marker,
-        s=22,
-        label=points.name,
-        cmap=None if points.values is None else "viridis",
-    )
-    if points.scale:
-        bar = axes.figure.colorbar(drawn, ax=axes, fraction=0.05, pad=0.02)
-        bar.set_label(points.scale, fontsize=8)
-        bar.ax.tick_params(labelsize=7)
+    shades = {"c": colour_of(points.colour)}
+    if limits is not None and points.values is not None:
+        shades = {"c": points.values, "cmap": "viridis", "vmin": limits[0], "vmax": limits[1]}
+    axes.scatter(points.x, points.y, marker=marker, s=22, label=points.name, **shades)
+
+
+def _scale_bar(axes: Axes, shades: ScalarMappable, scale: str) -> None:
+    bar = axes.figure.colorbar(shades, ax=axes, fraction=0.05, pad=0.02)
+    bar.set_label(scale, fontsize=8)
+    bar.ax.tick_params(labelsize=7)
 
 
 def _short(text: str) -> str:

@@ -119,6 +119,30 @@ def measure_structure(
     return found, structure_chart(found.assign(model=[row_of(key).name for key in found["model"]]))
 
 
+def make_report(dataset: str) -> Callable[..., str]:
+    """The node's function that writes one dataset's ``report.html``; it takes ``<name>_figure`` and ``<model>_settings``."""
+
+    def write_report(
+        results: pd.DataFrame, summary: pd.DataFrame, parameters: DatasetParameters, **parts: dict[str, Any]
+    ) -> str:
+        """The page with everything in it."""
+        from deep_interest.evaluation.published import published_figures
+        from deep_interest.reporting.report import Report, report_html
+
+        def named(ending: str) -> dict[str, Any]:
+            return {name.removesuffix(ending): part for name, part in parts.items() if name.endswith(ending)}
+
+        protocol = parameters.protocol.name
+        return report_html(
+            Report(
+                parameters.title, protocol, results, summary, named("_figure"), named("_settings"),
+                published_figures(dataset, protocol),
+            )
+        )  # fmt: skip
+
+    return write_report
+
+
 def _shop(checkpoint: Checkpoint, log: Any, features: Any, samples: pd.DataFrame, *ids: pd.DataFrame) -> Any:
     from deep_interest.reporting.shop import Shop
     from deep_interest.training.parameters import TrainingOptions
@@ -129,5 +153,5 @@ def _shop(checkpoint: Checkpoint, log: Any, features: Any, samples: pd.DataFrame
 
 
 __all__ = [
-    "draw_activation", "draw_auxiliary", "draw_groups", "draw_insight", "draw_speed", "make_seeds", "measure_structure",
+    "draw_activation", "draw_auxiliary", "draw_groups", "draw_insight", "draw_speed", "make_report", "make_seeds", "measure_structure",
 ]  # fmt: skip

@@ -10,6 +10,22 @@ from deep_interest.pipelines.report import pictures
 from deep_interest.pipelines.report.nodes import draw_curves, make_compare, make_figure, make_page
 
 COMPARED = ("base", "din_softmax", "dien")  # rows of the pictures that show a few
+FIGURES = tuple(
+    f"{name}_figure"
+    for name in (
+        "results",
+        "seeds",
+        "groups",
+        "calibration",
+        "speed",
+        "structure",
+        "activation",
+        "attention",
+        "embedding",
+        "auxiliary",
+        "evolution",
+    )
+)  # in the order of the report
 MEASURED = ("din", "din_softmax", "gru_augru", "dien")  # rows whose structure is measured where it is known
 
 
@@ -90,6 +106,11 @@ def create_pictures_pipeline(dataset: str) -> Pipeline:
         checkpoints = {model: f"{dataset}.{model}.checkpoint" for model in MEASURED}
         inputs = {**entities, "simulation": "params:simulation", **checkpoints}
         nodes.append(node(pictures.measure_structure, inputs, "structure", "structure_figure"))
+    drawn = [name for name in FIGURES if name != "structure_figure" or dataset == "simulated"]
+    page = {"results": f"{dataset}.results", "summary": f"{dataset}.samples_summary", "parameters": settings}
+    page |= {name: f"{dataset}.{name}" for name in drawn}
+    page |= {f"{model}_settings": f"{dataset}.{model}.settings" for model in ALL_ROWS.models}
+    nodes.append(node(pictures.make_report(dataset), page, "report"))
     return Pipeline(nodes, tags=[dataset, "report"])
 
 
