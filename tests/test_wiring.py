@@ -7,7 +7,7 @@ from kedro.framework.session import KedroSession
 from kedro.framework.startup import bootstrap_project
 from kedro.validation import ParameterValidator
 
-from deep_interest.grid import ABLATIONS, ALL_ROWS, DATASETS, MODELS
+from deep_interest.grid import ABLATIONS, ALL_ROWS, DATASETS, MODELS, SEARCHED
 from deep_interest.pipeline_registry import register_pipelines
 
 PROJECT = Path(__file__).parents[1]
@@ -33,6 +33,7 @@ def test_the_grid_is_registered(pipelines):
             f"samples.{dataset}",
             f"report.{dataset}",
             *(f"{dataset}.{model}" for model in MODELS),
+            *(f"{kind}.{dataset}.{model}" for kind in ("tune", "tuned") for model in SEARCHED),
             *(f"{table}.{dataset}" for table in ABLATIONS),
         }
         assert expected <= set(pipelines)
@@ -73,13 +74,22 @@ def test_every_parameter_of_every_pipeline_is_configured_and_valid(context, pipe
 
 def test_only_raw_files_and_parameters_come_from_outside(pipelines):
     free = {name for name in pipelines["__default__"].inputs() if not name.startswith("params:")}
-    assert free == set()
+    assert {name.split(".")[-1] for name in free} == {"tuned"}  # of a search, where there was one
     for dataset, row in DATASETS.items():
         outside = {
             name.split(".")[-1] for name in pipelines[dataset].inputs() if not name.startswith("params:")
         }
         raw = {"amazon": {"reviews", "metadata"}, "movielens": {"archive"}, "tables": {"raw_log"}}[row.source]
-        assert outside == (set() if dataset == "simulated" else raw)
+        assert outside - {"tuned"} == (set() if dataset == "simulated" else raw)
+
+
+def test_a_search_reads_no_samples_but_those_without_the_test_set(pipelines):
+    for dataset in DATASETS:
+        for model in SEARCHED:
+            nodes = {node.name: set(node.inputs) for node in pipelines[f"tune.{dataset}.{model}"].nodes}
+            assert f"{dataset}.tuning_samples" in nodes[f"{dataset}.{model}.tune"]
+            readers = {name for name, inputs in nodes.items() if f"{dataset}.samples" in inputs}
+            assert readers == {f"{dataset}.hide_test"}
 
 
 def test_no_configured_block_is_without_a_row(context):

@@ -35,7 +35,7 @@ def has_attention(model: nn.Module) -> bool:
     return hasattr(model, "attention_weights")
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def attention_pairs(model: nn.Module, batch: Batch) -> Pairs:
     """The attention weight of every behaviour for its sample's candidate.
 
@@ -46,7 +46,7 @@ def attention_pairs(model: nn.Module, batch: Batch) -> Pairs:
     return _pairs(batch, model.eval().attention_weights(batch))
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def interest_path(model: nn.Module, batch: Batch) -> tuple[Pairs, np.ndarray]:
     """Attention and the states of the evolving interest (DIEN §Interest Evolution), ``(P, H)``."""
     weights, states = model.eval().interest_evolution(batch)
@@ -64,13 +64,13 @@ def _pairs(batch: Batch, weights: Tensor) -> Pairs:
     )  # fmt: skip
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def predicted(model: nn.Module, batch: Batch) -> np.ndarray:
     """Predicted CTR of a batch, ``(B,)``."""
     return torch.sigmoid(model.eval()(batch).logits).cpu().numpy()
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def effects(model: nn.Module, batch: Batch) -> tuple[float, np.ndarray]:
     """What each behaviour of one sample adds to its log-odds: the log-odds with the whole history less those without it.
 
