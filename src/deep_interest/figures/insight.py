@@ -66,7 +66,7 @@ def attention_chart(
     labels = [f"{label} ({p:.0%})" for label, p in zip(candidates, predictions, strict=True)]
     panel = Panel(
         [Cells(weights, "weight")],
-        x="the user's behaviours, the oldest first",
+        x="behaviours, oldest first",
         x_ticks=behaviors,
         y_ticks=labels,
     )
@@ -137,7 +137,7 @@ def evolution_chart(
         Panel(
             curves,
             title="Attention by behaviour",
-            x="the user's behaviours, the oldest first",
+            x="behaviours, oldest first",
             y="weight",
             x_ticks=behaviors,
         ),

@@ -258,7 +258,7 @@ def _points(points: Points) -> dict[str, Any]:
         marker |= {
             "color": _plain(points.values),
             "coloraxis": "coloraxis",
-            "line": {"width": 0.6, "color": GREY},
+            "line": {"width": 1.2, "color": GREY},
         }
     trace: dict[str, Any] = {
         "type": "scatter", "mode": "markers", "x": _plain(points.x), "y": _plain(points.y), "name": points.name, "marker": marker,

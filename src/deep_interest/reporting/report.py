@@ -97,7 +97,7 @@ def _table(table: ResultsTable, results: pd.DataFrame) -> str:
 
 def _cells(row: Sequence[str], headings: Sequence[str]) -> str:
     return "".join(
-        f'<td data-label="{html.escape(heading)}">{_parts(text)}</td>'
+        f'<td data-label="{html.escape(heading)}"><div>{_parts(text)}</div></td>'
         for text, heading in zip(row, headings, strict=True)
     )
 

@@ -73,7 +73,7 @@ for (const [id, figure] of Object.entries(figures)) {
   const entries = figure.data.filter(trace => trace.showlegend);
   const entry = Math.max(0, ...entries.map(trace => 55 + 7 * trace.name.length));
   const rows = entries.length ? Math.ceil(entries.length / Math.max(1, Math.floor((place.clientWidth - 60) / entry))) : 0;
-  layout.height = layout.height + 40 + 21 * rows;
+  layout.height = Math.max(layout.height + 40 + 21 * rows, 42 * rows + 60);  // Plotly lets a legend have half of the height
   layout.margin.b = 50 + 21 * rows;
   layout.legend = {orientation: "h", x: 0, xanchor: "left", y: 0, yanchor: "bottom", yref: "container", font: {size: 11}};
   if (place.clientWidth < 500) for (const axis of ["xaxis", "yaxis"]) {
