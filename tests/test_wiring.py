@@ -7,6 +7,7 @@ from kedro.framework.session import KedroSession
 from kedro.framework.startup import bootstrap_project
 from kedro.validation import ParameterValidator
 
+from deep_interest.errors import InputError
 from deep_interest.grid import ABLATIONS, ALL_ROWS, DATASETS, MODELS, SEARCHED
 from deep_interest.pipeline_registry import register_pipelines
 
@@ -38,6 +39,17 @@ def test_the_grid_is_registered(pipelines):
         }
         assert expected <= set(pipelines)
     assert pipelines["__default__"].nodes == pipelines["simulated"].nodes
+
+
+def test_only_the_datasets_that_are_named_are_registered(monkeypatch):
+    monkeypatch.setenv("DEEP_INTEREST_DATASETS", "amazon_toys, simulated")
+    named = register_pipelines()
+    assert {"amazon_toys", "tune.amazon_toys.din", "simulated.din", "simulate"} <= set(named)
+    assert not any("amazon_beauty" in name for name in named)
+    assert named["__default__"].nodes == named["amazon_toys"].nodes
+    monkeypatch.setenv("DEEP_INTEREST_DATASETS", "amazon_toy")
+    with pytest.raises(InputError, match="amazon_toy is not known; the datasets are simulated, own"):
+        register_pipelines()
 
 
 def test_every_dataset_of_every_pipeline_is_in_the_catalog(context, pipelines):
