@@ -108,7 +108,7 @@ def pairs_of(sample, weight):
 
 
 def test_attention_on_related_behaviours_by_hand():
-    pairs = pairs_of([0, 0, 0, 1, 1, 2], [0.5, 0.3, 0.2, 0.9, 0.1, 1.0])
+    pairs = pairs_of([0, 0, 0, 1, 1, 2], [0.5, 0.3, 0.2, -0.9, 0.1, 1.0])  # without softmax the sign is free
     related = np.array([True, False, True, False, True, True])  # the third sample has one kind only
     found = attention_structure(pairs, related)
     assert found["weight_share"] == pytest.approx((0.7 + 0.1) / 2)

@@ -16,7 +16,7 @@ def attention_structure(pairs: Pairs, related: NDArray[np.bool_]) -> dict[str, f
 
     Returns:
         ``weight_share``: share of the (absolute) attention weight on related behaviours, ``count_share``: their share among the
-        behaviours, ``auc``: chance that a related behaviour has more weight than another one of the same sample, over the samples
+        behaviours, ``auc``: chance that a related behaviour has more (absolute) weight than another one of the same sample, over the samples
         that have both kinds; ``samples``: how many these are.
     """
     table = pd.DataFrame({"sample": pairs.sample, "weight": pairs.weight, "related": related})
@@ -27,7 +27,7 @@ def attention_structure(pairs: Pairs, related: NDArray[np.bool_]) -> dict[str, f
     size = table["weight"].abs()
     total = size.groupby(table["sample"]).sum()
     on_related = (size * table["related"]).groupby(table["sample"]).sum()
-    rank = table.groupby("sample")["weight"].rank()
+    rank = size.groupby(table["sample"]).rank()  # the sign of a weight without softmax is free
     grouped = (
         pd.DataFrame({"rank": rank * table["related"], "related": table["related"], "one": 1})
         .groupby(table["sample"])
