@@ -31,7 +31,9 @@ class ProjectHooks:
         """From here on, what a user can mend is one message; a block of parameters that nobody reads is such a thing."""
         sys.excepthook = explain
         parameters = context.config_loader["parameters"]
-        _check_keys("parameters", parameters, ("datasets", "models", "recipes", "simulation", "training"))
+        _check_keys(
+            "parameters", parameters, ("datasets", "models", "recipes", "simulation", "training", "tuning")
+        )
         _check_keys("models", parameters["models"], MODELS)
         known = datasets_of(parameters["datasets"])
         _check_keys(
@@ -53,6 +55,11 @@ class ProjectHooks:
         resolve_device(run.device)
         if run.recipe is not None:
             _check_keys("training.recipe", [run.recipe], recipes)
+        if "params:tuning" in pipeline.inputs():
+            tuning = catalog.load("params:tuning")
+            for node in pipeline.nodes:
+                if "params:tuning" in node.inputs:
+                    tuning.ranges_of(str(node.namespace).split(".", 1)[1])
 
     @hook_impl
     def before_node_run(self, node: Node) -> None:
