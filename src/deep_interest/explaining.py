@@ -56,7 +56,11 @@ def explain_row(
     max_len = TrainingOptions.model_validate_json(checkpoint["training"]).max_len
     found = explain(checkpoint, Shop(Data(log, features, samples), *ids, max_len=max_len), user, candidate)
     say(found.text(top))
-    path = Path(picture) if picture else folder / dataset / model / f"explain_{_in_a_name(user)}_{_in_a_name(candidate)}.png"
+    path = (
+        Path(picture)
+        if picture
+        else folder / dataset / model / f"explain_{_in_a_name(user)}_{_in_a_name(candidate)}.png"
+    )
     write_png(found.chart(top), path)
     say(f"\npicture: {path}")
 
