@@ -311,7 +311,7 @@ def test_the_first_of_repeated_items_counts_where_that_is_said(tmp_path):
         ({"visits": "user,item,time\n1,10,1650902400123\n"}, {}, r"column time: 1650902400123 seconds since 1970 lie beyond the year 2200; set unit: milliseconds"),
         ({"shown": SHOWN.replace(",0,", ",2,")}, {}, r"shown.csv, column label \(impressions.label\): found 1 values such as '2', expected 0 or 1.*label.positive"),
         ({"shown": SHOWN.replace(",0,", ",,")}, {}, r"shown.csv, column label .*1 rows have no value"),
-        ({"shown": SHOWN.replace("place", "palce")}, {}, r"impressions: feature column\(s\) place not found; .*shown.csv has user, item, time, label, palce"),
+        ({"shown": SHOWN.replace("place", "palce")}, {}, r"impressions: feature column\(s\) place not found; the source has the columns user, item, time, label, palce"),
         ({"shown": SHOWN.replace("place", "date")}, impressions(day="date"), r"feature column\(s\) place not found"),
         ({"goods": "item\tcategory\n10\ta\n"}, {"items": {"files": "goods.csv", "columns": {"category": "kind"}}}, r"column kind \(source.items.columns.category\) not found"),
         ({}, {"behaviors": {"files": ["visits.csv", "shown.parquet"]}}, r"shown.parquet: no such file"),

@@ -130,18 +130,18 @@ class _Reader:
         if blocks and not parts and table in ("behaviors", "impressions"):
             names = ", ".join(name for block in blocks for name in block.files)
             raise InputError(f"{self.folder}: found none of {names}, expected one of them for the {table}")
-        for name in wanted:
-            if name in TIME_FEATURES and table == "impressions":
-                continue
-            if not any(name in part.features for part in parts):
-                found = (
-                    "; ".join(f"{part.shown} has {', '.join(part.available)}" for part in parts)
-                    or "there is no such table"
-                )
-                raise InputError(
-                    f"{table}: feature column(s) {name} not found; {found}. Name the column under "
-                    f"source.{table}.columns, or take {name} off the features"
-                )
+        derived = TIME_FEATURES if table == "impressions" else ()
+        lost = [
+            name
+            for name in wanted
+            if name not in derived and not any(name in part.features for part in parts)
+        ]
+        if lost:
+            available = dict.fromkeys(column for part in parts for column in part.available)
+            found = f"the columns {', '.join(available)}" if parts else "no such table"
+            raise InputError(
+                f"{table}: feature column(s) {', '.join(lost)} not found; the source has {found}"
+            )
         return parts
 
     def _load(self, name: str, table: str, block: TableFiles, wanted: list[str]) -> Part | None:
