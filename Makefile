@@ -1,10 +1,11 @@
-# make run · make test · make lint · make viz · make bench: each makes the environment it needs.
+# make run · make test · make lint · make viz · make docs · make bench: each makes the environment it needs.
 PYTHON ?= python3
 VENV ?= .venv
+DATASETS ?= simulated
 BIN := $(VENV)/bin
 export DO_NOT_TRACK := 1
 
-.PHONY: run test test-kills lint format viz bench clean
+.PHONY: run test test-kills lint format viz docs bench clean
 .DEFAULT_GOAL := run
 
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -33,8 +34,11 @@ format: $(VENV)/.installed  ## put the code into the project's form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-viz: $(VENV)/.installed  ## look at the pipelines in a browser
-	$(BIN)/kedro viz run
+viz: $(VENV)/.installed  ## look at the pipelines in a browser; make viz DATASETS=amazon_beauty for those of another dataset
+	DEEP_INTEREST_DATASETS=$(DATASETS) $(BIN)/kedro viz run
+
+docs: $(VENV)/.installed  ## the documentation as a site, below site/; a broken link is an error
+	$(BIN)/mkdocs build --strict
 
 bench: $(VENV)/.installed  ## speed and memory, also against other libraries (over an hour), and docs/performance.md
 	@mkdir -p build/bench

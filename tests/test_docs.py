@@ -1,6 +1,8 @@
 """What the documentation shows is what is there."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import yaml
@@ -29,3 +31,24 @@ def test_the_models_page_lists_every_row_and_recipe():
     recipes = yaml.safe_load((PROJECT / "conf/base/parameters/recipes.yml").read_text())["recipes"]
     for key in [*(key for key, row in MODELS.items() if not row.ablation), *recipes]:
         assert f"`{key}`" in page, key
+
+
+def test_the_site_has_no_broken_link(tmp_path):
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)],
+        cwd=PROJECT, text=True, check=False, capture_output=True,
+    )  # fmt: skip
+    assert built.returncode == 0, built.stderr
+    pages = (tmp_path / "index.html").read_text()
+    assert "fonts.googleapis" not in pages
+
+
+def test_the_tuning_page_shows_the_configuration_as_it_is():
+    page = (PROJECT / "docs/tuning.md").read_text()
+    shown = yaml.safe_load(re.search(r"```yaml\n(.*?)```", page, flags=re.DOTALL)[1])["tuning"]
+    tuning = yaml.safe_load((PROJECT / "conf/base/parameters/tuning.yml").read_text())["tuning"]
+    assert shown["n_trials"] == tuning["n_trials"]
+    for block, ranges in shown["ranges"].items():
+        for name, found in ranges.items():
+            assert tuning["ranges"][block][name] == found
+    assert shown["rows"]["dien"] == tuning["rows"]["dien"]

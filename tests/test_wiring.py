@@ -8,7 +8,8 @@ from kedro.framework.startup import bootstrap_project
 from kedro.validation import ParameterValidator
 
 from deep_interest.configured import dataset_blocks
-from deep_interest.grid import ABLATIONS, ALL_ROWS, MODELS, RETRAINED, datasets_of
+from deep_interest.errors import InputError
+from deep_interest.grid import ABLATIONS, ALL_ROWS, MODELS, RETRAINED, SEARCHED, datasets_of
 from deep_interest.pipeline_registry import register_pipelines
 
 PROJECT = Path(__file__).parents[1]
@@ -35,6 +36,7 @@ def test_the_grid_is_registered(pipelines):
             f"samples.{dataset}",
             f"report.{dataset}",
             *(f"{dataset}.{model}" for model in MODELS),
+            *(f"{kind}.{dataset}.{model}" for kind in ("tune", "tuned") for model in SEARCHED),
             *(f"{table}.{dataset}" for table in ABLATIONS),
         }
         if DATASETS[dataset].impressions:
@@ -42,6 +44,17 @@ def test_the_grid_is_registered(pipelines):
         assert expected <= set(pipelines)
     assert {"simulate", "simulate_days", "backtest"} <= set(pipelines)
     assert pipelines["__default__"].nodes == pipelines["simulated"].nodes
+
+
+def test_only_the_datasets_that_are_named_are_registered(monkeypatch):
+    monkeypatch.setenv("DEEP_INTEREST_DATASETS", "amazon_toys, simulated")
+    named = register_pipelines()
+    assert {"amazon_toys", "tune.amazon_toys.din", "simulated.din", "simulate"} <= set(named)
+    assert not any("amazon_beauty" in name for name in named)
+    assert named["__default__"].nodes == named["amazon_toys"].nodes
+    monkeypatch.setenv("DEEP_INTEREST_DATASETS", "amazon_toy")
+    with pytest.raises(InputError, match="amazon_toy is not known; the datasets are simulated, own"):
+        register_pipelines()
 
 
 def test_every_dataset_of_every_pipeline_is_in_the_catalog(context, pipelines):
@@ -78,13 +91,22 @@ def test_every_parameter_of_every_pipeline_is_configured_and_valid(context, pipe
 
 def test_only_raw_files_and_parameters_come_from_outside(pipelines):
     free = {name for name in pipelines["__default__"].inputs() if not name.startswith("params:")}
-    assert free == set()
+    assert {name.split(".")[-1] for name in free} == {"tuned"}  # of a search, where there was one
     for dataset, row in DATASETS.items():
         outside = {
             name.split(".")[-1] for name in pipelines[dataset].inputs() if not name.startswith("params:")
         }
         raw = {"amazon": {"reviews", "metadata"}, "movielens": {"archive"}, "tables": {"raw_log"}}[row.source]
-        assert outside == (set() if dataset == "simulated" else raw)
+        assert outside - {"tuned"} == (set() if dataset == "simulated" else raw)
+
+
+def test_a_search_reads_no_samples_but_those_without_the_test_set(pipelines):
+    for dataset in DATASETS:
+        for model in SEARCHED:
+            nodes = {node.name: set(node.inputs) for node in pipelines[f"tune.{dataset}.{model}"].nodes}
+            assert f"{dataset}.tuning_samples" in nodes[f"{dataset}.{model}.tune"]
+            readers = {name for name, inputs in nodes.items() if f"{dataset}.samples" in inputs}
+            assert readers == {f"{dataset}.hide_test"}
 
 
 def test_no_configured_block_is_without_a_row(context):

@@ -44,6 +44,17 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("dataset", metavar="DATASET", help="a key of conf/base/parameters/datasets.yml")
     check.add_argument("--env", help="the configuration environment, as of kedro run")
     check.set_defaults(run=_check)
+    explain = commands.add_parser(
+        "explain",
+        help="which of a user's behaviours a prediction rests on, as a table and a picture; in the project's folder",
+    )
+    explain.add_argument("row", metavar="DATASET.MODEL", help="a trained row, as amazon_beauty.din")
+    explain.add_argument("--user", required=True, metavar="U", help="the user's id in the source")
+    explain.add_argument("--candidate", required=True, metavar="C", help="the item's id in the source")
+    explain.add_argument("--top", type=int, default=15, metavar="N", help="behaviours in the table (15)")
+    explain.add_argument("--picture", metavar="FILE", help="else below data/08_reporting")
+    explain.add_argument("--env", help="Kedro's environment, as smoke")
+    explain.set_defaults(run=_explain)
     _add_registry(commands)
     return parser
 
@@ -106,6 +117,15 @@ def _registry(arguments: argparse.Namespace) -> None:
         _write(versions.promote(row, arguments.version, env=env))
     else:
         _write(versions.rollback(row, env=env))
+
+
+def _explain(arguments: argparse.Namespace) -> None:
+    from deep_interest.explaining import explain_row  # noqa: PLC0415  # torch and Kedro are for this command alone
+
+    explain_row(
+        arguments.row, arguments.user, arguments.candidate, top=arguments.top, picture=arguments.picture, env=arguments.env,
+        say=_write,
+    )  # fmt: skip
 
 
 def _write(line: str, stream: TextIO | None = None) -> None:

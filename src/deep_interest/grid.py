@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from deep_interest.models.registry import MODELS
+from deep_interest.models.registry import MODELS, ModelRow
 
 Source = Literal["amazon", "movielens", "tables"]
 
@@ -107,15 +107,36 @@ ABLATIONS: dict[str, Table] = {
 RETRAINED = tuple(key for key, row in MODELS.items() if not row.ablation and key != "popularity")
 """The rows that can be kept fresh: those that are fitted step by step."""
 
+SEARCHED = tuple(key for key in MODELS if key != "popularity")  # rows that have something to search
+TUNED = "_tuned"  # ends the key of a row that has the values of its search
+
+
+def row_of(key: str) -> ModelRow:
+    """The row of a key, which may be a tuned one."""
+    if not key.endswith(TUNED):
+        return MODELS[key]
+    row = MODELS[key.removesuffix(TUNED)]
+    return replace(row, name=f"{row.name}, tuned", baseline=False)
+
+
+def tuned_table(model: str) -> Table:
+    """A row tuned, against the same row as it is configured."""
+    return Table(f"{MODELS[model].name}, tuned and not", (model, f"{model}{TUNED}"), base=model)
+
+
 __all__ = [
     "ABLATIONS",
     "ALL_ROWS",
     "MODELS",
     "READ_BY_CODE",
     "RETRAINED",
+    "SEARCHED",
+    "TUNED",
     "DatasetRow",
     "Source",
     "Table",
     "datasets_of",
+    "row_of",
     "table_of",
+    "tuned_table",
 ]

@@ -34,7 +34,7 @@ class ProjectHooks:
         _check_keys(
             "parameters",
             parameters,
-            ("backtest", "datasets", "models", "recipes", "retraining", "simulation", "training"),
+            ("backtest", "datasets", "models", "recipes", "retraining", "simulation", "training", "tuning"),
         )
         _check_keys("models", parameters["models"], MODELS)
         known = datasets_of(parameters["datasets"])
@@ -57,6 +57,11 @@ class ProjectHooks:
         resolve_device(run.device)
         if run.recipe is not None and "params:recipes" in pipeline.inputs():
             _check_keys("training.recipe", [run.recipe], catalog.load("params:recipes").root)
+        if "params:tuning" in pipeline.inputs():
+            tuning = catalog.load("params:tuning")
+            for node in pipeline.nodes:
+                if "params:tuning" in node.inputs:
+                    tuning.ranges_of(str(node.namespace).split(".", 1)[1])
 
     @hook_impl
     def before_node_run(self, node: Node) -> None:

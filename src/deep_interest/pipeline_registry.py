@@ -1,13 +1,28 @@
-"""The project's pipelines by name: they are built before Kedro loads parameters, so datasets are read from the files here."""
+"""The project's pipelines by name: they are known before Kedro loads parameters, so datasets are read from the files here."""
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from kedro.pipeline import Pipeline
 
 from deep_interest.configured import dataset_blocks
-from deep_interest.grid import ABLATIONS, MODELS, RETRAINED, datasets_of, table_of
-from deep_interest.pipelines import backtest, ingest, report, retrain, samples, score, simulate, train
+from deep_interest.errors import InputError
+from deep_interest.grid import (
+    ABLATIONS,
+    MODELS,
+    RETRAINED,
+    SEARCHED,
+    TUNED,
+    DatasetRow,
+    datasets_of,
+    table_of,
+    tuned_table,
+)
+from deep_interest.pipelines import backtest, ingest, report, retrain, samples, score, simulate, train, tune
+
+CHOICE = "DEEP_INTEREST_DATASETS"  # of datasets, separated by commas
 
 _session_blocks: dict[str, Any] | None = None
 
@@ -18,6 +33,25 @@ def use_blocks(blocks: Mapping[str, Any]) -> None:
     _session_blocks = dict(blocks)
 
 
+class LazyPipelines(dict):
+    """Pipelines by name, each built when it is asked for: a run needs one of more than a thousand."""
+
+    def __getitem__(self, name: str) -> Pipeline:
+        pipeline = super().__getitem__(name)
+        if not isinstance(pipeline, Pipeline):
+            pipeline = self[name] = pipeline()
+        return pipeline
+
+    def __iter__(self) -> Iterator[str]:  # of one's own, so that dict(…) asks for each
+        return iter(list(super().keys()))
+
+    def values(self) -> list[Pipeline]:
+        return [self[name] for name in self]
+
+    def items(self) -> list[tuple[str, Pipeline]]:
+        return [(name, self[name]) for name in self]
+
+
 def register_pipelines() -> dict[str, Pipeline]:
     """Every pipeline that ``kedro run --pipelines=NAME`` knows.
 
@@ -25,33 +59,87 @@ def register_pipelines() -> dict[str, Pipeline]:
         ``<dataset>`` (raw files to table), ``<dataset>.<model>`` (raw files to one row), ``ingest.<dataset>``,
         ``samples.<dataset>`` (all up to the samples), ``report.<dataset>`` (the table from trained rows),
         ``din_table4.<dataset>``, ``din_table5.<dataset>`` and ``dien_table4.<dataset>`` (the papers' ablations, raw files
-        to table), ``retrain.<dataset>.<model>`` (new days to a version that serves, where there are impressions), ``score.<dataset>.<model>`` (users and
-        candidates to its scores), ``simulate``, ``simulate_days``, ``backtest``; ``__default__`` is ``simulated``.
+        to table), ``tune.<dataset>.<model>`` (raw files to the best values of a row's options),
+        ``tuned.<dataset>.<model>`` (the row with these values against the row without),
+        ``retrain.<dataset>.<model>`` (new days to a version that serves, where there are impressions),
+        ``score.<dataset>.<model>`` (users and candidates to its scores), ``simulate``, ``simulate_days``, ``backtest``; ``__default__`` is
+        ``simulated``. Where DEEP_INTEREST_DATASETS names datasets, only theirs, and the first is the default.
     """
-    pipelines: dict[str, Pipeline] = {
-        "simulate": simulate.create_pipeline(), "simulate_days": simulate.create_days_pipeline(),
-    }  # fmt: skip
-    for dataset, row in datasets_of(_session_blocks or dataset_blocks()).items():
-        raw = pipelines["simulate"] if dataset == "simulated" else Pipeline([])
-        ingested = raw + ingest.create_pipeline(dataset, row)
-        sampled = ingested + samples.create_pipeline(dataset, row)
-        cells = {model: train.create_pipeline(dataset, model) for model in MODELS}
-        rows = table_of(row)
-        table = report.create_pipeline(dataset, rows)
-        pipelines[dataset] = sum((cells[model] for model in rows.models), sampled) + table
-        pipelines[f"ingest.{dataset}"] = ingested
-        pipelines[f"samples.{dataset}"] = sampled
-        pipelines[f"report.{dataset}"] = table
-        for name, ablation in ABLATIONS.items():
-            pipelines[f"{name}.{dataset}"] = sum(
-                (cells[model] for model in ablation.models), sampled
-            ) + report.create_pipeline(dataset, ablation, name=name)
-        if row.impressions:
-            for model in RETRAINED:
-                pipelines[f"retrain.{dataset}.{model}"] = retrain.create_pipeline(dataset, model)
-                pipelines[f"score.{dataset}.{model}"] = score.create_pipeline(dataset, model)
-        for model, cell in cells.items():
-            pipelines[f"{dataset}.{model}"] = sampled + cell + report.create_row_pipeline(dataset, model)
-    pipelines["backtest"] = pipelines["simulate_days"] + backtest.create_pipeline()
-    pipelines["__default__"] = pipelines["simulated"]
+    pipelines = LazyPipelines(
+        simulate=simulate.create_pipeline,
+        simulate_days=simulate.create_days_pipeline,
+        backtest=lambda: Pipeline([simulate.create_days_pipeline(), backtest.create_pipeline()]),
+    )
+    chosen = _chosen()
+    for dataset, row in chosen.items():
+        pipelines.update(_of_dataset(dataset, row))
+    default = next(iter(chosen))
+    pipelines["__default__"] = lambda: pipelines[default]
     return pipelines
+
+
+def _of_dataset(dataset: str, row: DatasetRow) -> dict[str, Callable[[], Pipeline]]:
+    """What makes each of a dataset's pipelines."""
+
+    @cache
+    def ingested() -> Pipeline:
+        raw = simulate.create_pipeline() if dataset == "simulated" else Pipeline([])
+        return raw + ingest.create_pipeline(dataset, row)
+
+    @cache
+    def sampled() -> Pipeline:
+        return ingested() + samples.create_pipeline(dataset, row)
+
+    @cache
+    def cell(model: str) -> Pipeline:
+        return train.create_pipeline(dataset, model)
+
+    @cache
+    def table() -> Pipeline:
+        rows = table_of(row)
+        return report.create_pipeline(dataset, rows) + report.create_pictures_pipeline(dataset, rows)
+
+    def ablation(name: str) -> Pipeline:
+        rows = ABLATIONS[name]
+        return Pipeline(
+            [sampled(), *map(cell, rows.models), report.create_pipeline(dataset, rows, name=name)]
+        )
+
+    def tuned(model: str) -> Pipeline:
+        twin = train.create_pipeline(dataset, model, tuned=True)
+        both = report.create_pipeline(dataset, tuned_table(model), name=f"{model}{TUNED}")
+        return Pipeline([sampled(), cell(model), twin, both])
+
+    makers: dict[str, Callable[[], Pipeline]] = {
+        dataset: lambda: Pipeline([sampled(), *map(cell, table_of(row).models), table()]),
+        f"ingest.{dataset}": ingested,
+        f"samples.{dataset}": sampled,
+        f"report.{dataset}": table,
+    }
+    for name in ABLATIONS:
+        makers[f"{name}.{dataset}"] = lambda name=name: ablation(name)
+    for model in MODELS:
+        makers[f"{dataset}.{model}"] = lambda model=model: Pipeline(
+            [sampled(), cell(model), report.create_row_pipeline(dataset, model)]
+        )
+    for model in RETRAINED if row.impressions else ():
+        makers[f"retrain.{dataset}.{model}"] = lambda model=model: retrain.create_pipeline(dataset, model)
+        makers[f"score.{dataset}.{model}"] = lambda model=model: score.create_pipeline(dataset, model)
+    for model in SEARCHED:
+        makers[f"tune.{dataset}.{model}"] = lambda model=model: Pipeline(
+            [sampled(), tune.create_pipeline(dataset, model)]
+        )
+        makers[f"tuned.{dataset}.{model}"] = lambda model=model: tuned(model)
+    return makers
+
+
+def _chosen() -> dict[str, DatasetRow]:
+    """The datasets whose pipelines are registered: all, or those that DEEP_INTEREST_DATASETS names."""
+    known = datasets_of(_session_blocks or dataset_blocks())
+    names = os.environ.get(CHOICE, "")
+    if not names:
+        return known
+    chosen = [name.strip() for name in names.split(",")]
+    if unknown := [name for name in chosen if name not in known]:
+        raise InputError(f"{CHOICE}: {', '.join(unknown)} is not known; the datasets are {', '.join(known)}")
+    return {name: known[name] for name in chosen}

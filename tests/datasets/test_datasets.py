@@ -6,18 +6,18 @@ import pandas as pd
 import pytest
 import torch
 from kedro.io import DatasetError
-from matplotlib.figure import Figure
 
 from deep_interest.datasets import (
+    ChartFile,
     CheckpointFile,
     CSVTable,
     JSONFile,
     ParquetFolder,
     ParquetTable,
-    PNGFigure,
     RawFile,
     TextFile,
 )
+from deep_interest.figures.chart import Chart, Line, Panel
 
 
 def test_a_missing_raw_file_names_file_command_and_page(tmp_path):
@@ -92,12 +92,15 @@ def test_csv_text_and_json_come_back_and_preview(tmp_path):
     assert facts.load() == json.loads(facts.preview()) == {"broken line": 2}
 
 
-def test_a_figure_becomes_a_picture(tmp_path):
-    figure = PNGFigure(filepath=str(tmp_path / "a.png"))
-    assert figure.preview() is None
-    figure.save(Figure())
+def test_a_chart_becomes_a_picture_and_a_preview(tmp_path):
+    chart = ChartFile(filepath=str(tmp_path / "a.json"))
+    assert chart.preview() is None
+    with pytest.raises(DatasetError, match="run the pipeline that draws it"):
+        chart.load()
+    chart.save(Chart("Title", [Panel([Line([0, 1], [2, 3], "DIN")])]))
     assert (tmp_path / "a.png").read_bytes()[:4] == b"\x89PNG"
-    assert figure.preview().startswith("iVBOR")
+    assert chart.preview() == chart.load()
+    assert chart.load()["data"][0]["y"] == [2.0, 3.0]
 
 
 def test_a_checkpoint_never_runs_code_from_its_file(tmp_path):

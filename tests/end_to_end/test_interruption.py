@@ -18,7 +18,7 @@ def test_a_run_killed_while_training_ends_like_one_that_was_not(tmp_path):
         kedro(*SLOW), cwd=killed, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     state = killed / "data/smoke/06_models/simulated/din/seed_1.pt"
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while not state.exists() and time.monotonic() < deadline:
         time.sleep(0.02)
     assert state.exists()

@@ -8,7 +8,12 @@ import pandas as pd
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from deep_interest.figures.comparison import results_figure
+from deep_interest.figures.comparison import results_chart
+from deep_interest.figures.png import matplotlib_figure
+
+
+def results_figure(results, **options):
+    return matplotlib_figure(results_chart(results, **options))
 
 
 def results_of(gauc, *, names=None, seeds=3, oracle=None):

@@ -1,6 +1,11 @@
 import pandas as pd
 
-from deep_interest.figures.curves import curves_figure
+from deep_interest.figures.curves import curves_chart
+from deep_interest.figures.png import matplotlib_figure
+
+
+def curves_figure(curves):
+    return matplotlib_figure(curves_chart(curves))
 
 
 def curve(*, watched=True, shift=0.0):

@@ -2,7 +2,7 @@ import pandas as pd
 import pytest
 from support.days import FEATURES, day_name, write_days
 
-from deep_interest.figures.backtest import backtest_figure
+from deep_interest.figures.backtest import backtest_chart
 from deep_interest.logs.encoding import FeatureColumns
 from deep_interest.logs.protocols import ProtocolParameters
 from deep_interest.retraining.backtest import WAYS, backtest, backtest_page, backtest_summary
@@ -73,6 +73,9 @@ def test_the_summary_is_of_the_days_after_the_first():
 def test_page_and_picture_name_the_refused_day(results):
     summary, refused = backtest_summary(results), {"2024-03-09": "ctr 1.0000"}
     assert "left out: 2024-03-09 (ctr 1.0000)" in backtest_page(summary, results, refused)
-    figure = backtest_figure(results, summary, refused)
-    assert [text.get_text() for text in figure.axes[0].texts] == ["refused"]
-    assert len(figure.axes[0].lines) == len(WAYS)
+    by_day, cost = backtest_chart(results, summary, refused).panels
+    assert [mark.name for mark in by_day.marks] == [
+        *(way.replace("_", " ") for way in WAYS),
+        "2024-03-09 refused",
+    ]
+    assert list(cost.marks[0].length) == list(summary["seconds"])

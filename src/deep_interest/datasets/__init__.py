@@ -4,17 +4,17 @@ from deep_interest.datasets.checkpoint import CheckpointFile
 from deep_interest.datasets.encoded import BehaviorLogFolder, FeatureTablesFolder
 from deep_interest.datasets.raw import RawFile
 from deep_interest.datasets.registry import RegistryFolder
-from deep_interest.datasets.reports import JSONFile, PNGFigure, TextFile
+from deep_interest.datasets.reports import ChartFile, JSONFile, TextFile
 from deep_interest.datasets.tables import CSVTable, DayFolders, ParquetFolder, ParquetTable, ScoresFile
 
 __all__ = [
     "BehaviorLogFolder",
     "CSVTable",
+    "ChartFile",
     "CheckpointFile",
     "DayFolders",
     "FeatureTablesFolder",
     "JSONFile",
-    "PNGFigure",
     "ParquetFolder",
     "ParquetTable",
     "RawFile",

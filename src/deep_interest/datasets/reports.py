@@ -1,17 +1,17 @@
 """What people read: pages, pictures, small facts."""
 
-import base64
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kedro_datasets._typing import ImagePreview, JSONPreview
+from kedro.io import AbstractDataset, DatasetError
+from kedro_datasets._typing import JSONPreview, PlotlyPreview
 
 from deep_interest.datasets.local import LocalDataset
 from deep_interest.files import atomic_path
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from deep_interest.figures.chart import Chart
 
 
 class TextFile(LocalDataset[str]):
@@ -26,7 +26,22 @@ class TextFile(LocalDataset[str]):
 
 
 class JSONFile(LocalDataset[dict[str, Any]]):
-    """Plain values."""
+    """Plain values.
+
+    Args:
+        filepath: the file.
+        optional: loading gives an empty dictionary when it is missing.
+        metadata: for Kedro-Viz.
+    """
+
+    def __init__(
+        self, *, filepath: str, optional: bool = False, metadata: dict[str, Any] | None = None
+    ) -> None:
+        super().__init__(filepath=filepath, metadata=metadata)
+        self._optional = optional
+
+    def load(self) -> dict[str, Any]:
+        return {} if self._optional and not self._exists() else super().load()
 
     def read(self, path: Path) -> dict[str, Any]:
         return json.loads(path.read_text(encoding="utf-8"))
@@ -40,13 +55,46 @@ class JSONFile(LocalDataset[dict[str, Any]]):
         return json.dumps(self.read(self._filepath)) if self._exists() else None
 
 
-class PNGFigure(LocalDataset["Figure"]):
-    """A matplotlib figure as a picture; shown in Kedro-Viz."""
+class ChartFile(AbstractDataset["Chart", dict[str, Any]]):
+    """A chart, written as Plotly's JSON and beside it as PNG; loading gives the JSON. Interactive in Kedro-Viz.
 
-    def write(self, data: "Figure", path: Path) -> None:
-        with atomic_path(path) as temporary:
-            data.savefig(temporary, format="png", dpi=160, bbox_inches="tight")
+    Args:
+        filepath: of the JSON; the picture has the same name and ends in ``.png``.
+        metadata: for Kedro-Viz.
+    """
 
-    def preview(self) -> ImagePreview:
-        """The picture, for Kedro-Viz; None before the first run."""
-        return base64.b64encode(self._filepath.read_bytes()).decode() if self._exists() else None
+    def __init__(self, *, filepath: str, metadata: dict[str, Any] | None = None) -> None:
+        self._filepath = Path(filepath)
+        self.metadata = metadata
+
+    def save(self, data: "Chart") -> None:
+        from deep_interest.figures.plotly import plotly_figure  # noqa: PLC0415
+
+        write_png(data, self._filepath.with_suffix(".png"))
+        with atomic_path(self._filepath) as temporary:
+            temporary.write_text(json.dumps(plotly_figure(data)) + "\n", encoding="utf-8")
+
+    def load(self) -> dict[str, Any]:
+        if not self._exists():
+            raise DatasetError(
+                f"{self._filepath} is not there; run the pipeline that draws it first (see 'kedro registry list')"
+            )
+        return json.loads(self._filepath.read_text(encoding="utf-8"))
+
+    def preview(self) -> PlotlyPreview:
+        """The figure, for Kedro-Viz; None before the first run."""
+        return self.load() if self._exists() else None
+
+    def _describe(self) -> dict[str, Any]:
+        return {"filepath": str(self._filepath)}
+
+    def _exists(self) -> bool:
+        return self._filepath.exists()
+
+
+def write_png(chart: "Chart", path: Path) -> None:
+    """Write a chart as a picture."""
+    from deep_interest.figures.png import matplotlib_figure  # noqa: PLC0415
+
+    with atomic_path(path) as temporary:
+        matplotlib_figure(chart).savefig(temporary, format="png", dpi=160, bbox_inches="tight")

@@ -1,6 +1,7 @@
 """The table of a dataset as a Markdown page to read: ours, what others have published, and what the columns mean."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import pandas as pd
 
@@ -34,10 +35,7 @@ def results_markdown(
         base: key of the model the others are compared with.
         watched: the learning curves beside the page show the test set too.
     """
-    shown = {key: figures for key, figures in (published or {}).items() if key in set(results["model"])}
-    sources = list(dict.fromkeys(figure.source for figures in shown.values() for figure in figures))
-    base_name = _name_of(results, base)
-    columns = _columns(results, base_name, shown, sources)
+    columns, sources, base_name = _shown(results, published, base)
     parts = [
         f"# {title}",
         _summary(results, protocol, test_samples, test_users, watched=watched),
@@ -46,6 +44,42 @@ def results_markdown(
         "## How to read the table\n\n" + "\n".join(f"- {note}" for note in _notes(list(columns), base_name)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+@dataclass(frozen=True)
+class ResultsTable:
+    """The table of the page as texts.
+
+    Attributes:
+        headings: of the columns.
+        rows: a text for each column, a row for each model.
+        sources: of the published figures, in the order of their numbers.
+        notes: how to read the columns.
+    """
+
+    headings: list[str]
+    rows: list[list[str]]
+    sources: list[str]
+    notes: list[str]
+
+
+def results_table(
+    results: pd.DataFrame, *, published: Mapping[str, Sequence[Published]] | None = None, base: str = "base"
+) -> ResultsTable:
+    """The table of `results_markdown`, for other kinds of pages."""
+    columns, sources, base_name = _shown(results, published, base)
+    rows = [[cell(row) for cell in columns.values()] for _, row in results.iterrows()]
+    return ResultsTable(list(columns), rows, sources, _notes(list(columns), base_name))
+
+
+def _shown(
+    results: pd.DataFrame, published: Mapping[str, Sequence[Published]] | None, base: str
+) -> tuple[dict[str, "Cell"], list[str], str | None]:
+    """Columns, sources of published figures, and the base's name."""
+    shown = {key: figures for key, figures in (published or {}).items() if key in set(results["model"])}
+    sources = list(dict.fromkeys(figure.source for figures in shown.values() for figure in figures))
+    base_name = _name_of(results, base)
+    return _columns(results, base_name, shown, sources), sources, base_name
 
 
 def _summary(

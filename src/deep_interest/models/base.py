@@ -91,6 +91,13 @@ class EmbeddingMLP(nn.Module, ABC):
         interest = self.represent(history, candidate, batch)
         return torch.cat([interest.vector, candidate, *others], dim=-1), interest.auxiliary_loss
 
+    def embed(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The vectors of the behaviours ``(N, behavior_width)`` and of the candidates ``(B, item_width)``."""
+        history, candidate = self.embeddings.together(
+            (batch.history, self.schema.behavior), (batch.candidate, self.schema.item)
+        )
+        return history, candidate
+
     @abstractmethod
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
         """The user's representation of ``history (N, behavior_width)`` for ``candidate (B, item_width)``."""

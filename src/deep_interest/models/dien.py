@@ -82,16 +82,32 @@ class DIEN(EmbeddingMLP):
 
     def _evolve(self, states: Tensor, candidate: Tensor, batch: Batch) -> Tensor:
         """Shape: ``states (N, H)``, ``candidate (B, item_width)`` -> ``(B, H)``."""
+        weights, evolved = self._weights_and_states(states, candidate, batch)
+        if self.evolution == "attention":
+            return weighted_sum(weights, view(evolved, batch.pairs), batch.pairs)
+        return final_states(evolved, batch.pairs)
+
+    def _weights_and_states(self, states: Tensor, candidate: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The weight of each behaviour of each pair ``(P,)`` and the second GRU's states, ``(P, H)`` where the candidate steers
+        them, ``(N, H)`` where it does not (``attention``)."""
         pairs = batch.pairs
         if self.evolution == "attention":
             states = self.evolver(states, batch.histories)
-            return weighted_sum(self.attention(states, candidate, pairs), view(states, pairs), pairs)
-        weights = self.attention(states, candidate, pairs)  # one for each behaviour of each pair
+            return self.attention(states, candidate, pairs), states
+        weights = self.attention(states, candidate, pairs)
         if self.evolution == "aigru":
-            evolved = self.evolver(weights.unsqueeze(1) * view(states, pairs), pairs.shown)
-        else:
-            evolved = self.evolver(states, pairs, weights)
-        return final_states(evolved, pairs)
+            return weights, self.evolver(weights.unsqueeze(1) * view(states, pairs), pairs.shown)
+        return weights, self.evolver(states, pairs, weights)
+
+    def attention_weights(self, batch: Batch) -> Tensor:
+        """The weight of each behaviour of each pair, ``(P,)``; those of a pair add up to 1."""
+        return self.interest_evolution(batch)[0]
+
+    def interest_evolution(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Each pair's weights ``(P,)`` and the states of the evolving interest ``(P, H)``."""
+        history, candidate = self.embed(batch)
+        weights, states = self._weights_and_states(self.extractor(history, batch.histories), candidate, batch)
+        return weights, view(states, batch.pairs) if self.evolution == "attention" else states
 
     def _auxiliary_loss(self, states: Tensor, history: Tensor, batch: Batch) -> Tensor | None:
         if batch.drawn is None or not self.draws_negatives:

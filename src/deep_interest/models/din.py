@@ -12,6 +12,7 @@ from deep_interest.models.base import EmbeddingMLP, Interest, SameFields
 from deep_interest.models.batch import Batch
 from deep_interest.models.config import DeepConfig
 from deep_interest.models.layers import Activation
+from deep_interest.ops.segments import segment_softmax
 
 
 class DINConfig(DeepConfig):
@@ -53,10 +54,24 @@ class DIN(EmbeddingMLP):
             nn.init.normal_(self.positions, std=config.embedding_std)
 
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
+        history, target = self._compared(history, candidate, batch)
+        return Interest(self.attention.pool(history, target, batch.pairs, softmax_scale=self._scale))
+
+    def attention_weights(self, batch: Batch) -> Tensor:
+        """The weight of each behaviour of each pair, ``(P,)``; with softmax those of a pair add up to 1."""
+        history, target = self._compared(*self.embed(batch), batch)
+        scores = self.attention(history, target, batch.pairs)
+        return scores if self._scale is None else segment_softmax(scores * self._scale, batch.pairs)
+
+    @property
+    def _scale(self) -> float | None:
+        return self.behavior_width**-0.5 if self.normalize == "softmax" else None
+
+    def _compared(self, history: Tensor, candidate: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """What the activation unit sees of the behaviours and of the candidate."""
         target = self.same_fields(candidate)
         if self.positions is not None:
             farthest = len(self.positions) - 1
             history = history + self.positions[(1 + batch.histories.distances).clamp(max=farthest)]
             target = target + self.positions[0]
-        scale = self.behavior_width**-0.5 if self.normalize == "softmax" else None
-        return Interest(self.attention.pool(history, target, batch.pairs, softmax_scale=scale))
+        return history, target

@@ -2,9 +2,8 @@
 
 import ctypes
 import hashlib
-import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
@@ -13,25 +12,33 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numba import config, njit
+from numba import njit
 from torch import Tensor
 
 ENOUGH = 1 << 17  # numbers to go through for which waking another thread pays
 MOST = 8  # parts of an operation
 
 
-def cache_of(folder: Path) -> str:
-    """The name of the cache for the sources of a folder as they are: numba itself does not see a change of what a function calls."""
+def stamp_of(folder: Path) -> str:
+    """A digest of the sources in a folder."""
     code = hashlib.sha256()
     for file in sorted(folder.glob("*.py")):
-        code.update(file.read_bytes())
-    return f"compiled-{code.hexdigest()[:16]}"
+        code.update(file.name.encode() + file.read_bytes())
+    return code.hexdigest()
 
 
-_HERE = Path(__file__).parent
-if config.CACHE_DIR or os.access(_HERE, os.W_OK):
-    config.CACHE_DIR = str(Path(config.CACHE_DIR or _HERE / "__pycache__") / cache_of(_HERE))
-compiled = njit(fastmath={"contract", "reassoc", "nsz", "arcp"}, nogil=True, error_model="numpy", cache=True)
+_STAMP = stamp_of(Path(__file__).parent)
+
+
+def compiled(function: Callable) -> Callable:
+    """Compile a loop; the result is kept beside its source, for the operations' sources as they are.
+
+    By itself numba would take a kept result as long as the function's own file is the same, whatever it calls.
+    """
+    options = {"fastmath": {"contract", "reassoc", "nsz", "arcp"}, "nogil": True, "error_model": "numpy"}
+    dispatcher = njit(cache=True, **options)(function)
+    dispatcher._cache._cache_file._source_stamp = _STAMP
+    return dispatcher
 
 
 _threads: int | None = None  # that share the compiled operations; torch's number if None

@@ -25,7 +25,7 @@ def relevance(world: World, clicks: ClickConfig, behaviors: Events, impressions:
     done, shown = behaviors.item, impressions.item
     category, wanted = world.item_category[done], world.item_category[shown]
     theme = world.category_theme
-    previous = np.where(world.path_start[theme[wanted]] == wanted, -1, wanted - 1)  # stage before; -1: none
+    previous = _stage_before(world, wanted)
     style = world.style_key(category, world.item_style[done])
     wanted_style = world.style_key(wanted, world.item_style[shown])
     matches = (
@@ -41,6 +41,27 @@ def relevance(world: World, clicks: ClickConfig, behaviors: Events, impressions:
             behaviors, key, impressions, wanted_key, half_life_days=clicks.half_life_days
         )
     return total
+
+
+def related(world: World, done: np.ndarray, shown: np.ndarray) -> np.ndarray:
+    """Which behaviours are related to a candidate: of its category, or of the stage before it on its theme's path.
+
+    Args:
+        world: the catalogue.
+        done, shown: public item ids of a behaviour and of its candidate, shape (P,).
+
+    Returns:
+        bool (P,).
+    """
+    index = np.empty(len(world.item_id) + 1, np.int64)
+    index[world.item_id] = np.arange(len(world.item_id))
+    category, wanted = world.item_category[index[done]], world.item_category[index[shown]]
+    return (category == wanted) | (category == _stage_before(world, wanted))
+
+
+def _stage_before(world: World, category: np.ndarray) -> np.ndarray:
+    """The category before each one on its theme's path; -1 where it is the first."""
+    return np.where(world.path_start[world.category_theme[category]] == category, -1, category - 1)
 
 
 def decayed_counts(

@@ -3,7 +3,7 @@
 import logging
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from deep_interest.errors import InputError
 from deep_interest.models.layers import leans_on_torch
 from deep_interest.ops.compiled import all_threads_to_compiled
 from deep_interest.training.data import SampleSet
@@ -24,6 +25,10 @@ from deep_interest.training.parameters import TrainingOptions
 from deep_interest.training.state import Progress, load_state, save_state
 
 logger = logging.getLogger(__name__)
+
+
+class DivergedError(InputError):
+    """The loss of a fit is no longer a finite number."""
 
 
 @dataclass
@@ -46,6 +51,7 @@ class Fit:
         evaluation_batch_size: samples scored at once.
         checkpoint_seconds: the state is saved this often.
         keep_optimizer: the state of a finished fit holds the optimiser's too, for a later fit that goes on from there.
+        after_evaluation: is given all evaluations so far after each of them; it may end the fit by an exception.
     """
 
     label: str
@@ -61,6 +67,7 @@ class Fit:
     evaluation_batch_size: int = 4096
     checkpoint_seconds: float = 60.0
     keep_optimizer: bool = False
+    after_evaluation: Callable[[list[dict[str, float]]], None] | None = None
 
     def __post_init__(self) -> None:
         self.device = self.train.labels.device
@@ -73,7 +80,7 @@ class Fit:
         self.steps = math.ceil(len(self.train) / self.options.batch_size)  # an epoch
         parts = min(self.options.evaluations_per_epoch, self.steps)
         self.evaluation_steps = {round(self.steps * (k + 1) / parts) for k in range(parts)}
-        self._loss_sum = torch.zeros((), dtype=torch.float64, device=self.device)
+        self._loss_sums = torch.zeros(2, dtype=torch.float64, device=self.device)  # target and auxiliary loss
 
     def run(self) -> Progress:
         """Fit, or finish a fit that was interrupted; the model ends with the selected parameters."""
@@ -120,21 +127,21 @@ class Fit:
         while progress.step < until:
             rows = order[progress.step * size : (progress.step + 1) * size]
             self.optimizer.learning_rate = self.learning_rate()
-            loss = self.train_step(rows)
-            self._loss_sum += loss.double() * len(rows)
+            losses = self.train_step(rows)
+            self._loss_sums += losses.double() * len(rows)
             progress.step += 1
             progress.total_steps += 1
             progress.samples += len(rows)
             progress.loss_samples += len(rows)
             if bar.update(len(rows)):
-                bar.set_postfix_str(f"loss {loss.item():.4f}", refresh=False)
+                bar.set_postfix_str(f"loss {losses[0].item():.4f}", refresh=False)
             if time.monotonic() - self._last_save > self.checkpoint_seconds:
                 break
-        progress.loss_sum = self._loss_sum.item()
+        progress.loss_sum, progress.auxiliary_sum = self._loss_sums.tolist()
         progress.seconds += time.perf_counter() - start
 
     def train_step(self, rows: Tensor) -> Tensor:
-        """One step on the samples ``rows (B,)``; returns the target loss."""
+        """One step on the samples ``rows (B,)``; the target loss and the auxiliary loss with its weight, ``(2,)``."""
         with self._threads():
             return self._step(rows)
 
@@ -144,10 +151,11 @@ class Fit:
             batch = drop_behaviors(batch, self.options.behavior_dropout)
         output = self.model(batch)
         loss = F.binary_cross_entropy_with_logits(output.logits, batch.labels)
-        total = loss if output.auxiliary_loss is None else loss + output.auxiliary_loss
-        total.backward()
+        auxiliary = output.auxiliary_loss
+        (loss if auxiliary is None else loss + auxiliary).backward()
         self.optimizer.step(batch)
-        return loss.detach()
+        loss = loss.detach()
+        return torch.stack([loss, torch.zeros_like(loss) if auxiliary is None else auxiliary.detach()])
 
     def learning_rate(self) -> float:
         """The learning rate of the next step."""
@@ -158,6 +166,7 @@ class Fit:
     def _evaluate(self) -> None:
         """Validate; remember the best parameters; drop the learning rate, or stop, when there is no improvement."""
         progress, options = self.progress, self.options
+        self._check_finite()
         row = {
             "epoch": progress.epoch + progress.step / self.steps,
             "learning_rate": self.learning_rate(),
@@ -165,6 +174,8 @@ class Fit:
             "samples": progress.samples,
             "seconds": progress.seconds,
         }
+        if self.drawn_fields:
+            row["auxiliary_loss"] = progress.auxiliary_sum / progress.loss_samples
         if len(self.validation):
             row["validation_loss"], value = validate(
                 self.model,
@@ -183,11 +194,21 @@ class Fit:
             figures = watch(self.model, self.watched, batch_size=self.evaluation_batch_size)
             row |= {f"test_{name}": value for name, value in figures.items()}
         progress.history.append(row)
-        progress.loss_sum, progress.loss_samples = 0.0, 0
-        self._loss_sum.zero_()
+        progress.loss_sum, progress.auxiliary_sum, progress.loss_samples = 0.0, 0.0, 0
+        self._loss_sums.zero_()
         last = progress.step == self.steps and progress.epoch + 1 == options.epochs
         progress.done = last or progress.bad_evaluations >= options.patience
         self._report(row)
+        if self.after_evaluation is not None:
+            self.after_evaluation(progress.history)
+
+    def _check_finite(self) -> None:
+        finite = all(bool(parameter.isfinite().all()) for parameter in self.model.parameters())
+        if not finite or not math.isfinite(self.progress.loss_sum):
+            raise DivergedError(
+                f"{self.label}: the training diverged in epoch {self.progress.epoch + 1} (loss or parameters are no longer "
+                "finite); lower learning_rate or the penalty, or set gradient_norm"
+            )
 
     def _report(self, row: dict[str, float]) -> None:
         figures = ", ".join(
@@ -225,7 +246,9 @@ class Fit:
             return
         self.progress = Progress(**state["progress"])
         self.best_model = state["best_model"]
-        self._loss_sum.fill_(self.progress.loss_sum)
+        self._loss_sums[:] = torch.tensor(
+            [self.progress.loss_sum, self.progress.auxiliary_sum], dtype=torch.float64
+        )
         if "optimizer" in state:
             self.optimizer.load_state_dict(state["optimizer"])
         if self.progress.done:

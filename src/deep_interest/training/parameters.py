@@ -126,6 +126,15 @@ class Recipe(BaseModel):
         """The model options of a row: the recipe's, before them the row's own, and the recipe's for it."""
         return model_config(key, row.model | self._row(key).model, common=self.model)
 
+    def with_values(self, key: str, values: dict[str, Any]) -> "Recipe":
+        """The recipe with values for one row that go before all others of it; ``training.mba`` is the option ``mba`` of ``training``."""
+        row = self._row(key)
+        blocks: dict[str, dict[str, Any]] = {"training": dict(row.training), "model": dict(row.model)}
+        for name, value in values.items():
+            block, option = name.split(".", 1)
+            blocks[block][option] = value
+        return self.model_copy(update={"rows": {**self.rows, key: RecipeRow(**blocks)}})
+
     def _row(self, key: str) -> RecipeRow:
         return self.rows.get(key, RecipeRow())
 
@@ -165,6 +174,7 @@ class RunParameters(BaseModel):
         threads: CPU threads of a fit; one where fits run side by side, else torch's choice, if left out.
         processes: seeds of a row that are fitted side by side on the CPU; one a core if left out.
         recipe: overrides the datasets' own recipe.
+        tuned: take the best values that ``tune.<dataset>.<model>`` has found for each row.
         options: overrides single training options of every recipe.
         evaluation_batch_size: samples scored at once.
         checkpoint_seconds: the state of a running fit is saved this often; a killed run resumes from there.
@@ -178,6 +188,7 @@ class RunParameters(BaseModel):
     threads: int | None = Field(None, ge=1)
     processes: int | None = Field(None, ge=1)
     recipe: str | None = None
+    tuned: bool = False
     options: KnownOptions = {}
     evaluation_batch_size: int = Field(4096, ge=1)
     checkpoint_seconds: float = Field(60, ge=0)

@@ -2,6 +2,8 @@
 
 import json
 import logging
+import platform
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import pandas as pd
 import torch
 from torch import nn
 
+import deep_interest
 from deep_interest.errors import InputError
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
@@ -44,6 +47,7 @@ class Cell:
         recipe: training and common model options.
         seeds: one fit each.
         run: device, workspace.
+        variant: what the row's name and folder have after the model's key.
     """
 
     dataset: str
@@ -52,10 +56,15 @@ class Cell:
     recipe: Recipe
     seeds: tuple[int, ...]
     run: RunParameters
+    variant: str = ""
+
+    @property
+    def row(self) -> str:
+        return f"{self.model}{self.variant}"
 
     @property
     def name(self) -> str:
-        return f"{self.dataset}.{self.model}"
+        return f"{self.dataset}.{self.row}"
 
 
 @dataclass(frozen=True)
@@ -125,8 +134,42 @@ class FittedSeed:
     history: list[dict[str, float]]
 
 
-def fit_seed(cell: Cell, data: Data, seed: int) -> FittedSeed:
-    """Fit one seed of a row, or load it if it is finished."""
+def settings_of(cell: Cell, *, recipe: str, tuned: dict[str, Any]) -> dict[str, Any]:
+    """What a row was made with, as plain values: options, seeds, tuned values, versions.
+
+    Args:
+        cell: the row.
+        recipe: name of its recipe.
+        tuned: the values of it that a search has found, by dotted name.
+    """
+    config, options = _config_and_options(cell)
+    versions = {
+        "deep_interest": deep_interest.__version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }
+    return {
+        "dataset": cell.dataset, "model": cell.model, "recipe": recipe, "seeds": list(cell.seeds),
+        "device": resolve_device(cell.run.device).type, "tuned": tuned, "config": config.model_dump(mode="json"),
+        "training": options.model_dump(mode="json"), "versions": versions,
+    }  # fmt: skip
+
+
+def fit_seed(
+    cell: Cell,
+    data: Data,
+    seed: int,
+    *,
+    after_evaluation: Callable[[list[dict[str, float]]], None] | None = None,
+) -> FittedSeed:
+    """Fit one seed of a row, or load it if it is finished.
+
+    Args:
+        cell: the row.
+        data: the dataset.
+        seed: the seed.
+        after_evaluation: see `Fit`.
+    """
     device = prepare_device(cell.run)
     config, options = _config_and_options(cell)
     schema = data.features.schema
@@ -156,10 +199,11 @@ def fit_seed(cell: Cell, data: Data, seed: int) -> FittedSeed:
         )
         history = Fit(
             label=f"{cell.name} seed {seed}", model=model, train=train, validation=validation, options=options, seed=seed,
-            state_file=Path(cell.run.workspace) / cell.dataset / cell.model / f"seed_{seed}.pt",
+            state_file=Path(cell.run.workspace) / cell.dataset / cell.row / f"seed_{seed}.pt",
             fingerprint=fingerprint(*described, seed, arrays=data.arrays()), watched=test if options.watch_test else None,
             occurrences=occurrences_of(embedding_tables(model), train) if options.mba else None,
             evaluation_batch_size=cell.run.evaluation_batch_size, checkpoint_seconds=cell.run.checkpoint_seconds,
+            after_evaluation=after_evaluation,
         ).run().history  # fmt: skip
     return FittedSeed(
         {name: tensor.cpu().numpy().copy() for name, tensor in model.state_dict().items()}, history

@@ -33,7 +33,7 @@ class Progress:
         learning_rate_factor: what plateaus have made of the learning rate.
         best: the best value of the selection metric; None before the first evaluation.
         bad_evaluations: evaluations in a row that were no better.
-        loss_sum, loss_samples: of the training since the last evaluation.
+        loss_sum, auxiliary_sum, loss_samples: of the training since the last evaluation.
         samples, seconds: trained in all, evaluation and saving not counted.
         done: the fit is over.
         history: a row for each evaluation.
@@ -46,6 +46,7 @@ class Progress:
     best: float | None = None
     bad_evaluations: int = 0
     loss_sum: float = 0.0
+    auxiliary_sum: float = 0.0
     loss_samples: int = 0
     samples: int = 0
     seconds: float = 0.0

@@ -56,12 +56,12 @@ def replay(
 
 def summarize(results: pd.DataFrame, checked: dict[str, Any]) -> tuple[pd.DataFrame, str, Any]:
     """The table, the page and the picture."""
-    from deep_interest.figures.backtest import backtest_figure
+    from deep_interest.figures.backtest import backtest_chart
     from deep_interest.retraining.backtest import backtest_page, backtest_summary
 
     summary = backtest_summary(results)
     return (
         summary,
         backtest_page(summary, results, checked["refused"]),
-        backtest_figure(results, summary, checked["refused"]),
+        backtest_chart(results, summary, checked["refused"]),
     )

@@ -11,7 +11,7 @@ from deep_interest.errors import InputError
 from deep_interest.evaluation.comparison import ModelRuns, compare
 from deep_interest.evaluation.page import results_markdown
 from deep_interest.evaluation.published import published_figures
-from deep_interest.grid import MODELS, Table
+from deep_interest.grid import Table, row_of
 from deep_interest.logs.impressions import TRUE_PROBABILITY
 from deep_interest.pipelines.parameters import DatasetParameters
 
@@ -57,19 +57,19 @@ def make_figure(table: Table) -> Callable[..., Any]:
     """The drawing node's function of a table."""
 
     def draw_results(results: pd.DataFrame, dataset: DatasetParameters) -> Any:
-        """The picture of the table, a matplotlib figure."""
-        from deep_interest.figures.comparison import results_figure
+        """The picture of the table."""
+        from deep_interest.figures.comparison import results_chart
 
-        return results_figure(results, title=_title(dataset, table), base=table.base)
+        return results_chart(results, title=_title(dataset, table), base=table.base)
 
     return draw_results
 
 
 def draw_curves(**curves: pd.DataFrame) -> Any:
-    """Train loss, test loss and test AUC by epoch (DIN Fig. 4), a matplotlib figure."""
-    from deep_interest.figures.curves import curves_figure
+    """Train loss, test loss and test AUC by epoch (DIN Fig. 4)."""
+    from deep_interest.figures.curves import curves_chart
 
-    return curves_figure({MODELS[model].name: table for model, table in curves.items()})
+    return curves_chart({row_of(model).name: table for model, table in curves.items()})
 
 
 def _title(dataset: DatasetParameters, table: Table) -> str:
@@ -98,8 +98,8 @@ def _runs(model: str, predictions: pd.DataFrame, curves: pd.DataFrame) -> ModelR
     )
     best = curves.groupby("seed")["validation_gauc"].max() if "validation_gauc" in curves else None
     return ModelRuns(
-        name=MODELS[model].name, seeds=tuple(seeds), probabilities=predictions[columns].to_numpy().T,
-        train_seconds=seconds, samples_per_second=speed, baseline=MODELS[model].baseline,
+        name=row_of(model).name, seeds=tuple(seeds), probabilities=predictions[columns].to_numpy().T,
+        train_seconds=seconds, samples_per_second=speed, baseline=row_of(model).baseline,
         validation_gauc=float("nan") if best is None else float(best.loc[seeds].mean()),
     )  # fmt: skip
 

@@ -1,9 +1,32 @@
 """Three nodes for each table: figures, page, picture; a fourth for learning curves; one for a single row."""
 
+from collections.abc import Callable
+from typing import Any
+
 from kedro.pipeline import Node, Pipeline
 
 from deep_interest.grid import MODELS, Table
+from deep_interest.pipelines.report import pictures
 from deep_interest.pipelines.report.nodes import draw_curves, make_compare, make_figure, make_page
+
+COMPARED = ("base", "din_softmax", "dien")  # rows of the pictures that show a few
+FIGURES = tuple(
+    f"{name}_figure"
+    for name in (
+        "results",
+        "seeds",
+        "groups",
+        "calibration",
+        "speed",
+        "structure",
+        "activation",
+        "attention",
+        "embedding",
+        "auxiliary",
+        "evolution",
+    )
+)  # in the order of the report
+MEASURED = ("din", "din_softmax", "gru_augru", "dien")  # rows whose structure is measured where it is known
 
 
 def create_pipeline(dataset: str, table: Table, *, name: str | None = None) -> Pipeline:
@@ -35,6 +58,60 @@ def create_pipeline(dataset: str, table: Table, *, name: str | None = None) -> P
             )
         )  # fmt: skip
     return Pipeline(nodes, tags=[dataset, name or "report"])
+
+
+def create_pictures_pipeline(dataset: str, rows: Table) -> Pipeline:
+    """A dataset's trained rows to the papers' pictures and those of its table."""
+    settings = f"params:datasets.{dataset}"
+    entities = {
+        name: f"{dataset}.{name}" for name in ("log", "features", "samples", "user_ids", "item_ids", "items")
+    }
+    compared = {model: f"{dataset}.{model}.predictions" for model in COMPARED}
+    every = {model: f"{dataset}.{model}.predictions" for model in rows.models}
+
+    def node(function: Callable[..., Any], inputs: Any, *outputs: str) -> Node:
+        own = [f"{dataset}.{name}" for name in outputs]
+        return Node(
+            function, inputs, own if len(own) > 1 else own[0], name=function.__name__, namespace=dataset
+        )
+
+    nodes = [
+        node(
+            pictures.draw_activation,
+            {"prelu": f"{dataset}.din.checkpoint", "dice": f"{dataset}.din_dice.checkpoint"},
+            "activation_figure",
+        ),
+        node(
+            pictures.draw_insight,
+            {"attention": f"{dataset}.din_softmax.checkpoint", "evolution": f"{dataset}.dien.checkpoint", **entities},
+            "attention_figure", "embedding_figure", "evolution_figure",
+        ),
+        node(
+            pictures.draw_auxiliary,
+            {"with_loss": f"{dataset}.dien.learning_curves", "without": f"{dataset}.gru_augru.learning_curves"},
+            "auxiliary_figure",
+        ),
+        node(
+            pictures.make_seeds(rows),
+            {"results": f"{dataset}.results", "samples": f"{dataset}.samples", "dataset": settings, **every},
+            "seeds_figure",
+        ),
+        node(pictures.draw_speed, {"results": f"{dataset}.results", "dataset": settings}, "speed_figure"),
+        node(
+            pictures.draw_groups, {"samples": f"{dataset}.samples", "dataset": settings, **compared},
+            "calibration_figure", "groups_figure",
+        ),
+    ]  # fmt: skip
+    if dataset == "simulated":
+        checkpoints = {model: f"{dataset}.{model}.checkpoint" for model in MEASURED}
+        inputs = {**entities, "simulation": "params:simulation", **checkpoints}
+        nodes.append(node(pictures.measure_structure, inputs, "structure", "structure_figure"))
+    drawn = [name for name in FIGURES if name != "structure_figure" or dataset == "simulated"]
+    page = {"results": f"{dataset}.results", "summary": f"{dataset}.samples_summary", "parameters": settings}
+    page |= {name: f"{dataset}.{name}" for name in drawn}
+    page |= {f"{model}_settings": f"{dataset}.{model}.settings" for model in rows.models}
+    nodes.append(node(pictures.make_report(dataset), page, "report"))
+    return Pipeline(nodes, tags=[dataset, "report"])
 
 
 def create_row_pipeline(dataset: str, model: str) -> Pipeline:

@@ -7,6 +7,8 @@ from typing import Any
 import pandas as pd
 from pydantic import model_validator
 
+from deep_interest.errors import InputError
+from deep_interest.grid import SEARCHED, TUNED
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
 from deep_interest.models.registry import model_config
@@ -27,18 +29,30 @@ def options_of(model: str) -> type[RowOptions]:
     return ModelOptions
 
 
-def make_train(dataset: str, model: str) -> Callable[..., tuple[dict[str, Any], pd.DataFrame]]:
-    """The training node's function of one cell; it knows the cell's name, to keep and label its fits."""
+def make_train(
+    dataset: str, model: str, *, tuned: bool = False
+) -> Callable[..., tuple[dict[str, Any], pd.DataFrame, dict[str, Any]]]:
+    """The training node's function of one cell; it knows the cell's name, to keep and label its fits.
+
+    Args:
+        dataset, model: the keys.
+        tuned: with the values of the row's search, whatever the run says.
+    """
     options_type = options_of(model)
 
     def train(
         log: BehaviorLog, features: FeatureTables, samples: pd.DataFrame, options: options_type,
-        settings: DatasetParameters, recipes: Recipes, run: RunParameters,
-    ) -> tuple[dict[str, Any], pd.DataFrame]:  # fmt: skip
-        """Fit every seed; the checkpoint and the learning curves."""
-        from deep_interest.training.runs import Cell, Data, choose_recipe, train_cell
+        settings: DatasetParameters, recipes: Recipes, run: RunParameters, found: dict[str, Any],
+    ) -> tuple[dict[str, Any], pd.DataFrame, dict[str, Any]]:  # fmt: skip
+        """Fit every seed; the checkpoint, the learning curves, and what the row was made with."""
+        from deep_interest.training.runs import Cell, Data, choose_recipe, settings_of, train_cell
 
         recipe = choose_recipe(recipes.root, run, default=settings.recipe, training=settings.training)
+        name = run.recipe or settings.recipe
+        values = {}
+        if tuned or (run.tuned and model in SEARCHED):
+            values = tuned_values(found, dataset=dataset, model=model, recipe=name)
+            recipe = recipe.with_values(model, values)
         cell = Cell(
             dataset=dataset,
             model=model,
@@ -46,10 +60,36 @@ def make_train(dataset: str, model: str) -> Callable[..., tuple[dict[str, Any], 
             recipe=recipe,
             seeds=run.seeds or settings.seeds,
             run=run,
+            variant=TUNED if tuned else "",
         )
-        return train_cell(cell, Data(log, features, samples))
+        checkpoint, curves = train_cell(cell, Data(log, features, samples))
+        return checkpoint, curves, settings_of(cell, recipe=name, tuned=values)
 
     return train
+
+
+def tuned_values(found: dict[str, Any], *, dataset: str, model: str, recipe: str) -> dict[str, Any]:
+    """The values that a row's search has found, by dotted name.
+
+    Args:
+        found: the search's result; empty where there is none.
+        dataset, model: the keys.
+        recipe: the recipe that the values are to be used with.
+
+    Raises:
+        InputError: there is no result, or it is of another recipe.
+    """
+    search = f"kedro run --pipelines=tune.{dataset}.{model}"
+    if not found:
+        raise InputError(
+            f"training.tuned: no tuned values for {dataset}.{model}; find some by `{search}`, or leave it out"
+        )
+    if found["recipe"] != recipe:
+        raise InputError(
+            f"training.tuned: the values for {dataset}.{model} were found with the recipe {found['recipe']}, this run uses "
+            f"{recipe}; search again by `{search} --params=training.recipe={recipe}`"
+        )
+    return found["values"]
 
 
 def predict(

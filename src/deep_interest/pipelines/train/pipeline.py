@@ -2,13 +2,19 @@
 
 from kedro.pipeline import Node, Pipeline
 
+from deep_interest.grid import TUNED
 from deep_interest.pipelines.train.nodes import make_train, predict
 
 
-def create_pipeline(dataset: str, model: str) -> Pipeline:
-    """Samples of ``dataset`` to the test predictions of ``model``."""
+def create_pipeline(dataset: str, model: str, *, tuned: bool = False) -> Pipeline:
+    """Samples of ``dataset`` to the test predictions of ``model``.
+
+    Args:
+        dataset, model: the keys.
+        tuned: with the values that the row's search has found, as a row of its own beside the untuned one.
+    """
     train = Node(
-        make_train(dataset, model),
+        make_train(dataset, model, tuned=tuned),
         inputs=[
             "log",
             "features",
@@ -17,8 +23,9 @@ def create_pipeline(dataset: str, model: str) -> Pipeline:
             "params:dataset",
             "params:recipes",
             "params:training",
+            "tuned",
         ],
-        outputs=["checkpoint", "learning_curves"],
+        outputs=["checkpoint", "learning_curves", "settings"],
         name="train",
     )
     score = Node(
@@ -29,8 +36,11 @@ def create_pipeline(dataset: str, model: str) -> Pipeline:
     )
     return Pipeline(
         [train, score],
-        namespace=f"{dataset}.{model}",
-        inputs={name: f"{dataset}.{name}" for name in ("log", "features", "samples")},
+        namespace=f"{dataset}.{model}{TUNED if tuned else ''}",
+        inputs={
+            "tuned": f"{dataset}.{model}.tuned",
+            **{name: f"{dataset}.{name}" for name in ("log", "features", "samples")},
+        },
         parameters={
             "params:model": f"params:models.{model}",
             "params:dataset": f"params:datasets.{dataset}",

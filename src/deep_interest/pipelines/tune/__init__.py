@@ -1,0 +1,5 @@
+"""Search a row's options on validation data."""
+
+from deep_interest.pipelines.tune.pipeline import create_pipeline
+
+__all__ = ["create_pipeline"]

@@ -1,0 +1,1 @@
+"""Searching options of a row on validation data."""

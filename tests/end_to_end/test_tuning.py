@@ -1,0 +1,59 @@
+"""A search and what is trained with it, by the commands."""
+
+import json
+
+import pandas as pd
+from support.project import copy_project, run
+
+TUNED = ["--params=training.tuned=true,training.seeds=[1]"]
+
+
+def test_a_search_its_values_in_training_and_the_comparison(tmp_path):
+    project = copy_project(tmp_path / "project")
+    data = project / "data/smoke"
+    missing = run(project, "--pipelines=simulated.din_mba", *TUNED)
+    assert missing.returncode != 0
+    assert "find some by `kedro run --pipelines=tune.simulated.din_mba`" in missing.stdout
+    assert "Traceback" not in missing.stdout
+    found = run(project, "--pipelines=tune.simulated.din_mba")
+    assert found.returncode == 0, found.stdout
+    tuned = json.loads((data / "06_models/simulated/din_mba/tuned.json").read_text())
+    trials = pd.read_csv(data / "08_reporting/simulated/din_mba/trials.csv")
+    assert tuned["finished"] == len(trials) == 4
+    assert tuned["validation_gauc"] == trials["validation_gauc"].max()
+    reporting = data / "08_reporting/simulated/din_mba"
+    assert {"tuning.json", "tuning.png"} <= {path.name for path in reporting.iterdir()}
+    compared = run(project, "--pipelines=tuned.simulated.din_mba", "--params=training.seeds=[1]")
+    assert compared.returncode == 0, compared.stdout
+    results = pd.read_csv(data / "08_reporting/simulated/din_mba_tuned/results.csv").set_index("model")
+    assert list(results.index[:2]) == ["din_mba", "din_mba_tuned"]
+    assert pd.notna(results.loc["din_mba_tuned", "difference_low"])
+    settings = json.loads((data / "07_model_output/simulated/din_mba_tuned/settings.json").read_text())
+    assert settings["tuned"] == tuned["values"]
+    assert settings["training"]["mba"] == tuned["values"]["training.mba"]
+    plain = json.loads((data / "07_model_output/simulated/din_mba/settings.json").read_text())
+    assert plain["tuned"] == {}
+    by_parameter = run(project, "--pipelines=simulated.din_mba", *TUNED)
+    assert by_parameter.returncode == 0, by_parameter.stdout
+    same = "07_model_output/simulated/{}/predictions.parquet"
+    pd.testing.assert_frame_equal(
+        pd.read_parquet(data / same.format("din_mba")), pd.read_parquet(data / same.format("din_mba_tuned"))
+    )
+
+
+def test_an_option_that_is_none_stops_the_run_before_it_starts(tmp_path):
+    project = copy_project(tmp_path / "project")
+    (project / "conf/local").mkdir(exist_ok=True)
+    parameters = project / "conf/smoke/parameters.yml"
+    for addition, message in (
+        ("  ranges: {training: {lamda: {low: 0, high: 1}}}\n", "training.lamda is no training option"),
+        ("  rows: {din: [model.aux_weight]}\n", "model.aux_weight is no option of din"),
+    ):
+        kept = parameters.read_text()
+        parameters.write_text(kept.replace("tuning: {n_trials: 4}\n", f"tuning:\n  n_trials: 4\n{addition}"))
+        stopped = run(project, "--pipelines=tune.simulated.din")
+        assert stopped.returncode != 0
+        assert message in stopped.stdout
+        assert "Traceback" not in stopped.stdout
+        assert not (project / "data/smoke").exists()
+        parameters.write_text(kept)

@@ -1,0 +1,170 @@
+"""The page: what it says, and that nothing is missing or outside."""
+
+import json
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from deep_interest.evaluation.comparison import ModelRuns, compare
+from deep_interest.evaluation.published import Published
+from deep_interest.figures.comparison import results_chart
+from deep_interest.figures.curves import curves_chart
+from deep_interest.figures.plotly import panels_of, plotly_figure
+from deep_interest.reporting.pictures import calibration, gauc_by_group
+from deep_interest.reporting.report import Report, report_html
+from deep_interest.reporting.sentences import sentences
+
+USERS = np.repeat(np.arange(200), 4)
+LABELS = np.tile([1, 0, 1, 0], 200)
+
+
+def results(*, seeds=2, truth=False, gain=2.0):
+    rng = np.random.default_rng(0)
+
+    def runs(name, strength, **options):
+        p = 1 / (1 + np.exp(-(strength * LABELS + rng.standard_normal((seeds, len(LABELS))))))
+        never = np.full(seeds, 10.0)
+        return ModelRuns(name, tuple(range(seeds)), p, never, never, **options)
+
+    test = pd.DataFrame({"user": USERS, "label": LABELS})
+    if truth:
+        test["true_probability"] = 0.2 + 0.6 * LABELS
+    models = {
+        "popularity": runs("Popularity", 0.1), "base": runs("BaseModel", 0.5, baseline=True, validation_gauc=0.6),
+        "din": runs("DIN <b>", gain),
+    }  # fmt: skip
+    return compare(test, models, resamples=200)
+
+
+def report(**options):
+    curves = pd.DataFrame(
+        {"seed": [1, 1], "epoch": [1, 2], "train_loss": [0.6, 0.5], "test_loss": [0.7, 0.6]}
+    )
+    figures = {
+        "results": plotly_figure(results_chart(results(), title="All & more")),
+        "curves": plotly_figure(curves_chart({"DIN": curves})),
+    }
+    settings = {
+        "din": {"seeds": [0], "config": {"hidden": [8]}, "training": {"mba": 2.5}, "tuned": {"training.mba": 2.5}, "recipe": "ours",
+                "device": "cpu", "versions": {"torch": "2"}}, "base": {},
+    }  # fmt: skip
+    summary = pd.DataFrame({"split": ["train", "test"], "rows": [12345, 10], "share": [0.25, np.nan]})
+    return Report(
+        "A <shop>",
+        "next_item",
+        results(),
+        summary,
+        figures,
+        settings,
+        {"base": [Published("gauc", 0.86, "Some & paper")]},
+        **options,
+    )
+
+
+class Page(HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.attributes, self.text, self._script = [], [], "", False
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes.append((tag, dict(attrs)))
+        self._script = tag in ("script", "style")
+
+    def handle_endtag(self, tag):
+        self._script = False
+
+    def handle_data(self, data):
+        self.text += "" if self._script else data
+
+
+@pytest.fixture(scope="module")
+def page():
+    return report_html(report())
+
+
+def test_the_page_needs_nothing_from_outside(page):
+    for tag, attributes in Page(page).attributes:
+        for name in ("src", "href"):
+            assert attributes.get(name, "data:").startswith("data:"), (tag, attributes)
+        assert tag not in ("img", "iframe")
+
+
+def test_what_was_typed_is_text_and_never_markup(page):
+    parsed = Page(page)
+    assert "A <shop>" in parsed.text and "DIN <b>" in parsed.text and "Some & paper" in parsed.text
+    assert "b" not in parsed.tags and "shop" not in parsed.tags
+
+
+def test_every_panel_has_its_place_and_its_data(page):
+    data = json.loads(re.search(r"^const figures = (.*);$", page, re.MULTILINE)[1])
+    places = {attributes.get("id") for tag, attributes in Page(page).attributes if tag == "div"}
+    assert set(data) == {"results-0", "curves-0", "curves-1"} <= places
+
+
+def test_the_table_has_every_row_interval_and_published_figure(page):
+    text = " ".join(Page(page).text.split())
+    for row in results().itertuples():
+        assert f"{row.gauc:.4f}" in text
+    din = results().set_index("model").loc["din"]
+    assert f"{din['difference']:+.4f} [{din['difference_low']:+.4f}, {din['difference_high']:+.4f}]" in text
+    assert "0.8600¹" in text
+
+
+def test_data_options_tuned_values_and_versions_are_told(page):
+    text = Page(page).text
+    for expected in ("12,345", "training.mba = 2.5", "torch 2", '"hidden"', "Recipe: ours"):
+        assert expected in text
+
+
+def test_sentences_name_the_best_row_and_only_what_the_intervals_carry():
+    said = " ".join(sentences(results(), protocol="next_item"))
+    din = results().set_index("model").loc["din"]
+    assert f"DIN <b> has the highest GAUC, {din['gauc']:.4f}" in said
+    assert "One row is significantly above BaseModel: DIN <b>." in said
+    assert "Popularity alone, which knows nothing of the user" in said
+    assert "another set of seeds may turn the order" in said
+
+
+def test_a_difference_that_may_be_chance_is_called_open():
+    said = " ".join(sentences(results(gain=0.55), protocol="by_day"))
+    assert "No row is significantly above BaseModel." in said
+    assert re.search(
+        r"For (Popularity and )?DIN <b> this test set does not tell above from below BaseModel", said
+    )
+    assert "drawn" not in said
+
+
+def test_one_seed_and_an_oracle_are_said():
+    said = " ".join(sentences(results(seeds=1, truth=True), protocol="by_day"))
+    assert "one fit with one seed" in said
+    assert "says nothing about a real shop" in said
+
+
+def test_panels_apart_hold_what_the_whole_figure_holds():
+    figure = report().figures["curves"]
+    panels = panels_of(figure)
+    assert sum(len(panel["data"]) for panel in panels) == len(figure["data"])
+    assert [panel["layout"]["meta"]["title"] for panel in panels] == ["Train loss", "Test loss"]
+    assert all(trace["xaxis"] == "x" for panel in panels for trace in panel["data"])
+
+
+def test_calibration_by_hand():
+    table = calibration(np.array([0, 1, 1, 1]), np.array([0.1, 0.2, 0.8, 0.6]), bins=2)
+    assert table["predicted"].tolist() == pytest.approx([0.15, 0.7])
+    assert table["observed"].tolist() == [0.5, 1.0]
+    assert table["error"].tolist() == pytest.approx([(0.35 + 0.3) / 2] * 2)
+
+
+def test_gauc_by_group_by_hand():
+    users = np.array([1, 1, 2, 2, 3, 3, 4, 4])
+    labels = np.array([1, 0, 1, 0, 1, 0, 1, 0])
+    scores = np.array([0.9, 0.1, 0.1, 0.9, 0.9, 0.1, 0.9, 0.1])
+    sizes = np.array([1, 1, 1, 1, 9, 9, 9, 9])
+    table = gauc_by_group(users, labels, {"DIN": scores}, sizes)
+    assert dict(zip(table["group"], table["gauc"], strict=True)) == {"1 to 5": 0.5, "6 to 9": 1.0}
+    assert table["samples"].sum() == 8

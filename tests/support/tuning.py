@@ -1,0 +1,47 @@
+"""A small search; as a script, one in a process of its own: ``python tuning.py FOLDER N_TRIALS WORKERS``."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from support.training import small_data
+
+from deep_interest.training.parameters import Recipe, RowOptions, RunParameters
+from deep_interest.training.runs import Cell, Data
+from deep_interest.tuning.parameters import SearchRange, SearchRanges, TuningParameters
+from deep_interest.tuning.study import Search, tune
+
+RANGES = SearchRanges(
+    training={
+        "mba": SearchRange(low=1e-3, high=100, log=True),
+        "learning_rate": SearchRange(low=1e-3, high=0.1, log=True),
+    }
+)
+
+
+def seen_data(**options) -> Data:
+    """Training and validation samples of the small log."""
+    data = small_data(**options)
+    return replace(data, samples=data.samples[data.samples["split"] != "test"].reset_index(drop=True))
+
+
+def small_search(
+    folder: Path, *, epochs: int = 3, ranges: SearchRanges = RANGES, training=None, **options
+) -> Search:
+    """A search of λ and the learning rate of a small DIN."""
+    recipe = Recipe(
+        training={"epochs": epochs, "batch_size": 32, "patience": epochs, **(training or {})},
+        model={"embedding_dim": 4, "hidden": (8,), "attention_hidden": (8,)},
+    )
+    cell = Cell(
+        dataset="small", model="din_mba", options=RowOptions({}), recipe=recipe, seeds=(1,),
+        run=RunParameters(workspace=str(folder), device="cpu", threads=1),
+    )  # fmt: skip
+    searched = tuple(ranges.by_name())
+    settings = {"n_trials": 6, "random_trials": 3, "unpruned_trials": 2, **options}
+    return Search(cell, TuningParameters(ranges=ranges, searched=searched, **settings), "small")
+
+
+if __name__ == "__main__":
+    folder, n_trials, workers, epochs = sys.argv[1], *map(int, sys.argv[2:])
+    tune(small_search(Path(folder), n_trials=n_trials, workers=workers, epochs=epochs), seen_data())

@@ -1,0 +1,231 @@
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import optuna
+import pytest
+from filelock import FileLock
+from support.project import environment
+from support.training import small_data
+from support.tuning import RANGES, seen_data, small_search
+
+from deep_interest.errors import InputError
+from deep_interest.training.data import SampleSet
+from deep_interest.tuning.parameters import SearchRange, SearchRanges, TuningParameters
+from deep_interest.tuning.study import FINISHED, best_values, open_study, trial_table, tune
+
+TESTS = Path(__file__).parents[1]
+
+
+def search_process(folder, n_trials, workers, epochs=3):
+    command = [
+        sys.executable,
+        str(TESTS / "support/tuning.py"),
+        str(folder),
+        str(n_trials),
+        str(workers),
+        str(epochs),
+    ]
+    return subprocess.Popen(
+        command, cwd=TESTS, env=environment() | {"PYTHONPATH": f"{TESTS}:{TESTS.parent / 'src'}"},
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def states(study):
+    return [trial.state for trial in study.get_trials(deepcopy=False)]
+
+
+def finished(study):
+    """Options, evaluations and value of the finished trials, in order."""
+    trials = [trial for trial in study.get_trials(deepcopy=False) if trial.state in FINISHED]
+    return [(trial.params, trial.intermediate_values, trial.value) for trial in trials]
+
+
+def test_the_best_value_is_that_of_a_fit_with_the_best_options(tmp_path):
+    from deep_interest.training.runs import fit_seed
+
+    search, data = small_search(tmp_path / "a"), seen_data()
+    found = best_values(tune(search, data), search)
+    recipe = search.cell.recipe.with_values("din_mba", found["values"])
+    cell = small_search(tmp_path / "b").cell
+    again = fit_seed(type(cell)(**{**vars(cell), "recipe": recipe}), data, 1)
+    assert max(row["validation_gauc"] for row in again.history) == found["validation_gauc"]
+    assert found["finished"] == 6
+    for name, value in found["values"].items():
+        found_range = RANGES.by_name()[name]
+        assert found_range.low <= value <= found_range.high
+
+
+def test_a_search_killed_in_the_middle_ends_with_the_trials_of_one_that_was_not(tmp_path):
+    undisturbed = tune(small_search(tmp_path / "undisturbed", n_trials=10, epochs=12), seen_data())
+    process = search_process(tmp_path / "killed", 10, 1, 12)
+    search = small_search(tmp_path / "killed", n_trials=10, epochs=12)
+    running = optuna.trial.TrialState.RUNNING
+    deadline, trials = time.monotonic() + 300, []
+    while time.monotonic() < deadline and not (len(trials) > 3 and len(trials[-1].params) == 2):
+        time.sleep(0.02)
+        try:
+            trials = open_study(search).get_trials(states=(running,)) and open_study(search).get_trials()
+        except Exception:  # the file or its tables are not whole yet
+            trials = []
+    assert process.poll() is None, process.communicate()[1]
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    left = states(open_study(search))
+    assert left.count(running) == 1
+    assert sum(state in FINISHED for state in left) < 10
+    ended = search_process(tmp_path / "killed", 10, 1, 12)
+    assert ended.wait(timeout=300) == 0, ended.communicate()[1]
+    study = open_study(search)
+    assert sum(state in FINISHED for state in states(study)) == 10
+    assert running not in states(study)
+    assert finished(study) == finished(undisturbed)
+    retried = trial_table(study).dropna(subset=["retry_of"])
+    assert retried["retry_of"].tolist() == [left.index(running)]
+
+
+def test_a_finished_search_goes_on_when_more_trials_are_asked_for(tmp_path):
+    few = tune(small_search(tmp_path / "a", n_trials=3), seen_data())
+    assert len(finished(few)) == 3
+    more = tune(small_search(tmp_path / "a", n_trials=5), seen_data())
+    again = tune(small_search(tmp_path / "a", n_trials=5), seen_data())
+    at_once = tune(small_search(tmp_path / "b", n_trials=5), seen_data())
+    assert finished(more) == finished(again) == finished(at_once)
+
+
+def test_two_workers_finish_exactly_the_trials_asked_for(tmp_path):
+    process = search_process(tmp_path, 7, 2)
+    assert process.wait(timeout=300) == 0, process.communicate()[1]
+    study = open_study(small_search(tmp_path))
+    trials = finished(study)
+    assert len(trials) == len(states(study)) == 7
+    assert len({tuple(params.values()) for params, *_ in trials}) == 7
+    spans = [(t.datetime_start, t.datetime_complete) for t in study.get_trials(deepcopy=False)]
+    assert any(a[0] < b[0] < a[1] for a in spans for b in spans), "no two trials ran at the same time"
+
+
+def test_two_runs_never_search_the_same_row_at_once(tmp_path):
+    search = small_search(tmp_path)
+    search.folder.mkdir(parents=True)
+    with FileLock(search.folder / "study.lock"), pytest.raises(InputError, match="another run is searching"):
+        tune(search, seen_data())
+
+
+def test_bad_trials_end_early(tmp_path):
+    ranges = SearchRanges(training={"learning_rate": SearchRange(low=1e-7, high=0.05, log=True)})
+    options = {"n_trials": 14, "epochs": 6, "ranges": ranges}
+    table = trial_table(tune(small_search(tmp_path / "a", **options), seen_data()))
+    pruned = table[table["state"] == "pruned"]
+    assert len(pruned)
+    assert (pruned["evaluations"] < 6).all()
+    assert (pruned["evaluations"] > 1).all()  # never after the first
+    assert (pruned["trial"] >= 2).all()  # nor among the first trials
+    best = table.loc[table["validation_gauc"].idxmax()]
+    assert best["state"] == "complete"
+    whole = trial_table(tune(small_search(tmp_path / "b", pruning=False, **options), seen_data()))
+    assert set(whole["state"]) == {"complete"}
+
+
+def test_a_trial_that_diverges_is_counted_and_never_the_best(tmp_path):
+    ranges = SearchRanges(training={"learning_rate": SearchRange(choices=(0.01, 1e30))})
+    search = small_search(tmp_path, n_trials=6, ranges=ranges, training={"optimizer": "sgd"})
+    study = tune(search, seen_data())
+    table = trial_table(study)
+    assert table["diverged"].any()
+    assert not table["diverged"].all()
+    assert best_values(study, search)["values"] == {"training.learning_rate": 0.01}
+
+
+def test_nothing_of_the_test_set_reaches_a_search(tmp_path, monkeypatch):
+    from deep_interest.pipelines.tune.nodes import hide_test
+
+    data, other = small_data(), small_data()
+    tests = other.samples["split"] == "test"
+    other.samples.loc[tests, "label"] = 1 - other.samples.loc[tests, "label"]
+    other.samples.loc[tests, "item"] = 1
+    splits, build = [], SampleSet.build
+    monkeypatch.setattr(
+        SampleSet, "build",
+        lambda store, samples, split, **options: splits.append((split, set(samples["split"].unique())))
+        or build(store, samples, split, **options),
+    )  # fmt: skip
+    results = []
+    for name, whole in (("a", data), ("b", other)):
+        seen = type(whole)(whole.log, whole.features, hide_test(whole.samples))
+        results.append(finished(tune(small_search(tmp_path / name), seen)))
+    assert results[0] == results[1]
+    assert all("test" not in present for _, present in splits)
+    with pytest.raises(InputError, match="found test samples"):
+        tune(small_search(tmp_path / "c"), data)
+
+
+def test_a_study_never_mixes_trials_of_other_data_or_settings(tmp_path):
+    tune(small_search(tmp_path, n_trials=1), seen_data())
+    with pytest.raises(InputError, match=r"study was begun with other data; .* remove the file"):
+        tune(small_search(tmp_path, n_trials=2), seen_data(seed=1))
+    with pytest.raises(InputError, match="begun with other recipe"):
+        tune(small_search(tmp_path, n_trials=2, epochs=2), seen_data())
+    with pytest.raises(InputError, match="begun with other seeds"):
+        tune(small_search(tmp_path, n_trials=2, seed=5), seen_data())
+
+
+def test_a_dataset_without_validation_samples_cannot_be_searched(tmp_path):
+    data = seen_data()
+    train = type(data)(data.log, data.features, data.samples[data.samples["split"] == "train"])
+    with pytest.raises(InputError, match="no validation samples"):
+        tune(small_search(tmp_path), train)
+
+
+def test_an_option_is_not_both_searched_and_set_by_the_run(tmp_path):
+    search = small_search(tmp_path)
+    run = search.cell.run.model_copy(update={"options": {"mba": 1.0}})
+    cell = type(search.cell)(**{**vars(search.cell), "run": run})
+    with pytest.raises(InputError, match=r"training\.mba is set by the run and searched"):
+        tune(type(search)(cell, search.tuning, "small"), seen_data())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"ranges": {"training": {"lamda": {"low": 0, "high": 1}}}}, "training.lamda is no training option"),
+        ({"searched": ["training.l2"]}, "training.l2 has no range; add it under ranges"),
+        ({"rows": {"dim": ["training.mba"]}}, "model 'dim' is not known"),
+        (
+            {"ranges": {"training": {"mba": {"low": 2, "high": 1}}}},
+            "expected low below high, found low 2.0 and high 1.0",
+        ),
+        (
+            {"ranges": {"training": {"mba": {"low": 0, "high": 1, "log": True}}}},
+            "logarithmic scale needs low above 0",
+        ),
+    ],
+)
+def test_a_mistake_in_the_block_is_named(change, message):
+    block = {"ranges": {"training": {"mba": {"low": 0.1, "high": 1}}}, "searched": ["training.mba"]}
+    with pytest.raises(ValueError, match=message):
+        TuningParameters.model_validate(block | change)
+
+
+def test_an_option_that_the_row_does_not_have_is_named():
+    ranges = SearchRanges(model={"aux_weight": SearchRange(low=0, high=4)})
+    tuning = TuningParameters(ranges=ranges, searched=("model.aux_weight",))
+    assert list(tuning.ranges_of("dien")) == ["model.aux_weight"]
+    with pytest.raises(
+        InputError, match=r"model\.aux_weight is no option of din; its options are .*model\.normalize"
+    ):
+        tuning.ranges_of("din")
+
+
+def test_values_go_before_everything_else_that_is_said_of_the_row():
+    search = small_search(Path("nowhere"))
+    recipe = search.cell.recipe.with_values("din_mba", {"training.mba": 3.0, "model.embedding_dim": 6})
+    recipe = recipe.with_values("din_mba", {"training.learning_rate": 0.5})
+    training = recipe.training_of("din_mba", search.cell.options, {})
+    assert (training.mba, training.learning_rate, training.epochs) == (3.0, 0.5, 3)
+    assert recipe.model_of("din_mba", search.cell.options).embedding_dim == 6
+    assert recipe.model_of("din", search.cell.options).embedding_dim == 4
+    assert np.isclose(search.cell.recipe.training_of("din_mba", search.cell.options, {}).mba, 0.0)
