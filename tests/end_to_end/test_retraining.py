@@ -30,7 +30,7 @@ BLOCK = {
 QUICK = {"batch_size": 32, "learning_rate": 0.02}
 RETRAINING = {
     "replay_days": 0,
-    "gate": {"minimum_users": 10},
+    "gate": {"minimum_users": 10, "calibration": [0.3, 3.0], "logloss_rise": 1.0},
     "training": QUICK | {"epochs": 4},
     "warm_training": QUICK | {"epochs": 2},
 }
