@@ -1,6 +1,7 @@
 """The command ``deep-interest``, for what is no pipeline; everything else is ``kedro``."""
 
 import argparse
+import gc
 import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
@@ -12,6 +13,13 @@ from deep_interest.sources.downloads import BY_HAND, DEFAULT_RAW_ROOT, DOWNLOADS
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line ``argv`` (else the process's own); return the exit status, 1 for an error."""
     arguments = _parser().parse_args(argv)
+    try:
+        return _run(arguments)
+    finally:
+        gc.collect()  # what an error's frames held of DuckDB; at the interpreter's end it would be told of as a leak
+
+
+def _run(arguments: argparse.Namespace) -> int:
     try:
         arguments.run(arguments)
     except InputError as error:
