@@ -1,7 +1,7 @@
 """The command ``deep-interest``, for what is no pipeline; everything else is ``kedro``."""
 
 import argparse
-import gc
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
@@ -14,13 +14,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line ``argv`` (else the process's own); return the exit status, 1 for an error."""
     arguments = _parser().parse_args(argv)
     try:
-        return _run(arguments)
-    finally:
-        gc.collect()  # what an error's frames held of DuckDB; at the interpreter's end it would be told of as a leak
-
-
-def _run(arguments: argparse.Namespace) -> int:
-    try:
         arguments.run(arguments)
     except InputError as error:
         _write(f"error: {error}", sys.stderr)
@@ -29,6 +22,14 @@ def _run(arguments: argparse.Namespace) -> int:
         _write("stopped; the same command goes on from there", sys.stderr)
         return 130
     return 0
+
+
+def run() -> None:
+    """The command itself: it ends at once, as DuckDB would tell at the interpreter's end of what an error has left behind."""
+    status = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -141,4 +142,4 @@ def _write(line: str, stream: TextIO | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run()
