@@ -3,10 +3,12 @@
 import subprocess
 import sys
 
+import pytest
 import yaml
 from support.project import copy_project, environment
 
 from deep_interest.configured import dataset_blocks
+from deep_interest.errors import InputError
 from deep_interest.grid import DatasetRow, datasets_of
 
 BLOCK = {"title": "Mine", "source": {"behaviors": {"files": "a.csv"}}, "protocol": {"name": "next_item"}}
@@ -33,6 +35,27 @@ def test_what_a_block_declares_decides_what_kind_of_dataset_it_is():
     assert rows["mine"] == DatasetRow("tables")
     assert rows["yours"] == DatasetRow("tables", impressions=True)
     assert rows["amazon_toys"] == DatasetRow("amazon")
+
+
+def test_a_block_may_name_its_rows_as_the_command_line_can():
+    for rows in (["din", "base"], "din base"):
+        known = datasets_of({"mine": BLOCK | {"rows": rows}, "amazon_toys": {"rows": rows}})
+        assert known["mine"].rows == known["amazon_toys"].rows == ("base", "din")
+    assert datasets_of({"mine": BLOCK | {"rows": None}})["mine"].rows is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (["base", "dinn"], r"datasets\.mine\.rows: dinn is not known; the rows are popularity, lr"),
+        (["din"], r"datasets\.mine\.rows: base is missing; RelaImpr and the differences compare"),
+        ({"din": 1}, r"datasets\.mine\.rows: found \{'din': 1\}; name models as a list"),
+        (7, r"datasets\.mine\.rows: found \[7\]; name models as a list"),
+    ],
+)
+def test_rows_that_are_none_are_refused(rows, message):
+    with pytest.raises(InputError, match=message):
+        datasets_of({"mine": BLOCK | {"rows": rows}})
 
 
 def test_a_new_block_is_a_pipeline_of_kedro(tmp_path):

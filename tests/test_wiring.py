@@ -7,6 +7,7 @@ from kedro.framework.session import KedroSession
 from kedro.framework.startup import bootstrap_project
 from kedro.validation import ParameterValidator
 
+from deep_interest import pipeline_registry
 from deep_interest.configured import dataset_blocks
 from deep_interest.errors import InputError
 from deep_interest.grid import ABLATIONS, ALL_ROWS, MODELS, RETRAINED, SEARCHED, datasets_of
@@ -150,3 +151,17 @@ def test_user_only_is_a_row_where_there_are_impressions(pipelines):
     }
     assert "simulated.user_only" in trained["simulated"]
     assert "amazon_toys.user_only" not in trained["amazon_toys"]
+
+
+def test_a_dataset_with_chosen_rows_trains_these_and_draws_what_they_allow(monkeypatch):
+    blocks = dataset_blocks()
+    blocks["simulated"] |= {"rows": ["base", "din_softmax", "dien"]}
+    monkeypatch.setattr(pipeline_registry, "_session_blocks", blocks)
+    chosen = register_pipelines()["simulated"]
+    trained = {node.namespace for node in chosen.nodes if node.name.endswith(".train")}
+    assert trained == {"simulated.base", "simulated.din_softmax", "simulated.dien"}
+    figures = {name.removeprefix("simulated.") for name in chosen.outputs() if name.endswith("_figure")}
+    assert figures == set()  # each is on the page
+    page = next(node for node in chosen.nodes if node.name == "simulated.write_report")
+    drawn = {name.split(".")[1].removesuffix("_figure") for name in page.inputs if name.endswith("_figure")}
+    assert drawn == {"results", "attention", "embedding", "evolution", "seeds", "speed", "calibration", "groups", "structure"}  # fmt: skip

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from deep_interest.errors import InputError
+from deep_interest.listed import listed
 from deep_interest.models.registry import MODELS, ModelRow
 
 Source = Literal["amazon", "movielens", "tables"]
@@ -20,10 +22,12 @@ class DatasetRow:
     Attributes:
         source: the reader; ``tables`` are tables that the configuration declares.
         impressions: the source has impressions and profiles; its protocol is ``by_day``.
+        rows: keys of the models in its table; all if left out.
     """
 
     source: Source
     impressions: bool = False
+    rows: tuple[str, ...] | None = None
 
 
 READ_BY_CODE: dict[str, DatasetRow] = {
@@ -46,13 +50,33 @@ def datasets_of(blocks: Mapping[str, Any]) -> dict[str, DatasetRow]:
 
     Args:
         blocks: the configuration below ``datasets``.
+
+    Raises:
+        InputError: a block's ``rows`` are no rows of a table.
     """
-    declared = {
+    blocks = {key: block for key, block in blocks.items() if isinstance(block, Mapping)}
+    found = {
         key: DatasetRow("tables", impressions=bool(block["source"].get("impressions")))
         for key, block in blocks.items()
-        if isinstance(block, Mapping) and isinstance(block.get("source"), Mapping)
+        if isinstance(block.get("source"), Mapping)
+    } | READ_BY_CODE
+    chosen = {key: block["rows"] for key, block in blocks.items() if block.get("rows") is not None}
+    return {
+        key: replace(row, rows=_rows(key, chosen[key])) if key in chosen else row
+        for key, row in found.items()
     }
-    return declared | READ_BY_CODE
+
+
+def _rows(dataset: str, keys: Any) -> tuple[str, ...]:
+    """The rows that a dataset's block names, in the tables' order."""
+    where, keys = f"datasets.{dataset}.rows", listed(keys)
+    if not isinstance(keys, list | tuple) or not all(isinstance(key, str) for key in keys):
+        raise InputError(f"{where}: found {keys!r}; name models as a list, e.g. [popularity, lr, base, din]")
+    if unknown := [key for key in keys if key not in MODELS]:
+        raise InputError(f"{where}: {', '.join(unknown)} is not known; the rows are {', '.join(MODELS)}")
+    if "base" not in keys:
+        raise InputError(f"{where}: base is missing; RelaImpr and the differences compare each row with it")
+    return tuple(key for key in MODELS if key in keys)
 
 
 @dataclass(frozen=True)
@@ -78,7 +102,9 @@ ALL_ROWS = Table("all models", tuple(key for key, row in MODELS.items() if not r
 
 
 def table_of(row: DatasetRow) -> Table:
-    """The table of a dataset: all models, without those that need impressions where there are none."""
+    """The table of a dataset: the rows it names, else all models, without those that need impressions where there are none."""
+    if row.rows is not None:
+        return Table("chosen models", row.rows)
     return replace(
         ALL_ROWS,
         models=tuple(key for key in ALL_ROWS.models if row.impressions or not MODELS[key].impressions),

@@ -1,9 +1,10 @@
 """The blocks of ``parameters/datasets.yml``."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from deep_interest.listed import listed
 from deep_interest.logs.encoding import FeatureColumns
 from deep_interest.logs.protocols import ProtocolParameters
 from deep_interest.sources.declaration import Source
@@ -43,6 +44,7 @@ class DatasetParameters(BaseModel):
         seeds: one fit each, unless the run names others.
         recipe: the recipe that fits its models, unless the run names another.
         training: training options of this dataset that go before the recipe's.
+        rows: keys of the models in its table; all if left out. `grid.datasets_of` checks them, before the pipelines are made.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -52,6 +54,7 @@ class DatasetParameters(BaseModel):
     source: Source | None = None
     reading: ReadingParameters = ReadingParameters()
     features: FeatureColumns = FeatureColumns()
-    seeds: tuple[int, ...] = Field((1, 2, 3, 4, 5), min_length=1)
+    seeds: Annotated[tuple[int, ...], BeforeValidator(listed)] = Field((1, 2, 3, 4, 5), min_length=1)
     recipe: str = "ours"
     training: KnownOptions = {}
+    rows: Annotated[tuple[str, ...] | None, BeforeValidator(listed)] = None

@@ -2,8 +2,18 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, RootModel, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    RootModel,
+    field_validator,
+    model_validator,
+)
 
+from deep_interest.listed import listed
 from deep_interest.models.config import ModelConfig
 from deep_interest.models.registry import MODELS, model_config
 
@@ -183,7 +193,7 @@ class RunParameters(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    seeds: tuple[int, ...] | None = Field(None, min_length=1)
+    seeds: Annotated[tuple[int, ...] | None, BeforeValidator(listed)] = Field(None, min_length=1)
     device: str = "auto"
     threads: int | None = Field(None, ge=1)
     processes: int | None = Field(None, ge=1)

@@ -21,19 +21,26 @@ def draw_activation(prelu: Checkpoint, dice: Checkpoint) -> Any:
     return pictures.draw_activation(prelu, dice)
 
 
-def draw_insight(
-    attention: Checkpoint, evolution: Checkpoint, log: BehaviorLog, features: FeatureTables, samples: pd.DataFrame,
+def draw_attention(
+    attention: Checkpoint, log: BehaviorLog, features: FeatureTables, samples: pd.DataFrame,
     user_ids: pd.DataFrame, item_ids: pd.DataFrame, items: pd.DataFrame,
-) -> tuple[Any, Any, Any]:  # fmt: skip
-    """Activation weights (DIN Fig. 5), goods in t-SNE (DIN Fig. 6), and evolving interests (DIEN Fig. 3)."""
+) -> tuple[Any, Any]:  # fmt: skip
+    """Activation weights (DIN Fig. 5), and goods in t-SNE (DIN Fig. 6)."""
     from deep_interest.reporting import pictures
 
     shop = _shop(attention, log, features, samples, user_ids, item_ids, items)
-    return (
-        pictures.draw_attention(attention, shop),
-        pictures.draw_embedding(attention, shop),
-        pictures.draw_evolution(evolution, shop),
-    )
+    return pictures.draw_attention(attention, shop), pictures.draw_embedding(attention, shop)
+
+
+def draw_evolution(
+    evolution: Checkpoint, log: BehaviorLog, features: FeatureTables, samples: pd.DataFrame,
+    user_ids: pd.DataFrame, item_ids: pd.DataFrame, items: pd.DataFrame,
+) -> Any:  # fmt: skip
+    """Evolving interests (DIEN Fig. 3)."""
+    from deep_interest.reporting import pictures
+
+    shop = _shop(evolution, log, features, samples, user_ids, item_ids, items)
+    return pictures.draw_evolution(evolution, shop)
 
 
 def draw_auxiliary(with_loss: pd.DataFrame, without: pd.DataFrame) -> Any:
@@ -153,5 +160,5 @@ def _shop(checkpoint: Checkpoint, log: Any, features: Any, samples: pd.DataFrame
 
 
 __all__ = [
-    "draw_activation", "draw_auxiliary", "draw_groups", "draw_insight", "draw_speed", "make_report", "make_seeds", "measure_structure",
+    "draw_activation", "draw_attention", "draw_auxiliary", "draw_evolution", "draw_groups", "draw_speed", "make_report", "make_seeds", "measure_structure",
 ]  # fmt: skip

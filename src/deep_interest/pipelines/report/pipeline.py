@@ -61,12 +61,12 @@ def create_pipeline(dataset: str, table: Table, *, name: str | None = None) -> P
 
 
 def create_pictures_pipeline(dataset: str, rows: Table) -> Pipeline:
-    """A dataset's trained rows to the papers' pictures and those of its table."""
+    """A dataset's trained rows to the papers' pictures and those of its table; those whose rows the table lacks are left out."""
     settings = f"params:datasets.{dataset}"
     entities = {
         name: f"{dataset}.{name}" for name in ("log", "features", "samples", "user_ids", "item_ids", "items")
     }
-    compared = {model: f"{dataset}.{model}.predictions" for model in COMPARED}
+    compared = {model: f"{dataset}.{model}.predictions" for model in COMPARED if model in rows.models}
     every = {model: f"{dataset}.{model}.predictions" for model in rows.models}
 
     def node(function: Callable[..., Any], inputs: Any, *outputs: str) -> Node:
@@ -75,22 +75,10 @@ def create_pictures_pipeline(dataset: str, rows: Table) -> Pipeline:
             function, inputs, own if len(own) > 1 else own[0], name=function.__name__, namespace=dataset
         )
 
+    def there(*models: str) -> bool:
+        return set(models) <= set(rows.models)
+
     nodes = [
-        node(
-            pictures.draw_activation,
-            {"prelu": f"{dataset}.din.checkpoint", "dice": f"{dataset}.din_dice.checkpoint"},
-            "activation_figure",
-        ),
-        node(
-            pictures.draw_insight,
-            {"attention": f"{dataset}.din_softmax.checkpoint", "evolution": f"{dataset}.dien.checkpoint", **entities},
-            "attention_figure", "embedding_figure", "evolution_figure",
-        ),
-        node(
-            pictures.draw_auxiliary,
-            {"with_loss": f"{dataset}.dien.learning_curves", "without": f"{dataset}.gru_augru.learning_curves"},
-            "auxiliary_figure",
-        ),
         node(
             pictures.make_seeds(rows),
             {"results": f"{dataset}.results", "samples": f"{dataset}.samples", "dataset": settings, **every},
@@ -102,11 +90,27 @@ def create_pictures_pipeline(dataset: str, rows: Table) -> Pipeline:
             "calibration_figure", "groups_figure",
         ),
     ]  # fmt: skip
-    if dataset == "simulated":
-        checkpoints = {model: f"{dataset}.{model}.checkpoint" for model in MEASURED}
-        inputs = {**entities, "simulation": "params:simulation", **checkpoints}
+    if there("din", "din_dice"):
+        prelu_and_dice = {"prelu": f"{dataset}.din.checkpoint", "dice": f"{dataset}.din_dice.checkpoint"}
+        nodes.append(node(pictures.draw_activation, prelu_and_dice, "activation_figure"))
+    if there("din_softmax"):
+        attention = {"attention": f"{dataset}.din_softmax.checkpoint", **entities}
+        nodes.append(node(pictures.draw_attention, attention, "attention_figure", "embedding_figure"))
+    if there("dien"):
+        evolution = {"evolution": f"{dataset}.dien.checkpoint", **entities}
+        nodes.append(node(pictures.draw_evolution, evolution, "evolution_figure"))
+    if there("dien", "gru_augru"):
+        curves = {
+            "with_loss": f"{dataset}.dien.learning_curves",
+            "without": f"{dataset}.gru_augru.learning_curves",
+        }
+        nodes.append(node(pictures.draw_auxiliary, curves, "auxiliary_figure"))
+    measured = {model: f"{dataset}.{model}.checkpoint" for model in MEASURED if there(model)}
+    if dataset == "simulated" and measured:
+        inputs = {**entities, "simulation": "params:simulation", **measured}
         nodes.append(node(pictures.measure_structure, inputs, "structure", "structure_figure"))
-    drawn = [name for name in FIGURES if name != "structure_figure" or dataset == "simulated"]
+    made = {output for each in nodes for output in each.outputs}
+    drawn = [name for name in FIGURES if f"{dataset}.{name}" in made | {f"{dataset}.results_figure"}]
     page = {"results": f"{dataset}.results", "summary": f"{dataset}.samples_summary", "parameters": settings}
     page |= {name: f"{dataset}.{name}" for name in drawn}
     page |= {f"{model}_settings": f"{dataset}.{model}.settings" for model in rows.models}
