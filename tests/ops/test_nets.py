@@ -9,6 +9,7 @@ from support.ops import LENGTHS, assert_writings_agree, runs, sharing
 
 from deep_interest.ops.activations import prelu
 from deep_interest.ops.attention_pool import attention_pool
+from deep_interest.ops.dice import dice
 from deep_interest.ops.net import Layer, flat, net
 from deep_interest.ops.pair_net import pair_net
 from deep_interest.ops.runs import views_of
@@ -26,6 +27,26 @@ def test_prelu_bends_at_zero():
 
 
 WIDTHS = st.lists(st.integers(1, 40), min_size=2, max_size=4)
+
+
+@given(st.integers(2, 60), st.booleans())
+@settings(max_examples=15, deadline=None)
+def test_dice(rows, training):
+    def of(s, alpha):
+        mean, variance = s.new_full((6,), 0.3), s.new_full((6,), 0.7)
+        y = dice(s, alpha, mean, variance, training=training, momentum=0.1, eps=1e-3)
+        return torch.cat([y, mean[None], variance[None]])
+
+    assert_writings_agree(of, (rows, 6), (6,))
+
+
+def test_dice_is_exact_far_from_zero():
+    s, alpha = torch.randn(1000, 1) * 0.1 + 300, torch.zeros(1)
+    y = dice(s, alpha, torch.zeros(1), torch.ones(1), training=True, momentum=0.1, eps=1e-8)
+    standard = (s.double() - s.double().mean()) / s.double().std(correction=0)
+    torch.testing.assert_close((y / s).double(), standard.sigmoid(), atol=1e-3, rtol=0)
+
+
 ACTIVATIONS = st.lists(st.sampled_from(["linear", "prelu", "relu", "sigmoid"]), min_size=3, max_size=3)
 
 

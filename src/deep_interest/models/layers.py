@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from deep_interest.logs.encoding import GOODS
 from deep_interest.logs.schema import FeatureSchema, Field, Group
 from deep_interest.ops.activations import prelu
+from deep_interest.ops.dice import dice
 from deep_interest.ops.lookup import lookup
 from deep_interest.ops.net import Layer, net
 from deep_interest.ops.runs import Runs
@@ -118,10 +119,11 @@ class Dice(nn.Module):
 
     def forward(self, s: Tensor) -> Tensor:
         if self.training and len(s) < 2:  # one row is its own mean: (s - E[s]) / sqrt(Var[s] + eps) = 0
-            p = torch.full_like(s, 0.5)
-        else:
-            p = torch.sigmoid(self.standardize(s))
-        return torch.lerp(self.alpha * s, s, p)
+            return (s + self.alpha * s) / 2
+        norm = self.standardize
+        return dice(
+            s, self.alpha, norm.running_mean, norm.running_var, training=self.training, momentum=norm.momentum, eps=norm.eps
+        )  # fmt: skip
 
 
 class PReLU(nn.PReLU):
@@ -231,5 +233,5 @@ def embedding_tables(module: nn.Module) -> list[Table]:
 
 def leans_on_torch(module: nn.Module) -> bool:
     """Whether a good part of a model's work is in torch's own operations, which no compiled one replaces."""
-    kinds = (nn.BatchNorm1d, nn.LSTM, nn.LayerNorm)
+    kinds = (BatchNorm, nn.LSTM, nn.LayerNorm)
     return any(isinstance(child, kinds) for child in module.modules())
