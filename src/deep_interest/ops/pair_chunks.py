@@ -38,11 +38,12 @@ def room_for_pairs(outputs, inputs):
 
 
 @compiled
-def add_pairs(values, queries, offsets, starts, begin, end, b, right, out, room):
-    """``out += W1 e + W3 (e∘v)`` for the places from ``begin`` to ``end``.
+def pairs_of(values, queries, constants, first, offsets, starts, begin, end, b, right, out, room):
+    """``out = c + W1 e + W3 (e∘v)`` for the places from ``begin`` to ``end``.
 
     Args:
         values, queries, offsets, starts: the rows, and the runs that show them.
+        constants: c of each run from ``first`` on.
         begin, end: at most CHUNK places.
         b: the first one's run, or one before.
         right: panels of W1ᵀ and of W3ᵀ.
@@ -58,16 +59,16 @@ def add_pairs(values, queries, offsets, starts, begin, end, b, right, out, room)
     short, p = 0, begin
     while p < end:
         b, stop, q = _segment(offsets, starts, p, end, b)
-        query, stretch = queries[b], values[q : q + stop - p]
+        query, stretch, rows_out = queries[b], values[q : q + stop - p], out[p - begin : stop - begin]
+        for r in range(len(stretch)):
+            copy(constants[b - first], rows_out[r])
         if len(stretch) < LONG:
             short = _pair(stretch, query, p - begin, rows, products, places, short)
         else:
             for j in range(len(single)):
                 _rows_by(single[j], product[j], query, panel[0])
-                first = COLUMNS * j
-                add_product(
-                    stretch, panel, out[p - begin : stop - begin, first : min(first + COLUMNS, outputs)]
-                )
+                left = COLUMNS * j
+                add_product(stretch, panel, rows_out[:, left : min(left + COLUMNS, outputs)])
         p = stop
     if short:
         sums[:short] = 0
@@ -119,15 +120,15 @@ def add_to_factors(sums, to_query, to_weight):
 
 @compiled
 def add_gradients_of_pairs(
-    flow, values, queries, offsets, starts, begin, end, b, right, to_values, to_queries, sums, room
-):
-    """Take the gradient ``flow (end - begin, O)`` of `add_pairs` back to the rows, the queries, W1 and W3, whose are added up.
+    flow, values, queries, to_constants, first, offsets, starts, begin, end, b, right, to_values, to_queries, sums, room
+):  # fmt: skip
+    """Take the gradient ``flow (end - begin, O)`` of `pairs_of` back to the rows, the queries, the constants, W1 and W3.
 
     Args:
         flow: of ``out``.
-        values, queries, offsets, starts, begin, end, b: as there.
+        values, queries, first, offsets, starts, begin, end, b: as there.
         right: panels of W1 and of W3.
-        to_values, to_queries: as the rows and the queries.
+        to_values, to_queries, to_constants: as the rows, the queries and the constants; added to.
         sums: `panels_for_sums`.
         room: `room_for_gradients_of_pairs`.
 
@@ -140,7 +141,9 @@ def add_gradients_of_pairs(
     short, own, p = 0, 0, begin
     while p < end:
         b, stop, q = _segment(offsets, starts, p, end, b)
-        query, stretch = queries[b], values[q : q + stop - p]
+        query, stretch, given = queries[b], values[q : q + stop - p], flow[p - begin : stop - begin]
+        for r in range(len(given)):
+            add(given[r], to_constants[b - first])
         if len(stretch) < LONG:
             short = _pair(stretch, query, p - begin, rows, products, places, short)
         else:
@@ -148,12 +151,8 @@ def add_gradients_of_pairs(
             _pack(queries[b : b + 1], own_queries, own)
             for j in range(len(single)):
                 _columns_by(single[j], product[j], own_queries[j, own], panel[0])
-                first = COLUMNS * j
-                add_product(
-                    flow[p - begin : stop - begin],
-                    panel,
-                    to_values[q : q + stop - p, first : min(first + COLUMNS, inputs)],
-                )
+                left = COLUMNS * j
+                add_product(given, panel, to_values[q : q + stop - p, left : min(left + COLUMNS, inputs)])
             _pack(stretch, columns, p - begin)
             own += 1
         p = stop

@@ -24,9 +24,9 @@ from deep_interest.ops.net_chunks import (
 )  # fmt: skip
 from deep_interest.ops.pair_chunks import (
     add_gradients_of_pairs,
-    add_pairs,
     add_to_factors,
     factors,
+    pairs_of,
     panels_for_sums,
     room_for_gradients_of_pairs,
     room_for_pairs,
@@ -130,23 +130,10 @@ def pairs_forward(values, queries, offsets, starts, numbers, widths, kinds, befo
     b = first
     for begin in range(offsets[first], offsets[last], CHUNK):
         end = min(begin + CHUNK, offsets[last])
-        o = b
-        for p in range(begin, end):
-            while offsets[o + 1] <= p:
-                o += 1
-            copy(constants[o - first], before[p])
-        b = add_pairs(
-            values,
-            queries,
-            offsets,
-            starts,
-            begin,
-            end,
-            b,
-            pair_panels,
-            before[begin:end, :outputs],
-            pair_room,
-        )
+        b = pairs_of(
+            values, queries, constants, first, offsets, starts, begin, end, b, pair_panels,
+            before[begin:end, :outputs], pair_room,
+        )  # fmt: skip
         forward_chunk(numbers, widths, kinds, right, before[begin:end], out[begin:end], room)
 
 
@@ -183,26 +170,10 @@ def pairs_backward(
         flows = backward_chunk(
             grad[begin:end], numbers, widths, kinds, right, before[begin:end], totals, room
         )
-        flow, o = flows[: end - begin, :outputs], b
-        for p in range(begin, end):
-            while offsets[o + 1] <= p:
-                o += 1
-            add(flow[p - begin], to_constants[o - first])
         b = add_gradients_of_pairs(
-            flow,
-            values,
-            queries,
-            offsets,
-            starts,
-            begin,
-            end,
-            b,
-            pair_panels,
-            to_values,
-            to_queries,
-            sums,
-            pair_room,
-        )
+            flows[: end - begin, :outputs], values, queries, to_constants, first, offsets, starts, begin, end, b,
+            pair_panels, to_values, to_queries, sums, pair_room,
+        )  # fmt: skip
     to_weight, to_bias, _ = layer_at(totals, widths, kinds, 0)
     for b in range(last - first):
         add(to_constants[b], to_bias)
