@@ -17,7 +17,7 @@ PROJECT = Path(__file__).parents[1]
 DATASETS = datasets_of(dataset_blocks())
 
 
-@pytest.fixture(scope="module", params=["base", "smoke"])
+@pytest.fixture(scope="module", params=["base", "smoke", "industrial"])
 def context(request):
     bootstrap_project(PROJECT)
     with KedroSession.create(PROJECT, env=request.param) as session:
@@ -114,6 +114,14 @@ def test_no_configured_block_is_without_a_row(context):
     parameters = context.config_loader["parameters"]
     assert set(parameters["models"]) == set(MODELS)
     assert set(parameters["datasets"]) == set(DATASETS)
+
+
+def test_the_industrial_shop_has_dins_sixteen_feature_groups():
+    bootstrap_project(PROJECT)
+    with KedroSession.create(PROJECT, env="industrial") as session:
+        features = session.load_context().config_loader["parameters"]["datasets"]["simulated"]["features"]
+    behavior = features.get("behavior", features["item"])
+    assert len([*features["item"], *behavior, *features["profile"], *features["context"]]) == 16
 
 
 def test_every_model_fits_every_recipe(context):

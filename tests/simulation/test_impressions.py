@@ -10,7 +10,7 @@ from deep_interest.simulation.behaviors import behavior_blocks
 from deep_interest.simulation.config import SimulationConfig
 from deep_interest.simulation.impressions import click_bias, impression_block, impression_blocks
 from deep_interest.simulation.users import user_blocks
-from deep_interest.simulation.world import AGE_LEVELS, PIDS, make_world
+from deep_interest.simulation.world import AGE_LEVELS, PIDS, make_items, make_world
 
 CONFIG = SimulationConfig(users=2_500, block_users=1_000)
 DTYPES = {
@@ -112,3 +112,19 @@ def _probability(row, history: pd.DataFrame, profile: pd.Series) -> float:
         + clicks.context_std * math.cos((row.hour - 21) / 24 * 2 * math.pi)
     )
     return 1 / (1 + math.exp(-logit))
+
+
+def test_prices_add_their_fit_to_the_log_odds_and_leave_the_rest_of_the_log_as_it_was():
+    priced = CONFIG.model_copy(update={"price_levels": 5})
+    plain, shown = impression_block(CONFIG, 0), impression_block(priced, 0)
+    drawn = ["user", "item", "time", "pid", "hour"]
+    assert shown[drawn].equals(plain[drawn])
+    assert make_items(priced).drop(columns="price_level").equals(make_items(CONFIG))
+
+    price = shown.item.map(make_items(priced).set_index("item").price_level)
+    assert sorted(price.unique()) == [1, 2, 3, 4, 5]
+    shopping = shown.user.map(next(user_blocks(priced)).set_index("user").shopping_level)
+    fit = 1 - 2 * ((price - 1) / 4 - (shopping - 1) / 2).abs()
+    log_odds = [np.log(p / (1 - p)) for p in (shown.true_probability.astype(float), plain.true_probability)]
+    gained = log_odds[0] - log_odds[1] - (click_bias(priced) - click_bias(CONFIG))
+    assert np.allclose(gained, priced.clicks.price_strength * fit, atol=1e-4)

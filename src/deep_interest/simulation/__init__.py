@@ -20,6 +20,7 @@ How a log comes about, in the order of the modules:
        f         = Σ_j K(j, a) · 2^(-(t - time_j) / half_life)
        logit(p)  = bias + relevance_strength · f / (f + half_saturation)
                  + quality_a + profile_(u, theme of a) + pid effect + hour effect
+                 [+ price_strength · fit of a's price level to u's shopping level]
 
    ``bias`` is set so that the mean p of a pilot population is ``target_ctr``. K is not symmetric and old behaviours
    fade, so order counts: pooling a history loses which behaviours matter, and when they happened.

@@ -3,7 +3,7 @@
 import numpy as np
 
 from deep_interest.simulation.config import SimulationConfig
-from deep_interest.simulation.users import Users
+from deep_interest.simulation.users import SHOPPING_LEVELS, Users
 from deep_interest.simulation.world import World
 
 
@@ -35,13 +35,23 @@ def log_odds(
     clicks = config.clicks
     theme = world.category_theme[world.item_category[item]]
     evening = np.cos((hour - 21) * (2 * np.pi / 24))
-    return (
+    odds = (
         clicks.relevance_strength * relevance / (relevance + clicks.half_saturation)
         + world.item_quality[item]
         + clicks.profile_strength * world.affinity[users.group[user], theme]
         + world.pid_effect[pid]
         + clicks.context_std * evening
     )
+    if world.item_price is None:
+        return odds
+    return odds + clicks.price_strength * _price_fit(
+        world.item_price[item], config.price_levels, users.shopping[user]
+    )
+
+
+def _price_fit(price: np.ndarray, levels: int, shopping: np.ndarray) -> np.ndarray:
+    """How well prices suit shopping levels, from -1 (the cheapest for the highest level, or the reverse) to 1; shape (M,)."""
+    return 1 - 2 * np.abs(price / max(levels - 1, 1) - shopping / (SHOPPING_LEVELS - 1))
 
 
 def sigmoid(logit: np.ndarray) -> np.ndarray:

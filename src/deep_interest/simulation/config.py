@@ -86,6 +86,8 @@ class ClickConfig(_Frozen):
         theme_weight, next_weight, category_weight, style_weight, shop_weight: what a match adds to K.
         quality_std: spread of the goods' own log-odds.
         profile_strength: log-odds per unit of a profile's affinity for the candidate's theme.
+        price_strength: log-odds that the price which suits a shopping level best has above 0, and the least fitting one below;
+            where goods have a price.
         context_std: spread of the pids' log-odds; the hour's wave has this amplitude.
     """
 
@@ -100,6 +102,7 @@ class ClickConfig(_Frozen):
     shop_weight: float = Field(0.3, ge=0)
     quality_std: float = Field(0.35, ge=0)
     profile_strength: float = Field(0.3, ge=0)
+    price_strength: float = Field(0.5, ge=0)
     context_std: float = Field(0.15, ge=0)
 
 
@@ -110,6 +113,7 @@ class SimulationConfig(_Frozen):
         seed: everything random follows from it.
         users, items, categories, themes, shops: how many; ids run from 1.
         styles: hidden kinds of goods within each category.
+        price_levels: how many levels of price goods have, drawn after all else; 0 for no price.
         popularity_exponent: exponent of the goods' Zipf popularity.
         interests_per_user: fewest and most concurrent interests.
         first_impression_day: UTC day of the first impressions.
@@ -127,6 +131,7 @@ class SimulationConfig(_Frozen):
     themes: int = Field(12, ge=1)
     shops: int = Field(300, ge=1)
     styles: int = Field(4, ge=1)
+    price_levels: int = Field(0, ge=0)
     popularity_exponent: float = Field(1.0, ge=0)
     interests_per_user: tuple[int, int] = (2, 4)
     first_impression_day: date = date(2024, 3, 1)

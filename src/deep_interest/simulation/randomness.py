@@ -12,6 +12,7 @@ STREAMS = {
     "impressions": 4,
     "labels": 5,
     "listings": 6,
+    "prices": 7,
 }
 """Second word of each generator's seed, so that no two parts of a log share random numbers."""
 

@@ -13,6 +13,7 @@ from deep_interest.simulation.world import AGE_LEVELS, GENDERS
 _AGE_SHARES = np.array([0.05, 0.13, 0.21, 0.22, 0.17, 0.12, 0.07, 0.03])
 _CITY_SHARES = np.array([0.15, 0.25, 0.30, 0.20, 0.10])
 _SHOPPING_BOUNDS = np.array([0.4, 1.2])  # activity below which a user is of shopping level 1, 2
+SHOPPING_LEVELS = len(_SHOPPING_BOUNDS) + 1
 _STUDENT_SHARES = np.array([0.6, 0.5, 0.15, 0.05, 0.02, 0.01, 0.0, 0.0])  # by age level
 
 

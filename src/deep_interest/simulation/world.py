@@ -23,6 +23,7 @@ class World:
 
     Attributes:
         item_category, item_style, item_shop: indices, shape (I,).
+        item_price: level of price from 0, shape (I,); None where goods have no price.
         item_quality: log-odds of a click that the item brings itself, shape (I,).
         item_id, category_id: public ids, shapes (I,) and (C,).
         category_theme: shape (C,).
@@ -38,6 +39,7 @@ class World:
     item_category: np.ndarray
     item_style: np.ndarray
     item_shop: np.ndarray
+    item_price: np.ndarray | None
     item_quality: np.ndarray
     item_id: np.ndarray
     category_id: np.ndarray
@@ -80,6 +82,7 @@ def make_world(config: SimulationConfig) -> World:
         item_category=category,
         item_style=style,
         item_shop=shop,
+        item_price=_prices(config),
         item_quality=config.clicks.quality_std * _qualities(popularity, rng),
         item_id=1 + rng.permutation(N),
         category_id=1 + rng.permutation(C),
@@ -99,7 +102,7 @@ def make_world(config: SimulationConfig) -> World:
 
 
 def make_items(config: SimulationConfig) -> pd.DataFrame:
-    """Return the item table: ``item``, ``category`` and ``shop``, int64 ids from 1, sorted by item."""
+    """Return the item table: ``item``, ``category``, ``shop`` [, ``price_level``], int64 from 1, sorted by item."""
     world = make_world(config)
     frame = pd.DataFrame(
         {
@@ -108,6 +111,8 @@ def make_items(config: SimulationConfig) -> pd.DataFrame:
             "shop": world.item_shop + 1,
         }
     )
+    if world.item_price is not None:
+        frame["price_level"] = world.item_price + 1
     return frame.astype("int64").sort_values("item", ignore_index=True)
 
 
@@ -144,6 +149,13 @@ def _affinities(themes: int, std: float, rng: np.random.Generator) -> np.ndarray
     gender = rng.standard_normal((GENDERS, 1, themes))
     age = rng.standard_normal((1, AGE_LEVELS, themes))
     return std * (gender + age).reshape(GENDERS * AGE_LEVELS, themes) / np.sqrt(2)
+
+
+def _prices(config: SimulationConfig) -> np.ndarray | None:
+    """Levels of price of a stream of their own, so that a log without prices is the same but for the clicks."""
+    if not config.price_levels:
+        return None
+    return generator(config.seed, "prices", 0).integers(config.price_levels, size=config.items)
 
 
 def _qualities(popularity: np.ndarray, rng: np.random.Generator) -> np.ndarray:
