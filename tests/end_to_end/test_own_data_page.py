@@ -1,5 +1,6 @@
 """The newcomer's path of docs/own-data.md, as it stands there: its files (with more rows of the same kind), its block, its commands."""
 
+import json
 import re
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from support.project import copy_project, environment, run
 PAGE = (Path(__file__).parents[2] / "docs/own-data.md").read_text(encoding="utf-8")
 BERLIN = ZoneInfo("Europe/Berlin")
 KINDS = ["Tee", "Kaffee", "Öl & Essig", "Wein"]
+LABELS = ["bio", "bio | fair", "", "neu|fair|bio", "neu"]
 FIRST = datetime(2024, 3, 24, 6, tzinfo=UTC)  # the clocks change within the log
 
 
@@ -38,7 +40,7 @@ def more_rows(customers: int = 60, days: int = 9) -> dict[str, list[str]]:
                 local = when.astimezone(BERLIN).replace(tzinfo=None).isoformat()
                 action = rng.choice(["angesehen", "gekauft", "gesucht"])
                 rows["besuche 2024.csv"].append(
-                    f"{customer};{local};{action};SKU-{article:02};{KINDS[article % 4]};{2 + article / 4}"
+                    f"{customer};{local};{action};SKU-{article:02};{KINDS[article % 4]};{2 + article / 4};{LABELS[article % 5]}"
                 )
             else:
                 outcome = "click" if rng.random() < (0.6 if article % 4 == liked else 0.1) else ""
@@ -57,7 +59,7 @@ def project(tmp_path_factory):
     more = more_rows()
     for name, text in tables_of_the_page().items():
         (raw / name).write_text(text + "\n".join(more[name]) + "\n", encoding="utf-8")
-    (block,) = re.findall(r"```yaml\n(.*?)```", PAGE, flags=re.DOTALL)
+    block, *_ = re.findall(r"```yaml\n(.*?)```", PAGE, flags=re.DOTALL)
     (folder / "conf/base/parameters/my_shop.yml").write_text(block, encoding="utf-8")
     return folder
 
@@ -83,16 +85,25 @@ def test_check_describes_the_log(project):
 
 
 def test_one_block_leads_to_a_table(project):
-    done = run(project, "--pipelines=my_shop.popularity,my_shop.din")
+    done = run(project, "--pipelines=my_shop")
     assert done.returncode == 0, done.stdout
     folder = project / "data/smoke/08_reporting/my_shop"
-    for model in ("popularity", "din"):
-        (row,) = pd.read_csv(folder / model / "results.csv").to_dict("records")
-        assert row["model"] == model
-        assert 0 < row["gauc"] < 1
+    table = pd.read_csv(folder / "results.csv").set_index("model")
+    assert set(table.index) == {"popularity", "lr", "base", "din"}
+    assert table["gauc"].between(0, 1, inclusive="neither").all()
+    gain = (table["gauc"] - 0.5) / (table.loc["base", "gauc"] - 0.5) - 1  # DIN eq. 11
+    np.testing.assert_allclose(table["rela_impr"], 100 * gain, rtol=1e-6)
+    page = (folder / "results.md").read_text(encoding="utf-8")
+    assert all(f"| {name} |" in page for name in table["name"])
     summary = pd.read_csv(folder / "samples_summary.csv").set_index("split")
     shown = sum(1 for _ in (project / "data/01_raw/my_shop/banner.csv").open()) - 1
     assert summary.loc["all", "rows"] == shown
+
+
+def test_the_seals_of_a_cell_are_values_of_their_own(project):
+    schema = json.loads((project / "data/smoke/04_feature/my_shop/features/schema.json").read_text())
+    (seals,) = (field for field in schema["item"] if field["name"] == "seals")
+    assert seals == {"name": "seals", "size": 4, "pooling": "sum"}  # bio, fair, neu and the unknown
 
 
 def test_days_and_histories_are_those_of_the_clock_on_the_wall(project):

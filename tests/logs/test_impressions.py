@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 from support.logs import encoded, tables_of
 
 from deep_interest.errors import InputError
-from deep_interest.logs.encoding import FeatureColumns, encode_features
+from deep_interest.logs.canonical import canonical
+from deep_interest.logs.encoding import FeatureColumns, behavior_log, encode_features
 from deep_interest.logs.impressions import history_ends, impression_samples
 from deep_interest.logs.protocols import TEST, TRAIN, VALIDATION, ProtocolParameters
+from deep_interest.logs.tables import CanonicalTables
 
 DAY = 86_400
 BEHAVIORS = [("a", 1, 10), ("a", 2, DAY + 10), ("a", 3, 3 * DAY), ("b", 4, 5)]
@@ -82,7 +84,7 @@ def test_vocabularies_know_the_training_days_only():
     assert sorted([by_item[1], by_item[2], by_item[3], by_item[4]]) == [1, 2, 3, 4]
     pid = dict(zip(tables.impressions["pid"], made.columns["pid"], strict=True))
     assert pid["bottom"] == 0
-    assert made.context == {"pid": 3}
+    assert made.context["pid"].field.size == 3
 
 
 @given(
@@ -167,4 +169,23 @@ def test_numbers_in_context_are_bucketed_between_quantiles_of_the_training_days(
     made = impression_samples(shown, encoded(tables), BY_DAY, features=features)
     train = made.samples.split == TRAIN
     known = np.unique(np.searchsorted([2, 5], np.arange(6.0)[train], side="right"))
-    assert made.context == {"position": len(known) + 1}
+    assert made.context["position"].field.size == len(known) + 1
+
+
+def test_a_million_behaviours_of_one_user_are_one_run_of_the_log():
+    n = 1_000_000
+    time = np.random.default_rng(0).permutation(n)
+    behaviors = pd.DataFrame({"user": 1, "item": time % 1000 + 1, "time": time})
+    shown = pd.DataFrame({"user": 1, "item": 1, "time": [0, 500_000, n], "label": 1})
+    items = pd.DataFrame({"item": np.arange(1, 1001), "category": "c"})
+    tables = canonical(CanonicalTables(behaviors, items, None, shown))
+    log = encoded(tables)
+    made = impression_samples(
+        tables.impressions,
+        log,
+        ProtocolParameters(name="by_day", day_seconds=n // 4),
+        features=FeatureColumns(),
+    )
+    assert made.samples.history_end.tolist() == [0, 500_000, n]
+    coded = behavior_log(log, encode_features(tables, log, FeatureColumns(item=("goods",))))
+    assert coded.history(1, 500_000, max_len=3)["goods"].tolist() == [998, 999, 1000]

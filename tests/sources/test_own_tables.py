@@ -203,6 +203,32 @@ def test_csv_parquet_and_json_lines_give_the_same_tables(tmp_path):
             pd.testing.assert_frame_equal(getattr(found, table), getattr(expected, table))
 
 
+def test_several_values_in_a_cell_are_a_text_or_a_list(tmp_path):
+    write(tmp_path, goods="item,tags\n10, a|b c\n11,\n12,39\n13,[x\n")
+    lists = [["a", "b c"], [], ["39"], ["[x"]]
+    frame = pd.DataFrame({"item": [10, 11, 12, 13], "tags": lists})
+    frame.to_parquet(tmp_path / "goods.parquet")
+    frame.to_json(tmp_path / "goods.jsonl", orient="records", lines=True)
+    pd.DataFrame({"item": [10, 11], "tags": [[7, 8], None]}).to_parquet(tmp_path / "numbers.parquet")
+    features = FeatureColumns(item=("goods", "tags"), multi_hot={"tags": "|"})
+    for file in ("goods.csv", "goods.parquet", "goods.jsonl"):
+        tags = read(tmp_path, features, items={"files": file}).items["tags"]
+        assert tags.str.strip().fillna("missing").tolist() == ["a|b c", "missing", "39", "[x"]
+    tags = read(tmp_path, features, items={"files": "numbers.parquet"}).items["tags"]
+    assert tags[:2].fillna("missing").tolist() == ["7|8", "missing"]
+
+
+def test_a_value_of_a_list_that_contains_the_separator_is_an_error(tmp_path):
+    write(tmp_path)
+    frame = pd.DataFrame({"item": [10, 11], "tags": [["a|b"], ["c"]]})
+    frame.to_parquet(tmp_path / "goods.parquet")
+    features = FeatureColumns(item=("goods", "tags"), multi_hot={"tags": "|"})
+    with pytest.raises(
+        InputError, match=r"column tags: 1 values of its lists contain the separator '\|', such as 'a\|b'; set features.multi_hot.tags"
+    ):  # fmt: skip
+        read(tmp_path, features, items={"files": "goods.parquet"})
+
+
 def test_a_table_may_lie_in_a_database(tmp_path):
     write(tmp_path)
     with duckdb.connect(str(tmp_path / "shop.duckdb")) as database:
@@ -315,6 +341,8 @@ def test_the_first_of_repeated_items_counts_where_that_is_said(tmp_path):
         ({"shown": SHOWN.replace("place", "date")}, impressions(day="date"), r"feature column\(s\) place not found"),
         ({"goods": "item\tcategory\n10\ta\n"}, {"items": {"files": "goods.csv", "columns": {"category": "kind"}}}, r"column kind \(source.items.columns.category\) not found"),
         ({}, {"behaviors": {"files": ["visits.csv", "shown.parquet"]}}, r"shown.parquet: no such file"),
+        ({"visits": "user,item,time\n1,10,inf\n1,10,7\n1,10,8\n"}, {}, r"column time \(behaviors.time\): found 1 values such as 'inf'"),
+        ({"visits": "user,item,time\n1,10,99999999999999999999\n1,10,7\n1,10,8\n"}, {}, r"column time \(behaviors.time\): found 1 values such as '9{20}'"),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_error_that_names_file_column_and_what_was_found(tmp_path, files, changes, message):
@@ -332,6 +360,26 @@ def test_bad_rows_may_be_left_out_and_are_counted(tmp_path):
     assert tables.left_out == {
         "broken lines of behaviors": 1, "impressions without a proper user, item, time, label": 3,
     }  # fmt: skip
+
+
+def test_a_missing_number_of_a_parquet_file_is_a_missing_value(tmp_path):
+    write(tmp_path, goods="item,category,price\n10,a,1.5\n11,b,2\n")
+    nan = float("nan")
+    pd.DataFrame({"item": [10, 11], "price": [1.5, nan]}).to_parquet(tmp_path / "goods.parquet")
+    features = FeatureColumns(item=("goods", "price"), buckets={"price": 3})
+    assert read(tmp_path, features, items={"files": "goods.parquet"}).items["price"].isna().tolist() == [
+        False,
+        True,
+    ]
+    shown = pd.read_csv(tmp_path / "shown.csv")
+    for column, message in (
+        ("label", "expected 0 or 1"),
+        ("time", "expected a time"),
+        ("user", "expected an id"),
+    ):
+        shown.assign(**{column: [1.0, nan]}).to_parquet(tmp_path / "shown.parquet")
+        with pytest.raises(InputError, match=rf"column {column} .*: found 1 .*{message}"):
+            read(tmp_path, impressions={"files": "shown.parquet"})
 
 
 def test_buckets_of_what_is_no_number_are_refused(tmp_path):

@@ -1,8 +1,17 @@
+from dataclasses import replace
+from itertools import pairwise
+
 import numpy as np
 import pytest
+import torch
 from support.training import CATEGORIES, ITEMS, sample_set, small_data
 
+from deep_interest.logs.multi_hot import Cells
+from deep_interest.logs.schema import FeatureSchema, Field
+from deep_interest.models.layers import Table
 from deep_interest.training.occurrences import samples_with_each_id
+from deep_interest.training.parameters import TrainingOptions
+from deep_interest.training.regularizers import Regularizer
 
 
 def by_hand(samples, field, groups, size):
@@ -29,3 +38,65 @@ def test_a_sample_counts_once_for_every_id_it_holds(field, size, groups, max_len
     np.testing.assert_array_equal(
         samples_with_each_id(samples, field, groups, size), by_hand(samples, field, groups, size)
     )
+
+
+TAGS = [[0], [1], [1, 2], [2, 4, 5], [3, 5]]  # by number of the cell
+
+
+def with_tags(data):
+    """The data with a multi-hot field of the items, which behaviours carry too."""
+    tags = np.random.default_rng(0).integers(0, len(TAGS), ITEMS + 1).astype(np.int32)
+    cells = Cells(np.cumsum([0, *map(len, TAGS)]), np.concatenate(TAGS).astype(np.int32))
+    fields = (*data.features.schema.item, Field(name="tags", size=6, pooling="sum"))
+    features = replace(
+        data.features, schema=FeatureSchema(item=fields, behavior=fields), items=data.features.items | {"tags": tags},
+        cells={"tags": cells},
+    )  # fmt: skip
+    log = replace(data.log, fields=data.log.fields | {"tags": tags[data.log.fields["goods"]]})
+    return replace(data, log=log, features=features)
+
+
+@pytest.mark.parametrize("max_len", [1, 3, 100])
+@pytest.mark.parametrize("groups", [("item", "behavior"), ("item",), ("behavior",)])
+def test_a_sample_counts_once_for_every_value_in_its_cells(groups, max_len):
+    samples = sample_set(with_tags(small_data()), max_len=max_len)
+    counts = np.zeros(6, np.int64)
+    for row in range(len(samples)):
+        user, end = int(samples.user[row]), int(samples.history_end[row])
+        start = int(samples.store.offsets[user])
+        window = samples.store.history["tags"][start + max(0, end - max_len) : start + end].tolist()
+        cells = window * ("behavior" in groups)
+        cells += [int(samples.store.items["tags"][samples.item[row]])] * ("item" in groups)
+        for code in {code for cell in cells for code in TAGS[cell]}:
+            counts[code] += 1
+    assert counts.min() > 0
+    np.testing.assert_array_equal(samples_with_each_id(samples, "tags", groups, 6), counts)
+
+
+def test_a_batch_counts_every_value_of_its_cells_and_those_of_a_shared_history_for_each_sample():
+    samples = sample_set(with_tags(small_data()))
+    batch = samples.batch(
+        torch.tensor([0, 0, 1, 2, 2, 2, 50])
+    )  # neighbours that are alike share their history
+    assert batch.owner is not None
+    counts = np.zeros(6)
+    for row in (0, 0, 1, 2, 2, 2, 50):
+        user, end = int(samples.user[row]), int(samples.history_end[row])
+        start = int(samples.store.offsets[user])
+        window = samples.store.history["tags"][start : start + end].tolist()
+        for cell in [*window, int(samples.store.items["tags"][samples.item[row]])]:
+            counts[TAGS[cell]] += 1
+    table = Table(Field(name="tags", size=6), 2, groups=("item", "behavior"), std=1.0)
+    penalty = Regularizer(table, TrainingOptions(difacto=0.5), None)
+    np.testing.assert_allclose(penalty(torch.arange(6), batch), 0.5 * counts)
+
+
+def test_a_model_of_a_smaller_vocabulary_does_not_see_newer_values():
+    samples = sample_set(with_tags(small_data()))
+    known = samples.store.schema.item[2].model_copy(update={"size": 4})
+    fields = (*samples.store.schema.item[:2], known)
+    older = samples.as_known_to(FeatureSchema(item=fields, behavior=fields))
+    offsets, values = (part.tolist() for part in older.store.cells["tags"])
+    found = [values[begin:end] for begin, end in pairwise(offsets)]
+    assert found == [[0], [1], [1, 2], [2], [3]]
+    assert older.store.history["tags"] is samples.store.history["tags"]

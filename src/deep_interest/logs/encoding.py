@@ -1,8 +1,8 @@
 """From canonical tables to codes: the behaviour log, and the feature codes of every item and user."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from deep_interest.errors import InputError
 from deep_interest.logs.behavior_log import BehaviorLog, run_offsets
 from deep_interest.logs.buckets import Buckets
+from deep_interest.logs.multi_hot import Cells, MultiHot
 from deep_interest.logs.schema import FeatureSchema, Field
 from deep_interest.logs.tables import TRUE_PROBABILITY, CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies, Vocabulary
@@ -29,6 +30,7 @@ class FeatureColumns(BaseModel):
         profile: columns of ``users``; ``user_id`` is the user's own id.
         context: columns of ``impressions``.
         buckets: of features that are numbers: how many of equal size, or the borders between them.
+        multi_hot: features with several values in a cell, and what stands between them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -38,6 +40,7 @@ class FeatureColumns(BaseModel):
     profile: tuple[str, ...] = ()
     context: tuple[str, ...] = ()
     buckets: dict[str, Buckets] = {}
+    multi_hot: dict[str, MultiHot] = {}
 
     @model_validator(mode="after")
     def _names_can_be_used(self) -> "FeatureColumns":
@@ -48,9 +51,14 @@ class FeatureColumns(BaseModel):
                     f"{name!r} cannot name a feature; use letters, digits and _, and say under source.….columns which "
                     f"column it is: {{my_name: {name!r}}}"
                 )
-        if strange := set(self.buckets) - set(names) - {GOODS, USER_ID}:
+        for key, named in (("buckets", self.buckets), ("multi_hot", self.multi_hot)):
+            if strange := set(named) - set(names) - {GOODS, USER_ID}:
+                raise ValueError(
+                    f"{key}: {', '.join(sorted(strange))} is no feature; the features are {', '.join(names)}"
+                )
+        if wrong := set(self.multi_hot) & {GOODS, USER_ID, *self.buckets}:
             raise ValueError(
-                f"buckets: {', '.join(sorted(strange))} is no feature; the features are {', '.join(names)}"
+                f"multi_hot: {', '.join(sorted(wrong))} has one value: it is an id or has buckets; take it off multi_hot"
             )
         return self
 
@@ -63,11 +71,53 @@ class FeatureTables:
         schema: the fields and their sizes.
         items: ``{field: (I + 1,) int32}``, by item code; row 0 is the unknown item.
         users: ``{field: (U + 1,) int32}``, by user code; row 0 is the unknown user.
+        cells: ``{field: its cells}`` of multi-hot fields, whose codes everywhere are numbers of cells.
     """
 
     schema: FeatureSchema
     items: dict[str, np.ndarray]
     users: dict[str, np.ndarray]
+    cells: dict[str, Cells] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CodedColumn:
+    """A feature's column in codes.
+
+    Attributes:
+        field: the feature.
+        codes: ``(n,)`` int32; of a multi-hot feature the numbers of cells.
+        cells: of a multi-hot feature.
+    """
+
+    field: Field
+    codes: np.ndarray
+    cells: Cells | None = None
+
+    @property
+    def unknown(self) -> np.ndarray:
+        """``(n,)`` bool, the rows whose value, or every value, is unknown or missing."""
+        return self.codes == 0 if self.cells is None else ~self.cells.known[self.codes]
+
+
+def code_column(
+    vocabularies: FieldVocabularies, name: str, column: pd.Series, columns: FeatureColumns, known: np.ndarray | None = None
+) -> CodedColumn:  # fmt: skip
+    """Code a feature's column as ``columns`` declares it.
+
+    Args:
+        vocabularies: they learn from the known rows, unless they are frozen.
+        name: the feature.
+        column: its values ``(n,)``.
+        columns: for its buckets, or the form of its cells.
+        known: ``(n,)`` bool, the rows that may be learnt from; all if None.
+    """
+    form = columns.multi_hot.get(name)
+    if form is None:
+        codes, size = vocabularies.learn(name, column, known=known, buckets=columns.buckets.get(name))
+        return CodedColumn(Field(name=name, size=size), codes)
+    codes, size, cells = vocabularies.learn_cells(name, column, separator=form.separator, known=known)
+    return CodedColumn(Field(name=name, size=size, pooling=form.pooling), codes, cells)
 
 
 @dataclass(frozen=True)
@@ -136,7 +186,7 @@ def encode_features(
     *,
     known_items: np.ndarray | None = None,
     known_users: np.ndarray | None = None,
-    context: dict[str, int] | None = None,
+    context: Mapping[str, CodedColumn] | None = None,
     vocabularies: FieldVocabularies | None = None,
 ) -> FeatureTables:
     """Code the feature columns of items and users.
@@ -147,7 +197,7 @@ def encode_features(
         columns: which columns are features.
         known_items: ``(I + 1,)`` bool by item code; values that no known item has are "unknown". All if None.
         known_users: likewise for the profile, by user code.
-        context: ``{field: size}`` of the impressions' fields, coded with the samples.
+        context: the impressions' features, coded with the samples.
         vocabularies: of an earlier time; they grow by what is new. Fitted anew if None.
 
     Raises:
@@ -155,39 +205,32 @@ def encode_features(
     """
     _check_names(columns)
     vocabularies = FieldVocabularies() if vocabularies is None else vocabularies
+    entity = log.items.encode(tables.items["item"])
     items = {
-        name: _entity_codes(
-            vocabularies,
-            name,
-            _item_column(tables.items, name),
-            log.items.encode(tables.items["item"]),
+        name: _by_entity(
+            code_column(
+                vocabularies, name, _item_column(tables.items, name), columns, _of(known_items, entity)
+            ),
+            entity,
             len(log.items),
-            known_items,
-            columns.buckets.get(name),
         )
         for name in columns.item
     }
-    users = {}
-    if columns.profile:
-        own = [name for name in columns.profile if name != USER_ID]
-        table = _required(tables.users, "users", own) if own else pd.DataFrame()
-        codes = log.users.encode(table["user"]) if own else None
-        users = {
-            name: _own_ids(vocabularies, log.users, known_users)
-            if name == USER_ID
-            else _entity_codes(
-                vocabularies, name, table[name], codes, len(log.users), known_users, columns.buckets.get(name)
-            )
-            for name in columns.profile
-        }
+    users = _profile(tables.users, log.users, columns, vocabularies, known_users) if columns.profile else {}
     behavior = columns.behavior if columns.behavior is not None else columns.item
+    coded = items | users | dict(context or {})
     schema = FeatureSchema(
         item=_fields(items, columns.item),
         behavior=_fields(items, behavior),
         profile=_fields(users, columns.profile),
-        context=tuple(Field(name=name, size=size) for name, size in (context or {}).items()),
+        context=tuple(column.field for column in (context or {}).values()),
     )
-    return FeatureTables(schema, {k: v for k, (v, _) in items.items()}, {k: v for k, (v, _) in users.items()})
+    return FeatureTables(
+        schema,
+        {name: column.codes for name, column in items.items()},
+        {name: column.codes for name, column in users.items()},
+        {name: column.cells for name, column in coded.items() if column.cells is not None},
+    )
 
 
 def behavior_log(log: EncodedLog, features: FeatureTables) -> BehaviorLog:
@@ -220,37 +263,37 @@ def _required(table: pd.DataFrame | None, name: str, columns: Sequence[str]) -> 
     return table
 
 
-def _own_ids(
-    vocabularies: FieldVocabularies, ids: Vocabulary, known: np.ndarray | None
-) -> tuple[np.ndarray, int]:
-    """Codes ``(entities,)`` of the ids themselves, and the vocabulary's size."""
-    codes = np.arange(len(ids), dtype=np.int32)
-    return _entity_codes(vocabularies, USER_ID, pd.Series(ids.values), codes[1:], len(ids), known)
+def _profile(
+    table: pd.DataFrame | None, ids: Vocabulary, columns: FeatureColumns, vocabularies: FieldVocabularies, known: np.ndarray | None
+) -> dict[str, CodedColumn]:  # fmt: skip
+    """The profile's features by user code; a user's own id is one of them."""
+    own = [name for name in columns.profile if name != USER_ID]
+    rows = _required(table, "users", own)["user"] if own else None
+    coded = {}
+    for name in columns.profile:
+        users = np.arange(1, len(ids)) if name == USER_ID else ids.encode(rows)
+        values = pd.Series(ids.values) if name == USER_ID else table[name]
+        column = code_column(vocabularies, name, values, columns, _of(known, users))
+        coded[name] = _by_entity(column, users, len(ids))
+    return coded
 
 
-def _entity_codes(
-    vocabularies: FieldVocabularies,
-    name: str,
-    column: pd.Series,
-    entity: np.ndarray,
-    entities: int,
-    known: np.ndarray | None,
-    buckets: Buckets | None = None,
-) -> tuple[np.ndarray, int]:
-    """Codes ``(entities,)`` of a column whose rows belong to the ``entity`` codes, and the vocabulary's size."""
-    found, size = vocabularies.learn(
-        name, column, known=None if known is None else known[entity], buckets=buckets
-    )
+def _of(known: np.ndarray | None, entity: np.ndarray) -> np.ndarray | None:
+    return None if known is None else known[entity]
+
+
+def _by_entity(column: CodedColumn, entity: np.ndarray, entities: int) -> CodedColumn:
+    """A column whose rows belong to the ``entity`` codes as one with a row for each of the ``entities``."""
     codes = np.zeros(entities, np.int32)
-    codes[entity] = found
+    codes[entity] = column.codes
     codes[0] = 0
-    return codes, size
+    return replace(column, codes=codes)
 
 
-def _fields(coded: dict[str, tuple[np.ndarray, int]], names: Sequence[str]) -> tuple[Field, ...]:
+def _fields(coded: dict[str, CodedColumn], names: Sequence[str]) -> tuple[Field, ...]:
     unknown = [name for name in names if name not in coded]
     if unknown:
         raise InputError(
             f"features.behavior: {', '.join(unknown)} is no item field; the item fields are {', '.join(coded)}"
         )
-    return tuple(Field(name=name, size=coded[name][1]) for name in names)
+    return tuple(coded[name].field for name in names)

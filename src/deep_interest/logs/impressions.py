@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from deep_interest.errors import InputError
-from deep_interest.logs.encoding import EncodedLog, FeatureColumns
+from deep_interest.logs.encoding import CodedColumn, EncodedLog, FeatureColumns, code_column
 from deep_interest.logs.protocols import SPLITS, TEST, TRAIN, VALIDATION, ProtocolParameters, Samples
 from deep_interest.logs.tables import TRUE_PROBABILITY
 from deep_interest.logs.vocabulary import FieldVocabularies
@@ -20,14 +20,14 @@ class ImpressionSamples:
     Attributes:
         samples: the samples; context codes and the true probability, where known, are in ``columns``.
         columns: ``{name: (n,)}``, further columns of the samples table.
-        context: ``{field: size}`` of the context vocabularies.
+        context: the context features in codes.
         known_items, known_users: bool by code; seen before the validation days begin.
         day: ``(n,)`` of each sample.
     """
 
     samples: Samples
     columns: dict[str, np.ndarray]
-    context: dict[str, int]
+    context: dict[str, CodedColumn]
     known_items: np.ndarray
     known_users: np.ndarray
     day: np.ndarray
@@ -64,17 +64,16 @@ def impression_samples(
     samples = Samples(user, item, impressions["label"].to_numpy(np.int8), time, end, split, left_out)
     train = split == TRAIN
     vocabularies = FieldVocabularies() if vocabularies is None else vocabularies
-    columns, sizes = {}, {}
-    for name in features.context:
-        columns[name], sizes[name] = vocabularies.learn(
-            name, impressions[name], known=train, buckets=features.buckets.get(name)
-        )
+    context = {
+        name: code_column(vocabularies, name, impressions[name], features, train) for name in features.context
+    }
+    columns = {name: column.codes for name, column in context.items()}
     if TRUE_PROBABILITY in impressions:
         columns[TRUE_PROBABILITY] = impressions[TRUE_PROBABILITY].to_numpy(np.float32)
     early = (_day_number(log.time, protocol) if log.day is None else log.day) < first_held_out
     known_items = _mark(len(log.items), log.item[early], item[train])
     known_users = _mark(len(log.users), log.user[early], user[train])
-    return ImpressionSamples(samples, columns, sizes, known_items, known_users, day)
+    return ImpressionSamples(samples, columns, context, known_items, known_users, day)
 
 
 def history_ends(log: EncodedLog, user: np.ndarray, time: np.ndarray) -> np.ndarray:

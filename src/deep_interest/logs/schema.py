@@ -8,21 +8,24 @@ from pydantic import BaseModel, ConfigDict
 from deep_interest.errors import InputError
 
 Group = Literal["item", "behavior", "profile", "context"]
+Pooling = Literal["sum", "mean"]
 GROUPS: tuple[Group, ...] = ("item", "behavior", "profile", "context")
 
 
 class Field(BaseModel):
-    """One one-hot feature group.
+    """One feature group.
 
     Attributes:
         name: the field's column, and the name of its embedding table.
         size: number of codes, "unknown" (0) included.
+        pooling: of the vectors of a multi-hot field's values; None for a one-hot field.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     size: int
+    pooling: Pooling | None = None
 
 
 class FeatureSchema(BaseModel):
@@ -66,6 +69,11 @@ class FeatureSchema(BaseModel):
                 f"without: {', '.join(names)} leaves no field of the candidate or of a behaviour"
             )
         return FeatureSchema(**left)
+
+    @property
+    def multi_hot(self) -> set[str]:
+        """The fields with several values in a cell."""
+        return {field.name for group in GROUPS for field in self.fields(group) if field.pooling}
 
     @property
     def tables(self) -> dict[str, int]:

@@ -7,6 +7,7 @@ import numpy as np
 from deep_interest.files import atomic_path
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
+from deep_interest.logs.multi_hot import Cells
 from deep_interest.logs.schema import FeatureSchema
 
 _SCHEMA = "schema.json"
@@ -28,9 +29,11 @@ def load_log(path: Path) -> BehaviorLog:
 
 
 def save_features(features: FeatureTables, path: Path) -> None:
-    """Write ``schema.json``, ``item.<field>.npy`` and ``user.<field>.npy``."""
+    """Write ``schema.json``, ``item.<field>.npy``, ``user.<field>.npy``, ``cell_offsets.<field>.npy`` and ``cells.<field>.npy``."""
     arrays = {f"item.{name}": codes for name, codes in features.items.items()}
     arrays |= {f"user.{name}": codes for name, codes in features.users.items()}
+    arrays |= {f"cell_offsets.{name}": cells.offsets for name, cells in features.cells.items()}
+    arrays |= {f"cells.{name}": cells.values for name, cells in features.cells.items()}
     _save_arrays(arrays, path, schema=features.schema)
 
 
@@ -40,9 +43,11 @@ def load_features(path: Path) -> FeatureTables:
     schema = FeatureSchema.model_validate_json((path / _SCHEMA).read_text())
     groups = {
         group: {name.removeprefix(group): codes for name, codes in arrays.items() if name.startswith(group)}
-        for group in ("item.", "user.")
+        for group in ("item.", "user.", "cell_offsets.", "cells.")
     }
-    return FeatureTables(schema, groups["item."], groups["user."])
+    offsets, values = groups["cell_offsets."], groups["cells."]
+    cells = {name: Cells(offsets[name], values[name]) for name in values}
+    return FeatureTables(schema, groups["item."], groups["user."], cells)
 
 
 def _save_arrays(arrays: dict[str, np.ndarray], path: Path, *, schema: FeatureSchema | None = None) -> None:

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from deep_interest.errors import InputError
 from deep_interest.logs.buckets import Buckets, borders_of, bucketise
+from deep_interest.logs.multi_hot import Cells, SplitColumn
 
 UNKNOWN = 0
 
@@ -135,3 +136,21 @@ class FieldVocabularies:
             raise InputError(f"feature {name}: {error}") from error
         self.fields[name] = FieldVocabulary(vocabulary, borders)
         return vocabulary.encode(values), len(vocabulary)
+
+    def learn_cells(
+        self, name: str, column: pd.Series, *, separator: str, known: np.ndarray | None = None
+    ) -> tuple[np.ndarray, int, Cells]:
+        """Learn the values in a multi-hot feature's known rows, then code the cells of all rows.
+
+        Args:
+            name: the feature.
+            column: texts ``(n,)``.
+            separator: between the values in one.
+            known: ``(n,)`` bool, the rows that may be learnt from; all if None.
+
+        Returns:
+            The number of each row's cell ``(n,)`` int32, the vocabulary's size, and the cells.
+        """
+        split = SplitColumn.of(column, separator)
+        codes, size = self.learn(name, split.texts, known=split.known(known))
+        return split.cells, size, Cells.of(split.lengths, codes)

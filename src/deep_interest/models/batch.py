@@ -1,12 +1,36 @@
 """Batch: what a model is given. Histories are jagged; there is no padding."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from torch import Tensor
 
 from deep_interest.logs.schema import Group
+from deep_interest.ops.lookup import windows
 from deep_interest.ops.runs import Runs, views_of
+
+
+class CellValues(NamedTuple):
+    """The values of a multi-hot field's cells.
+
+    Attributes:
+        offsets: ``(C + 1,)`` int64; the values of cell c are ``[offsets[c], offsets[c + 1])``.
+        values: ``(M,)`` int32 codes.
+    """
+
+    offsets: Tensor
+    values: Tensor
+
+    def of(self, cells: Tensor) -> tuple[Tensor, Runs]:
+        """The codes in some cells ``(n,)``, cell after cell, and which are whose."""
+        starts = self.offsets[cells]
+        found, offsets = windows({"": self.values}, starts, self.offsets[cells + 1] - starts)
+        return found[""], Runs(offsets)
+
+
+Cells = Mapping[str, CellValues]
 
 
 @dataclass
@@ -27,6 +51,7 @@ class Batch:
             the models that ask for them, in training only.
         drawn: ``(N, behavior_width)`` the vectors of ``negatives``, once the model has looked them up.
         owner: ``(B,)`` int64, the history of each sample, not falling; None if each has its own (H = B).
+        cells: ``{field: the values of its cells}`` of multi-hot fields, whose codes above are numbers of cells.
     """
 
     candidate: dict[str, Tensor]
@@ -38,6 +63,7 @@ class Batch:
     negatives: dict[str, Tensor] | None = None
     drawn: Tensor | None = None
     owner: Tensor | None = None
+    cells: Cells = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -58,7 +84,7 @@ class Batch:
         return of_histories if self.owner is None else of_histories.index_select(0, self.owner)
 
     def codes(self, group: Group, field: str) -> Tensor:
-        """The codes of one field of a feature group."""
+        """The codes of one field of a feature group; of a multi-hot field the numbers of cells."""
         groups = {
             "item": self.candidate,
             "behavior": self.history,
@@ -66,6 +92,11 @@ class Batch:
             "context": self.context,
         }
         return groups[group][field]
+
+    def values(self, group: Group, field: str) -> tuple[Tensor, Runs | None]:
+        """The codes of the values in one field of a feature group, and of a multi-hot field which are whose."""
+        codes = self.codes(group, field)
+        return self.cells[field].of(codes) if field in self.cells else (codes, None)
 
 
 @dataclass

@@ -1,15 +1,17 @@
 """Layers that several models share: row-sparse embeddings, activations, MLP, jagged pooling."""
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
-from typing import Literal
+from itertools import groupby, pairwise
+from types import MappingProxyType
+from typing import Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from deep_interest.logs.encoding import GOODS
-from deep_interest.logs.schema import FeatureSchema, Field, Group
+from deep_interest.logs.schema import FeatureSchema, Field, Group, Pooling
+from deep_interest.models.batch import Cells
 from deep_interest.ops.activations import prelu
 from deep_interest.ops.dice import dice
 from deep_interest.ops.lookup import lookup
@@ -17,8 +19,8 @@ from deep_interest.ops.net import Layer, net
 from deep_interest.ops.runs import Runs
 from deep_interest.ops.segments import segment_sum
 
+NO_CELLS: Cells = MappingProxyType({})
 Activation = Literal["dice", "prelu", "relu", "sigmoid"]
-Pooling = Literal["sum", "mean"]
 
 
 class Table(nn.Embedding):
@@ -61,6 +63,8 @@ class Table(nn.Embedding):
 class Embeddings(nn.Module):
     """One table for each feature group; candidate and behaviours share theirs. Gradients are row-sparse.
 
+    The vectors of a multi-hot field's values are pooled, so that every field is one vector (DIN §4.1).
+
     Args:
         schema: the feature groups.
         dim: width of every table.
@@ -83,23 +87,65 @@ class Embeddings(nn.Module):
             }
         )
 
-    def forward(self, codes: Mapping[str, Tensor], fields: Sequence[Field]) -> Tensor:
+    def forward(
+        self, codes: Mapping[str, Tensor], fields: Sequence[Field], cells: Cells = NO_CELLS
+    ) -> Tensor:
         """Look up and concatenate the fields' vectors.
 
-        Shape: each field's codes ``(n,)`` -> ``(n, len(fields) * dim)``.
-        """
-        return self.together((codes, fields))[0]
+        Args:
+            codes: ``{field: (n,)}``, of a multi-hot field the numbers of cells.
+            fields: which, in their order.
+            cells: of the multi-hot fields.
 
-    def together(self, *groups: tuple[Mapping[str, Tensor], Sequence[Field]]) -> list[Tensor]:
+        Returns:
+            ``(n, len(fields) * dim)``.
+        """
+        return self.together((codes, fields), cells=cells)[0]
+
+    def together(
+        self, *groups: tuple[Mapping[str, Tensor], Sequence[Field]], cells: Cells = NO_CELLS
+    ) -> list[Tensor]:
         """As ``forward`` for each group of codes; one operation, whose gradient has each row once."""
-        names = list(dict.fromkeys(field.name for _, fields in groups for field in fields))
+        parts = [_parts(codes, fields, cells) for codes, fields in groups]
+        found = iter(self._rows([part.codes for of_group in parts for part in of_group]))
+        return [_side_by_side([part.pooled(next(found)) for part in of_group]) for of_group in parts]
+
+    def _rows(self, groups: Sequence[Mapping[str, Tensor]]) -> list[Tensor]:
+        names = list(dict.fromkeys(name for group in groups for name in group))
         tables: list[Table] = [self.tables[name] for name in names]
         place = {name: number for number, name in enumerate(names)}
         rows = [
-            {place[field.name]: self.tables[field.name].rows_of(codes[field.name]) for field in fields}
-            for codes, fields in groups
+            {place[name]: self.tables[name].rows_of(codes) for name, codes in group.items()}
+            for group in groups
         ]
         return lookup([table.weight for table in tables], rows)
+
+
+class _Part(NamedTuple):
+    """Fields of one lookup: neighbouring one-hot fields, or the values of a multi-hot one with its cells."""
+
+    codes: dict[str, Tensor]
+    cells: Runs | None = None
+    pooling: Pooling | None = None
+
+    def pooled(self, rows: Tensor) -> Tensor:
+        return rows if self.cells is None else pool(rows, self.cells, self.pooling)
+
+
+def _parts(codes: Mapping[str, Tensor], fields: Sequence[Field], cells: Cells) -> list[_Part]:
+    parts = []
+    for multi_hot, neighbours in groupby(fields, key=lambda field: field.pooling is not None):
+        if multi_hot:
+            for field in neighbours:
+                values, runs = cells[field.name].of(codes[field.name])
+                parts.append(_Part({field.name: values}, runs, field.pooling))
+        else:
+            parts.append(_Part({field.name: codes[field.name] for field in neighbours}))
+    return parts
+
+
+def _side_by_side(parts: Sequence[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
 
 class Dice(nn.Module):

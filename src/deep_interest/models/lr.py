@@ -16,7 +16,8 @@ class LRConfig(ModelConfig):
 class LR(nn.Module):
     """One weight per id of every feature group; a behaviour's ids have weights of their own (visited goods, …).
 
-    The behaviours' weights are averaged over the history, so that a long history does not saturate the sigmoid.
+    The behaviours' weights are averaged over the history, so that a long history does not saturate the sigmoid. Those of a
+    multi-hot field's values are pooled as the field says.
     """
 
     Config = LRConfig
@@ -37,7 +38,10 @@ class LR(nn.Module):
         logits = self.bias.expand(batch.size)
         for group in GROUPS:
             for field in self.schema.fields(group):
-                weights = self.weights[f"{group}_{field.name}"](batch.codes(group, field.name))
+                codes, cells = batch.values(group, field.name)
+                weights = self.weights[f"{group}_{field.name}"](codes)
+                if cells is not None:
+                    weights = pool(weights, cells, field.pooling)
                 if group == "behavior":
                     weights = batch.per_sample(pool(weights, batch.histories, "mean"))
                 logits = logits + weights.squeeze(-1)

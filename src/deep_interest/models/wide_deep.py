@@ -3,6 +3,7 @@
 from pydantic import Field as Option
 from torch import Tensor, nn
 
+from deep_interest.errors import InputError
 from deep_interest.logs.schema import FeatureSchema, Field
 from deep_interest.models.base import BaseModel, UnfilteredConfig
 from deep_interest.models.batch import Batch, ModelOutput
@@ -26,15 +27,27 @@ class CrossProduct(nn.Module):
     """One weight for each pair of a behaviour's and the candidate's code of the same field, pooled over the history.
 
     Args:
-        schema: the feature groups; the fields that behaviours and candidate share are crossed.
+        schema: the feature groups; the one-hot fields that behaviours and candidate share are crossed.
         rows: weights a field.
         pooling: of the behaviours' weights.
+
+    Raises:
+        InputError: there is no such field.
     """
 
     def __init__(self, schema: FeatureSchema, *, rows: int, pooling: Pooling) -> None:
         super().__init__()
         self.pooling: Pooling = pooling
-        shared = [field for field in schema.behavior if "item" in schema.groups_of(field.name)]
+        shared = [
+            field
+            for field in schema.behavior
+            if field.pooling is None and "item" in schema.groups_of(field.name)
+        ]
+        if not shared:
+            raise InputError(
+                "features.behavior: Wide&Deep crosses the one-hot fields that behaviours and candidate share, but there is none; "
+                "add goods or a category to both"
+            )
         self.sizes = {field.name: field.size for field in shared}
         self.weights = nn.ModuleDict(
             {

@@ -236,7 +236,7 @@ def _item_vectors(model: Any, shop: Shop, items: np.ndarray) -> np.ndarray:
         for field in model.schema.item
     }
     with torch.inference_mode():
-        return model.embeddings(codes, model.schema.item).numpy()
+        return model.embeddings(codes, model.schema.item, shop.test.store.cells).numpy()
 
 
 def _score_items(model: Any, shop: Shop, batch: Any, items: np.ndarray) -> np.ndarray:
@@ -246,4 +246,6 @@ def _score_items(model: Any, shop: Shop, batch: Any, items: np.ndarray) -> np.nd
         field.name: torch.from_numpy(shop.data.features.items[field.name][items])
         for field in model.schema.item
     }
-    return Scorer(model)(batch.history, codes, profile=batch.profile, context=batch.context).numpy()
+    return Scorer(model, cells=batch.cells)(
+        batch.history, codes, profile=batch.profile, context=batch.context
+    ).numpy()

@@ -10,7 +10,7 @@ import pandas as pd
 
 from deep_interest.errors import InputError
 from deep_interest.logs.contracts import validate
-from deep_interest.logs.encoding import GOODS, USER_ID, FeatureColumns
+from deep_interest.logs.encoding import GOODS, USER_ID, FeatureColumns, code_column
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies
 from deep_interest.retraining.days import Reading, content_hash, day_number, file_sizes, read_day
@@ -106,11 +106,12 @@ def day_figures(
         "other_days": float((shown["day"] != number).sum()),
         "later": float((tables.behaviors["day"] > number).sum()),
     }
+    frozen = FieldVocabularies(vocabularies.fields if vocabularies else {}, frozen=True)
     for name, column in _feature_columns(tables, features):
         figures[f"missing.{name}"] = float(column.isna().mean())
-        if vocabularies is not None and name in vocabularies.fields:
-            codes = vocabularies.fields[name].encode(column)
-            figures[f"unknown.{name}"] = float(((codes == 0) & column.notna().to_numpy()).mean())
+        if name in frozen.fields:
+            unknown = code_column(frozen, name, column, features).unknown
+            figures[f"unknown.{name}"] = float((unknown & column.notna().to_numpy()).mean())
     return {name: round(value, 6) for name, value in figures.items()}
 
 

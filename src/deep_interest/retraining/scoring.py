@@ -12,6 +12,7 @@ from deep_interest.logs.encoding import (
     FeatureColumns,
     FeatureTables,
     behavior_log,
+    code_column,
     encode_features,
     encode_log,
 )
@@ -73,7 +74,10 @@ def code_pairs(
     log = encode_log(
         tables, users=Vocabulary.fit(tables.behaviors["user"]), items=Vocabulary.fit(tables.items["item"])
     )
-    context = {name: len(vocabularies.fields[name].vocabulary) for name in features.context}
+    context = {
+        name: code_column(vocabularies, name, _context(users, name, scoring), features)
+        for name in features.context
+    }
     coded = encode_features(tables, log, features, context=context, vocabularies=vocabularies)
     user_codes, item_codes = log.users.encode(users["user"]), log.items.encode(candidates["item"])
     for what, codes in (
@@ -87,11 +91,8 @@ def code_pairs(
     bids = candidates["bid"].to_numpy(np.float64) if "bid" in candidates else np.ones(len(candidates))
     if not (bids > 0).all():
         raise InputError(f"candidates.bid: found {bids[~(bids > 0)][0]}, expected numbers above 0")
-    context_codes = {
-        name: vocabularies.fields[name].encode(_context(users, name, scoring)) for name in features.context
-    }
     asked = Asked(
-        users["user"].reset_index(drop=True), user_codes, context_codes, candidates["item"].reset_index(drop=True),
+        users["user"].reset_index(drop=True), user_codes, {name: column.codes for name, column in context.items()}, candidates["item"].reset_index(drop=True),
         item_codes, bids,
     )  # fmt: skip
     return Coded(behavior_log(log, coded), coded, asked)

@@ -7,7 +7,8 @@ from torch import Tensor, nn
 
 from deep_interest.errors import InputError
 from deep_interest.logs.schema import Field
-from deep_interest.models.batch import Batch
+from deep_interest.models.batch import Batch, Cells
+from deep_interest.models.layers import NO_CELLS
 
 Codes = Mapping[str, Tensor]
 
@@ -17,11 +18,20 @@ class Scorer:
 
     Args:
         model: a trained model; it is set to evaluation.
+        cells: of the multi-hot fields, as the feature store has them.
+
+    Raises:
+        InputError: a multi-hot field has no cells.
     """
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, *, cells: Cells = NO_CELLS) -> None:
         self.model = model.eval()
         self.schema = model.schema
+        self.cells = cells
+        if missing := sorted(self.schema.multi_hot - set(cells)):
+            raise InputError(
+                f"cells: the model needs those of the multi-hot {', '.join(missing)}; give the feature store's"
+            )
 
     @torch.inference_mode()
     def __call__(
@@ -49,6 +59,7 @@ class Scorer:
             profile=_spread("profile", profile or {}, self.schema.profile, size),
             context=_spread("context", context or {}, self.schema.context, size),
             labels=torch.zeros(size, device=device), owner=torch.zeros(size, dtype=torch.int64, device=device),
+            cells=self.cells,
         )  # fmt: skip
         return torch.sigmoid(self.model(batch).logits)
 

@@ -1,7 +1,7 @@
 """The training set on its device, and batches as one gather from it."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -12,8 +12,9 @@ from torch import Tensor
 from deep_interest.errors import InputError
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import GOODS, FeatureTables
+from deep_interest.logs.multi_hot import Cells
 from deep_interest.logs.schema import FeatureSchema
-from deep_interest.models.batch import Batch
+from deep_interest.models.batch import Batch, CellValues
 from deep_interest.ops.lookup import windows
 
 _REDRAWS = 10  # of an item that is like the one clicked
@@ -29,6 +30,7 @@ class FeatureStore:
         history: ``{field: (N,)}`` int32, of every behaviour.
         items: ``{field: (I + 1,)}`` int32, by item code.
         users: ``{field: (U + 1,)}`` int32, by user code.
+        cells: ``{field: the values of its cells}`` of multi-hot fields.
     """
 
     schema: FeatureSchema
@@ -36,6 +38,7 @@ class FeatureStore:
     history: dict[str, Tensor]
     items: dict[str, Tensor]
     users: dict[str, Tensor]
+    cells: dict[str, CellValues] = field(default_factory=dict)
 
     @classmethod
     def build(cls, log: BehaviorLog, features: FeatureTables, device: torch.device) -> "FeatureStore":
@@ -43,6 +46,7 @@ class FeatureStore:
         return cls(
             features.schema, _tensor(log.offsets, device), _tensors(log.fields, device),
             _tensors(features.items, device), _tensors(features.users, device),
+            {name: _cell_values(cells, device) for name, cells in features.cells.items()},
         )  # fmt: skip
 
     @cached_property
@@ -164,6 +168,7 @@ class SampleSet:
             if negatives
             else None,
             owner=owner,
+            cells=self.store.cells,
         )
 
     @cached_property
@@ -190,13 +195,16 @@ class SampleSet:
 
         def known(codes: dict[str, Tensor]) -> dict[str, Tensor]:
             return {
-                name: values if sizes.get(name) == ours.get(name) else values * (values < sizes[name])
+                name: values
+                if name in self.store.cells or sizes.get(name) == ours.get(name)
+                else values * (values < sizes[name])
                 for name, values in codes.items()
             }
 
         store = replace(
             self.store, schema=schema, history=known(self.store.history), items=known(self.store.items),
             users=known(self.store.users),
+            cells={name: _within(cells, sizes[name]) for name, cells in self.store.cells.items()},
         )  # fmt: skip
         return replace(self, store=store, context=known(self.context))
 
@@ -211,6 +219,16 @@ class SampleSet:
 def _tensor(array: np.ndarray, device: torch.device) -> Tensor:
     """The array's own memory on a CPU: a mapped log is read where it lies, by all processes together."""
     return torch.from_numpy(np.ascontiguousarray(array)).to(device)
+
+
+def _cell_values(cells: Cells, device: torch.device) -> CellValues:
+    return CellValues(_tensor(cells.offsets, device), _tensor(cells.values, device))
+
+
+def _within(cells: CellValues, size: int) -> CellValues:
+    """The cells as a vocabulary of ``size`` codes knows them."""
+    arrays = Cells(cells.offsets.cpu().numpy(), cells.values.cpu().numpy())
+    return _cell_values(arrays.within(size), cells.values.device)
 
 
 def _tensors(arrays: dict[str, np.ndarray], device: torch.device) -> dict[str, Tensor]:

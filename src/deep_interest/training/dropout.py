@@ -18,4 +18,5 @@ def drop_behaviors(batch: Batch, rate: float) -> Batch:
         labels=batch.labels,
         negatives=batch.negatives and {name: codes[kept] for name, codes in batch.negatives.items()},
         owner=batch.owner,
+        cells=batch.cells,
     )

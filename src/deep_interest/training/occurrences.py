@@ -56,33 +56,44 @@ def samples_with_each_id(samples: SampleSet, field: str, groups: tuple[Group, ..
     total = np.zeros(size, np.int64)
     for group in groups:
         if group != "behavior":
-            codes = _codes(samples, field, group)
+            rows, codes = _codes(samples, field, group)
             if group == "item" and "behavior" in groups:
-                codes = codes[~_in_history(samples, field, codes)]
+                codes = codes[~_in_history(samples, field, rows, codes)]
             total += np.bincount(codes, minlength=size)
     if "behavior" in groups:
         total += _history_counts(samples, field, size)
     return total
 
 
-def _codes(samples: SampleSet, field: str, group: Group) -> np.ndarray:
+def _codes(samples: SampleSet, field: str, group: Group) -> tuple[np.ndarray, np.ndarray]:
+    """A sample's number and a code that it has, for each value that one of the samples has."""
     store, user = samples.store, samples.user
     if group == "item":
-        return store.items[field][samples.item].cpu().numpy()
-    return (store.users[field][user] if group == "profile" else samples.context[field]).cpu().numpy()
+        codes = store.items[field][samples.item]
+    else:
+        codes = store.users[field][user] if group == "profile" else samples.context[field]
+    return _values(samples, field, codes)
+
+
+def _values(samples: SampleSet, field: str, codes: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """The places of codes and they themselves; of a multi-hot field each value of a cell with the cell's place."""
+    if field not in samples.store.cells:
+        return np.arange(len(codes)), codes.cpu().numpy()
+    values, runs = samples.store.cells[field].of(codes)
+    return runs.segments.cpu().numpy(), values.cpu().numpy()
 
 
 def _history_counts(samples: SampleSet, field: str, size: int) -> np.ndarray:
     """Samples whose window holds an id: each counts at the id's newest behaviour in the window."""
-    offsets, codes, user, end = _log(samples, field)
+    offsets, place, codes, user, end = _log(samples, field)
     ends = np.zeros(
         offsets[-1] + len(offsets), np.int64
     )  # samples by user and history end 0 … n_u, cumulated
     shifted = offsets + np.arange(len(offsets))
     np.add.at(ends, shifted[user] + end, 1)
     ends = ends.cumsum()
-    owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    position = np.arange(len(codes)) - offsets[owner]
+    owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))[place]
+    position = place - offsets[owner]
     order = np.lexsort((position, codes, owner))
     again = (owner[order][1:] == owner[order][:-1]) & (codes[order][1:] == codes[order][:-1])
     until = np.diff(offsets)[owner]  # the newest up to and including this history end
@@ -92,27 +103,29 @@ def _history_counts(samples: SampleSet, field: str, size: int) -> np.ndarray:
     return np.bincount(codes, weights=holding, minlength=size).astype(np.int64)
 
 
-def _in_history(samples: SampleSet, field: str, wanted: np.ndarray) -> np.ndarray:
-    """``(n,)`` whether each sample's window holds the code ``wanted``."""
-    offsets, codes, user, end = _log(samples, field)
-    owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+def _in_history(samples: SampleSet, field: str, rows: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """``(k,)`` whether the window of each of the samples ``rows (k,)`` holds the code ``wanted (k,)``."""
+    offsets, place, codes, user, end = _log(samples, field)
+    user, end = user[rows], end[rows]
+    owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))[place]
     span = np.int64(max(int(codes.max(initial=0)), int(wanted.max(initial=0))) + 1)
     pair = owner * span + codes  # (user, code)
     order = np.argsort(pair, kind="stable")  # the positions of a pair stay in order
-    pairs = pair[order]
+    pairs, place = pair[order], place[order]
     asked = user * span + wanted
     first = offsets[user] + np.maximum(end - samples.max_len, 0)
     # the newest behaviour of the pair before the history's end, by a key of pair and place in the log
-    length = np.int64(len(codes) + 1)
-    found = np.searchsorted(pairs * length + order, asked * length + offsets[user] + end) - 1
+    length = np.int64(offsets[-1] + 1)
+    found = np.searchsorted(pairs * length + place, asked * length + offsets[user] + end) - 1
     hit = found >= 0
-    hit[hit] = (pairs[found[hit]] == asked[hit]) & (order[found[hit]] >= first[hit])
+    hit[hit] = (pairs[found[hit]] == asked[hit]) & (place[found[hit]] >= first[hit])
     return hit
 
 
-def _log(samples: SampleSet, field: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _log(samples: SampleSet, field: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Offsets, the places in the log and the codes there, and the samples' users and history ends."""
     store = samples.store
     return (
-        store.offsets.cpu().numpy(), store.history[field].cpu().numpy(),
+        store.offsets.cpu().numpy(), *_values(samples, field, store.history[field]),
         samples.user.cpu().numpy().astype(np.int64), samples.history_end.cpu().numpy().astype(np.int64),
     )  # fmt: skip

@@ -59,20 +59,22 @@ class Regularizer:
         """``c_mj`` of some rows; touches those rows of the counter only."""
         looked_up = []
         for group in self.table.groups:
-            codes = self.table.rows_of(batch.codes(group, self.table.field))
-            self._counts.index_add_(0, codes, _times(batch, group, codes))
+            values, cells = batch.values(group, self.table.field)
+            codes = self.table.rows_of(values)
+            times = _times(batch, group, batch.codes(group, self.table.field))
+            self._counts.index_add_(0, codes, times if cells is None else times[cells.segments])
             looked_up.append(codes)
         found = self._counts[rows]
         self._counts.index_fill_(0, torch.cat(looked_up).long(), 0)
         return found
 
 
-def _times(batch: Batch, group: Group, codes: Tensor) -> Tensor:
-    """In how many samples each code of a group stands: a shared history's behaviours stand in several."""
+def _times(batch: Batch, group: Group, rows: Tensor) -> Tensor:
+    """In how many samples each of a group's ``rows`` stands: a shared history's behaviours stand in several. int32."""
     if group != "behavior" or batch.owner is None:
-        return torch.ones_like(codes)
+        return torch.ones(len(rows), dtype=torch.int32, device=rows.device)
     sharing = torch.bincount(batch.owner, minlength=batch.histories.size)
-    return sharing[batch.histories.segments].to(codes.dtype)
+    return sharing[batch.histories.segments].int()
 
 
 def regularizers(

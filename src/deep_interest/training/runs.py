@@ -97,6 +97,7 @@ class Data:
             *self.log.fields.values(),
             *features.items.values(),
             *features.users.values(),
+            *(array for cells in features.cells.values() for array in (cells.offsets, cells.values)),
         ]
 
 

@@ -1,0 +1,109 @@
+"""Multi-hot features: a cell has several values (DIN §4.1); a column holds the number of each row's cell."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from deep_interest.logs.schema import Pooling
+
+
+class MultiHot(BaseModel):
+    """How a column with several values in a cell is read and used; a plain text stands for ``{separator: TEXT}``.
+
+    Attributes:
+        separator: between the values of a text.
+        pooling: of the values' vectors: ``sum`` (DIN §4.1) or ``mean``.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    separator: str = Field("|", min_length=1)
+    pooling: Pooling = "sum"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: Any) -> Any:
+        return {"separator": value} if isinstance(value, str) else value
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The distinct cells of a column as sets of value codes, in compressed sparse rows; cell 0 is the empty one.
+
+    Attributes:
+        offsets: ``(C + 1,)`` int64; the values of cell c are ``[offsets[c], offsets[c + 1])``, one or more.
+        values: ``(M,)`` int32, rising within a cell; a cell without a known value has the unknown's alone.
+    """
+
+    offsets: np.ndarray
+    values: np.ndarray
+
+    @classmethod
+    def of(cls, lengths: np.ndarray, codes: np.ndarray) -> "Cells":
+        """Cells of codes that may be unknown, or stand there twice.
+
+        Args:
+            lengths: ``(C,)`` how many codes each cell has.
+            codes: ``(M,)``, cell after cell.
+        """
+        cell = np.repeat(np.arange(len(lengths)), lengths)
+        order = np.lexsort((codes, cell))
+        cell, codes = cell[order], codes[order]
+        kept = codes > 0
+        kept[1:] &= (codes[1:] != codes[:-1]) | (cell[1:] != cell[:-1])
+        known = np.bincount(cell[kept], minlength=len(lengths))
+        length = np.maximum(known, 1)
+        values = np.zeros(int(length.sum()), np.int32)
+        values[np.repeat(known > 0, length)] = codes[kept]
+        return cls(np.concatenate([[0], np.cumsum(length)]).astype(np.int64), values)
+
+    def within(self, size: int) -> "Cells":
+        """The cells as a vocabulary of ``size`` codes knows them."""
+        return Cells.of(np.diff(self.offsets), np.where(self.values < size, self.values, 0))
+
+    @property
+    def known(self) -> np.ndarray:
+        """``(C,)`` whether a cell has a known value."""
+        return self.values[self.offsets[:-1]] > 0
+
+
+@dataclass(frozen=True)
+class SplitColumn:
+    """A column of texts with several values in each.
+
+    Attributes:
+        cells: ``(n,)`` int32, the number of each row's cell; 0 where there is none.
+        lengths: ``(C,)`` how many texts each cell has.
+        texts: ``(M,)`` of all cells, missing where there is nothing between two separators.
+    """
+
+    cells: np.ndarray
+    lengths: np.ndarray
+    texts: pd.Series
+
+    @classmethod
+    def of(cls, column: pd.Series, separator: str) -> "SplitColumn":
+        """Split each distinct text once; blanks around a value do not count."""
+        rows, distinct = pd.factorize(column)
+        lists = pc.split_pattern(pa.array(distinct.astype(str), pa.large_string()), separator)
+        lengths = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
+        texts = pc.utf8_trim_whitespace(lists.flatten())
+        texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.large_string()), texts)
+        return cls(
+            (rows + 1).astype(np.int32),
+            np.concatenate([[0], lengths]).astype(np.int64),
+            pd.Series(texts.to_numpy(zero_copy_only=False), dtype="str"),
+        )
+
+    def known(self, rows: np.ndarray | None) -> np.ndarray | None:
+        """``(M,)`` whether each text is in a cell of one of the ``rows (n,)``; None for None."""
+        if rows is None:
+            return None
+        used = np.zeros(len(self.lengths), bool)
+        used[self.cells[rows]] = True
+        return np.repeat(used, self.lengths)
