@@ -15,7 +15,10 @@ from deep_interest.logs.protocols import ProtocolParameters
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies
 from deep_interest.retraining.fitting import fit_challenger, grown, held_out_scores
+from deep_interest.retraining.parameters import ScoringParameters
+from deep_interest.retraining.scoring import code_pairs, score_with
 from deep_interest.retraining.window import encode_window
+from deep_interest.serving.registry import Content, Registry
 from deep_interest.training.parameters import Recipe, RowOptions, RunParameters
 from deep_interest.training.runs import Cell
 
@@ -32,8 +35,13 @@ def cell(tmp_path, model="base", **training):
 
 
 def log(days):
-    """The first days as one log."""
+    """The first days as one log; a good has a seal of its category and one of the day it was listed, a place is one of two cells."""
     tables = [day_tables(number, users=30) for number in range(days)]
+    for number, one in enumerate(tables):
+        one["items"]["seals"] = [f"of {kind} | day {number}" for kind in one["items"]["category"]]
+        one["impressions"]["place"] = np.where(
+            one["impressions"]["placement"] == 0, f"day {number},top", "top"
+        )
     whole = {name: pd.concat([one[name] for one in tables]) for name in tables[0]}
     for name in ("behaviors", "impressions"):
         whole[name] = whole[name].assign(day=(whole[name]["time"] // 86_400).astype(np.int32))
@@ -42,10 +50,15 @@ def log(days):
     return canonical(CanonicalTables(**whole))
 
 
-def window(train, held_out, vocabularies):
+MULTI_HOT = FEATURES | {
+    "item": [*FEATURES["item"], "seals"], "context": [*FEATURES["context"], "place"], "multi_hot": {"seals": "|", "place": ","},
+}  # fmt: skip
+
+
+def window(train, held_out, vocabularies, features=FEATURES):
     return encode_window(
         log(held_out + 1), train=[day_name(number) for number in train], held_out=day_name(held_out),
-        protocol=ProtocolParameters(name="by_day"), features=FeatureColumns.model_validate(FEATURES),
+        protocol=ProtocolParameters(name="by_day"), features=FeatureColumns.model_validate(features),
         vocabularies=vocabularies,
     )  # fmt: skip
 
@@ -104,6 +117,45 @@ def test_the_champion_scores_as_ever_when_the_vocabularies_have_grown(tmp_path, 
         fitted.model(model), fitted.schema, masked, cell(tmp_path, model), fitted.training
     )
     np.testing.assert_array_equal(scores, expected)
+
+
+@pytest.mark.parametrize("model", ["din", "lr"])
+def test_the_champion_does_not_see_the_values_that_cells_have_learnt_since(tmp_path, model):
+    """The reference: the same days in the champion's vocabularies, which know no later value."""
+    own = FieldVocabularies()
+    fitted = fit(tmp_path, window([0, 1], 2, own, MULTI_HOT), model=model)
+    frozen = FieldVocabularies(dict(own.fields), frozen=True)
+    later, as_it_was = (window([0, 1, 2, 3], 4, known, MULTI_HOT) for known in (own, frozen))
+    assert later.features.schema.tables["seals"] == fitted.schema.tables["seals"] + 2  # days 2 and 3
+    assert later.features.schema.tables["place"] == fitted.schema.tables["place"] + 2
+    scores = [
+        held_out_scores(fitted.model(model), fitted.schema, data, cell(tmp_path, model), fitted.training)
+        for data in (later, as_it_was)
+    ]
+    np.testing.assert_array_equal(*scores)
+
+
+def test_pairs_are_scored_by_the_values_of_a_cell_that_the_champion_knows(tmp_path):
+    known, features = FieldVocabularies(), FeatureColumns.model_validate(MULTI_HOT)
+    fitted = fit(tmp_path, window([0, 1], 2, known, MULTI_HOT), model="din")
+    registry = Registry(tmp_path / "registry")
+    manifest = {
+        "model": "din", "config": fitted.config, "training": fitted.training, "schema": fitted.schema.model_dump(mode="json"),
+        "fields": dict.fromkeys(known.fields),
+    }  # fmt: skip
+    registry.add("v1", Content(manifest, fitted.weights, fitted.optimizer, known))
+    champion, scoring, ctr = registry.load("v1"), ScoringParameters(top_k=None), {}
+    for place in ("day 1,top", " top, day 1,top", "top", "top,day 9", "day 9"):
+        users = pd.DataFrame({"user": ["u1", "u2"], "placement": 1, "place": place})
+        coded = code_pairs(log(3), users, None, features, scoring, champion)
+        scores = pd.concat(
+            score_with(champion, coded, scoring, RunParameters(device="cpu", threads=1)).blocks
+        )
+        ctr[place] = scores.sort_values(["user", "item"])["ctr"].to_numpy()
+    np.testing.assert_array_equal(ctr["day 1,top"], ctr[" top, day 1,top"])
+    np.testing.assert_array_equal(ctr["top"], ctr["top,day 9"])
+    assert (ctr["top"] != ctr["day 1,top"]).all()
+    assert (ctr["top"] != ctr["day 9"]).all()
 
 
 def test_a_warm_start_keeps_every_parameter_and_gives_new_ids_rows_of_their_own(tmp_path, champion):

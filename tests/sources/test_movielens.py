@@ -9,6 +9,8 @@ import pytest
 from support.raw_files import draw_actions, write_movielens
 
 from deep_interest.errors import InputError
+from deep_interest.logs.encoding import FeatureColumns, code_column
+from deep_interest.logs.vocabulary import FieldVocabularies
 from deep_interest.sources.movielens import read_movielens
 
 LAYOUTS = ("100k", "1m", "csv")
@@ -61,6 +63,17 @@ def test_all_genres_together_can_be_the_category(tmp_path: Path, layout: str) ->
     assert of_movie[1] == "Action"
     assert of_movie[2] == "Children's|Comedy"
     assert of_movie[4] == "Drama|Sci-Fi"
+
+
+def test_all_genres_are_values_of_their_own_where_the_category_is_multi_hot(tmp_path: Path) -> None:
+    items = read_movielens(write_movielens(tmp_path, "csv"), category="all_genres").items
+    vocabularies, features = FieldVocabularies(), FeatureColumns(multi_hot={"category": "|"})
+    coded = code_column(vocabularies, "category", items["category"], features)
+    known = vocabularies.fields["category"].vocabulary.values
+    assert sorted(known) == sorted(GENRES)
+    cell = coded.codes[items["item"].tolist().index(4)]
+    begin, end = coded.cells.offsets[cell : cell + 2]
+    assert {known[code - 1] for code in coded.cells.values[begin:end]} == {"Drama", "Sci-Fi"}
 
 
 @pytest.mark.parametrize(
