@@ -9,6 +9,8 @@ from support.training import CATEGORIES, ITEMS, sample_set, small_data
 from deep_interest.logs.multi_hot import Cells
 from deep_interest.logs.schema import FeatureSchema, Field
 from deep_interest.models.layers import Table
+from deep_interest.training import occurrences
+from deep_interest.training.data import FeatureStore, SampleSet
 from deep_interest.training.occurrences import samples_with_each_id
 from deep_interest.training.parameters import TrainingOptions
 from deep_interest.training.regularizers import Regularizer
@@ -56,6 +58,13 @@ def with_tags(data):
     return replace(data, log=log, features=features)
 
 
+@pytest.fixture(params=[1, 17, 1 << 22])
+def at_once(request, monkeypatch):
+    """Behaviours that are gone through at once: one user's, some users', all."""
+    monkeypatch.setattr(occurrences, "AT_ONCE", request.param)
+
+
+@pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize("max_len", [1, 3, 100])
 @pytest.mark.parametrize("groups", [("item", "behavior"), ("item",), ("behavior",)])
 def test_a_sample_counts_once_for_every_value_in_its_cells(groups, max_len):
@@ -100,3 +109,16 @@ def test_a_model_of_a_smaller_vocabulary_does_not_see_newer_values():
     found = [values[begin:end] for begin, end in pairwise(offsets)]
     assert found == [[0], [1], [1, 2], [2], [3]]
     assert older.store.history["tags"] is samples.store.history["tags"]
+
+
+def test_ids_and_users_by_the_million_do_not_run_over():
+    """(users × ids × behaviours) is beyond 64 bits."""
+    users, ids = 3_000_000, 2_000_000_000
+    offsets = torch.cat([torch.zeros(1, dtype=torch.int64), torch.arange(users + 1)])  # one behaviour each
+    codes = torch.full((users,), ids - 1, dtype=torch.int32)
+    store = FeatureStore(None, offsets, {"goods": codes}, {}, {})
+    asked = torch.tensor([users, users, 1], dtype=torch.int32)
+    ends = torch.tensor([1, 0, 1], dtype=torch.int32)
+    samples = SampleSet(store, 100, asked, asked, ends, torch.zeros(3), {})
+    held = occurrences._in_history(samples, "goods", np.arange(3), np.array([ids - 1, ids - 1, ids - 2]))
+    assert held.tolist() == [True, False, False]

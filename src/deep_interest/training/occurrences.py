@@ -1,5 +1,6 @@
 """n_j: in how many training samples an id occurs (DIN §5.1)."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,8 @@ from deep_interest.logs.schema import Group
 from deep_interest.models.layers import Table
 from deep_interest.training.data import SampleSet
 from deep_interest.training.regularizers import occurrence_key
+
+AT_ONCE = 1 << 22  # behaviours whose occurrences are counted at once
 
 
 def occurrences_of(tables: list[Table], samples: SampleSet) -> dict[str, Tensor]:
@@ -85,47 +88,83 @@ def _values(samples: SampleSet, field: str, codes: Tensor) -> tuple[np.ndarray, 
 
 def _history_counts(samples: SampleSet, field: str, size: int) -> np.ndarray:
     """Samples whose window holds an id: each counts at the id's newest behaviour in the window."""
-    offsets, place, codes, user, end = _log(samples, field)
+    offsets, user, end = _runs(samples)
     ends = np.zeros(
         offsets[-1] + len(offsets), np.int64
     )  # samples by user and history end 0 … n_u, cumulated
     shifted = offsets + np.arange(len(offsets))
     np.add.at(ends, shifted[user] + end, 1)
-    ends = ends.cumsum()
-    owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))[place]
-    position = place - offsets[owner]
-    order = np.lexsort((position, codes, owner))
-    again = (owner[order][1:] == owner[order][:-1]) & (codes[order][1:] == codes[order][:-1])
-    until = np.diff(offsets)[owner]  # the newest up to and including this history end
-    until[order[:-1][again]] = position[order[1:][again]]
-    until = np.minimum(until, position + samples.max_len)
-    holding = ends[shifted[owner] + until] - ends[shifted[owner] + position]
-    return np.bincount(codes, weights=holding, minlength=size).astype(np.int64)
+    np.cumsum(ends, out=ends)
+    counts = np.zeros(size, np.int64)
+    for block in _blocks(offsets):
+        owner, place, codes = _behaviors(samples, field, offsets, block)
+        position = place - offsets[owner]
+        order = np.lexsort((position, codes, owner))
+        again = (owner[order][1:] == owner[order][:-1]) & (codes[order][1:] == codes[order][:-1])
+        until = np.diff(offsets)[owner]  # the newest up to and including this history end
+        until[order[:-1][again]] = position[order[1:][again]]
+        until = np.minimum(until, position + samples.max_len)
+        holding = ends[shifted[owner] + until] - ends[shifted[owner] + position]
+        counts += np.bincount(codes, weights=holding, minlength=size).astype(np.int64)
+    return counts
 
 
 def _in_history(samples: SampleSet, field: str, rows: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """``(k,)`` whether the window of each of the samples ``rows (k,)`` holds the code ``wanted (k,)``."""
-    offsets, place, codes, user, end = _log(samples, field)
-    user, end = user[rows], end[rows]
-    owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))[place]
-    span = np.int64(max(int(codes.max(initial=0)), int(wanted.max(initial=0))) + 1)
-    pair = owner * span + codes  # (user, code)
-    order = np.argsort(pair, kind="stable")  # the positions of a pair stay in order
-    pairs, place = pair[order], place[order]
+    offsets, user, end = _runs(samples)
+    found = np.zeros(len(rows), bool)
+    for block in _blocks(offsets):
+        asked = np.flatnonzero((user[rows] >= block[0]) & (user[rows] < block[1]))
+        own = rows[asked]
+        begin = offsets[user[own]] + np.maximum(end[own] - samples.max_len, 0)
+        log = _behaviors(samples, field, offsets, block)
+        found[asked] = _held(log, user[own], wanted[asked], begin, offsets[user[own]] + end[own])
+    return found
+
+
+def _held(
+    log: tuple[np.ndarray, np.ndarray, np.ndarray], user: np.ndarray, wanted: np.ndarray, begin: np.ndarray, end: np.ndarray
+) -> np.ndarray:  # fmt: skip
+    """``(k,)`` whether a user's behaviours at the places ``[begin, end)`` of the log have the code ``wanted``."""
+    owner, place, codes = log
+    if not len(place):
+        return np.zeros(len(user), bool)
+    first, length = (
+        place[0],
+        place[-1] - place[0] + 2,
+    )  # places from the block's first; products stay below 2^63
+    span = np.int64(max(int(codes.max()), int(wanted.max(initial=0))) + 1)
+    pairs, pair = np.unique(owner * span + codes, return_inverse=True)  # (user, code)
+    keys = np.sort(pair * length + (place - first))
     asked = user * span + wanted
-    first = offsets[user] + np.maximum(end - samples.max_len, 0)
-    # the newest behaviour of the pair before the history's end, by a key of pair and place in the log
-    length = np.int64(offsets[-1] + 1)
-    found = np.searchsorted(pairs * length + place, asked * length + offsets[user] + end) - 1
-    hit = found >= 0
-    hit[hit] = (pairs[found[hit]] == asked[hit]) & (place[found[hit]] >= first[hit])
-    return hit
+    pair = np.searchsorted(pairs, asked)
+    known = pairs[np.minimum(pair, len(pairs) - 1)] == asked
+    newest = np.searchsorted(keys, pair * length + (end - first)) - 1  # of the pair, before the history's end
+    return known & (newest >= 0) & (keys[newest] >= pair * length + (begin - first))
 
 
-def _log(samples: SampleSet, field: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Offsets, the places in the log and the codes there, and the samples' users and history ends."""
-    store = samples.store
+def _runs(samples: SampleSet) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Offsets of the users' runs, and the samples' users and history ends."""
     return (
-        store.offsets.cpu().numpy(), *_values(samples, field, store.history[field]),
+        samples.store.offsets.cpu().numpy(),
         samples.user.cpu().numpy().astype(np.int64), samples.history_end.cpu().numpy().astype(np.int64),
     )  # fmt: skip
+
+
+def _blocks(offsets: np.ndarray) -> Iterator[tuple[int, int]]:
+    """First user and last + 1 of blocks with a bounded number of behaviours, so that a long log needs no more memory."""
+    first, users = 0, len(offsets) - 1
+    while first < users:
+        fitting = int(np.searchsorted(offsets, offsets[first] + AT_ONCE, side="right")) - 1
+        yield first, (first := max(fitting, first + 1))
+
+
+def _behaviors(
+    samples: SampleSet, field: str, offsets: np.ndarray, block: tuple[int, int]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The users, the places in the log and the codes of a block's behaviours, one for each value."""
+    first, last = block
+    begin = offsets[first]
+    place, codes = _values(samples, field, samples.store.history[field][begin : offsets[last]])
+    owner = np.repeat(np.arange(first, last), np.diff(offsets[first : last + 1]))[place]
+    return owner, place + begin, codes
