@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from deep_interest.errors import InputError
 from deep_interest.logs.encoding import FeatureColumns
-from deep_interest.sources import own_tables, table_files
+from deep_interest.sources import own_tables, table_scan
 from deep_interest.sources.declaration import Source
 from deep_interest.sources.own_tables import read_own_tables
 
@@ -431,7 +431,7 @@ def test_an_empty_partition_gives_no_rows_and_a_warning(tmp_path, caplog):
 
 def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path, monkeypatch):
     write(tmp_path)
-    run = table_files._run
+    run = table_scan._run
 
     def append_meanwhile(connection, sql, parameters, found):
         rows = run(connection, sql, parameters, found)
@@ -439,7 +439,7 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path, monkeypatch)
             file.write("9,10,5\n")
         return rows
 
-    monkeypatch.setattr(table_files, "_run", append_meanwhile)
+    monkeypatch.setattr(table_scan, "_run", append_meanwhile)
     with pytest.raises(InputError, match=r"visits.csv changed while it was read"):
         read(tmp_path)
 

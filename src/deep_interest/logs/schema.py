@@ -1,9 +1,9 @@
 """FeatureSchema: which coded fields a model sees, and which of them share an embedding table."""
 
 from collections.abc import Collection
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
 
 from deep_interest.errors import InputError
 
@@ -26,6 +26,10 @@ class Field(BaseModel):
     name: str
     size: int
     pooling: Pooling | None = None
+
+    @model_serializer(mode="wrap")
+    def _one_hot_without_pooling(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in plain(self).items() if value is not None}
 
 
 class FeatureSchema(BaseModel):

@@ -17,15 +17,8 @@ from deep_interest.sources.table_checks import Checks
 from deep_interest.sources.table_columns import Ids, Part
 from deep_interest.sources.table_entities import add_missing_items, make_unique, select_entities
 from deep_interest.sources.table_events import EventForm, select_events
-from deep_interest.sources.table_files import (
-    SOURCE_FILE,
-    FoundFiles,
-    check_unchanged,
-    columns_of,
-    find_files,
-    load,
-    quoted,
-)
+from deep_interest.sources.table_files import FoundFiles, check_unchanged, find_files
+from deep_interest.sources.table_scan import SOURCE_FILE, columns_of, load, quoted
 from deep_interest.sources.table_times import TIME_FEATURES, time_unit
 
 OnBadLine = Literal["error", "skip"]

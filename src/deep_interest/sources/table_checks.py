@@ -6,7 +6,7 @@ import duckdb
 
 from deep_interest.errors import InputError
 from deep_interest.sources.table_columns import Checked, Part
-from deep_interest.sources.table_files import SOURCE_FILE, first_row, quoted
+from deep_interest.sources.table_scan import SOURCE_FILE, first_row, quoted
 
 
 class Checks:

@@ -14,7 +14,7 @@ from deep_interest.sources.declaration import (
     ItemFiles,
     TableFiles,
 )
-from deep_interest.sources.table_files import first_row, quoted
+from deep_interest.sources.table_scan import first_row, quoted
 
 INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
 BACK = "steps before the last"  # of a sequence's element, as a column

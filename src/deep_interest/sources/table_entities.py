@@ -8,7 +8,7 @@ from deep_interest.sources.declaration import EntityFiles
 from deep_interest.sources.table_checks import Checks
 from deep_interest.sources.table_columns import Ids, Part
 from deep_interest.sources.table_features import select_features
-from deep_interest.sources.table_files import SOURCE_FILE, first_row, quoted
+from deep_interest.sources.table_scan import SOURCE_FILE, first_row, quoted
 
 
 def select_entities(

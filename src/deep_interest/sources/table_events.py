@@ -9,7 +9,7 @@ from deep_interest.sources.declaration import BehaviorFiles, ImpressionFiles, La
 from deep_interest.sources.table_checks import Checks
 from deep_interest.sources.table_columns import Checked, Ids, Part
 from deep_interest.sources.table_features import select_features
-from deep_interest.sources.table_files import quoted
+from deep_interest.sources.table_scan import quoted
 from deep_interest.sources.table_times import TIME_FEATURES, day_of, local_time, time_value
 
 

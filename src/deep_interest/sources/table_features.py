@@ -7,7 +7,7 @@ import duckdb
 from deep_interest.errors import InputError
 from deep_interest.logs.encoding import FeatureColumns
 from deep_interest.sources.table_columns import INTEGERS, Part
-from deep_interest.sources.table_files import first_row, quoted
+from deep_interest.sources.table_scan import first_row, quoted
 
 
 def select_features(
