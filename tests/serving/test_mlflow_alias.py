@@ -8,7 +8,8 @@ from deep_interest.errors import InputError
 from deep_interest.logs.vocabulary import FieldVocabularies
 from deep_interest.serving import mlflow_alias
 from deep_interest.serving.mlflow_alias import require_mlflow, tell_mlflow
-from deep_interest.serving.registry import Content, Registry
+from deep_interest.serving.registry import Registry
+from deep_interest.serving.version import Content
 
 MANIFEST = {
     "strategy": "warm_start", "days": {"trained": ["2024-03-01", "2024-03-02"], "held_out": "2024-03-03"},

@@ -14,7 +14,8 @@ from deep_interest.errors import InputError
 from deep_interest.logs.schema import FeatureSchema, Field
 from deep_interest.logs.vocabulary import FieldVocabularies
 from deep_interest.models.registry import build_model, model_config
-from deep_interest.serving.registry import BusyError, Content, DamagedVersionError, Registry, RegistryState
+from deep_interest.serving.registry import BusyError, Registry, RegistryState
+from deep_interest.serving.version import Content, DamagedVersionError
 
 FIELDS = (Field(name="goods", size=4),)
 SCHEMA = FeatureSchema(item=FIELDS, behavior=FIELDS)

@@ -6,7 +6,8 @@ from importlib.util import find_spec
 from typing import Any
 
 from deep_interest.errors import InputError
-from deep_interest.serving.registry import Registry, Version
+from deep_interest.serving.registry import Registry
+from deep_interest.serving.version import Version
 
 logger = logging.getLogger(__name__)
 
