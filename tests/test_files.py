@@ -53,6 +53,18 @@ def test_a_full_disk_is_reported_with_what_to_do(tmp_path, number, message):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_full_disk_is_recognised_behind_the_error_that_it_leads_to(tmp_path):
+    """As torch does it, which tells of the file's wrong length when it ends it."""
+    with (
+        pytest.raises(InputError, match=r"x: the disk is full; free some space"),
+        atomic_path(tmp_path / "x"),
+    ):
+        try:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        finally:
+            raise RuntimeError("unexpected pos 1152 vs 1046")
+
+
 def test_a_process_killed_while_writing_leaves_the_old_file(tmp_path):
     target = tmp_path / "x"
     target.write_text("old")

@@ -48,11 +48,20 @@ def atomic_path(path: str | Path, *, directory: bool = False) -> Iterator[Path]:
         _flush_names(path.parent)
     except BaseException as error:
         shutil.rmtree(temporary) if temporary.is_dir() else temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno in _FULL:
+        if number := _refused(error):
             raise InputError(
-                f"{path}: {_FULL[error.errno]} and run the same command again, finished work is kept"
+                f"{path}: {_FULL[number]} and run the same command again, finished work is kept"
             ) from error
         raise
+
+
+def _refused(error: BaseException | None) -> int | None:
+    """Why the system took no more, if that is behind an error: torch reports that its file has the wrong length by then."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in _FULL:
+            return error.errno
+        error = error.__context__
+    return None
 
 
 def _replace_folder(temporary: Path, path: Path) -> None:
