@@ -39,13 +39,30 @@ def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path, directory):
     assert [file.name for file in tmp_path.iterdir()] == ["x"]
 
 
-def test_a_full_disk_is_reported_with_what_to_do(tmp_path):
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [
+        (errno.ENOSPC, "the disk is full; free some space and run"),
+        (errno.EDQUOT, "the disk quota is used up; free some space and run"),
+        (errno.EFBIG, r"the system allows no file so large; raise the limit \(ulimit -f\) and run"),
+    ],
+)
+def test_a_full_disk_is_reported_with_what_to_do(tmp_path, number, message):
+    with pytest.raises(InputError, match=rf"x: {message}"), atomic_path(tmp_path / "x"):
+        raise OSError(number, "as the system says it")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_is_recognised_behind_the_error_that_it_leads_to(tmp_path):
+    """As torch does it, which tells of the file's wrong length when it ends it."""
     with (
         pytest.raises(InputError, match=r"x: the disk is full; free some space"),
         atomic_path(tmp_path / "x"),
     ):
-        raise OSError(errno.ENOSPC, "No space left on device")
-    assert not list(tmp_path.iterdir())
+        try:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        finally:
+            raise RuntimeError("unexpected pos 1152 vs 1046")
 
 
 def test_a_process_killed_while_writing_leaves_the_old_file(tmp_path):

@@ -45,6 +45,8 @@ def test_the_grid_is_registered(pipelines):
         assert expected <= set(pipelines)
     assert {"simulate", "simulate_days", "backtest"} <= set(pipelines)
     assert pipelines["__default__"].nodes == pipelines["simulated"].nodes
+    for kind in ("retrain", "score"):
+        assert pipelines[kind].nodes == pipelines[f"{kind}.simulated.din"].nodes
 
 
 def test_only_the_datasets_that_are_named_are_registered(monkeypatch):
@@ -53,6 +55,9 @@ def test_only_the_datasets_that_are_named_are_registered(monkeypatch):
     assert {"amazon_toys", "tune.amazon_toys.din", "simulated.din", "simulate"} <= set(named)
     assert not any("amazon_beauty" in name for name in named)
     assert named["__default__"].nodes == named["amazon_toys"].nodes
+    assert named["retrain"].nodes == named["retrain.simulated.din"].nodes
+    monkeypatch.setenv("DEEP_INTEREST_DATASETS", "amazon_toys")
+    assert not {"retrain", "score"} & set(register_pipelines())
     monkeypatch.setenv("DEEP_INTEREST_DATASETS", "amazon_toy")
     with pytest.raises(InputError, match="amazon_toy is not known; the datasets are simulated, own"):
         register_pipelines()

@@ -11,6 +11,12 @@ from pathlib import Path
 
 from deep_interest.errors import InputError
 
+_FULL = {
+    errno.ENOSPC: "the disk is full; free some space",
+    errno.EDQUOT: "the disk quota is used up; free some space",
+    errno.EFBIG: "the system allows no file so large; raise the limit (ulimit -f)",
+}
+
 
 @contextmanager
 def atomic_path(path: str | Path, *, directory: bool = False) -> Iterator[Path]:
@@ -24,7 +30,7 @@ def atomic_path(path: str | Path, *, directory: bool = False) -> Iterator[Path]:
         directory: the block fills a folder instead of a file.
 
     Raises:
-        InputError: the disk is full.
+        InputError: the disk is full, or the system allows no more for another reason.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -42,11 +48,20 @@ def atomic_path(path: str | Path, *, directory: bool = False) -> Iterator[Path]:
         _flush_names(path.parent)
     except BaseException as error:
         shutil.rmtree(temporary) if temporary.is_dir() else temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        if number := _refused(error):
             raise InputError(
-                f"{path}: the disk is full; free some space and run the same command again, finished work is kept"
+                f"{path}: {_FULL[number]} and run the same command again, finished work is kept"
             ) from error
         raise
+
+
+def _refused(error: BaseException | None) -> int | None:
+    """Why the system took no more, if that is behind an error: torch reports that its file has the wrong length by then."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in _FULL:
+            return error.errno
+        error = error.__context__
+    return None
 
 
 def _replace_folder(temporary: Path, path: Path) -> None:

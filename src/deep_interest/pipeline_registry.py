@@ -63,7 +63,8 @@ def register_pipelines() -> dict[str, Pipeline]:
         ``tuned.<dataset>.<model>`` (the row with these values against the row without),
         ``retrain.<dataset>.<model>`` (new days to a version that serves, where there are impressions),
         ``score.<dataset>.<model>`` (users and candidates to its scores), ``simulate``, ``simulate_days``, ``backtest``; ``__default__`` is
-        ``simulated``. Where DEEP_INTEREST_DATASETS names datasets, only theirs, and the first is the default.
+        ``simulated``, ``retrain`` and ``score`` are those of DIN on the first dataset that has impressions, ``simulated`` again. Where
+        DEEP_INTEREST_DATASETS names datasets, only theirs, and the first is the default.
     """
     pipelines = LazyPipelines(
         simulate=simulate.create_pipeline,
@@ -75,6 +76,9 @@ def register_pipelines() -> dict[str, Pipeline]:
         pipelines.update(_of_dataset(dataset, row))
     default = next(iter(chosen))
     pipelines["__default__"] = lambda: pipelines[default]
+    with_impressions = next((dataset for dataset, row in chosen.items() if row.impressions), None)
+    for kind in ("retrain", "score") if with_impressions else ():
+        pipelines[kind] = lambda kind=kind: pipelines[f"{kind}.{with_impressions}.din"]
     return pipelines
 
 

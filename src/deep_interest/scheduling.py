@@ -25,10 +25,13 @@ class SchedulingHooks:
         """Take the registry's lock; end at once if another run has it, or if no day is new."""
         from deep_interest.retraining.days import list_days  # noqa: PLC0415
         from deep_interest.retraining.plan import NothingNewError, new_days  # noqa: PLC0415
+        from deep_interest.serving.mlflow_alias import require_mlflow  # noqa: PLC0415
         from deep_interest.serving.registry import BusyError  # noqa: PLC0415
 
         for dataset, model in _rows(pipeline):
             registry = catalog.load(f"{dataset}.{model}.registry")
+            if catalog.load("params:retraining").mlflow_uri:
+                require_mlflow()
             try:
                 self._locks.enter_context(registry.locked())
             except BusyError as error:
@@ -41,8 +44,12 @@ class SchedulingHooks:
     @hook_impl
     def after_pipeline_run(self, pipeline: Pipeline, catalog: CatalogProtocol) -> None:
         """Tell how the run ended; what the gate refused has an exit status of its own."""
+        from deep_interest.serving.mlflow_alias import tell_mlflow  # noqa: PLC0415
+
         for dataset, model in _rows(pipeline):
             summary = catalog.load(f"{dataset}.{model}.run_summary")
+            if uri := catalog.load("params:retraining").mlflow_uri:
+                tell_mlflow(catalog.load(f"{dataset}.{model}.registry"), f"{dataset}.{model}", uri)
             self._notify(catalog, summary)
             logger.info("%s.%s: %s %s", dataset, model, summary["version"], summary["outcome"])
             if summary["exit_code"]:

@@ -11,6 +11,7 @@ from kedro.utils import find_kedro_project
 
 from deep_interest.errors import InputError
 from deep_interest.grid import RETRAINED, datasets_of
+from deep_interest.serving.mlflow_alias import tell_mlflow
 from deep_interest.serving.registry import Registry
 
 
@@ -25,7 +26,7 @@ def list_versions(row: str, *, env: str | None = None) -> Iterator[str]:
         InputError: no such row.
     """
     found = False
-    for name, registry in _registries(row, env).items():
+    for name, registry in _registries(row, env)[0].items():
         state = registry.state()
         for version in registry.names():
             found = True
@@ -41,7 +42,7 @@ def show_version(row: str, version: str | None, *, env: str | None = None) -> st
     Raises:
         InputError: no such row or version, or it is damaged.
     """
-    registry = _registry(row, env)
+    registry, _ = _registry(row, env)
     name = version or registry.state().champion
     if name is None:
         raise InputError(f"{row}: no version serves yet")
@@ -54,9 +55,10 @@ def promote(row: str, version: str, *, env: str | None = None) -> str:
     Raises:
         InputError: no such row or version, it is damaged, or a run is at work.
     """
-    registry = _registry(row, env)
+    registry, mlflow_uri = _registry(row, env)
     with registry.locked():
         registry.promote(version)
+        _tell(registry, row, mlflow_uri)
     return f"{row}: {version} serves now"
 
 
@@ -66,10 +68,17 @@ def rollback(row: str, *, env: str | None = None) -> str:
     Raises:
         InputError: no such row, there is no version before, it is damaged, or a run is at work.
     """
-    registry = _registry(row, env)
+    registry, mlflow_uri = _registry(row, env)
     with registry.locked():
         left = registry.state().champion
-        return f"{row}: {registry.rollback()} serves again in place of {left}"
+        done = f"{row}: {registry.rollback()} serves again in place of {left}"
+        _tell(registry, row, mlflow_uri)
+    return done
+
+
+def _tell(registry: Registry, row: str, mlflow_uri: str | None) -> None:
+    if mlflow_uri is not None:
+        tell_mlflow(registry, row, mlflow_uri)
 
 
 def _facts(registry: Registry, version: str) -> str:
@@ -85,15 +94,16 @@ def _facts(registry: Registry, version: str) -> str:
     )
 
 
-def _registry(row: str, env: str | None) -> Registry:
+def _registry(row: str, env: str | None) -> tuple[Registry, str | None]:
     dataset, _, model = row.partition(".")
     if not model:
         raise InputError(f"{row}: name the model too, as {dataset}.din")
-    return _registries(row, env)[row]
+    registries, mlflow_uri = _registries(row, env)
+    return registries[row], mlflow_uri
 
 
-def _registries(row: str, env: str | None) -> dict[str, Registry]:
-    """The registries of a row, or of all rows of a dataset."""
+def _registries(row: str, env: str | None) -> tuple[dict[str, Registry], str | None]:
+    """The registries of a row, or of all rows of a dataset; and MLflow's address, where it is told."""
     dataset, _, model = row.partition(".")
     project = find_kedro_project(Path.cwd())
     if project is None:
@@ -109,4 +119,5 @@ def _registries(row: str, env: str | None) -> dict[str, Registry]:
         if model and model not in RETRAINED:
             raise InputError(f"{model} is no row that is kept fresh; those are {', '.join(RETRAINED)}")
         names = [f"{dataset}.{key}" for key in ([model] if model else RETRAINED)]
-        return {name: context.catalog.load(f"{name}.registry") for name in names}
+        mlflow_uri = context.config_loader["parameters"]["retraining"].get("mlflow_uri")
+        return {name: context.catalog.load(f"{name}.registry") for name in names}, mlflow_uri

@@ -4,9 +4,8 @@ import hashlib
 import json
 import os
 import random
+import re
 import shutil
-import signal
-import subprocess
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -15,13 +14,16 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from mlflow import MlflowClient
 from support.days import FEATURES, day_name, day_tables, write_days, write_tables
-from support.project import PROJECT, environment, kedro, run
+from support.forked import Forked
+from support.project import PROJECT, environment, run
 
 from deep_interest.serving.registry import Registry
 
 KILLS = int(os.environ.get("DEEP_INTEREST_KILLS", "2"))
 RETRAIN = "--pipelines=retrain.shop.base"
+OPEN_GATE = "--params=retraining.gate.minimum_gain=-1"
 FILES = ("behaviors", "items", "users", "impressions")
 BLOCK = {
     "title": "Shop", "protocol": {"name": "by_day"}, "features": FEATURES,
@@ -49,28 +51,48 @@ def nights(tmp_path_factory):
         yaml.safe_dump({"datasets": {"shop": BLOCK}, "retraining": RETRAINING})
     )
     write_days(folder / "raw/shop/days", range(3))
-    done = night(folder)
+    done = run(folder / "project", RETRAIN, raw=folder / "raw")
     assert done.returncode == 0, done.stdout
     return folder
+
+
+@pytest.fixture(scope="module")
+def fourth_night(nights, tmp_path_factory):
+    """A copy after one more night that nothing disturbs, and the seconds that the night took."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    copy(nights, folder)
+    arrive(folder, 3)
+    begin = time.monotonic()
+    done = night(folder, OPEN_GATE)
+    seconds = time.monotonic() - begin
+    assert done.returncode == 0, done.stdout
+    return folder, seconds
 
 
 @pytest.fixture
 def shop(nights, tmp_path):
     """A copy of it."""
-    for name in ("project", "raw"):
-        shutil.copytree(nights / name, tmp_path / name)
+    copy(nights, tmp_path)
     return tmp_path
 
 
-def night(shop, *arguments):
-    return run(shop / "project", RETRAIN, *arguments, raw=shop / "raw")
+def copy(nights, folder):
+    for name in ("project", "raw"):
+        shutil.copytree(nights / name, folder / name)
 
 
-def start(shop, *arguments):
-    return subprocess.Popen(
-        kedro(RETRAIN, *arguments), cwd=shop / "project", env=environment(shop / "raw"), text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+def start(shop, *arguments, **limits):
+    """A night as a process; see `Forked`."""
+    return command(shop, "kedro", "run", "--env=smoke", RETRAIN, *arguments, **limits)
+
+
+def night(shop, *arguments, **limits):
+    """A night to its end."""
+    return start(shop, *arguments, **limits).wait()
+
+
+def command(shop, *arguments, **limits):
+    return Forked(list(arguments), cwd=shop / "project", env=environment(shop / "raw"), **limits)
 
 
 def registry(shop):
@@ -84,13 +106,17 @@ def summary(shop):
 
 
 def contents(shop):
-    """Every file of the registry by its hash; the lock aside."""
+    """Every file of the registry's versions and its state by their hashes; not the lock nor what a kill has left unfinished."""
     folder = registry(shop).folder
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != ".lock"
+        if path.is_file() and not path.relative_to(folder).parts[0].startswith(".")
     }
+
+
+def unfinished(shop):
+    return [path.name for path in (shop / "project/data").rglob(".*.part")]
 
 
 def arrive(shop, number, **options):
@@ -104,76 +130,132 @@ def shuffle_labels(shop, numbers):
         table.assign(label=table["label"].sample(frac=1, random_state=0).to_numpy()).to_parquet(file)
 
 
-def test_nights_take_each_day_once_and_a_night_without_one_says_so(shop):
-    for number in (3, 4):
+def test_nights_take_each_day_once_a_late_one_too_and_a_night_without_one_says_so(shop):
+    mlflow = f"sqlite:///{shop}/mlflow.db"
+    trained_on = {3: [2], 4: [3], 6: [4], 5: [5], 7: [6]}  # of two days the later one judges; 5 is late
+    for number, expected in trained_on.items():
         arrive(shop, number)
-        done = night(shop, "--params=retraining.gate.minimum_gain=-1")
+        done = night(shop, OPEN_GATE + (f",retraining.mlflow_uri={mlflow}" if number == 7 else ""))
         assert done.returncode == 0, done.stdout
         told = summary(shop)
         assert told["days"]["new"] == [day_name(number)]
-        assert told["days"]["trained_on"] == [day_name(number - 1)]
+        assert told["days"]["late"] == ([day_name(5)] if number == 5 else [])
+        assert told["days"]["trained_on"] == [day_name(one) for one in expected]
         assert told["strategy"] == "warm_start"
         assert registry(shop).champion().id == told["version"]
-    assert list(registry(shop).state().days) == [day_name(number) for number in range(5)]
+    assert sorted(registry(shop).state().days) == [day_name(number) for number in range(8)]
+    assert registry(shop).champion().manifest["days"]["trained"] == [day_name(number) for number in range(7)]
+    told = MlflowClient(tracking_uri=mlflow).get_model_version_by_alias("shop.base", "champion")
+    assert told.tags["version"] == registry(shop).champion().id
     before = contents(shop)
     done = night(shop)
     assert done.returncode == 10
-    assert "nothing new: no new day: the newest is 2024-03-05" in done.stdout
+    assert "nothing new: no new day: the newest is 2024-03-08" in done.stdout
     assert contents(shop) == before
 
 
-def test_a_killed_run_leaves_a_champion_and_the_next_ends_as_if_there_had_been_no_kill(shop, tmp_path):
+def test_a_killed_run_leaves_a_champion_and_the_next_ends_as_if_there_had_been_no_kill(
+    nights, shop, fourth_night
+):
     """SIGKILL at moments drawn over the run's length; ``make test-kills`` does it at 20 of them."""
     arrive(shop, 3)
-    options = "--params=retraining.gate.minimum_gain=-1,training.checkpoint_seconds=0"
-    undisturbed = tmp_path / "undisturbed"
-    shutil.copytree(
-        shop / "project",
-        undisturbed / "project",
-    )
-    shutil.copytree(shop / "raw", undisturbed / "raw")
-    begin = time.monotonic()
-    assert night(undisturbed, options).returncode == 0
-    length = time.monotonic() - begin
-    first = registry(shop).champion().id
+    undisturbed, seconds = fourth_night
+    first, second = (registry(folder).champion().id for folder in (shop, undisturbed))
     draw = random.Random(KILLS)
+
+    def end():
+        done = night(shop, OPEN_GATE)
+        assert done.returncode in (0, 10), done.stdout
+        assert contents(shop) == contents(undisturbed)
+        assert done.returncode == 10 or not unfinished(shop)
+
     for _ in range(KILLS):
-        process = start(shop, options)
-        time.sleep(draw.uniform(0.4, 1.0) * length)
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        assert registry(shop).champion().id in (first, registry(undisturbed).champion().id)
+        process = start(shop, f"{OPEN_GATE},training.checkpoint_seconds=0")
+        moment = time.monotonic() + draw.uniform(0, 1) * seconds
+        while time.monotonic() < moment:
+            assert registry(shop).champion().id in (first, second)
+            time.sleep(0.005)
+        process.kill()
         registry(shop).champion().model()
-    assert night(shop, options).returncode in (0, 10)
+        if registry(shop).state().champion == second:  # the kill came after the run's last step: begin anew
+            end()
+            shutil.rmtree(shop / "project")
+            shutil.copytree(nights / "project", shop / "project")
+    end()
+
+
+@pytest.mark.parametrize(
+    ("fitted", "largest_file", "file"),
+    [(False, 6_000, "retraining.pt"), (True, 7_600, "registry/2024-03-03-")],
+)
+def test_a_disk_that_takes_no_more_leaves_the_champion_and_the_next_run_ends_as_if_it_had(
+    shop, fourth_night, fitted, largest_file, file
+):
+    """The system itself refuses to write so much into a file: the running fit's state, or, the fit done, the version's optimiser."""
+    undisturbed = fourth_night[0]
+    arrive(shop, 3)
+    if fitted:
+        state = "project/data/smoke/06_models/shop/base/retraining.pt"
+        shutil.copy(undisturbed / state, shop / state)
+    before = contents(shop)
+    done = night(shop, OPEN_GATE, largest_file=largest_file)
+    assert done.returncode == 1
+    assert re.search(rf"error: \S+/{file}\S*: the system allows no file so large", done.stdout)
+    assert contents(shop) == before
+    assert not unfinished(shop)
+    registry(shop).champion().model()
+    assert summary(shop)["outcome"] == "failed"
+    done = night(shop, OPEN_GATE)
+    assert done.returncode == 0, done.stdout
     assert contents(shop) == contents(undisturbed)
-    assert not list(registry(shop).folder.glob(".*.part"))
 
 
 def test_of_two_runs_at_once_the_second_ends_without_a_change(shop):
     arrive(shop, 3)
-    options = "--params=retraining.gate.minimum_gain=-1"
-    runs = [start(shop, options) for _ in range(2)]
-    ended = [(process.communicate(timeout=200)[0], process.returncode) for process in runs]
-    codes = sorted(code for _, code in ended)
+    before = contents(shop)
+    with registry(shop).locked():
+        done = night(shop, OPEN_GATE)
+    assert done.returncode == 13
+    assert "busy: " in done.stdout and "another run is at work" in done.stdout
+    assert contents(shop) == before
+    ended = [process.wait() for process in [start(shop, OPEN_GATE) for _ in range(2)]]
+    codes = sorted(done.returncode for done in ended)
     assert codes in ([0, 13], [0, 10]), ended  # 10: the second began when the first had ended
-    if codes == [0, 13]:
-        assert any("busy: " in out and "another run is at work" in out for out, _ in ended)
     assert list(registry(shop).state().days) == [day_name(number) for number in range(4)]
     assert len(registry(shop).names()) == 2
 
 
-def test_a_bad_day_stops_the_run_stays_unconfirmed_and_is_taken_when_it_is_mended(shop):
-    tables = day_tables(3)
-    shown = tables["impressions"]
-    write_tables(shop / "raw/shop/days" / day_name(3), tables | {"impressions": shown.assign(label=1)})
+def test_bad_days_stop_the_run_stay_unconfirmed_and_are_taken_when_they_are_mended(shop):
+    days = shop / "raw/shop/days"
+    for number in range(3, 8):
+        arrive(shop, number)
+    clicked = day_tables(3)["impressions"].assign(label=1)  # the usual rate is 0.18
+    clicked.to_parquet(days / day_name(3) / "impressions.parquet", index=False)
+    half = days / day_name(4) / "behaviors.parquet"
+    half.write_bytes(half.read_bytes()[:2000])
+    day_tables(5)["impressions"].head(0).to_parquet(days / day_name(5) / "impressions.parquet", index=False)
+    shutil.rmtree(days / day_name(6))
+    shutil.copytree(days / day_name(2), days / day_name(6))
+    garbled = days / day_name(7) / "items.parquet"
+    garbled.write_bytes(b"\0" * len(garbled.read_bytes()))
+    (days / f".{day_name(8)}.part").mkdir()  # still being written
     before = contents(shop)
     done = night(shop)
     assert done.returncode == 12, done.stdout
-    assert "2024-03-04: ctr 1.0000, expected" in done.stdout
+    for finding in (
+        "2024-03-04: ctr 1.0000, expected",
+        "/2024-03-05/behaviors.parquet: not a whole Parquet file",
+        "2024-03-06: impressions: no rows are left",
+        "2024-03-07: the same files as 2024-03-03",
+        "/2024-03-08/items.parquet: not a whole Parquet file",
+    ):
+        assert finding in done.stdout
     told = summary(shop)
     assert (told["outcome"], told["exit_code"]) == ("bad_data", 12)
     assert "2024-03-04" in told["message"]
     assert contents(shop) == before
+    for number in range(3, 8):
+        shutil.rmtree(days / day_name(number))
     arrive(shop, 3)
     assert night(shop).returncode in (0, 11)
     assert day_name(3) in registry(shop).state().days
@@ -203,26 +285,21 @@ def test_a_better_challenger_is_promoted_and_can_be_rolled_back_and_a_damaged_ch
     assert done.returncode == 0, done.stdout
     better = registry(shop).champion().id
     assert better != first
-    command = ["deep_interest.command", "registry"]
 
     def registry_command(*arguments):
-        import sys
+        return command(shop, "deep-interest", "registry", *arguments, "--env=smoke").wait()
 
-        return subprocess.run(
-            [sys.executable, "-m", *command, *arguments, "--env=smoke"], cwd=shop / "project", text=True, check=False,
-            env=environment(shop / "raw"), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
+    def score(*arguments):
+        return command(shop, "kedro", "run", "--env=smoke", "--pipelines=score.shop.base", *arguments).wait()
 
-    scored = run(
-        shop / "project", "--pipelines=score.shop.base", "--params=retraining.scoring.context.placement=1", raw=shop / "raw"
-    )  # fmt: skip
+    scored = score("--params=retraining.scoring.context.placement=1")
     assert scored.returncode == 0, scored.stdout
     file = shop / "project/data/smoke/07_model_output/shop/base/scores.parquet"
     assert pq.read_schema(file).metadata[b"model_version"].decode() == better
     assert set(pd.read_parquet(file)["model_version"]) == {better}
     weights = registry(shop).folder / better / "weights.pt"
     weights.write_bytes(weights.read_bytes()[:-1] + b"\1")
-    scored = run(shop / "project", "--pipelines=score.shop.base", raw=shop / "raw")
+    scored = score()
     assert scored.returncode == 1
     assert "weights.pt not as its checksum says" in scored.stdout
     listed = registry_command("list", "shop.base").stdout

@@ -3,7 +3,8 @@ from support.days import day_name
 
 from deep_interest.retraining.parameters import RetrainingParameters
 from deep_interest.retraining.plan import NothingNewError, new_days, plan_run
-from deep_interest.serving.registry import RegistryState, Version
+from deep_interest.serving.registry import RegistryState
+from deep_interest.serving.version import Version
 
 DAYS = [day_name(number) for number in range(6)]
 

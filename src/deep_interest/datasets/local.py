@@ -16,6 +16,8 @@ class LocalDataset(AbstractDataset[T, T], Generic[T]):
         metadata: for Kedro-Viz and other plugins.
     """
 
+    maker = "the pipeline that makes it"
+
     def __init__(self, *, filepath: str, metadata: dict[str, Any] | None = None) -> None:
         self._filepath = Path(filepath)
         self.metadata = metadata
@@ -23,7 +25,7 @@ class LocalDataset(AbstractDataset[T, T], Generic[T]):
     def load(self) -> T:
         if not self._filepath.exists():
             raise DatasetError(
-                f"{self._filepath} is not there; run the pipeline that makes it first (see 'kedro registry list')"
+                f"{self._filepath} is not there; run {self.maker} first (see 'kedro registry list')"
             )
         return self.read(self._filepath)
 

@@ -55,6 +55,8 @@ class ScoresFile(LocalDataset[Scores]):
 class DayFolders(LocalDataset[Path]):
     """A folder for each day with its tables, each day written in one step; loading gives the path of them all."""
 
+    maker = "the pipeline simulate_days"
+
     def read(self, path: Path) -> Path:
         return path
 

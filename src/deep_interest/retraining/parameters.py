@@ -100,6 +100,7 @@ class RetrainingParameters(_Strict):
         keep_versions: older ones are deleted, never the champion nor the one before it.
         webhook: the run's summary is posted to this URL as JSON; failing to is no failure of the run.
         webhook_seconds: how long that may take.
+        mlflow_uri: an MLflow registry that is told which version serves, as ``sqlite:///mlflow.db``; the files decide.
         scoring: batches of pairs.
     """
 
@@ -117,6 +118,7 @@ class RetrainingParameters(_Strict):
     keep_versions: int = Field(10, ge=1)
     webhook: str | None = None
     webhook_seconds: float = Field(5.0, gt=0)
+    mlflow_uri: str | None = None
     scoring: ScoringParameters = ScoringParameters()
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from deep_interest.errors import InputError
 from deep_interest.retraining.checks import Record
 from deep_interest.retraining.parameters import RetrainingParameters, Strategy
-from deep_interest.serving.registry import RegistryState, Version
+from deep_interest.serving.registry import RegistryState
+from deep_interest.serving.version import Version
 
 
 class NothingNewError(InputError):

@@ -14,7 +14,8 @@ from deep_interest.retraining.fitting import Fitted, Parent, fit_challenger, hel
 from deep_interest.retraining.gate import Verdict, judge
 from deep_interest.retraining.parameters import GateParameters, RetrainingParameters
 from deep_interest.retraining.plan import Plan
-from deep_interest.serving.registry import Content, Registry, Version
+from deep_interest.serving.registry import Registry
+from deep_interest.serving.version import Content, Version
 from deep_interest.training.parameters import Recipes, RowOptions, RunParameters
 from deep_interest.training.runs import Cell, Data, choose_recipe
 from deep_interest.training.state import code_hash

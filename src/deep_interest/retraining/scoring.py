@@ -20,7 +20,7 @@ from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies, Vocabulary
 from deep_interest.retraining.parameters import ScoringParameters
 from deep_interest.serving.pairs import Asked, Scores, score_pairs
-from deep_interest.serving.registry import Version
+from deep_interest.serving.version import Version
 from deep_interest.training.data import FeatureStore
 from deep_interest.training.parameters import RunParameters, TrainingOptions
 from deep_interest.training.runs import prepare_device

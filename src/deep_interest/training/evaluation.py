@@ -15,11 +15,11 @@ from deep_interest.training.data import SampleSet
 def predict(model: nn.Module, samples: SampleSet, *, batch_size: int) -> np.ndarray:
     """Predicted CTR ``(n,)`` float32 of every sample, in the samples' order."""
     model.eval()
-    scores = [
-        torch.sigmoid(model(samples.batch(rows)).logits)
-        for rows in torch.arange(len(samples), device=samples.labels.device).split(batch_size)
-    ]
-    return torch.cat(scores).float().cpu().numpy()
+    scores = torch.empty_like(samples.labels)  # a piece a batch would lie between what the batches free
+    numbers = torch.arange(len(samples), device=scores.device)
+    for rows, out in zip(numbers.split(batch_size), scores.split(batch_size), strict=True):
+        out.copy_(torch.sigmoid(model(samples.batch(rows)).logits))
+    return scores.cpu().numpy()
 
 
 def validate(
