@@ -92,7 +92,7 @@ def test_every_parameter_of_every_pipeline_is_configured_and_valid(context, pipe
 
 def test_only_raw_files_and_parameters_come_from_outside(pipelines):
     free = {name for name in pipelines["__default__"].inputs() if not name.startswith("params:")}
-    assert {name.split(".")[-1] for name in free} == {"tuned"}  # of a search, where there was one
+    assert free == {"simulated.tuned"}  # of searches, where there were any: one box in a graph of all rows
     for dataset, row in DATASETS.items():
         outside = {
             name.split(".")[-1] for name in pipelines[dataset].inputs() if not name.startswith("params:")
@@ -151,6 +151,14 @@ def test_smoke_runs_write_beside_the_real_results():
         ]
         assert all(path.startswith("data/smoke/") for path in written)
         assert loader["parameters"]["training"]["workspace"].startswith("data/smoke/")
+
+
+def test_layers_are_the_folders_so_that_their_alphabet_is_the_datas_order(context):
+    catalog = context.config_loader["catalog"]
+    layers = {name: entry["metadata"]["kedro-viz"]["layer"] for name, entry in catalog.items()}
+    below = {name: entry["filepath"].split("data/")[-1].removeprefix("smoke/") for name, entry in catalog.items()}
+    assert all(below[name].startswith((f"{layer}/", "$")) for name, layer in layers.items()), below
+    assert set(layers.values()) == {path.name for path in (PROJECT / "data").glob("0*")}
 
 
 def test_user_only_is_a_row_where_there_are_impressions(pipelines):

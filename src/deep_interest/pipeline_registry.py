@@ -1,5 +1,6 @@
 """The project's pipelines by name: they are known before Kedro loads parameters, so datasets are read from the files here."""
 
+import atexit
 import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
@@ -75,6 +76,7 @@ def register_pipelines() -> dict[str, Pipeline]:
         pipelines.update(_of_dataset(dataset, row))
     default = next(iter(chosen))
     pipelines["__default__"] = lambda: pipelines[default]
+    atexit.register(pipelines.clear)  # what they hold of DuckDB would be told of as a leak at the interpreter's end
     return pipelines
 
 

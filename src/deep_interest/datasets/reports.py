@@ -55,6 +55,24 @@ class JSONFile(LocalDataset[dict[str, Any]]):
         return json.dumps(self.read(self._filepath)) if self._exists() else None
 
 
+class JSONFiles(LocalDataset[dict[str, dict[str, Any]]]):
+    """Plain values by folder: those of each ``<folder>/<filename>`` that is there; read only.
+
+    Args:
+        filepath: where the folders are.
+        filename: of the file in each.
+        metadata: for Kedro-Viz.
+    """
+
+    def __init__(self, *, filepath: str, filename: str, metadata: dict[str, Any] | None = None) -> None:
+        super().__init__(filepath=filepath, metadata=metadata)
+        self._filename = filename
+
+    def load(self) -> dict[str, dict[str, Any]]:
+        files = sorted(self._filepath.glob(f"*/{self._filename}"))
+        return {path.parent.name: json.loads(path.read_text(encoding="utf-8")) for path in files}
+
+
 class ChartFile(AbstractDataset["Chart", dict[str, Any]]):
     """A chart, written as Plotly's JSON and beside it as PNG; loading gives the JSON. Interactive in Kedro-Viz.
 
