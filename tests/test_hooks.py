@@ -44,6 +44,8 @@ def test_a_row_is_not_trained_with_values_whose_search_is_in_the_same_run():
     pipelines = register_pipelines()
     both = pipelines["tune.simulated.din"] + pipelines["simulated.din"]
     catalog = {"params:training": MemoryDataset(RunParameters(tuned=True, device="cpu"))}
-    with pytest.raises(InputError, match=r"simulated\.din is searched and trained in one run; search first, by"):
+    with pytest.raises(
+        InputError, match=r"simulated\.din is searched and trained in one run; search first, by"
+    ):
         ProjectHooks().before_pipeline_run(both, DataCatalog(catalog))
     ProjectHooks().before_pipeline_run(pipelines["simulated.din"], DataCatalog(catalog))

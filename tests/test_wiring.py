@@ -156,7 +156,9 @@ def test_smoke_runs_write_beside_the_real_results():
 def test_layers_are_the_folders_so_that_their_alphabet_is_the_datas_order(context):
     catalog = context.config_loader["catalog"]
     layers = {name: entry["metadata"]["kedro-viz"]["layer"] for name, entry in catalog.items()}
-    below = {name: entry["filepath"].split("data/")[-1].removeprefix("smoke/") for name, entry in catalog.items()}
+    below = {
+        name: entry["filepath"].split("data/")[-1].removeprefix("smoke/") for name, entry in catalog.items()
+    }
     assert all(below[name].startswith((f"{layer}/", "$")) for name, layer in layers.items()), below
     assert set(layers.values()) == {path.name for path in (PROJECT / "data").glob("0*")}
 

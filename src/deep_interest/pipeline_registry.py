@@ -76,7 +76,9 @@ def register_pipelines() -> dict[str, Pipeline]:
         pipelines.update(_of_dataset(dataset, row))
     default = next(iter(chosen))
     pipelines["__default__"] = lambda: pipelines[default]
-    atexit.register(pipelines.clear)  # what they hold of DuckDB would be told of as a leak at the interpreter's end
+    atexit.register(
+        pipelines.clear
+    )  # what they hold of DuckDB would be told of as a leak at the interpreter's end
     return pipelines
 
 

@@ -73,6 +73,7 @@ def tune(search: Search, data: Data) -> optuna.Study:
             study = open_study(search)
             _check_same(study, search, data)
             _retry_unfinished(study, set(search.ranges))
+            _tell_if_done(study, search)
             workers = range(search.tuning.workers)
             map_seeds(_work, (search, data), workers, processes=len(workers))
             shutil.rmtree(search.folder / "fits", ignore_errors=True)
@@ -213,6 +214,14 @@ def _retry_unfinished(study: optuna.Study, searched: set[str]) -> None:
             first = trial.user_attrs.get(RETRIED, trial.number)
             study.enqueue_trial(trial.params, user_attrs={RETRIED: first})
             logger.info("trial %d was interrupted and is tried again", trial.number)
+
+
+def _tell_if_done(study: optuna.Study, search: Search) -> None:
+    done = sum(trial.state in FINISHED for trial in study.get_trials(deepcopy=False))
+    if done >= search.tuning.n_trials:
+        logger.info(
+            "%s: %d trials are finished and tuning.n_trials is %d, so nothing is tried", search.cell.name, done, search.tuning.n_trials,
+        )  # fmt: skip
 
 
 def _work(search: Search, data: Data, worker: int) -> None:
