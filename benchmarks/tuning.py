@@ -33,7 +33,8 @@ def search(folder: Path, *, workers: int, trials: int) -> dict[str, Any]:
     from deep_interest.training.parameters import Recipe, RowOptions, RunParameters
     from deep_interest.training.runs import Cell, Data
     from deep_interest.tuning.parameters import SearchRange, SearchRanges, TuningParameters
-    from deep_interest.tuning.study import Search, tune
+    from deep_interest.tuning.search import tune
+    from deep_interest.tuning.study import Search
 
     ranges = SearchRanges(
         training={
