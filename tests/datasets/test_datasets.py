@@ -94,7 +94,7 @@ def test_csv_text_and_json_come_back_and_preview(tmp_path):
 
 
 def test_values_of_several_rows_come_by_their_folders_and_none_without_one(tmp_path):
-    every = JSONFiles(filepath=str(tmp_path / "shop"), filename="tuned.json")
+    every = JSONFiles(filepath=str(tmp_path / "shop"), name="tuned.json")
     assert every.load() == {}
     for row, rate in (("din", 0.1), ("dien", 0.2)):
         JSONFile(filepath=str(tmp_path / "shop" / row / "tuned.json")).save({"rate": rate})

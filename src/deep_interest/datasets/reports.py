@@ -56,20 +56,20 @@ class JSONFile(LocalDataset[dict[str, Any]]):
 
 
 class JSONFiles(LocalDataset[dict[str, dict[str, Any]]]):
-    """Plain values by folder: those of each ``<folder>/<filename>`` that is there; read only.
+    """Plain values by folder: those of each ``<folder>/<name>`` that is there; read only.
 
     Args:
         filepath: where the folders are.
-        filename: of the file in each.
+        name: of the file in each (Kedro takes an argument `filename` for a path from the project).
         metadata: for Kedro-Viz.
     """
 
-    def __init__(self, *, filepath: str, filename: str, metadata: dict[str, Any] | None = None) -> None:
+    def __init__(self, *, filepath: str, name: str, metadata: dict[str, Any] | None = None) -> None:
         super().__init__(filepath=filepath, metadata=metadata)
-        self._filename = filename
+        self._name = name
 
     def load(self) -> dict[str, dict[str, Any]]:
-        files = sorted(self._filepath.glob(f"*/{self._filename}"))
+        files = sorted(self._filepath.glob(f"*/{self._name}"))
         return {path.parent.name: json.loads(path.read_text(encoding="utf-8")) for path in files}
 
 
