@@ -1,11 +1,12 @@
 from itertools import pairwise
 
 import pytest
-from kedro.io import DatasetError
+from kedro.io import DataCatalog, DatasetError, MemoryDataset
 from kedro.validation import ParameterValidationError
 
 from deep_interest.errors import InputError
-from deep_interest.hooks import explain
+from deep_interest.hooks import ProjectHooks, explain
+from deep_interest.pipeline_registry import register_pipelines
 
 
 def chained(*errors):
@@ -35,3 +36,16 @@ def test_what_a_user_can_mend_is_one_message(error, shown, capsys):
 def test_a_fault_of_ours_keeps_its_traceback(error, capsys):
     explain(type(error), error, error.__traceback__)
     assert "a fault of ours" in capsys.readouterr().err.splitlines()[0]
+
+
+def test_a_row_is_not_trained_with_values_whose_search_is_in_the_same_run():
+    from deep_interest.training.parameters import RunParameters
+
+    pipelines = register_pipelines()
+    both = pipelines["tune.simulated.din"] + pipelines["simulated.din"]
+    catalog = {"params:training": MemoryDataset(RunParameters(tuned=True, device="cpu"))}
+    with pytest.raises(
+        InputError, match=r"simulated\.din is searched and trained in one run; search first, by"
+    ):
+        ProjectHooks().before_pipeline_run(both, DataCatalog(catalog))
+    ProjectHooks().before_pipeline_run(pipelines["simulated.din"], DataCatalog(catalog))

@@ -97,7 +97,7 @@ def test_every_parameter_of_every_pipeline_is_configured_and_valid(context, pipe
 
 def test_only_raw_files_and_parameters_come_from_outside(pipelines):
     free = {name for name in pipelines["__default__"].inputs() if not name.startswith("params:")}
-    assert {name.split(".")[-1] for name in free} == {"tuned"}  # of a search, where there was one
+    assert free == {"simulated.tuned"}  # of searches, where there were any: one box in a graph of all rows
     for dataset, row in DATASETS.items():
         outside = {
             name.split(".")[-1] for name in pipelines[dataset].inputs() if not name.startswith("params:")
@@ -156,6 +156,16 @@ def test_smoke_runs_write_beside_the_real_results():
         ]
         assert all(path.startswith("data/smoke/") for path in written)
         assert loader["parameters"]["training"]["workspace"].startswith("data/smoke/")
+
+
+def test_layers_are_the_folders_so_that_their_alphabet_is_the_datas_order(context):
+    kept = [entry for entry in context.config_loader["catalog"].values() if "metadata" in entry]
+    layers = [entry["metadata"]["kedro-viz"]["layer"] for entry in kept]
+    assert set(layers) == {path.name for path in (PROJECT / "data").glob("0*")}
+    for entry, layer in zip(kept, layers, strict=True):
+        if layer != "01_raw":  # raw files may lie elsewhere
+            folder = entry["filepath"].removeprefix("data/").removeprefix("smoke/").split("/")[0]
+            assert folder == layer, entry["filepath"]
 
 
 def test_user_only_is_a_row_where_there_are_impressions(pipelines):

@@ -57,6 +57,8 @@ class ProjectHooks:
         resolve_device(run.device)
         if run.recipe is not None and "params:recipes" in pipeline.inputs():
             _check_keys("training.recipe", [run.recipe], catalog.load("params:recipes").root)
+        if run.tuned:
+            _check_searched_before(pipeline)
         if "params:tuning" in pipeline.inputs():
             tuning = catalog.load("params:tuning")
             for node in pipeline.nodes:
@@ -71,6 +73,17 @@ class ProjectHooks:
     @hook_impl
     def after_node_run(self, node: Node) -> None:
         logger.info("%s done in %.1f s", node.name, time.perf_counter() - self._started.pop(node.name))
+
+
+def _check_searched_before(pipeline: Pipeline) -> None:
+    """A row takes what is found when it starts: its search in the same run would come too late."""
+    made = pipeline.all_outputs()
+    cells = [name.removesuffix(".tuned") for name in made if name.endswith(".tuned")]
+    if both := sorted(cell for cell in cells if f"{cell}.checkpoint" in made):
+        raise InputError(
+            f"training.tuned: {', '.join(both)} is searched and trained in one run; search first, by "
+            f"`kedro run --pipelines=tune.{both[0]}`, then train in a run of its own"
+        )
 
 
 def _check_keys(where: str, found: Iterable[str], known: Iterable[str], *, more: str = "") -> None:

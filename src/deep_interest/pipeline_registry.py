@@ -1,5 +1,6 @@
 """The project's pipelines by name: they are known before Kedro loads parameters, so datasets are read from the files here."""
 
+import atexit
 import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
@@ -79,6 +80,9 @@ def register_pipelines() -> dict[str, Pipeline]:
     with_impressions = next((dataset for dataset, row in chosen.items() if row.impressions), None)
     for kind in ("retrain", "score") if with_impressions else ():
         pipelines[kind] = lambda kind=kind: pipelines[f"{kind}.{with_impressions}.din"]
+    atexit.register(
+        pipelines.clear
+    )  # what they hold of DuckDB would be told of as a leak at the interpreter's end
     return pipelines
 
 

@@ -12,6 +12,7 @@ from deep_interest.datasets import (
     CheckpointFile,
     CSVTable,
     JSONFile,
+    JSONFiles,
     ParquetFolder,
     ParquetTable,
     RawFile,
@@ -90,6 +91,17 @@ def test_csv_text_and_json_come_back_and_preview(tmp_path):
     facts = JSONFile(filepath=str(tmp_path / "a.json"))
     facts.save({"broken line": 2})
     assert facts.load() == json.loads(facts.preview()) == {"broken line": 2}
+
+
+def test_values_of_several_rows_come_by_their_folders_and_none_without_one(tmp_path):
+    every = JSONFiles(filepath=str(tmp_path / "shop"), name="tuned.json")
+    assert every.load() == {}
+    for row, rate in (("din", 0.1), ("dien", 0.2)):
+        JSONFile(filepath=str(tmp_path / "shop" / row / "tuned.json")).save({"rate": rate})
+    (tmp_path / "shop/lr").mkdir()
+    assert every.load() == {"din": {"rate": 0.1}, "dien": {"rate": 0.2}}
+    with pytest.raises(DatasetError, match="read, never written"):
+        every.save({})
 
 
 def test_a_chart_becomes_a_picture_and_a_preview(tmp_path):

@@ -9,7 +9,8 @@ from support.training import small_data
 from deep_interest.training.parameters import Recipe, RowOptions, RunParameters
 from deep_interest.training.runs import Cell, Data
 from deep_interest.tuning.parameters import SearchRange, SearchRanges, TuningParameters
-from deep_interest.tuning.study import Search, tune
+from deep_interest.tuning.search import tune
+from deep_interest.tuning.study import Search
 
 RANGES = SearchRanges(
     training={

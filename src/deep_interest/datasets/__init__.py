@@ -4,7 +4,7 @@ from deep_interest.datasets.checkpoint import CheckpointFile
 from deep_interest.datasets.encoded import BehaviorLogFolder, FeatureTablesFolder
 from deep_interest.datasets.raw import RawFile
 from deep_interest.datasets.registry import RegistryFolder
-from deep_interest.datasets.reports import ChartFile, JSONFile, TextFile
+from deep_interest.datasets.reports import ChartFile, JSONFile, JSONFiles, TextFile
 from deep_interest.datasets.tables import CSVTable, DayFolders, ParquetFolder, ParquetTable, ScoresFile
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "DayFolders",
     "FeatureTablesFolder",
     "JSONFile",
+    "JSONFiles",
     "ParquetFolder",
     "ParquetTable",
     "RawFile",

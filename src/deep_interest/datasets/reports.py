@@ -55,6 +55,24 @@ class JSONFile(LocalDataset[dict[str, Any]]):
         return json.dumps(self.read(self._filepath)) if self._exists() else None
 
 
+class JSONFiles(LocalDataset[dict[str, dict[str, Any]]]):
+    """Plain values by folder: those of each ``<folder>/<name>`` that is there; read only.
+
+    Args:
+        filepath: where the folders are.
+        name: of the file in each (Kedro takes an argument `filename` for a path from the project).
+        metadata: for Kedro-Viz.
+    """
+
+    def __init__(self, *, filepath: str, name: str, metadata: dict[str, Any] | None = None) -> None:
+        super().__init__(filepath=filepath, metadata=metadata)
+        self._name = name
+
+    def load(self) -> dict[str, dict[str, Any]]:
+        files = sorted(self._filepath.glob(f"*/{self._name}"))
+        return {path.parent.name: json.loads(path.read_text(encoding="utf-8")) for path in files}
+
+
 class ChartFile(AbstractDataset["Chart", dict[str, Any]]):
     """A chart, written as Plotly's JSON and beside it as PNG; loading gives the JSON. Interactive in Kedro-Viz.
 

@@ -119,7 +119,7 @@ def _bar(title: str) -> dict[str, Any]:
     """A colour scale above the panel: beside it, it would take the width that a phone does not have."""
     return {
         "title": {"text": title, "side": "top"}, "orientation": "h", "x": 0, "xanchor": "left", "y": 1.01, "yanchor": "bottom",
-        "len": 0.5, "thickness": 8,
+        "len": 0.5, "thickness": 8, "nticks": 4, "tickangle": 0,
     }  # fmt: skip
 
 
@@ -162,6 +162,8 @@ def _axis(
         "title": {"text": title}, "domain": list(domain), "anchor": anchor, "gridcolor": GRID, "zeroline": False,
         "automargin": True, "type": "log" if log else "linear",
     }  # fmt: skip
+    if log:
+        axis["tickformat"] = "~g"  # 2000 in full, not a bare 2 between powers of ten
     if ticks is not None:
         axis |= {"tickmode": "array", "tickvals": list(range(len(ticks))), "ticktext": list(ticks)}
     if downwards and ticks is not None:

@@ -41,6 +41,7 @@ a { color: var(--accent); }
   table.cards td::before { content: attr(data-label); color: var(--soft); text-align: left; }
   table.cards td:first-child { font-size: 1rem; }
   table.cards td:first-child::before { content: none; }
+  table.cards td:has(> div:empty) { display: none; }
   figure { padding: .6rem .4rem; }
 }
 </style>
@@ -66,6 +67,8 @@ $made
 <script>
 const figures = $json;
 const style = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const cut = text => text.length > 24 ? text.slice(0, 23) + "…" : text;
+const folded = text => text.length > 18 ? text.match(/.{1,17}(?:[ +]|$$)|.{1,17}/g).join("<br>") : text;
 const drawn = [];
 for (const [id, figure] of Object.entries(figures)) {
   const place = document.getElementById(id);
@@ -78,7 +81,7 @@ for (const [id, figure] of Object.entries(figures)) {
   layout.legend = {orientation: "h", x: 0, xanchor: "left", y: 0, yanchor: "bottom", yref: "container", font: {size: 11}};
   if (place.clientWidth < 500) for (const axis of ["xaxis", "yaxis"]) {
     layout[axis].tickfont = {size: (layout[axis].ticktext || []).length > 8 && axis == "xaxis" ? 8 : 10};
-    if (layout[axis].ticktext) layout[axis].ticktext = layout[axis].ticktext.map(text => text.length > 18 ? text.slice(0, 17) + "…" : text);
+    if (layout[axis].ticktext) layout[axis].ticktext = layout[axis].ticktext.map(axis == "xaxis" ? cut : folded);
   }
   layout.font.color = style("--text");
   Plotly.newPlot(place, figure.data, layout, {responsive: true, displaylogo: false, displayModeBar: false});

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from functools import cache
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
@@ -17,6 +18,8 @@ from typing import Any
 
 import numpy as np
 import torch
+
+from deep_interest.errors import InputError
 
 _alive: list[Connection] = []  # our end of the pool's pipe: the system closes it when we die
 
@@ -34,6 +37,9 @@ def map_seeds(
         shared: the arguments before the seed.
         seeds: one call each.
         processes: at most this many at once.
+
+    Raises:
+        InputError: the system has ended one of the processes.
     """
     workers = min(processes, len(seeds))
     if workers <= 1:
@@ -43,11 +49,16 @@ def map_seeds(
     calls = [pool.submit(_call, level, fit, *shared, seed) for seed in seeds]
     try:
         return [call.result() for call in calls]
-    except BaseException:
+    except BaseException as error:
         _pool.cache_clear()
         while _alive:
             _alive.pop().close()  # the other fits end, and their finished steps stay saved
         pool.shutdown(wait=False, cancel_futures=True)
+        if isinstance(error, BrokenProcessPool):
+            raise InputError(
+                f"one of {workers} processes was killed, perhaps as memory was short; the same command goes on from there, with "
+                "fewer at once by training.processes or tuning.workers"
+            ) from error
         raise
 
 

@@ -1,12 +1,20 @@
 """The block ``tuning``: which options of which row are searched, over what ranges, for how long."""
 
+import math
 from collections.abc import Iterable
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic.fields import FieldInfo
 
 from deep_interest.errors import InputError
 from deep_interest.models.registry import model_row
 from deep_interest.training.parameters import TrainingOptions
+
+SET_BY_THE_SEARCH = {
+    "selection",
+    "watch_test",
+}  # every trial is judged by validation GAUC, none sees the test set
 
 
 class SearchRange(BaseModel):
@@ -37,7 +45,17 @@ class SearchRange(BaseModel):
             raise ValueError(f"expected low below high, found low {self.low} and high {self.high}")
         if self.log and self.low <= 0:
             raise ValueError(f"a logarithmic scale needs low above 0, found {self.low}; leave log out")
+        if self.integer and not (self.low.is_integer() and self.high.is_integer()):
+            raise ValueError(f"expected whole numbers, found low {self.low} and high {self.high}")
         return self
+
+    def examples(self) -> list[bool | int | float | str]:
+        """All choices, or the bounds with, where not whole numbers alone are drawn, one in between that is none."""
+        if self.choices is not None:
+            return list(self.choices)
+        if self.integer:
+            return [int(self.low), int(self.high)]
+        return [self.low, self.high, self.low + (self.high - self.low) / math.pi]
 
 
 class SearchRanges(BaseModel):
@@ -59,6 +77,10 @@ class SearchRanges(BaseModel):
             raise ValueError(
                 f"training.{', training.'.join(sorted(unknown))} is no training option; the options are "
                 f"{', '.join(TrainingOptions.model_fields)}"
+            )
+        if fixed := SET_BY_THE_SEARCH & set(self.training):
+            raise ValueError(
+                f"training.{', training.'.join(sorted(fixed))} is set by the search itself; leave it out"
             )
         return self
 
@@ -118,26 +140,34 @@ class TuningParameters(BaseModel):
         """What is searched for a row, by dotted name.
 
         Raises:
-            InputError: the row's model has no such option.
+            InputError: the row's model has no such option, or the option cannot have a value of its range.
         """
         names = self.rows.get(model, self.searched)
-        check_options(model, names, where=f"tuning.rows.{model}")
+        options = _options_of(model, names)
         known = self.ranges.by_name()
+        for name in names:
+            _check_values(name, known[name], options[name])
         return {name: known[name] for name in names}
 
 
-def check_options(model: str, names: Iterable[str], *, where: str) -> None:
-    """Refuse dotted names that are no option of a row's model or of the training.
-
-    Raises:
-        InputError: an unknown name.
-    """
-    own = model_row(model).load().Config.model_fields
-    known = [
-        *(f"model.{name}" for name in own),
-        *(f"training.{name}" for name in TrainingOptions.model_fields),
-    ]
-    if unknown := [name for name in names if name not in known]:
+def _options_of(model: str, names: Iterable[str]) -> dict[str, FieldInfo]:
+    """All options of a row's model and of the training by dotted name, those asked for among them."""
+    options = {f"model.{name}": field for name, field in model_row(model).load().Config.model_fields.items()}
+    options |= {f"training.{name}": field for name, field in TrainingOptions.model_fields.items()}
+    if unknown := [name for name in names if name not in options]:
         raise InputError(
-            f"{where}: {', '.join(unknown)} is no option of {model}; its options are {', '.join(known)}"
+            f"tuning.rows.{model}: {', '.join(unknown)} is no option of {model}; its options are {', '.join(options)}"
         )
+    return options
+
+
+def _check_values(name: str, found: SearchRange, option: FieldInfo) -> None:
+    allowed = TypeAdapter(Annotated[option.annotation, option])
+    for value in found.examples():
+        try:
+            allowed.validate_python(value)
+        except ValidationError as error:
+            raise InputError(
+                f"tuning.ranges.{name}: it cannot be {value} ({error.errors()[0]['msg']}); mend the range, with integer: true "
+                "for whole numbers"
+            ) from error

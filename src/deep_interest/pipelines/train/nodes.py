@@ -36,7 +36,8 @@ def make_train(
 
     Args:
         dataset, model: the keys.
-        tuned: with the values of the row's search, whatever the run says.
+        tuned: with the values of the row's search, whatever the run says. These are then handed over alone, else those of
+            every row by its key.
     """
     options_type = options_of(model)
 
@@ -51,7 +52,8 @@ def make_train(
         name = run.recipe or settings.recipe
         values = {}
         if tuned or (run.tuned and model in SEARCHED):
-            values = tuned_values(found, dataset=dataset, model=model, recipe=name)
+            own = found if tuned else found.get(model, {})
+            values = tuned_values(own, dataset=dataset, model=model, recipe=name)
             recipe = recipe.with_values(model, values)
         cell = Cell(
             dataset=dataset,

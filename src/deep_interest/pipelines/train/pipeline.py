@@ -38,7 +38,7 @@ def create_pipeline(dataset: str, model: str, *, tuned: bool = False) -> Pipelin
         [train, score],
         namespace=f"{dataset}.{model}{TUNED if tuned else ''}",
         inputs={
-            "tuned": f"{dataset}.{model}.tuned",
+            "tuned": f"{dataset}.{model}.tuned" if tuned else f"{dataset}.tuned",
             **{name: f"{dataset}.{name}" for name in ("log", "features", "samples")},
         },
         parameters={

@@ -28,7 +28,8 @@ def make_tune(dataset: str, model: str) -> Callable[..., tuple[dict[str, Any], p
     ) -> tuple[dict[str, Any], pd.DataFrame]:  # fmt: skip
         """The best values and the table of all trials."""
         from deep_interest.training.runs import Cell, Data, choose_recipe
-        from deep_interest.tuning.study import Search, best_values, trial_table, tune
+        from deep_interest.tuning.search import tune
+        from deep_interest.tuning.study import Search, best_values, trial_table
 
         recipe = choose_recipe(recipes.root, run, default=settings.recipe, training=settings.training)
         cell = Cell(

@@ -5,9 +5,9 @@ import time
 from pathlib import Path
 
 import numpy as np
-import optuna
 import pytest
 from filelock import FileLock
+from optuna.trial import TrialState
 from support.project import environment
 from support.training import small_data
 from support.tuning import RANGES, seen_data, small_search
@@ -15,7 +15,8 @@ from support.tuning import RANGES, seen_data, small_search
 from deep_interest.errors import InputError
 from deep_interest.training.data import SampleSet
 from deep_interest.tuning.parameters import SearchRange, SearchRanges, TuningParameters
-from deep_interest.tuning.study import FINISHED, best_values, open_study, trial_table, tune
+from deep_interest.tuning.search import tune
+from deep_interest.tuning.study import FINISHED, best_values, open_study, trial_table
 
 TESTS = Path(__file__).parents[1]
 
@@ -33,6 +34,27 @@ def search_process(folder, n_trials, workers, epochs=3):
         command, cwd=TESTS, env=environment() | {"PYTHONPATH": f"{TESTS}:{TESTS.parent / 'src'}"},
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
+
+
+def kill_when(process, search, ready):
+    """SIGKILL the searching process once its trials are as wanted; the study it leaves and what was running."""
+    deadline, trials = time.monotonic() + 300, []
+    while time.monotonic() < deadline and not ready(trials):
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.02)
+        try:
+            trials = open_study(search).get_trials(deepcopy=False)
+        except Exception:  # the file or its tables are not whole yet
+            trials = []
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    left = states(open_study(search))
+    return left, [number for number, state in enumerate(left) if state == TrialState.RUNNING]
+
+
+def begun(trials):
+    """Running trials whose options are drawn."""
+    return [trial for trial in trials if trial.state == TrialState.RUNNING and len(trial.params) == 2]
 
 
 def states(study):
@@ -61,49 +83,46 @@ def test_the_best_value_is_that_of_a_fit_with_the_best_options(tmp_path):
 
 
 def test_a_search_killed_in_the_middle_ends_with_the_trials_of_one_that_was_not(tmp_path):
-    undisturbed = tune(small_search(tmp_path / "undisturbed", n_trials=10, epochs=12), seen_data())
-    process = search_process(tmp_path / "killed", 10, 1, 12)
-    search = small_search(tmp_path / "killed", n_trials=10, epochs=12)
-    running = optuna.trial.TrialState.RUNNING
-    deadline, trials = time.monotonic() + 300, []
-    while time.monotonic() < deadline and not (len(trials) > 3 and len(trials[-1].params) == 2):
-        time.sleep(0.02)
-        try:
-            trials = open_study(search).get_trials(states=(running,)) and open_study(search).get_trials()
-        except Exception:  # the file or its tables are not whole yet
-            trials = []
-    assert process.poll() is None, process.communicate()[1]
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    left = states(open_study(search))
-    assert left.count(running) == 1
-    assert sum(state in FINISHED for state in left) < 10
-    ended = search_process(tmp_path / "killed", 10, 1, 12)
+    undisturbed = tune(small_search(tmp_path / "undisturbed", n_trials=6, epochs=12), seen_data())
+    process = search_process(tmp_path / "killed", 6, 1, 12)
+    search = small_search(tmp_path / "killed", n_trials=6, epochs=12)
+    left, running = kill_when(process, search, lambda trials: len(trials) > 2 and begun(trials))
+    assert len(running) == 1
+    assert sum(state in FINISHED for state in left) < 6
+    ended = search_process(tmp_path / "killed", 6, 1, 12)
     assert ended.wait(timeout=300) == 0, ended.communicate()[1]
     study = open_study(search)
-    assert sum(state in FINISHED for state in states(study)) == 10
-    assert running not in states(study)
+    assert sum(state in FINISHED for state in states(study)) == 6
+    assert TrialState.RUNNING not in states(study)
     assert finished(study) == finished(undisturbed)
     retried = trial_table(study).dropna(subset=["retry_of"])
-    assert retried["retry_of"].tolist() == [left.index(running)]
+    assert retried["retry_of"].tolist() == running
 
 
 def test_a_finished_search_goes_on_when_more_trials_are_asked_for(tmp_path):
     few = tune(small_search(tmp_path / "a", n_trials=3), seen_data())
     assert len(finished(few)) == 3
+    fewer = small_search(tmp_path / "a", n_trials=2)
+    assert finished(tune(fewer, seen_data())) == finished(few)
+    assert best_values(few, fewer)["finished"] == 3
     more = tune(small_search(tmp_path / "a", n_trials=5), seen_data())
     again = tune(small_search(tmp_path / "a", n_trials=5), seen_data())
     at_once = tune(small_search(tmp_path / "b", n_trials=5), seen_data())
     assert finished(more) == finished(again) == finished(at_once)
 
 
-def test_two_workers_finish_exactly_the_trials_asked_for(tmp_path):
-    process = search_process(tmp_path, 7, 2)
-    assert process.wait(timeout=300) == 0, process.communicate()[1]
-    study = open_study(small_search(tmp_path))
+def test_two_workers_killed_in_the_middle_finish_exactly_the_trials_asked_for(tmp_path):
+    search = small_search(tmp_path, n_trials=5, epochs=12)
+    process = search_process(tmp_path, 5, 2, 12)
+    _, running = kill_when(process, search, lambda trials: len(trials) > 2 and len(begun(trials)) == 2)
+    ended = search_process(tmp_path, 5, 2, 12)
+    assert ended.wait(timeout=300) == 0, ended.communicate()[1]
+    study = open_study(search)
     trials = finished(study)
-    assert len(trials) == len(states(study)) == 7
-    assert len({tuple(params.values()) for params, *_ in trials}) == 7
+    assert len(trials) == 5
+    assert len(states(study)) == 5 + len(running)
+    assert sorted(trial_table(study)["retry_of"].dropna()) == running
+    assert len({tuple(params.values()) for params, *_ in trials}) == 5
     spans = [(t.datetime_start, t.datetime_complete) for t in study.get_trials(deepcopy=False)]
     assert any(a[0] < b[0] < a[1] for a in spans for b in spans), "no two trials ran at the same time"
 
@@ -126,8 +145,11 @@ def test_bad_trials_end_early(tmp_path):
     assert (pruned["trial"] >= 2).all()  # nor among the first trials
     best = table.loc[table["validation_gauc"].idxmax()]
     assert best["state"] == "complete"
-    whole = trial_table(tune(small_search(tmp_path / "b", pruning=False, **options), seen_data()))
-    assert set(whole["state"]) == {"complete"}
+    first = int(pruned["trial"].min())
+    options |= {"n_trials": first + 1, "pruning": False}
+    whole = trial_table(tune(small_search(tmp_path / "b", **options), seen_data()))
+    assert whole["training.learning_rate"][first] == table["training.learning_rate"][first]
+    assert whole["state"].tolist() == ["complete"] * (first + 1)
 
 
 def test_a_trial_that_diverges_is_counted_and_never_the_best(tmp_path):
@@ -171,6 +193,9 @@ def test_a_study_never_mixes_trials_of_other_data_or_settings(tmp_path):
         tune(small_search(tmp_path, n_trials=2, epochs=2), seen_data())
     with pytest.raises(InputError, match="begun with other seeds"):
         tune(small_search(tmp_path, n_trials=2, seed=5), seen_data())
+    narrower = SearchRanges(training={"mba": SearchRange(low=1, high=2)})
+    with pytest.raises(InputError, match="begun with other ranges"):
+        tune(small_search(tmp_path, n_trials=2, ranges=narrower), seen_data())
 
 
 def test_a_dataset_without_validation_samples_cannot_be_searched(tmp_path):
@@ -202,6 +227,14 @@ def test_an_option_is_not_both_searched_and_set_by_the_run(tmp_path):
             {"ranges": {"training": {"mba": {"low": 0, "high": 1, "log": True}}}},
             "logarithmic scale needs low above 0",
         ),
+        (
+            {"ranges": {"training": {"mba": {"low": 0.5, "high": 3, "integer": True}}}},
+            "expected whole numbers, found low 0.5",
+        ),
+        (
+            {"ranges": {"training": {"selection": {"choices": ["gauc", "auc"]}}}},
+            "training.selection is set by the search itself",
+        ),
     ],
 )
 def test_a_mistake_in_the_block_is_named(change, message):
@@ -229,3 +262,34 @@ def test_values_go_before_everything_else_that_is_said_of_the_row():
     assert recipe.model_of("din_mba", search.cell.options).embedding_dim == 6
     assert recipe.model_of("din", search.cell.options).embedding_dim == 4
     assert np.isclose(search.cell.recipe.training_of("din_mba", search.cell.options, {}).mba, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "found", "message"),
+    [
+        ("batch_size", {"low": 64, "high": 1024}, r"it cannot be 369\.5\d* \(.*integer.*with integer: true"),
+        ("batch_size", {"low": 0, "high": 1024, "integer": True}, r"training\.batch_size: it cannot be 0 \("),
+        ("learning_rate", {"low": -0.1, "high": 0.1}, r"training\.learning_rate: it cannot be -0\.1 \("),
+        ("optimizer", {"choices": ["adam", "adamm"]}, r"training\.optimizer: it cannot be adamm \("),
+    ],
+)
+def test_a_range_with_values_that_its_option_cannot_have_is_refused_before_a_trial(name, found, message):
+    ranges = SearchRanges(training={name: SearchRange(**found)})
+    tuning = TuningParameters(ranges=ranges, searched=(f"training.{name}",))
+    with pytest.raises(InputError, match=message):
+        tuning.ranges_of("din")
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("batch_size", {"low": 64, "high": 1024, "integer": True}),
+        ("batch_size", {"choices": [64, 128]}),
+        ("gradient_norm", {"low": 0.5, "high": 5}),
+        ("decoupled", {"choices": [True, False]}),
+    ],
+)
+def test_a_range_of_values_that_its_option_can_have_is_searched(name, found):
+    ranges = SearchRanges(training={name: SearchRange(**found)})
+    tuning = TuningParameters(ranges=ranges, searched=(f"training.{name}",))
+    assert list(tuning.ranges_of("din")) == [f"training.{name}"]
