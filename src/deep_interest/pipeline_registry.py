@@ -80,9 +80,7 @@ def register_pipelines() -> dict[str, Pipeline]:
     with_impressions = next((dataset for dataset, row in chosen.items() if row.impressions), None)
     for kind in ("retrain", "score") if with_impressions else ():
         pipelines[kind] = lambda kind=kind: pipelines[f"{kind}.{with_impressions}.din"]
-    atexit.register(
-        pipelines.clear
-    )  # what they hold of DuckDB would be told of as a leak at the interpreter's end
+    atexit.register(pipelines.clear)  # else what they hold of DuckDB is reported as a leak at the end
     return pipelines
 
 
