@@ -42,3 +42,10 @@ def test_one_seed_has_no_band_of_its_own():
     axes = curves_figure({"None": one}).axes[0]
     band = {round(y, 6) for y in axes.collections[0].get_paths()[0].vertices[:, 1]}
     assert band == {0.6, 0.5, 0.4}  # the line itself
+
+
+def test_epochs_are_whole_numbers_on_their_axis():
+    axes = curves_figure({"None": curve()}).axes[0]
+    assert all(tick.is_integer() for tick in axes.get_xticks())
+    half = curves_figure({"None": curve().assign(epoch=lambda table: table["epoch"] / 2)}).axes[0]
+    assert not all(tick.is_integer() for tick in half.get_xticks())

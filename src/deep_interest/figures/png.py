@@ -74,7 +74,7 @@ def _draw(axes: Axes, panel: Panel) -> None:
     if panel.x_log:
         axes.set_xscale("log")
     elif panel.x_ticks is None:
-        axes.xaxis.set_major_locator(MaxNLocator(6))
+        axes.xaxis.set_major_locator(MaxNLocator(6, integer=_counts(panel)))
     if panel.x_ticks is not None:
         steep = sum(map(len, panel.x_ticks)) > 40
         axes.set_xticks(range(len(panel.x_ticks)), [_short(text) for text in panel.x_ticks], rotation=60 if steep else 0,
@@ -88,6 +88,11 @@ def _draw(axes: Axes, panel: Panel) -> None:
         axes.set_aspect("equal", adjustable="datalim")
     if panel.right is not None:
         _label_right(axes, panel.right)
+
+
+def _counts(panel: Panel) -> bool:
+    """Whether the panel's lines have whole numbers alone on the x axis, as epochs are."""
+    return all(float(x).is_integer() for mark in panel.marks if isinstance(mark, Line) for x in mark.x)
 
 
 def _label_right(axes: Axes, texts: Sequence[str]) -> None:
