@@ -1,12 +1,16 @@
 import os
+import pkgutil
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
+from numba.core.dispatcher import Dispatcher
 
 import deep_interest
+from deep_interest import ops
 
 SOURCES = Path(deep_interest.__file__).parent
 PROGRAM = "from deep_interest.ops.outer import outer; print(outer(1.0), len(outer.stats.cache_hits))"
@@ -20,8 +24,8 @@ def package(tmp_path):
     (package / "__init__.py").touch()
     (package / "ops/__init__.py").touch()
     shutil.copy(SOURCES / "ops/compiled.py", package / "ops/compiled.py")
-    header = "from deep_interest.ops.compiled import compiled\n"
-    (package / "ops/inner.py").write_text(header + "@compiled\ndef inner(x):\n    return x + 1\n")
+    header = "from deep_interest.ops.compiled import compiled, exact\n"
+    (package / "ops/inner.py").write_text(header + "@exact\ndef inner(x):\n    return x + 1\n")
     outer = (
         header + "from deep_interest.ops.inner import inner\n@compiled\ndef outer(x):\n    return inner(x)\n"
     )
@@ -29,9 +33,9 @@ def package(tmp_path):
     return package
 
 
-def said(folder):
+def said(folder, program=PROGRAM):
     found = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
+        [sys.executable, "-c", program],
         env={**os.environ, "PYTHONPATH": str(folder)},
         text=True,
         capture_output=True,
@@ -52,3 +56,57 @@ def test_a_copy_of_the_code_takes_what_is_kept_with_it(package, tmp_path):
     said(tmp_path)
     shutil.copytree(tmp_path / "deep_interest", tmp_path / "other/deep_interest")
     assert said(tmp_path / "other") == ["2.0", "1"]
+
+
+SOFTMAX = """
+import numpy as np
+from deep_interest.ops.compiled import compiled, exact
+
+@exact
+def softmax(scores):
+    top, total = scores.max(), scores.dtype.type(0)
+    for i in range(len(scores)):
+        scores[i, 0] = np.exp(scores[i, 0] - top)
+        total += scores[i, 0]
+    for i in range(len(scores)):
+        scores[i, 0] /= total
+
+@compiled
+def outer(scores):
+    for first in range(0, len(scores), 50):
+        softmax(scores[first : first + 50])
+"""
+WEIGHTS = """
+import numpy as np
+from deep_interest.ops.outer import outer
+scores = np.random.default_rng(0).standard_normal((50_000, 1), np.float32)
+outer(scores)
+print(scores.tobytes().hex(), len(outer.stats.cache_hits))
+"""
+
+
+def test_a_process_that_compiles_finds_what_one_finds_that_takes_what_is_kept(package, tmp_path):
+    (package / "ops/outer.py").write_text(SOFTMAX)
+    cold, warm = said(tmp_path, WEIGHTS), said(tmp_path, WEIGHTS)
+    assert (cold[1], warm[1]) == ("0", "1")
+    assert cold[0] == warm[0]
+
+
+def loops():
+    """All compiled loops."""
+    modules = [import_module(f"{ops.__name__}.{module.name}") for module in pkgutil.iter_modules(ops.__path__)]
+    return {loop for module in modules for loop in vars(module).values() if isinstance(loop, Dispatcher)}
+
+
+def called_by(loop):
+    names = [*loop.py_func.__code__.co_names, *loop.py_func.__code__.co_freevars]
+    return {found for name in names if isinstance(found := loop.py_func.__globals__.get(name), Dispatcher)}
+
+
+def test_no_loop_calls_one_whose_copies_may_differ():
+    """See `compiled`: only loops that Python calls may order their sums as they like."""
+    assert len(loops()) > 50
+    for loop in loops():
+        for called in called_by(loop):
+            options = called.targetoptions
+            assert options.get("inline") == "always" or options.get("fastmath") is False, (loop, called)

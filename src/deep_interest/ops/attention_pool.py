@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from deep_interest.ops.compiled import arrays, compiled, fits, run, share
+from deep_interest.ops.compiled import arrays, compiled, exact, fits, run, share
 from deep_interest.ops.net import Layer, Shape, unflat
 from deep_interest.ops.pair_net import (
     clear_rows,
@@ -109,7 +109,7 @@ def _forward(
                 total[j] += weight * row[j]
 
 
-@compiled
+@exact
 def _softmax(scores, scale):
     top = scores.max()
     total = scores.dtype.type(0)

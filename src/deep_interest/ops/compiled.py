@@ -31,12 +31,24 @@ _STAMP = stamp_of(Path(__file__).parent)
 
 
 def compiled(function: Callable) -> Callable:
-    """Compile a loop; the result is kept beside its source, for the operations' sources as they are.
+    """Compile a loop that Python calls; the result is kept beside its source, for the operations' sources as they are.
 
     By itself numba would take a kept result as long as the function's own file is the same, whatever it calls.
+
+    What it calls is `exact`, or njit's ``inline="always"``: the compiler makes a copy of a called loop for every caller, sees
+    to each by itself, and a process then takes whichever copy it has met first. Copies that may order sums as they like
+    round differently, and so would a process that compiles and one that finds everything kept.
     """
-    options = {"fastmath": {"contract", "reassoc", "nsz", "arcp"}, "nogil": True, "error_model": "numpy"}
-    dispatcher = njit(cache=True, **options)(function)
+    return _kept(function, fastmath={"contract", "reassoc", "nsz", "arcp"})
+
+
+def exact(function: Callable) -> Callable:
+    """Compile a loop that others call, with its sums in the order as written: all its copies come out the same."""
+    return _kept(function, fastmath=False)  # said, or numba takes the caller's
+
+
+def _kept(function: Callable, **options) -> Callable:
+    dispatcher = njit(cache=True, nogil=True, error_model="numpy", **options)(function)
     dispatcher._cache._cache_file._source_stamp = _STAMP
     return dispatcher
 

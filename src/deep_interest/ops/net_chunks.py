@@ -8,14 +8,14 @@ import numpy as np
 from numba import float32, njit
 
 from deep_interest.ops.activations import bend, bend_backward, sigmoid
-from deep_interest.ops.compiled import compiled
+from deep_interest.ops.compiled import exact
 from deep_interest.ops.tiles import COLUMNS, add_product, panel_count, panels, rows_of
 
 CHUNK = 96  # rows
 LINEAR, PRELU, RELU, SIGMOID = range(4)
 
 
-@compiled
+@exact
 def layer_at(numbers, widths, kinds, number):
     """Weight, bias and slope of a layer, or their gradients, where they lie; the slope is empty where there is none."""
     at = 0
@@ -28,7 +28,7 @@ def layer_at(numbers, widths, kinds, number):
     return weight, numbers[at:end], numbers[end : end + (outputs if kinds[number] == PRELU else 0)]
 
 
-@compiled
+@exact
 def _panels_at(room, widths, number):
     """The panels of one of several matrices ``(widths[i], widths[i + 1])`` that share a room."""
     at = 0
@@ -38,7 +38,7 @@ def _panels_at(room, widths, number):
     return room[at : at + count * inner * COLUMNS].reshape((count, inner, COLUMNS))
 
 
-@compiled
+@exact
 def _room_for(widths):
     size = 0
     for i in range(len(widths) - 1):
@@ -46,7 +46,7 @@ def _room_for(widths):
     return np.empty(size, float32)
 
 
-@compiled
+@exact
 def forward_panels(numbers, widths, kinds):
     """The transposed weights of all layers but the first, for `forward_chunk`."""
     inner = widths[1:]
@@ -57,7 +57,7 @@ def forward_panels(numbers, widths, kinds):
     return room
 
 
-@compiled
+@exact
 def backward_panels(numbers, widths, kinds):
     """The weights of all layers but the first, the last layer's first, for `backward_chunk`."""
     against = widths[:0:-1]
@@ -68,14 +68,14 @@ def backward_panels(numbers, widths, kinds):
     return room
 
 
-@compiled
+@exact
 def forward_room(widths):
     """What `forward_chunk` needs: two rooms for rows."""
     most = widths[1:].max()
     return rows_of(CHUNK, most), rows_of(CHUNK, most)
 
 
-@compiled
+@exact
 def forward_chunk(numbers, widths, kinds, right, before, out, room):
     """Take some rows through all layers, from the first one's product on.
 
@@ -101,7 +101,7 @@ def forward_chunk(numbers, widths, kinds, right, before, out, room):
         copy(other[r, : len(out[r])], out[r])
 
 
-@compiled
+@exact
 def backward_room(widths):
     """What `backward_chunk` needs: three rooms for rows, one for panels."""
     most = widths[1:].max()
@@ -109,7 +109,7 @@ def backward_room(widths):
     return rows, np.empty((panel_count(most), CHUNK, COLUMNS), float32)
 
 
-@compiled
+@exact
 def backward_chunk(grad, numbers, widths, kinds, right, before, totals, room):
     """Take the gradient of some rows back through all layers, down to the first one's product.
 
@@ -151,7 +151,7 @@ def backward_chunk(grad, numbers, widths, kinds, right, before, totals, room):
     return flows
 
 
-@compiled
+@exact
 def _activate(kind, rows, before, column, width, slope, out):
     """The activation of ``width`` columns of the first rows, from ``column`` on; the result's columns start at 0."""
     for r in range(rows):
@@ -168,7 +168,7 @@ def _activate(kind, rows, before, column, width, slope, out):
             copy(x, y)
 
 
-@compiled
+@exact
 def _activate_back(kind, rows, before, column, width, slope, grad, to_before, to_slope):
     """Its gradient; the columns of ``grad`` and ``to_before`` start at 0."""
     for r in range(rows):

@@ -8,7 +8,7 @@ queries, and multiplied together.
 import numpy as np
 from numba import float32, njit
 
-from deep_interest.ops.compiled import compiled
+from deep_interest.ops.compiled import exact
 from deep_interest.ops.net_chunks import CHUNK, add, copy
 from deep_interest.ops.tiles import add_pair_tile, add_product, panel_count, panels, rows_of
 from deep_interest.ops.vectors import COLUMNS, ROWS, add_multiple, add_products
@@ -17,7 +17,7 @@ LINE = 4 * COLUMNS  # bytes
 LONG = 5  # rows of a run in a chunk, from which on the run has a matrix of its own
 
 
-@compiled
+@exact
 def factors(weight, inputs):
     """What e, v and e∘v are multiplied by. Shape: ``(O, 3 D or 4 D) -> 3 x (O, D)``, see `pair_net.pair_net`."""
     of_row, of_query = weight[:, :inputs].copy(), weight[:, inputs : 2 * inputs].copy()
@@ -30,14 +30,14 @@ def factors(weight, inputs):
     return of_row, of_query, weight[:, 2 * inputs : 3 * inputs].copy()
 
 
-@compiled
+@exact
 def room_for_pairs(outputs, inputs):
     """What the pairs of a chunk need: e, e∘v and the first layer's values, each place's number in the chunk and its run, a panel."""
     rows = rows_of(CHUNK, inputs), rows_of(CHUNK, inputs), rows_of(CHUNK, outputs)
     return rows, np.empty(CHUNK, np.int64), np.empty((1, max(inputs, outputs), COLUMNS), float32)
 
 
-@compiled
+@exact
 def pairs_of(values, queries, constants, first, offsets, starts, begin, end, b, right, out, room):
     """``out = c + W1 e + W3 (e∘v)`` for the places from ``begin`` to ``end``.
 
@@ -79,7 +79,7 @@ def pairs_of(values, queries, constants, first, offsets, starts, begin, end, b, 
     return b
 
 
-@compiled
+@exact
 def room_for_gradients_of_pairs(outputs, inputs):
     """What the gradients of a chunk need: rows, each place's number in the chunk, panels, segments and vectors of theirs."""
     count, most = panel_count(inputs), CHUNK // LONG
@@ -96,14 +96,14 @@ def room_for_gradients_of_pairs(outputs, inputs):
     )
 
 
-@compiled
+@exact
 def panels_for_sums(outputs, inputs):
     """Room for the gradients of W1 and W3, as panels of 0."""
     shape = panel_count(inputs), outputs, COLUMNS
     return np.zeros(shape, float32), np.zeros(shape, float32)
 
 
-@compiled
+@exact
 def add_to_factors(sums, to_query, to_weight):
     """Add the gradients of `factors` to the weight's: of W1 and W3 in panels, of W2 as it is."""
     single, product = sums
@@ -118,7 +118,7 @@ def add_to_factors(sums, to_query, to_weight):
                 to_weight[o, 3 * inputs + j] += to_row - to_query[o, j]
 
 
-@compiled
+@exact
 def add_gradients_of_pairs(
     flow, values, queries, to_constants, first, offsets, starts, begin, end, b, right, to_values, to_queries, sums, room
 ):  # fmt: skip
@@ -165,7 +165,7 @@ def add_gradients_of_pairs(
     return b
 
 
-@compiled
+@exact
 def _own_products(flow, segments, product, to_queries, sums, room):
     """The gradients of W1, W3 and the queries, of runs that have a matrix of their own: from ``G = flowᵀ e`` of each run."""
     _, _, columns, _, (own_queries, to_own), _ = room
@@ -190,7 +190,7 @@ def _own_products(flow, segments, product, to_queries, sums, room):
             add(to_own[j, s, :width], total[first : first + width])
 
 
-@compiled
+@exact
 def _short_products(
     flow, values, queries, offsets, starts, begin, short, right, to_values, to_queries, sums, room
 ):
@@ -219,7 +219,7 @@ def _short_products(
             to_query[j] += products[s, j] * value[j]
 
 
-@compiled
+@exact
 def _add_sums(flow, rows, columns, sums, inputs):
     """``sums += flowᵀ rows``, in panels."""
     panels(rows, inputs, columns)
@@ -235,7 +235,7 @@ def _segment(offsets, starts, p, end, b):
     return b, min(end, offsets[b + 1]), p - offsets[b] + starts[b]
 
 
-@compiled
+@exact
 def _pair(stretch, query, place, rows, products, places, short):
     """Append the rows of a short run, and their products with its query."""
     for r in range(len(stretch)):
@@ -249,7 +249,7 @@ def _pair(stretch, query, place, rows, products, places, short):
     return short
 
 
-@compiled
+@exact
 def _rows_by(single, product, query, out):
     """A panel of ``(W1 + W3 diag v)ᵀ``."""
     to, a, b, v = out.ctypes.data, single.ctypes.data, product.ctypes.data, query.ctypes.data
@@ -257,7 +257,7 @@ def _rows_by(single, product, query, out):
         add_multiple(to + LINE * k, a + LINE * k, b + LINE * k, v + 4 * k)
 
 
-@compiled
+@exact
 def _columns_by(single, product, query, out):
     """A panel of ``W1 + W3 diag v``, of the query's columns that belong to it."""
     to, a, b, v = out.ctypes.data, single.ctypes.data, product.ctypes.data, query.ctypes.data
@@ -265,7 +265,7 @@ def _columns_by(single, product, query, out):
         add_products(to + LINE * k, a + LINE * k, b + LINE * k, v)
 
 
-@compiled
+@exact
 def _pack(rows, out, place):
     """Rows over the panels ``out``, from ``place`` on, as `panels`; what the last panel has more stays."""
     for j in range(len(out)):

@@ -8,7 +8,7 @@ from numba import float32
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from deep_interest.ops.compiled import arrays, compiled, fits, parts_of, run, share
+from deep_interest.ops.compiled import arrays, compiled, exact, fits, parts_of, run, share
 from deep_interest.ops.net import Layer, Shape, activate, flat, net, parameters_of, unflat
 from deep_interest.ops.net_chunks import (
     CHUNK,
@@ -115,7 +115,7 @@ def room_for_gradients(ctx, before: Tensor) -> list[Tensor]:
     ]
 
 
-@compiled
+@exact
 def pairs_forward(values, queries, offsets, starts, numbers, widths, kinds, before, out, part, parts):
     right, room = forward_panels(numbers, widths, kinds), forward_room(widths)
     weight, bias, _ = layer_at(numbers, widths, kinds, 0)
@@ -150,7 +150,7 @@ def _backward(
     )  # fmt: skip
 
 
-@compiled
+@exact
 def pairs_backward(
     grad, values, queries, offsets, starts, numbers, widths, kinds, before,
     to_values, to_queries, to_numbers, part, parts,
@@ -187,7 +187,7 @@ def pairs_backward(
     add_to_factors(sums, to_query, to_weight)
 
 
-@compiled
+@exact
 def clear_rows(rows, offsets, starts, first, last):
     """Set the rows that some runs show to 0."""
     done = 0

@@ -171,7 +171,7 @@ def _weight_gradient(grad_gates, grad_recalled, states, offsets, sums, part, par
         add_product(flow[:size, :width].T, columns, sums[part])
 
 
-@compiled
+@njit(inline="always")
 def _to_attention(cell, to_update, gate):
     """``∂L/∂a_t``."""
     total = float32(0)
@@ -181,7 +181,7 @@ def _to_attention(cell, to_update, gate):
     return total
 
 
-@compiled
+@njit(inline="always")
 def _to_gate(cell, to_update, gate, a, to_gate):
     """The gradient of the update gate before its sigmoid."""
     scale = float32(1) if cell == GRU else a if cell == AUGRU else float32(1) - a

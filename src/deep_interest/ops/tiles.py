@@ -6,7 +6,7 @@ A tile of the result, up to six rows by sixteen columns, stays in vector registe
 import numpy as np
 from numba import float32, njit
 
-from deep_interest.ops.compiled import compiled
+from deep_interest.ops.compiled import exact
 from deep_interest.ops.vectors import COLUMNS, ROWS, pair_tile_of, tile_of
 
 
@@ -15,7 +15,7 @@ def panel_count(columns):
     return (columns + COLUMNS - 1) // COLUMNS
 
 
-@compiled
+@exact
 def panels(right, columns, out):
     """Bring a matrix into the order in which `add_product` reads it.
 
@@ -36,14 +36,14 @@ def panels(right, columns, out):
                     row[c] = given[c]
 
 
-@compiled
+@exact
 def rows_of(count, columns):
     """Room for rows of at least so many numbers: an odd number of cache lines each, which the cache spreads best."""
     lines = (columns + 15) // 16
     return np.empty((count, 16 * (lines + 1 - lines % 2)), float32)
 
 
-@compiled
+@exact
 def panels_of(right):
     """As `panels`, in new room."""
     inner, columns = right.shape
@@ -52,7 +52,7 @@ def panels_of(right):
     return out
 
 
-@compiled
+@exact
 def add_product(left, right, out):
     """``out += left @ right``.
 
@@ -75,7 +75,7 @@ def add_product(left, right, out):
         _last_columns(left, right[whole], out[:, whole * COLUMNS :])
 
 
-@compiled
+@exact
 def _last_columns(left, panel, out):
     """The columns that do not fill a tile."""
     inner = left.shape[1]
@@ -93,7 +93,7 @@ def _last_columns(left, panel, out):
                 total[c] += more[c]
 
 
-@compiled
+@exact
 def add_tile(rows, a, a_row, a_step, b, inner, c, c_row):
     """``c[r, 0:16] += Σ_k a[r, k] · b[k, 0:16]`` for up to six rows r.
 
@@ -114,7 +114,7 @@ def add_tile(rows, a, a_row, a_step, b, inner, c, c_row):
         _tile_1(a, a_row, a_step, b, inner, c, c_row)
 
 
-@compiled
+@exact
 def add_pair_tile(rows, a, a_row, a_step, e, inner, v, to_v, weight, single, product):
     """`vectors.pair_tile_of` up to six rows."""
     if rows == 6:

@@ -12,7 +12,6 @@ from numba.extending import intrinsic
 ROWS, COLUMNS = 6, 16  # of a tile: what the registers hold
 _VECTOR, _NUMBER = ir.VectorType(ir.FloatType(), 8), ir.IntType(64)
 _HALVES = (_NUMBER(0), _NUMBER(32))  # distances of eight columns each
-_FLAGS = ("contract", "reassoc", "nsz", "arcp")
 
 
 def tile_of(rows: int) -> Callable:
@@ -49,7 +48,7 @@ def pair_tile_of(rows: int) -> Callable:
         sums = _product(builder, [zero] * (2 * rows), *factors)
         step = _NUMBER(4 * COLUMNS)
         for place, total in zip(_places(builder, single, step, rows), sums, strict=True):
-            _store(builder, builder.fadd(_load(builder, place), total, flags=_FLAGS), place)
+            _store(builder, builder.fadd(_load(builder, place), total), place)
         by = [_load(builder, builder.add(v, half)) for half in _HALVES]
         for i, (place, total) in enumerate(zip(_places(builder, product, step, rows), sums, strict=True)):
             _store(builder, _add_product(builder, _load(builder, place), total, by[i % 2]), place)
@@ -135,7 +134,11 @@ def _places(builder, first, step, rows: int) -> list:
 
 
 def _add_product(builder, total, left, right):
-    return builder.fadd(total, builder.fmul(left, right, flags=_FLAGS), flags=_FLAGS)
+    """``total + left∘right``, rounded once where the CPU can, on all of which it does so; never in another order."""
+    kind = ir.FunctionType(_VECTOR, [_VECTOR] * 3)
+    return builder.call(
+        builder.module.declare_intrinsic("llvm.fmuladd.v8f32", fnty=kind), [left, right, total]
+    )
 
 
 def _load(builder, address, kind=_VECTOR):

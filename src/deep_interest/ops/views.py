@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from deep_interest.ops.compiled import arrays, compiled, fits, run, share
+from deep_interest.ops.compiled import arrays, compiled, exact, fits, run, share
 from deep_interest.ops.runs import Runs, Views
 
 
@@ -57,14 +57,14 @@ def _gather_back(grad, offsets, starts, to_values, part, parts):
                 out[j] += row[j]
 
 
-@compiled
+@exact
 def share_of_views(starts, part, parts):
     """The runs of one part, first and last + 1: all those with equal starts, so that no two threads add to one row."""
     first, last = share(len(starts), part, parts)
     return _whole(starts, first), _whole(starts, last)
 
 
-@compiled
+@exact
 def _whole(starts, b):
     while 0 < b < len(starts) and starts[b] == starts[b - 1]:
         b += 1
