@@ -94,7 +94,9 @@ def test_a_process_that_compiles_finds_what_one_finds_that_takes_what_is_kept(pa
 
 def loops():
     """All compiled loops."""
-    modules = [import_module(f"{ops.__name__}.{module.name}") for module in pkgutil.iter_modules(ops.__path__)]
+    modules = [
+        import_module(f"{ops.__name__}.{module.name}") for module in pkgutil.iter_modules(ops.__path__)
+    ]
     return {loop for module in modules for loop in vars(module).values() if isinstance(loop, Dispatcher)}
 
 
