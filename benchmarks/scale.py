@@ -52,14 +52,13 @@ def history_series(lengths: list[int]) -> list[tuple[int, float]]:
 
 
 def table_series(sizes: list[int]) -> list[tuple[int, float]]:
-    """Seconds a step, the goods spread over tables of growing size."""
+    """Seconds a step, the goods spread over tables of growing size: medians of stretches that take turns."""
     from workload import amazon_shaped
 
     samples = amazon_shaped(50_000)
-    return [
-        (size, BATCH / measure(make_fit(_spread(samples, size), model="din", batch_size=BATCH, common=WIDTH), seconds=2, repeats=5))
-        for size in sizes
-    ]  # fmt: skip
+    fits = [make_fit(_spread(samples, size), model="din", batch_size=BATCH, common=WIDTH) for size in sizes]
+    rounds = [[BATCH / measure(fit, seconds=1, repeats=1) for fit in fits] for _ in range(11)]
+    return list(zip(sizes, np.median(rounds, axis=0).tolist(), strict=True))
 
 
 def _spread(samples: "SampleSet", size: int) -> "SampleSet":
