@@ -7,6 +7,7 @@ from numba import njit
 from torch import Tensor
 
 from deep_interest.ops.compiled import arrays, compiled, fits, run, share
+from deep_interest.ops.prefetch import AHEAD, fetch
 
 
 def adam(
@@ -76,6 +77,11 @@ def _all(values, gradient, first, second, constants, part, parts):
 def _rows(table, first, second, rows, gradient, constants, part, parts):
     begin, end = share(len(rows), part, parts)
     for i in range(begin, end):
+        if i + AHEAD < end:
+            soon = rows[i + AHEAD]
+            fetch(table, soon)
+            fetch(first, soon)
+            fetch(second, soon)
         row = rows[i]
         _move(table[row], gradient[i], first[row], second[row], constants)
 

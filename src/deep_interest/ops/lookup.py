@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from deep_interest.ops.compiled import arrays, compiled, fits, run, share
+from deep_interest.ops.prefetch import AHEAD, fetch
 from deep_interest.ops.rows import Piece, merge
 
 
@@ -101,6 +102,8 @@ def _take(table, codes, rows, column, part, parts):
     first, last = share(len(codes), part, parts)
     width = table.shape[1]
     for i in range(first, last):
+        if i + AHEAD < last:
+            fetch(table, codes[i + AHEAD])
         row, out = table[codes[i]], rows[i]
         for j in range(width):
             out[column + j] = row[j]
