@@ -5,10 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import reference
 from support.ops import runs as jagged
+from support.ops import sharing
 
-from deep_interest.models.recurrent import GRU, final_states
-from deep_interest.ops.recurrence import CELLS, _Loops, plain_recurrence
+from deep_interest.models.recurrent import GRU
+from deep_interest.ops.recurrence import CELLS, _Loops, final_states, plain_recurrence
 from deep_interest.ops.recurrence_cpu import GROUP
+from deep_interest.ops.runs import views_of
 
 LENGTHS = st.lists(st.integers(0, 6), min_size=1, max_size=2 * GROUP + 3)
 
@@ -52,6 +54,22 @@ def test_the_compiled_loop_and_its_gradients_agree_with_the_plain_one(cell, hidd
         results.append([states, *(leaf.grad if leaf.grad is not None else leaf * 0 for leaf in leaves)])
     for compiled, plain in zip(*results, strict=True):
         torch.testing.assert_close(compiled.double(), plain, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("cell", CELLS)
+@given(lengths=LENGTHS, seed=st.integers(0, 9))
+@settings(max_examples=15, deadline=None)
+def test_last_states_without_gradients_are_those_with(cell, dtype, lengths, seed):
+    """Of histories that several samples share, as the candidates of one user do."""
+    gru, inputs, _, runs = problem(cell, lengths, dtype=dtype, seed=seed)
+    owner = torch.randint(len(lengths), (2 * GROUP + 5,)).sort().values
+    pairs = views_of(runs, owner)
+    attention = None if cell == "gru" else torch.rand(int(pairs.offsets[-1]), dtype=dtype)
+    expected = final_states(gru(inputs, pairs, attention), pairs)
+    torch.testing.assert_close(gru.last(inputs, pairs, attention), expected)
+    with sharing(3), torch.no_grad():
+        torch.testing.assert_close(gru.last(inputs, pairs, attention), expected)
 
 
 def test_the_number_of_threads_does_not_change_a_bit():

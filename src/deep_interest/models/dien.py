@@ -12,8 +12,9 @@ from deep_interest.models.auxiliary import AuxiliaryLoss, Contrast, Score
 from deep_interest.models.base import EmbeddingMLP, Interest
 from deep_interest.models.batch import Batch
 from deep_interest.models.config import DeepConfig
-from deep_interest.models.recurrent import GRU, Cell, final_states
+from deep_interest.models.recurrent import GRU, Cell
 from deep_interest.ops.products import weighted_sum
+from deep_interest.ops.runs import Runs
 from deep_interest.ops.views import view
 
 Evolution = Literal["attention", "aigru", "agru", "augru", "augru_code"]
@@ -82,22 +83,29 @@ class DIEN(EmbeddingMLP):
 
     def _evolve(self, states: Tensor, candidate: Tensor, batch: Batch) -> Tensor:
         """Shape: ``states (N, H)``, ``candidate (B, item_width)`` -> ``(B, H)``."""
-        weights, evolved = self._weights_and_states(states, candidate, batch)
         if self.evolution == "attention":
+            weights, evolved = self._weights_and_states(states, candidate, batch)
             return weighted_sum(weights, view(evolved, batch.pairs), batch.pairs)
-        return final_states(evolved, batch.pairs)
+        return self.evolver.last(*self._steered(states, candidate, batch)[1])
 
     def _weights_and_states(self, states: Tensor, candidate: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """The weight of each behaviour of each pair ``(P,)`` and the second GRU's states, ``(P, H)`` where the candidate steers
         them, ``(N, H)`` where it does not (``attention``)."""
-        pairs = batch.pairs
         if self.evolution == "attention":
             states = self.evolver(states, batch.histories)
-            return self.attention(states, candidate, pairs), states
+            return self.attention(states, candidate, batch.pairs), states
+        weights, taken = self._steered(states, candidate, batch)
+        return weights, self.evolver(*taken)
+
+    def _steered(
+        self, states: Tensor, candidate: Tensor, batch: Batch
+    ) -> tuple[Tensor, tuple[Tensor, Runs, Tensor | None]]:
+        """The weight of each behaviour of each pair ``(P,)``, and what the second GRU takes: inputs, runs and attention."""
+        pairs = batch.pairs
         weights = self.attention(states, candidate, pairs)
         if self.evolution == "aigru":
-            return weights, self.evolver(weights.unsqueeze(1) * view(states, pairs), pairs.shown)
-        return weights, self.evolver(states, pairs, weights)
+            return weights, (weights.unsqueeze(1) * view(states, pairs), pairs.shown, None)
+        return weights, (states, pairs, weights)
 
     def attention_weights(self, batch: Batch) -> Tensor:
         """The weight of each behaviour of each pair, ``(P,)``; those of a pair add up to 1."""

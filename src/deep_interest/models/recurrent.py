@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from deep_interest.ops.net import Layer, net
-from deep_interest.ops.recurrence import Cell, recurrence
+from deep_interest.ops.recurrence import Cell, last_states, recurrence
 from deep_interest.ops.runs import Runs
 from deep_interest.ops.views import view
 
@@ -44,15 +44,18 @@ class GRU(nn.Module):
 
         Shape: ``inputs (N, inputs)``, ``attention (N,)`` (not for a GRU) -> ``(N, hidden)``.
         """
-        gates = view(net(inputs, [Layer(self.input_weight, self.bias)]), runs)
-        if attention is None:
-            attention = inputs.new_empty(0)
-        return recurrence(gates, self.state_weight, attention, runs.offsets, self.cell)
+        gates = view(self._gates(inputs), runs)
+        return recurrence(gates, self.state_weight, _or_empty(attention, inputs), runs.offsets, self.cell)
+
+    def last(self, inputs: Tensor, runs: Runs, attention: Tensor | None = None) -> Tensor:
+        """Each sample's last state; 0 for an empty history. Shape: as of `forward` -> ``(B, hidden)``."""
+        gates = self._gates(inputs)
+        return last_states(gates, self.state_weight, _or_empty(attention, inputs), runs, self.cell)
+
+    def _gates(self, inputs: Tensor) -> Tensor:
+        """What the inputs add to the gates."""
+        return net(inputs, [Layer(self.input_weight, self.bias)])
 
 
-def final_states(states: Tensor, runs: Runs) -> Tensor:
-    """Each sample's last state; 0 for an empty history. Shape: ``(N, H) -> (B, H)``."""
-    if not len(states):
-        return states.new_zeros(runs.size, states.shape[1])
-    last = states.index_select(0, (runs.offsets[1:] - 1).clamp(min=0))
-    return torch.where(runs.lengths.unsqueeze(1) > 0, last, 0)
+def _or_empty(attention: Tensor | None, inputs: Tensor) -> Tensor:
+    return inputs.new_empty(0) if attention is None else attention

@@ -11,6 +11,8 @@ from torch.autograd.function import once_differentiable
 
 from deep_interest.ops import recurrence_cpu
 from deep_interest.ops.compiled import fits
+from deep_interest.ops.runs import Runs, Views
+from deep_interest.ops.views import view
 
 Cell = Literal["gru", "agru", "augru", "augru_code"]
 CELLS: tuple[Cell, ...] = ("gru", "agru", "augru", "augru_code")
@@ -26,6 +28,29 @@ def recurrence(gates: Tensor, weight: Tensor, attention: Tensor, offsets: Tensor
     if loops is None:
         return plain_recurrence(gates, weight, attention, offsets, cell)
     return _Loops.apply(gates, weight, attention, offsets, cell, loops)
+
+
+def last_states(gates: Tensor, weight: Tensor, attention: Tensor, runs: Runs, cell: Cell) -> Tensor:
+    """Each run's last state, 0 of an empty run; where no gradients are asked for, nothing is kept of the steps.
+
+    Shape: ``gates (M, G)`` of which each run shows its own, ``weight (G, H)``, ``attention (N,)`` or empty -> ``(B, H)``.
+    """
+    if torch.is_grad_enabled() or not fits(gates, weight):
+        states = recurrence(view(gates, runs), weight, attention, runs.offsets, cell)
+        return final_states(states, runs)
+    order = runs.lengths.argsort(descending=True, stable=True)
+    starts = runs.starts if isinstance(runs, Views) else runs.offsets[:-1]
+    states = gates.new_empty(runs.size, weight.shape[1])
+    recurrence_cpu.last(gates, weight, attention, runs.offsets, starts, order, CELLS.index(cell), states)
+    return states
+
+
+def final_states(states: Tensor, runs: Runs) -> Tensor:
+    """Each run's last state; 0 for an empty run. Shape: ``(N, H) -> (B, H)``."""
+    if not len(states):
+        return states.new_zeros(runs.size, states.shape[1])
+    last = states.index_select(0, (runs.offsets[1:] - 1).clamp(min=0))
+    return torch.where(runs.lengths.unsqueeze(1) > 0, last, 0)
 
 
 def _loops_for(gates: Tensor, weight: Tensor) -> ModuleType | None:

@@ -51,6 +51,17 @@ def backward(
     )
 
 
+def last(
+    gates: Tensor, weight: Tensor, attention: Tensor, offsets: Tensor, starts: Tensor, order: Tensor, cell: int, states: Tensor
+) -> None:  # fmt: skip
+    """Fill the last states ``(B, H)``, 0 of an empty history; nothing is kept for `backward`.
+
+    As `forward`, but for ``gates (M, G)``, in which history b has the rows from ``starts[b]`` on, as others may.
+    """
+    given = arrays(gates, weight, attention, offsets, starts, order)
+    run(_last, *given, cell, *arrays(states), work=int(offsets[-1]) * _work(gates[:1], weight))
+
+
 def weight_gradient(grad_gates: Tensor, grad_recalled: Tensor, states: Tensor, offsets: Tensor) -> Tensor:
     """``∂L/∂U`` of what `backward` found. Shape: ``(N, G), (N, H), (N, H), (B + 1,) -> (G, H)``."""
     work = grad_gates.numel() * states.shape[1] // 32
@@ -82,18 +93,51 @@ def _forward(gates, weight, attention, offsets, order, cell, states, activated, 
             add_product(state[:rows], right, products[:rows])
             for r in range(rows):
                 p = offsets[order[first + r]] + t
-                given, product, now, old, out = gates[p], products[r], activated[p], state[r], states[p]
-                for j in range(soft):
-                    now[j] = sigmoid(given[j] + product[j])
-                reset, gate, candidate = now[:hidden], now[soft - hidden : soft], now[soft:]
-                given, product = given[soft:], product[soft:]
-                for j in range(hidden):
-                    candidate[j] = tanh(given[j] + reset[j] * product[j])
-                recalled[p] = product
                 a = attention[p] if cell != GRU else one
-                for j in range(hidden):
-                    old[j] += _update(cell, gate[j], a) * (candidate[j] - old[j])
-                out[:] = old
+                _move(cell, gates[p], products[r], a, activated[p], state[r])
+                recalled[p] = products[r, soft:]
+                states[p] = state[r]
+
+
+@compiled
+def _last(gates, weight, attention, offsets, starts, order, cell, states, part, parts):
+    """As `_forward`; a history that ends leaves its state and the group."""
+    width, hidden = weight.shape
+    right = panels_of(weight.T)
+    state = np.zeros((GROUP, hidden), float32)
+    products = np.zeros((GROUP, width), float32)
+    now = np.empty(width, float32)
+    one = float32(1)
+    for first in range(part * GROUP, len(order), parts * GROUP):
+        most = min(GROUP, len(order) - first)
+        rows = most
+        state[:] = 0
+        for t in range(_length(offsets, order, first)):
+            while _length(offsets, order, first + rows - 1) <= t:
+                rows -= 1
+            products[:rows] = 0
+            add_product(state[:rows], right, products[:rows])
+            for r in range(rows):
+                b = order[first + r]
+                a = attention[offsets[b] + t] if cell != GRU else one
+                _move(cell, gates[starts[b] + t], products[r], a, now, state[r])
+        for r in range(most):
+            states[order[first + r]] = state[r]
+
+
+@njit(inline="always")
+def _move(cell, given, product, a, now, state):
+    """One step of one history: its gates, activated, are left in ``now``."""
+    hidden = len(state)
+    soft = len(now) - hidden
+    for j in range(soft):
+        now[j] = sigmoid(given[j] + product[j])
+    reset, gate, candidate = now[:hidden], now[soft - hidden : soft], now[soft:]
+    given, product = given[soft:], product[soft:]
+    for j in range(hidden):
+        candidate[j] = tanh(given[j] + reset[j] * product[j])
+    for j in range(hidden):
+        state[j] += _update(cell, gate[j], a) * (candidate[j] - state[j])
 
 
 @compiled
