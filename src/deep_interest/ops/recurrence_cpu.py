@@ -35,7 +35,7 @@ def forward(
         recalled: ``(N, H)`` U^h h_{t-1}.
     """
     given = arrays(gates, weight, attention, offsets, order)
-    run(_forward, *given, cell, *arrays(states, activated, recalled), work=_work(gates, weight))
+    run(_forward, *given, cell, *arrays(states, activated, recalled), work=_work(len(gates), weight))
 
 
 def backward(
@@ -47,7 +47,12 @@ def backward(
     given = arrays(grad_states, weight, attention, offsets, order)
     results = arrays(grad_gates, grad_recalled, grad_attention)
     run(
-        _backward, *given, cell, *arrays(states, activated, recalled), *results, work=_work(activated, weight)
+        _backward,
+        *given,
+        cell,
+        *arrays(states, activated, recalled),
+        *results,
+        work=_work(len(activated), weight),
     )
 
 
@@ -59,7 +64,7 @@ def last(
     As `forward`, but for ``gates (M, G)``, in which history b has the rows from ``starts[b]`` on, as others may.
     """
     given = arrays(gates, weight, attention, offsets, starts, order)
-    run(_last, *given, cell, *arrays(states), work=int(offsets[-1]) * _work(gates[:1], weight))
+    run(_last, *given, cell, *arrays(states), work=_work(int(offsets[-1]), weight))
 
 
 def weight_gradient(grad_gates: Tensor, grad_recalled: Tensor, states: Tensor, offsets: Tensor) -> Tensor:
@@ -70,8 +75,8 @@ def weight_gradient(grad_gates: Tensor, grad_recalled: Tensor, states: Tensor, o
     return sums.sum(0)
 
 
-def _work(gates: Tensor, weight: Tensor) -> int:
-    return gates.numel() * (2 + weight.shape[1] // 32)
+def _work(places: int, weight: Tensor) -> int:
+    return places * weight.shape[0] * (2 + weight.shape[1] // 32)
 
 
 @compiled

@@ -134,7 +134,7 @@ def _places(builder, first, step, rows: int) -> list:
 
 
 def _add_product(builder, total, left, right):
-    """``total + left∘right``, rounded once where the CPU can, on all of which it does so; never in another order."""
+    """``total + left∘right``, rounded once on a CPU that can; the compiler may not change the order of sums."""
     kind = ir.FunctionType(_VECTOR, [_VECTOR] * 3)
     return builder.call(
         builder.module.declare_intrinsic("llvm.fmuladd.v8f32", fnty=kind), [left, right, total]
