@@ -22,6 +22,7 @@ _STRING = re.compile(_TEXT)
 _ASIN = re.compile(r"""(['"])asin\1\s*:\s*(['"])([^'"]+)\2""")
 _KEY = re.compile(r"""(['"])categories\1\s*:\s*""")
 _LISTS = re.compile(rf"\[\s*(?:{_LIST}\s*(?:,\s*{_LIST}\s*)*)?\]")
+_LAST = re.compile(rf"({_TEXT})\s*\]\s*\]$")  # of lists that _LISTS has matched
 _log = logging.getLogger(__name__)
 
 
@@ -89,7 +90,11 @@ def _last_category(line: str) -> str | None:
     return _last_element(lists[0], is_json=key[1] == '"')
 
 
-@lru_cache(maxsize=1 << 16)  # products of one kind have the same lists
 def _last_element(lists: str, *, is_json: bool) -> str | None:
-    parsed = json.loads(lists) if is_json else ast.literal_eval(lists)
-    return parsed[-1][-1] if parsed and parsed[-1] else None
+    last = _LAST.search(lists)
+    return _text(last[1], is_json=is_json) if last else None
+
+
+@lru_cache(maxsize=1 << 16)  # many products are of one kind
+def _text(literal: str, *, is_json: bool) -> str:
+    return json.loads(literal) if is_json else ast.literal_eval(literal)
