@@ -18,7 +18,6 @@ from typing import Any
 import industrial
 
 MODEL = "din_mba"
-BEHAVIORS = 200_000
 
 
 def prepare(folder: Path, behaviors: int) -> None:
@@ -74,7 +73,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="half the trials, one turn")
+    parser.add_argument("--quick", action="store_true", help="a third of the log, half the trials, one turn")
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--workers", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--trials", type=int, help=argparse.SUPPRESS)
@@ -82,9 +81,9 @@ def main() -> None:
     if arguments.folder:
         print(json.dumps(search(arguments.folder, workers=arguments.workers, trials=arguments.trials)))
         return
-    trials, turns = (8, 1) if arguments.quick else (16, 3)
+    behaviors, trials, turns = (200_000, 4, 1) if arguments.quick else (600_000, 8, 3)
     with tempfile.TemporaryDirectory() as folder:
-        prepare(Path(folder), BEHAVIORS)
+        prepare(Path(folder), behaviors)
         found = [{workers: turn(folder, workers, trials) for workers in (1, 2)} for _ in range(turns)]
     first = found[0][1]
     if any(case["values"] != first["values"] for cases in found for case in cases.values()):

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from support.project import copy_project, environment
 
-from deep_interest.configured import dataset_blocks
+from deep_interest.configured import check_files, dataset_blocks
 from deep_interest.errors import InputError
 from deep_interest.grid import DatasetRow, datasets_of
 
@@ -56,6 +56,54 @@ def test_a_block_may_name_its_rows_as_the_command_line_can():
 def test_rows_that_are_none_are_refused(rows, message):
     with pytest.raises(InputError, match=message):
         datasets_of({"mine": BLOCK | {"rows": rows}})
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ("la-ferme.fr", r"datasets: 'la-ferme.fr' cannot name a dataset; take letters, digits, _ and -"),
+        ("La ferme", "cannot name a dataset"),
+        ("simulate", "datasets: simulate is the name of a pipeline"),
+        ("din_table4", "is the name of a pipeline"),
+    ],
+)
+def test_a_key_that_cannot_name_pipelines_is_refused(key, message):
+    with pytest.raises(InputError, match=message):
+        datasets_of({key: BLOCK})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("datasets:\n  mine:\n    label: {column: geklickt?, positive: Ja}\n", r"mine.yml, line 3, column \d+: .*quotes"),
+        ("datasets:\n\tmine: 1\n", r"mine.yml, line 2, column 1: .*Indent by spaces"),
+        ("datasets:\n  mine:\n    title: a\n    title: b\n", r"mine.yml, line 4, column 5: found duplicate key title"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_no_yaml_is_one_error_with_its_line(tmp_path, text, message):
+    file = tmp_path / "base/parameters/mine.yml"
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    with pytest.raises(InputError, match=message):
+        check_files(tmp_path, ["base", "local"])
+    with pytest.raises(InputError, match=message):
+        dataset_blocks(tmp_path)
+
+
+@pytest.mark.parametrize("key", ["kuairand", "mine"])
+def test_a_mistake_in_a_block_is_one_line_of_the_command(tmp_path, key):
+    project = copy_project(tmp_path / "project")
+    write(project / "conf/base/parameters/mine.yml", {key: BLOCK | {"title": "Mine"}})
+    if key == "mine":
+        (project / "conf/base/parameters/yours.yml").write_text("datasets:\n  yours: {title: a, title: b}\n")
+    for command in (["deep_interest.command", "check", key], ["kedro", "run", f"--pipelines=samples.{key}"]):
+        done = subprocess.run(
+            [sys.executable, "-m", *command], cwd=project, env=environment(), text=True, capture_output=True, check=False, timeout=120,
+        )  # fmt: skip
+        said = done.stdout + done.stderr
+        assert done.returncode == 1
+        assert "Traceback" not in said
+        assert "Duplicate keys found in" in said if key == "kuairand" else "found duplicate key title" in said
 
 
 def test_a_new_block_is_a_pipeline_of_kedro(tmp_path):

@@ -139,6 +139,20 @@ def test_every_model_fits_every_recipe(context):
             recipe.model_of(model, RowOptions(options))
 
 
+def test_the_industrial_recipe_is_the_papers(context):
+    from deep_interest.training.parameters import Recipes, RowOptions
+
+    parameters = context.config_loader["parameters"]
+    recipe, row = (
+        Recipes(parameters["recipes"]).root["paper_industrial"],
+        RowOptions(parameters["models"]["din"]),
+    )
+    training, model = recipe.training_of("din", row, {}), recipe.model_of("din", row)
+    assert (training.optimizer, training.batch_size) == ("adam", 5000)
+    assert (training.learning_rate, training.decay_rate) == (0.001, 0.9)
+    assert (model.embedding_dim, model.hidden) == (12, (200, 80))
+
+
 def test_a_row_is_in_the_datasets_table_or_in_an_ablation():
     listed = {*ALL_ROWS.models, *(model for table in ABLATIONS.values() for model in table.models)}
     assert listed == set(MODELS)

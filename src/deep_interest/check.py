@@ -17,6 +17,11 @@ from deep_interest.logs.inspection import inspect_log, report_lines
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.pipelines.ingest import create_pipeline
 from deep_interest.pipelines.parameters import DatasetParameters
+from deep_interest.pipelines.samples.nodes import (
+    build_vocabularies,
+    samples_from_behaviors,
+    samples_from_impressions,
+)
 
 
 def check_dataset(dataset: str, *, env: str | None = None, folder: Path | None = None) -> list[str]:
@@ -49,6 +54,7 @@ def check_dataset(dataset: str, *, env: str | None = None, folder: Path | None =
         settings = _settings(dataset, blocks[dataset])
         tables = _read(dataset, settings, context.catalog)
     validate(tables)
+    _make_samples(tables, settings)  # what stops a run stops the check
     return [
         f"{dataset}: {settings.title}",
         "",
@@ -62,6 +68,16 @@ def _settings(dataset: str, block: dict[str, Any]) -> DatasetParameters:
     except ValidationError as error:
         faults = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()]
         raise InputError(f"datasets.{dataset}: {'; '.join(faults)}") from error
+
+
+def _make_samples(tables: CanonicalTables, settings: DatasetParameters) -> None:
+    """The samples, by the dataset's own nodes; they are thrown away."""
+    ids = build_vocabularies(tables.behaviors, tables.items, tables.impressions)
+    known = tables.behaviors, tables.items, *ids, tables.left_out, settings
+    if tables.impressions is None:
+        samples_from_behaviors(*known)
+    else:
+        samples_from_impressions(*known, tables.users, tables.impressions)
 
 
 def _read(dataset: str, settings: DatasetParameters, catalog: CatalogProtocol) -> CanonicalTables:

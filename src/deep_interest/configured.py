@@ -1,11 +1,16 @@
 """The dataset blocks that the configuration holds, for what must know their names before Kedro loads parameters."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import yaml
 from omegaconf import OmegaConf
 
+from deep_interest.errors import InputError
+
+_ADVICE = "Indent by spaces; put texts with any of ? : # @ { } into quotes"
 _BESIDE_THE_CODE = Path(__file__).resolve().parents[2] / "conf"
 
 
@@ -21,11 +26,33 @@ def dataset_blocks(conf: Path | None = None, environment: str | None = None) -> 
     merged = OmegaConf.create()
     for name in ("base", environment or os.environ.get("KEDRO_ENV") or "local"):
         for file in _parameter_files(conf / name):
-            whole = OmegaConf.load(file)
+            whole = _load(file)
             if OmegaConf.is_dict(whole):
                 merged = OmegaConf.merge(merged, {"datasets": whole.get("datasets") or {}})
     blocks = OmegaConf.to_container(merged).get("datasets", {})
     return {name: block for name, block in blocks.items() if isinstance(block, dict)}
+
+
+def check_files(conf: Path, environments: Iterable[str]) -> None:
+    """Read every parameter file.
+
+    Raises:
+        InputError: one is no YAML, or has a key twice.
+    """
+    for name in dict.fromkeys(environments):
+        for file in _parameter_files(conf / name):
+            _load(file)
+
+
+def _load(file: Path) -> Any:
+    try:
+        return OmegaConf.load(file)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        problem = " ".join(str(error.problem).split())
+        advice = "Keep one of them" if "duplicate" in problem else _ADVICE
+        raise InputError(f"{file}{place}: {problem}. {advice}.") from error
 
 
 def _parameter_files(folder: Path) -> list[Path]:

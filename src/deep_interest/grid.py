@@ -4,6 +4,7 @@ A dataset whose raw files need code of their own stands here; one whose block in
 (``source``) is known by that block alone.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -30,6 +31,10 @@ class DatasetRow:
     rows: tuple[str, ...] | None = None
 
 
+_TAKEN = (
+    "simulate", "simulate_days", "backtest", "ingest", "samples", "train", "report", "tune", "tuned", "retrain", "score",
+)  # fmt: skip
+
 READ_BY_CODE: dict[str, DatasetRow] = {
     "movielens_100k": DatasetRow("movielens"),
     "movielens_latest_small": DatasetRow("movielens"),
@@ -52,9 +57,14 @@ def datasets_of(blocks: Mapping[str, Any]) -> dict[str, DatasetRow]:
         blocks: the configuration below ``datasets``.
 
     Raises:
-        InputError: a block's ``rows`` are no rows of a table.
+        InputError: a key cannot name pipelines, or a block's ``rows`` are no rows of a table.
     """
     blocks = {key: block for key, block in blocks.items() if isinstance(block, Mapping)}
+    for key in blocks:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", str(key)):
+            raise InputError(f"datasets: {key!r} cannot name a dataset; take letters, digits, _ and -")
+        if key in _TAKEN or key in ABLATIONS:
+            raise InputError(f"datasets: {key} is the name of a pipeline; give the dataset another")
     found = {
         key: DatasetRow("tables", impressions=bool(block["source"].get("impressions")))
         for key, block in blocks.items()

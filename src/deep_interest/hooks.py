@@ -4,7 +4,9 @@ import logging
 import sys
 import time
 from collections.abc import Iterable
+from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from kedro.framework.context import KedroContext
 from kedro.framework.hooks import hook_impl
@@ -13,6 +15,7 @@ from kedro.pipeline import Pipeline
 from kedro.pipeline.node import Node
 from kedro.validation import ParameterValidationError
 
+from deep_interest.configured import check_files
 from deep_interest.errors import InputError
 from deep_interest.grid import MODELS, datasets_of
 from deep_interest.pipeline_registry import use_blocks
@@ -30,7 +33,7 @@ class ProjectHooks:
     def after_context_created(self, context: KedroContext) -> None:
         """From here on, what a user can mend is one message; a block of parameters that nobody reads is such a thing."""
         sys.excepthook = explain
-        parameters = context.config_loader["parameters"]
+        parameters = _parameters(context)
         _check_keys(
             "parameters",
             parameters,
@@ -73,6 +76,17 @@ class ProjectHooks:
     @hook_impl
     def after_node_run(self, node: Node) -> None:
         logger.info("%s done in %.1f s", node.name, time.perf_counter() - self._started.pop(node.name))
+
+
+def _parameters(context: KedroContext) -> dict[str, Any]:
+    loader = context.config_loader
+    check_files(Path(loader.conf_source), [loader.base_env, loader.env or loader.default_run_env])
+    try:
+        return loader["parameters"]
+    except ValueError as error:  # Kedro's word for what two files of one environment say
+        raise InputError(
+            f"{error}. Give each key in one file; a dataset of your own needs a name of its own."
+        ) from error
 
 
 def _check_searched_before(pipeline: Pipeline) -> None:

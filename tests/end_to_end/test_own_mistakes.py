@@ -74,6 +74,23 @@ def test_a_bad_file_is_one_message_and_leaves_nothing_behind(project):
     assert checked.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"source": {"behaviors": {"files": "visits.csv"}}}, "protocol.name: by_day needs impressions"),
+        ({"features": {"item": ["goods"], "behavior": ["brand"]}}, "features.behavior: brand is no item field"),
+    ],
+)  # fmt: skip
+def test_what_would_stop_the_samples_stops_the_check(project, changes, message):
+    labels = pd.DataFrame({"user": "a", "item": "x", "time": [2, 90_000, 180_000], "label": [1, 0, 1]})
+    labels.to_csv(project / "data/01_raw/mine/labelled.csv", index=False)
+    source = {"behaviors": {"files": "visits.csv"}, "impressions": {"files": "labelled.csv"}}
+    write(project, **{"source": source} | changes)
+    checked = check(project)
+    assert (checked.returncode, checked.stdout) == (1, "")
+    assert message in checked.stderr
+
+
 def test_check_names_the_key_that_is_mistyped(project):
     write(project, source={"behaviors": {"file": "visits.csv"}})
     checked = check(project)

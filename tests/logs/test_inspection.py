@@ -146,6 +146,43 @@ def test_behaviours_whole_hours_off_are_warned_about(hours):
     assert f"{abs(hours)} h {'later' if hours > 0 else 'earlier'}" in warning
 
 
+@pytest.mark.parametrize("offset", [-1, -60, -600, -15 * HOUR, -24 * HOUR, -19_800])
+def test_clicks_that_stand_in_their_own_histories_are_warned_about(offset):
+    tables = shop()
+    moved = changed(tables, "behaviors", time=tables.behaviors["time"] + offset)
+    (warning,) = inspected(moved).warnings
+    assert "clicked impressions have a behaviour with their own item on the day before them" in warning
+
+
+def test_behaviours_of_something_seen_over_and_over_are_no_click_of_the_same_impression():
+    tables = shop()
+    every = tables.impressions[["user", "item", "time", "day"]].assign(time=lambda t: t["time"] - 600)
+    assert inspected(CanonicalTables(every, tables.items, tables.users, tables.impressions)).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("behaviors", "impressions", "warning"),
+    [
+        (1, 1_000, "behaviors lie between the years 1970 and 1970"),  # one in seconds, read as milliseconds
+        (1_000, 1, "impressions lie between the years 1970 and 1970"),
+        (1_000, -1_000, "impressions lie between the years"),
+    ],
+)
+def test_times_of_another_unit_are_warned_about_and_written_as_they_are_read(behaviors, impressions, warning):
+    tables = shop()
+    tables = changed(tables, "behaviors", time=tables.behaviors["time"] * behaviors)
+    tables = changed(tables, "impressions", time=tables.impressions["time"] * impressions)
+    found = inspected(tables)
+    assert any(text.startswith(warning) for text in found.warnings), found.warnings
+    assert found.period[1].startswith("2022-01-13")
+
+
+def test_times_that_count_from_a_day_of_their_own_are_no_mistake():
+    tables = shop()
+    tables = changed(tables, "behaviors", time=tables.behaviors["time"] - START)
+    assert inspected(changed(tables, "impressions", time=tables.impressions["time"] - START)).warnings == ()
+
+
 def test_ids_that_do_not_meet_empty_days_and_contradictions_are_warned_about():
     tables = shop()
     strangers = changed(tables, "behaviors", user=tables.behaviors["user"] + 10_000)

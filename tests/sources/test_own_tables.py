@@ -81,6 +81,9 @@ def test_columns_may_have_any_name_and_features_a_name_of_ones_own(tmp_path):
         ({"column": "time"}, "1650902400.9", 1650902400),
         ({"column": "time"}, "2022-04-25T18:00:00+02:00", 1650902400000),
         ({"column": "time"}, "2022-04-25 16:00:00Z", 1650902400000),
+        ({"column": "time", "zone": "Europe/Berlin"}, "2022-04-25 16:00:00 UTC", 1650902400000),
+        ({"column": "time", "zone": "Europe/Berlin"}, "2022-04-25 16:00:00.000000 UTC", 1650902400000),
+        ({"column": "time"}, "2022-04-25 12:00:00 America/New_York", 1650902400000),
         ({"column": "time"}, "2022-04-25T16:00:00.250", 1650902400250),
         ({"column": "time", "zone": "Europe/Berlin"}, "2022-04-25 18:00:00", 1650902400000),
         ({"column": "time", "zone": "Europe/Berlin"}, "2022-01-25 17:00:00", 1643126400000),
@@ -341,6 +344,9 @@ def test_the_first_of_repeated_items_counts_where_that_is_said(tmp_path):
         ({"shown": SHOWN.replace("place", "date")}, impressions(day="date"), r"feature column\(s\) place not found"),
         ({"goods": "item\tcategory\n10\ta\n"}, {"items": {"files": "goods.csv", "columns": {"category": "kind"}}}, r"column kind \(source.items.columns.category\) not found"),
         ({}, {"behaviors": {"files": ["visits.csv", "shown.parquet"]}}, r"shown.parquet: no such file"),
+        ({"visits": "user,item,time\n1,10,2022-04-25 10:00:00 Neverland\n"}, {}, r"column time \(behaviors.time\): found 1 values such as '2022-04-25 10:00:00 Neverland'"),
+        ({"visits": "PAR1\x00"}, {}, r"visits.csv: expected CSV in UTF-8, found Parquet"),
+        ({}, impressions(label={"column": "label", "positive": ["ja"]}), r"shown.csv, column label: no row has a value of label.positive \(ja\); the column's values are 0, 1"),
         ({"visits": "user,item,time\n1,10,inf\n1,10,7\n1,10,8\n"}, {}, r"column time \(behaviors.time\): found 1 values such as 'inf'"),
         ({"visits": "user,item,time\n1,10,99999999999999999999\n1,10,7\n1,10,8\n"}, {}, r"column time \(behaviors.time\): found 1 values such as '9{20}'"),
     ],
@@ -349,6 +355,40 @@ def test_bad_input_is_one_error_that_names_file_column_and_what_was_found(tmp_pa
     write(tmp_path, **files)
     with pytest.raises(InputError, match=message):
         read(tmp_path, **changes)
+
+
+def test_an_index_column_without_a_name_as_pandas_writes_it_is_no_matter(tmp_path):
+    write(
+        tmp_path,
+        visits=",user,item,time\n0,1,10,50\n1,2,11,60\n",
+        shown="user,item,time,label,place,\n1,10,100,0,top,\n",
+    )
+    tables = read(tmp_path)
+    assert tables.behaviors["item"].tolist() == [10, 11]
+    assert tables.impressions["place"].tolist() == ["top"]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "message"), [("latin-1", "not UTF-8.*iconv"), ("utf-16", "found UTF-16")]
+)
+def test_a_csv_in_another_encoding_is_an_error_that_says_so(tmp_path, encoding, message):
+    write(tmp_path)
+    (tmp_path / "goods.csv").write_text("item,category\n10,Käse\n11,b\n", encoding=encoding)
+    with pytest.raises(InputError, match=f"goods.csv.*{message}"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize("line", ["[1, 2]", '[{"user": 1}]', "7", '"text"', "{"])
+def test_a_json_line_that_is_no_object_is_an_error_or_left_out_and_counted(tmp_path, line):
+    write(tmp_path)
+    lines = ['{"user": 1, "item": 10, "time": 50}', line, '{"user": 2, "item": 11, "time": 60}']
+    (tmp_path / "visits.jsonl").write_text("\n".join(lines) + "\n")
+    behaviors = {"files": "visits.jsonl"}
+    with pytest.raises(InputError, match=r"visits.jsonl, line 2: expected one JSON object a line"):
+        read(tmp_path, behaviors=behaviors)
+    tables = read(tmp_path, behaviors=behaviors, skip=True)
+    assert tables.behaviors["time"].tolist() == [50, 60]
+    assert sum(tables.left_out.values()) == 1
 
 
 def test_bad_rows_may_be_left_out_and_are_counted(tmp_path):

@@ -68,7 +68,7 @@ def inspect_log(
     facts = {f"left out: {reason}": rows for reason, rows in tables.left_out.items()}
     return Inspection(
         counts | facts | tables.notes,
-        (_written(int(times.min())), _written(int(times.max()))),
+        _written(times),
         days,
         shares,
         _histogram(lengths),
@@ -105,9 +105,11 @@ def _ids(tables: CanonicalTables) -> Vocabulary:
     return Vocabulary.fit(tables.behaviors["user"], *shown)
 
 
-def _written(time: int) -> str:
-    unit = ticks_per_second(pd.Series([time]))
-    return str(np.datetime64(time * (1_000_000 // unit), "us").astype("datetime64[s]")).replace("T", " ")
+def _written(times: pd.Series) -> tuple[str, str]:
+    """The first and the last time, as text."""
+    unit = ticks_per_second(times)
+    first, last = (str(np.datetime64(int(time) // unit, "s")) for time in (times.min(), times.max()))
+    return first.replace("T", " "), last.replace("T", " ")
 
 
 def _days(made: ImpressionSamples) -> pd.DataFrame:

@@ -18,7 +18,8 @@ _FIRST_STAMP, _YEAR = 10**8, 366 * 86_400  # seconds
 _MOST_ROWS = 1_000_000  # looked at, the first of each table
 _SHIFTED = 0.5  # share of clicks that stand among the behaviours whole hours off
 _COUNTED = 0.9  # rank correlation with a count over the whole period
-_HOUR = 3600
+_HOUR, _DAY = 3600, 24  # seconds, hours
+_EPOCH, _EARLIEST, _LATEST = 1970, 1990, 2100  # years
 
 
 def suspicions(
@@ -34,6 +35,7 @@ def suspicions(
         return
     yield from _about_ids(tables, log)
     yield from _about_days(shown)
+    yield from _about_times(tables)
     yield from _about_clocks(tables)
     repeated = shown.duplicated(["user", "item", "time"], keep=False)
     both = (
@@ -79,26 +81,62 @@ def _about_days(shown: pd.DataFrame) -> Iterator[str]:
         yield f"{len(missing)} days between the first and the last have no impression: {named}{' …' if len(missing) > 5 else ''}"
 
 
+def _about_times(tables: CanonicalTables) -> Iterator[str]:
+    """Times that lie in no year of a shop's, in a table that is not the other's."""
+    second = ticks_per_second(pd.concat([tables.behaviors["time"], tables.impressions["time"]]))
+    years = {
+        name: [_EPOCH + float(time) / (second * _YEAR) for time in (column.min(), column.max())]
+        for name, column in (
+            ("behaviors", tables.behaviors["time"]),
+            ("impressions", tables.impressions["time"]),
+        )
+    }
+    told_by_day = (
+        max(last for _, last in years.values()) >= _EARLIEST
+    )  # else all count from a day of their own
+    for name, (first, last) in years.items():
+        if told_by_day and (first < _EARLIEST or last > _LATEST):
+            yield (
+                f"{name} lie between the years {first:.0f} and {last:.0f}: have their times the right unit and format? (Numbers "
+                "are seconds where nothing else is declared.)"
+            )
+
+
 def _about_clocks(tables: CanonicalTables) -> Iterator[str]:
-    """Clicks that stand among the behaviours, but whole hours earlier or later."""
+    """Clicks that stand among the behaviours, but not at their own time."""
     second = ticks_per_second(tables.impressions["time"])
-    clicks = tables.impressions.loc[tables.impressions["label"] == 1, ["user", "item", "time"]].head(
-        _MOST_ROWS
-    )
-    pairs = clicks.merge(
+    shown = tables.impressions[["user", "item", "time", "label"]].head(_MOST_ROWS)
+    pairs = shown.reset_index().merge(
         tables.behaviors[["user", "item", "time"]], on=["user", "item"], suffixes=("", "_done")
     )
-    hours = (pairs["time_done"] - pairs["time"]) / (second * _HOUR)
+    pairs["hours"] = (pairs["time_done"] - pairs["time"]) / (second * _HOUR)
+    clicks, hours = shown[shown["label"] == 1], pairs.loc[pairs["label"] == 1, "hours"]
+    if zone := _whole_hours_off(hours, clicks):
+        yield zone
+        return
+    before = pairs.loc[(pairs["hours"] < 0) & (pairs["hours"] >= -_DAY), ["index", "label"]].drop_duplicates()
+    clicked, passed = (
+        (before["label"] == label).sum() / max(1, (shown["label"] == label).sum()) for label in (1, 0)
+    )
+    if clicked >= _SHIFTED and passed < _SHIFTED * clicked:
+        yield (
+            f"{clicked:.1%} of the clicked impressions have a behaviour with their own item on the day before them, of the "
+            f"others {passed:.1%}: does a click stand in its own history, because the tables' clocks differ?"
+        )
+
+
+def _whole_hours_off(hours: pd.Series, clicks: pd.DataFrame) -> str | None:
     near = hours[hours.abs() <= 14]
     whole = near[(near - near.round()).abs() * 60 <= 1].round()
     if len(whole) < 10 or len(whole) < _SHIFTED * len(clicks):
-        return
+        return None
     hour, count = whole.value_counts().index[0], whole.value_counts().iloc[0]
-    if hour != 0 and count >= _SHIFTED * len(clicks):
-        yield (
-            f"{count:,} of {len(clicks):,} clicks are among the behaviours {abs(hour):.0f} h {'later' if hour > 0 else 'earlier'}: "
-            "do both tables have the time zone that is declared for them?"
-        )
+    if hour == 0 or count < _SHIFTED * len(clicks):
+        return None
+    return (
+        f"{count:,} of {len(clicks):,} clicks are among the behaviours {abs(hour):.0f} h {'later' if hour > 0 else 'earlier'}: "
+        "do both tables have the time zone that is declared for them?"
+    )
 
 
 def _features(

@@ -1,6 +1,7 @@
 """Tables of any layout to canonical tables, as a dataset's block declares them; DuckDB does the reading."""
 
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,7 @@ from deep_interest.sources.declaration import BehaviorFiles, Source, TableFiles
 from deep_interest.sources.table_checks import Checks
 from deep_interest.sources.table_columns import Ids, Part
 from deep_interest.sources.table_entities import add_missing_items, make_unique, select_entities
-from deep_interest.sources.table_events import EventForm, select_events
+from deep_interest.sources.table_events import EventForm, positive_texts, select_events
 from deep_interest.sources.table_files import FoundFiles, check_unchanged, find_files
 from deep_interest.sources.table_scan import SOURCE_FILE, columns_of, load, quoted
 from deep_interest.sources.table_times import TIME_FEATURES, time_unit
@@ -78,6 +79,7 @@ class _Reader:
 
     def read(self) -> CanonicalTables:
         parts, form = self.parts, self._form()
+        self._require_positives()
         for table in ("behaviors", "impressions"):
             selects = [
                 select_events(part, parts[table], form, self.features, self.checks) for part in parts[table]
@@ -123,6 +125,25 @@ class _Reader:
             ),
         )
 
+    def _require_positives(self) -> None:
+        """Where clicks have values of their own, one of them must stand there."""
+        named = [part for part in self.parts["impressions"] if part.block.label.positive is not None]
+        there: Counter[str] = Counter()
+        for part in named:
+            column = quoted(part.block.label.column)
+            values = self.connection.execute(
+                f"SELECT CAST({column} AS VARCHAR) v, count(*) FROM {part.name} GROUP BY v"
+            ).fetchall()
+            if any(value in positive_texts(part.block.label) for value, _ in values):
+                return
+            there.update({str(value): rows for value, rows in values})
+        if there:
+            part = named[0]
+            raise InputError(
+                f"{part.shown}, column {part.block.label.column}: no row has a value of label.positive "
+                f"({', '.join(positive_texts(part.block.label))}); the column's values are {', '.join(value for value, _ in there.most_common(8))}"
+            )
+
     def _load_all(self, table: str, blocks: Sequence[TableFiles], wanted: list[str]) -> list[Part]:
         parts = [
             part
@@ -151,7 +172,7 @@ class _Reader:
         if found is None:
             return None
         self.found.append(found)
-        available = columns_of(found, block)
+        available = columns_of(found, block, skip_bad=self.checks.skip)
         part = Part.of(name, table, block, found.shown, available, wanted)
         columns = part.physical + (
             [TRUE_PROBABILITY] if TRUE_PROBABILITY in available and table == "impressions" else []

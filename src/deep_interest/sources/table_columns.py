@@ -58,7 +58,7 @@ class Part:
         part = cls(name, table, block, shown, available, features, {})
         for role, column in part._named():
             if column not in available:
-                near = difflib.get_close_matches(column, available, n=1)
+                near = difflib.get_close_matches(column, available, n=1, cutoff=0.7)
                 hint = f"; did you mean {near[0]}?" if near else ""
                 raise InputError(
                     f"{shown}: column {column} (source.{table}.{role}) not found; the columns are {', '.join(available)}{hint}"

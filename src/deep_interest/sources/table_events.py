@@ -78,11 +78,15 @@ def select_events(
     return f"SELECT {', '.join(columns)} FROM {part.name} WHERE {whole}"
 
 
+def positive_texts(label: LabelColumn) -> list[str]:
+    """The values that count as a click, as the database writes them."""
+    return [str(value).lower() if isinstance(value, bool) else str(value) for value in label.positive or ()]
+
+
 def _label(label: LabelColumn) -> str:
     """SQL of the label, 0 or 1; NULL where it is neither."""
     text = f"CAST({quoted(label.column)} AS VARCHAR)"
     if label.positive is not None:
-        texts = [str(value).lower() if isinstance(value, bool) else str(value) for value in label.positive]
-        listed = ", ".join("'" + value.replace("'", "''") + "'" for value in texts)
+        listed = ", ".join("'" + value.replace("'", "''") + "'" for value in positive_texts(label))
         return f"CAST(coalesce({text} IN ({listed}), false) AS TINYINT)"
     return f"CAST(CASE WHEN lower({text}) IN ('1', '1.0', 'true') THEN 1 WHEN lower({text}) IN ('0', '0.0', 'false') THEN 0 END AS TINYINT)"

@@ -20,12 +20,19 @@ from deep_interest.sources.table_files import FoundFiles, check_unchanged, parti
 SOURCE_FILE = "source file"  # the column that says which file a row comes from
 _DELIMITERS = ",\t;|"
 _SAMPLED_LINES = 1000  # of JSON, to know the columns
+_FIRST_BYTES = {
+    b"PAR1": "Parquet; end the file's name in .parquet",
+    b"\xff\xfe": "UTF-16; write the file in UTF-8",
+    b"\xfe\xff": "UTF-16; write the file in UTF-8",
+    b"PK\x03\x04": "a .zip or a spreadsheet; write the table as CSV",
+    b"\x1f\x8b": "gzip; end the file's name in .gz",
+}
 _MISSING = ["", "nan", "NaN", "NULL", "null"]  # how CSV files write "no value"
 
 
-def columns_of(found: FoundFiles, table: TableFiles) -> list[str]:
+def columns_of(found: FoundFiles, table: TableFiles, *, skip_bad: bool = False) -> list[str]:
     """The names of the columns that every file has, partition folders' keys among them."""
-    first, *others = _by_columns(found, table)
+    first, *others = _by_columns(found, table, skip_bad=skip_bad)
     return [name for name in first if all(name in columns for columns in others)]
 
 
@@ -48,7 +55,7 @@ def load(
             verify_gzip(file)
     scans = []
     parameters: dict[str, Any] = {"missing": _MISSING} if found.format == "csv" else {}
-    for number, (present, files) in enumerate(_by_columns(found, table).items()):
+    for number, (present, files) in enumerate(_by_columns(found, table, skip_bad=skip_bad).items()):
         parameters[f"files{number}"] = [str(file) for file in files]
         wanted = sorted(set(columns) & set(present))
         if found.format == "duckdb":
@@ -81,11 +88,11 @@ def quoted(column: str) -> str:
     return '"' + column.replace('"', '""') + '"'
 
 
-def _by_columns(found: FoundFiles, table: TableFiles) -> dict[tuple[str, ...], list[Path]]:
+def _by_columns(found: FoundFiles, table: TableFiles, *, skip_bad: bool) -> dict[tuple[str, ...], list[Path]]:
     """The files grouped by their columns, since a table's columns may come to be more, or in another order."""
     groups: dict[tuple[str, ...], list[Path]] = {}
     for file in found.files:
-        own = _columns_of(file, found.format, table)
+        own = _columns_of(file, found.format, table, skip_bad=skip_bad)
         keys = [key for key in partition_keys(file) if key not in own]
         groups.setdefault((*own, *keys), []).append(file)
     if found.format == "duckdb" and len(found.files) > 1:
@@ -93,32 +100,49 @@ def _by_columns(found: FoundFiles, table: TableFiles) -> dict[tuple[str, ...], l
     return groups
 
 
-def _columns_of(file: Path, format_: str, table: TableFiles) -> list[str]:
+def _columns_of(file: Path, format_: str, table: TableFiles, *, skip_bad: bool) -> list[str]:
     if format_ == "parquet":
         try:
             return pq.read_schema(file).names
         except (pa.ArrowInvalid, OSError) as error:
             raise InputError(f"{file}: not a whole Parquet file ({error}). Write it anew.") from error
     if format_ == "json":
-        return _keys_of(file)
+        return _keys_of(file, skip_bad=skip_bad)
     if format_ == "duckdb":
         return _columns_of_database(file, table)
     if table.names:
         return list(table.names)
+    if not is_gzip(file):
+        _refuse_what_is_no_csv(file)
     header = next(csv.reader([_first_line(file)], delimiter=table.delimiter or _delimiter(file)))
+    header = [name or f"column {number} without a name" for number, name in enumerate(header, start=1)]
     twice = [name for name in header if header.count(name) > 1]
     if twice:
         raise InputError(f"{file}: column {twice[0]!r} stands in the header twice; rename one of them")
     return header
 
 
-def _keys_of(file: Path) -> list[str]:
+def _refuse_what_is_no_csv(file: Path) -> None:
+    """Other files have first bytes of their own; DuckDB would call them a table of strange columns."""
+    with file.open("rb") as stream:
+        begin = stream.read(4)
+    for first, what in _FIRST_BYTES.items():
+        if begin.startswith(first):
+            raise InputError(f"{file}: expected CSV in UTF-8, found {what}")
+
+
+def _keys_of(file: Path, *, skip_bad: bool) -> list[str]:
     keys: dict[str, None] = {}
     for number, line in islice(text_lines(file), _SAMPLED_LINES):
         try:
-            keys |= dict.fromkeys(json.loads(line))
+            entry = json.loads(line)
+            found = "" if isinstance(entry, dict) else f"a JSON {type(entry).__name__}"
         except ValueError as error:
-            raise InputError(f"{file}, line {number}: expected one JSON object a line ({error})") from error
+            entry, found = {}, str(error)
+        if not found:
+            keys |= dict.fromkeys(entry)
+        elif not skip_bad:
+            raise InputError(f"{file}, line {number}: expected one JSON object a line, found {found}")
     return list(keys)
 
 
@@ -201,6 +225,10 @@ def _run(
         return connection.execute(sql, parameters).fetchall()
     except duckdb.Error as error:
         reason = " ".join(str(error).split("LINE 1:")[0].split("Possible fixes")[0].split())
+        if found.format == "csv" and "unicode" in reason.lower():
+            raise InputError(
+                f"{found.shown}: a text is not UTF-8 ({reason[:200]}). Write the file in UTF-8, e.g. by iconv -f LATIN1 -t UTF-8."
+            ) from error
         raise InputError(
             f"{found.shown}: not readable as {found.format} ({reason[:400]}). Mend the line, or set reading.on_bad_line to "
             "'skip': broken lines are then left out and counted."

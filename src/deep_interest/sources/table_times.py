@@ -12,7 +12,7 @@ TIME_FEATURES = ("hour", "weekday")
 _UNITS = {"seconds": 1, "milliseconds": 1_000, "microseconds": 1_000_000}  # in a second
 _NUMBERS = INTEGERS | {"UBIGINT", "HUGEINT", "UHUGEINT", "FLOAT", "DOUBLE"}
 _LATEST = 7_258_118_400  # seconds: the year 2200
-_OFFSET = r":\d{2}(\.\d+)? ?(Z|z|[+-]\d{2}(:?\d{2})?)$"
+_OFFSET = r":\d{2}(\.\d+)? ?([+-]\d{2}(:?\d{2})?|[A-Za-z][A-Za-z_/+-]*\d*)$"  # a number of hours, Z, or the name of a zone
 
 
 def time_unit(connection: duckdb.DuckDBPyConnection, part: Part) -> int:
