@@ -48,4 +48,10 @@ def test_a_row_is_not_trained_with_values_whose_search_is_in_the_same_run():
         InputError, match=r"simulated\.din is searched and trained in one run; search first, by"
     ):
         ProjectHooks().before_pipeline_run(both, DataCatalog(catalog))
-    ProjectHooks().before_pipeline_run(pipelines["simulated.din"], DataCatalog(catalog))
+    none = DataCatalog(catalog | {"simulated.tuned": MemoryDataset({})})
+    with pytest.raises(
+        InputError, match=r"no tuned values for simulated\.din; find some by .*tune\.simulated\.din"
+    ):
+        ProjectHooks().before_pipeline_run(pipelines["simulated.din"], none)
+    found = DataCatalog(catalog | {"simulated.tuned": MemoryDataset({"din": {"values": {}}})})
+    ProjectHooks().before_pipeline_run(pipelines["simulated.din"], found)

@@ -51,6 +51,8 @@ def explain_row(
         )
     if top < 1:
         raise InputError(f"--top: found {top}, expected a whole number from 1")
+    if picture and Path(picture).suffix.lower() != ".png":
+        raise InputError(f"--picture: found {picture}, expected a file that ends in .png")
     loaded, folder = _load(dataset, model, env)
     checkpoint, log, features, samples, *ids = loaded
     max_len = TrainingOptions.model_validate_json(checkpoint["training"]).max_len
@@ -61,7 +63,10 @@ def explain_row(
         if picture
         else folder / dataset / model / f"explain_{_in_a_name(user)}_{_in_a_name(candidate)}.png"
     )
-    write_png(found.chart(top), path)
+    try:
+        write_png(found.chart(top), path)
+    except OSError as error:
+        raise InputError(f"{path}: the picture cannot be written ({error})") from error
     say(f"\npicture: {path}")
 
 
@@ -84,7 +89,9 @@ def _load(dataset: str, model: str, env: str | None) -> tuple[list[Any], Path]:
                 context.catalog.load(f"{dataset}.{name}") for name in (f"{model}.checkpoint", *entities)
             ]
         except DatasetError as error:
+            untuned = model.removesuffix(TUNED)
+            pipeline = f"{dataset}.{model}" if untuned == model else f"tuned.{dataset}.{untuned}"
             raise InputError(
-                f"{dataset}.{model}: {error.__cause__ or error}; train it by `kedro run --pipelines={dataset}.{model}`"
+                f"{dataset}.{model}: {error.__cause__ or error}; train it by `kedro run --pipelines={pipeline}`"
             ) from error
         return loaded, Path(context.config_loader["globals"]["data"]) / "08_reporting"

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from kedro.config import MissingConfigException
 from kedro.framework.context import KedroContext
 from kedro.framework.hooks import hook_impl
 from kedro.io import CatalogProtocol, DatasetError
@@ -17,7 +18,7 @@ from kedro.validation import ParameterValidationError
 
 from deep_interest.configured import check_files
 from deep_interest.errors import InputError
-from deep_interest.grid import MODELS, datasets_of
+from deep_interest.grid import MODELS, SEARCHED, datasets_of
 from deep_interest.pipeline_registry import use_blocks
 
 logger = logging.getLogger(__name__)
@@ -61,7 +62,7 @@ class ProjectHooks:
         if run.recipe is not None and "params:recipes" in pipeline.inputs():
             _check_keys("training.recipe", [run.recipe], catalog.load("params:recipes").root)
         if run.tuned:
-            _check_searched_before(pipeline)
+            _check_searched_before(pipeline, catalog)
         if "params:tuning" in pipeline.inputs():
             tuning = catalog.load("params:tuning")
             for node in pipeline.nodes:
@@ -83,20 +84,34 @@ def _parameters(context: KedroContext) -> dict[str, Any]:
     check_files(Path(loader.conf_source), [loader.base_env, loader.env or loader.default_run_env])
     try:
         return loader["parameters"]
+    except MissingConfigException as error:
+        raise InputError(
+            f"--env: {loader.env} is no environment; the environments are the folders of {loader.conf_source}"
+        ) from error
     except ValueError as error:  # Kedro's word for what two files of one environment say
         raise InputError(
             f"{error}. Give each key in one file; a dataset of your own needs a name of its own."
         ) from error
 
 
-def _check_searched_before(pipeline: Pipeline) -> None:
-    """A row takes what is found when it starts: its search in the same run would come too late."""
+def _check_searched_before(pipeline: Pipeline, catalog: CatalogProtocol) -> None:
+    """A row takes what is found when it starts: its search in the same run would come too late, and none is too few."""
     made = pipeline.all_outputs()
     cells = [name.removesuffix(".tuned") for name in made if name.endswith(".tuned")]
     if both := sorted(cell for cell in cells if f"{cell}.checkpoint" in made):
         raise InputError(
             f"training.tuned: {', '.join(both)} is searched and trained in one run; search first, by "
             f"`kedro run --pipelines=tune.{both[0]}`, then train in a run of its own"
+        )
+    missing = []
+    for node in pipeline.nodes:
+        dataset, _, model = str(node.namespace).partition(".")
+        if f"{dataset}.tuned" in node.inputs and model in SEARCHED:
+            missing += [] if model in catalog.load(f"{dataset}.tuned") else [f"{dataset}.{model}"]
+    if missing:
+        raise InputError(
+            f"training.tuned: no tuned values for {', '.join(sorted(missing))}; find some by `kedro run --pipelines=tune.{min(missing)}`, "
+            "or train the rows that have some alone, each by its own pipeline"
         )
 
 

@@ -168,3 +168,13 @@ def test_gauc_by_group_by_hand():
     table = gauc_by_group(users, labels, {"DIN": scores}, sizes)
     assert dict(zip(table["group"], table["gauc"], strict=True)) == {"1 to 5": 0.5, "6 to 9": 1.0}
     assert table["samples"].sum() == 8
+
+
+def test_pictures_show_fits_and_not_the_mean_of_their_predictions():
+    users, labels = np.array([1, 1, 1]), np.array([1, 0, 0])
+    seeds = np.array([[0.6, 0.9, 0.1], [0.6, 0.1, 0.9]])  # each ranks one negative too high, their mean none
+    table = gauc_by_group(users, labels, {"DIN": seeds}, np.ones(3, int))
+    assert table["gauc"].tolist() == [0.5]
+    pooled = calibration(labels, seeds, bins=1)
+    assert pooled["samples"].tolist() == [6]
+    assert pooled["observed"].tolist() == pytest.approx([1 / 3])

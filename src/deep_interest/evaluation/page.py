@@ -82,10 +82,18 @@ def _shown(
     return _columns(results, base_name, shown, sources), sources, base_name
 
 
+def seeds_of(results: pd.DataFrame) -> str:
+    """How many seeds the trained rows have, in words."""
+    several = results.loc[results["seeds"] > 1, "seeds"].astype(int)  # what is not trained has one
+    if several.empty:
+        return "1 seed"
+    return f"{several.min()} seeds" if several.nunique() == 1 else f"{several.min()} to {several.max()} seeds"
+
+
 def _summary(
     results: pd.DataFrame, protocol: str, test_samples: int, test_users: int, *, watched: bool
 ) -> str:
-    seeds, first = int(results["seeds"].max()), results.iloc[0]
+    first = results.iloc[0]
     tested = "selected on validation data, tested" if watched else "tested once"
     curves = (
         " The learning curves score the test set at every epoch; nothing is selected by them."
@@ -94,7 +102,7 @@ def _summary(
     )
     return (
         f"Protocol `{protocol}`, {tested} on {test_samples:,} samples of {test_users:,} users, "
-        f"with {seeds} {'seed' if seeds == 1 else 'seeds'} per trained model; GAUC counts "
+        f"with {seeds_of(results)} per trained model; GAUC counts "
         f"{first['user_coverage']:.1%} of the users and {first['impression_coverage']:.1%} of the samples: "
         f"the users that have both a positive and a negative one.{curves}"
     )

@@ -151,6 +151,18 @@ class Panel:
     downwards: bool = False
     square: bool = False
 
+    @property
+    def counts_along_x(self) -> bool:
+        """Whether the lines have whole numbers alone on the x axis, as epochs are."""
+        lines = [mark for mark in self.marks if isinstance(mark, Line)]
+        return bool(lines) and all(float(x).is_integer() for line in lines for x in line.x)
+
+    @property
+    def over_many_decades(self) -> bool:
+        """Whether a logarithmic x axis is too long for more ticks than powers of ten."""
+        values = [x for mark in self.marks if isinstance(mark, Line | Points) for x in mark.x if x > 0]
+        return bool(values) and max(values) > 1000 * min(values)
+
 
 @dataclass(frozen=True)
 class Chart:

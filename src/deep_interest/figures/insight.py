@@ -170,7 +170,7 @@ def structure_chart(numbers: pd.DataFrame) -> Chart:
     return Chart(
         "What the simulator planted, and what the models found", panels, height=230, columns=2,
         note="Related are behaviours in the candidate's category or in the stage before it on its theme's path: those the "
-        "simulator gives most weight.",
+        "simulator gives most weight. By chance: the same share, steps as long, and the vectors before training.",
     )  # fmt: skip
 
 

@@ -138,7 +138,7 @@ def _panel(
         for place, text in enumerate(panel.right or ())
     ]
     axes = {
-        f"xaxis{suffix}": _axis(panel.x, panel.x_ticks, across, y_name, log=panel.x_log),
+        f"xaxis{suffix}": _axis(panel.x, panel.x_ticks, across, y_name) | _numbers_along_x(panel),
         f"yaxis{suffix}": _axis(panel.y, panel.y_ticks, up, x_name, downwards=panel.downwards),
         "annotations": annotations, "shapes": shapes,
     }  # fmt: skip
@@ -155,15 +155,12 @@ def _axis(
     domain: Sequence[float],
     anchor: str,
     *,
-    log: bool = False,
     downwards: bool = False,
 ) -> dict[str, Any]:
     axis: dict[str, Any] = {
         "title": {"text": title}, "domain": list(domain), "anchor": anchor, "gridcolor": GRID, "zeroline": False,
-        "automargin": True, "type": "log" if log else "linear",
+        "automargin": True, "type": "linear",
     }  # fmt: skip
-    if log:
-        axis["tickformat"] = "~g"  # 2000 in full, not a bare 2 between powers of ten
     if ticks is not None:
         axis |= {"tickmode": "array", "tickvals": list(range(len(ticks))), "ticktext": list(ticks)}
     if downwards and ticks is not None:
@@ -171,6 +168,22 @@ def _axis(
     elif downwards:
         axis["autorange"] = "reversed"
     return axis
+
+
+def _numbers_along_x(panel: Panel) -> dict[str, Any]:
+    """How the x axis counts, where it is none of named places."""
+    if panel.x_log:
+        return {
+            "type": "log",
+            "dtick": 1 if panel.over_many_decades else "D2",
+            "tickformat": "~g",
+        }  # 2 and 5 too
+    if panel.x_ticks is None and panel.counts_along_x:
+        first, last = (
+            edge(x for mark in panel.marks if isinstance(mark, Line) for x in mark.x) for edge in (min, max)
+        )
+        return {"tickformat": "d", "tick0": 0, "dtick": max(1, round((last - first) / 6))}
+    return {}
 
 
 def _text(text: str, x: float, y: float, *, above: bool = False) -> dict[str, Any]:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
+from matplotlib.collections import PathCollection
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
 from deep_interest.figures.chart import Bars, Cells, Chart, Line, Mark, Panel, Points, Rule, colour_of
 
@@ -30,6 +31,8 @@ def matplotlib_figure(chart: Chart) -> Figure:
         _draw(axes, panel)
     for axes in grid[count:]:
         axes.set_visible(False)
+    if any(panel.right for panel in chart.panels):
+        figure.get_layout_engine().set(wspace=0.06)  # else the labels of two panels touch
     figure.suptitle(textwrap.fill(chart.title, 70 if columns < 3 else 110), x=0.01, ha="left", fontsize=12)
     entries = {
         label: handle
@@ -37,7 +40,7 @@ def matplotlib_figure(chart: Chart) -> Figure:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
     if entries:
-        figure.legend(
+        legend = figure.legend(
             entries.values(),
             [_short(label) for label in entries],
             loc="outside lower center",
@@ -45,6 +48,11 @@ def matplotlib_figure(chart: Chart) -> Figure:
             frameon=False,
             fontsize=8,
         )
+        for handle, drawn in zip(legend.legend_handles, entries.values(), strict=True):
+            if isinstance(drawn, PathCollection) and drawn.get_array() is not None:
+                handle.set_array(None)  # a shape stands for a name here, whatever its points' colours
+                handle.set_facecolor(colour_of(-1))
+                handle.set_edgecolor(colour_of(-1))
     return figure
 
 
@@ -73,8 +81,11 @@ def _draw(axes: Axes, panel: Panel) -> None:
         axes.set_axisbelow(True)
     if panel.x_log:
         axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1,) if panel.over_many_decades else (1, 2, 5)))
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+        axes.xaxis.set_minor_formatter(NullFormatter())
     elif panel.x_ticks is None:
-        axes.xaxis.set_major_locator(MaxNLocator(6, integer=_counts(panel)))
+        axes.xaxis.set_major_locator(MaxNLocator(4 if panel.right else 6, integer=panel.counts_along_x))
     if panel.x_ticks is not None:
         steep = sum(map(len, panel.x_ticks)) > 40
         axes.set_xticks(range(len(panel.x_ticks)), [_short(text) for text in panel.x_ticks], rotation=60 if steep else 0,
@@ -88,11 +99,6 @@ def _draw(axes: Axes, panel: Panel) -> None:
         axes.set_aspect("equal", adjustable="datalim")
     if panel.right is not None:
         _label_right(axes, panel.right)
-
-
-def _counts(panel: Panel) -> bool:
-    """Whether the panel's lines have whole numbers alone on the x axis, as epochs are."""
-    return all(float(x).is_integer() for mark in panel.marks if isinstance(mark, Line) for x in mark.x)
 
 
 def _label_right(axes: Axes, texts: Sequence[str]) -> None:

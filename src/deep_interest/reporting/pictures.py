@@ -17,7 +17,7 @@ from deep_interest.serving.structure import attention_structure, cluster_structu
 from deep_interest.simulation.config import SimulationConfig
 from deep_interest.simulation.relevance import related
 from deep_interest.simulation.world import make_world
-from deep_interest.training.runs import Checkpoint, restore
+from deep_interest.training.runs import Checkpoint, restore, untrained
 
 MOST_SAMPLES = 2000  # that structure is measured on
 CATEGORIES, GOODS_SHOWN = 8, 600
@@ -95,6 +95,8 @@ def draw_embedding(checkpoint: Checkpoint, shop: Shop) -> Chart:
 def measure_structure(rows: dict[str, Checkpoint], shop: Shop, simulation: SimulationConfig) -> pd.DataFrame:
     """What the simulator planted, found or not: ``measure``, ``model``, ``found``, ``by_chance``, ``samples``, a row each.
 
+    Chance is, for silhouettes, the vectors before training: those that hold the category's own form clusters at once.
+
     Args:
         rows: checkpoints by key; attention of each that has it, movement of those with an evolving interest.
         shop: the simulated dataset.
@@ -116,13 +118,14 @@ def measure_structure(rows: dict[str, Checkpoint], shop: Shop, simulation: Simul
             ratio = movement_structure(pairs, states, planted)["ratio"]
             measures.append(("steps on related behaviours, in steps on others", ratio, 1.0))
         items, category = _goods_to_show(shop)
-        vectors, codes = _item_vectors(model, shop, items), np.unique(category, return_inverse=True)[1]
-        by_chance = cluster_structure(vectors, np.random.default_rng(0).permutation(codes))
-        measures.append(
-            ("silhouette of categories, goods and category", cluster_structure(vectors, codes), by_chance)
+        codes, width = np.unique(category, return_inverse=True)[1], model.embedding_dim
+        vectors, before = (
+            _item_vectors(each, shop, items)
+            for each in (model, untrained(checkpoint, checkpoint["seeds"][0]).eval())
         )
-        goods = vectors[:, : model.embedding_dim]
-        measures.append(("silhouette of categories, goods alone", cluster_structure(goods, codes), by_chance))
+        for what, columns in (("goods and category", slice(None)), ("goods alone", slice(width))):
+            found_before = (cluster_structure(each[:, columns], codes) for each in (vectors, before))
+            measures.append((f"silhouette of categories, {what}", *found_before))
         found += [
             {
                 "measure": measure,
@@ -137,7 +140,14 @@ def measure_structure(rows: dict[str, Checkpoint], shop: Shop, simulation: Simul
 
 
 def calibration(labels: np.ndarray, predictions: np.ndarray, *, bins: int = 10) -> pd.DataFrame:
-    """Mean prediction and share of positives by tenth of the predictions; ``error`` is their mean distance, weighted by samples."""
+    """Mean prediction and share of positives by tenth of the predictions; ``error`` is their mean distance, weighted by samples.
+
+    Args:
+        labels: ``(n,)``.
+        predictions: ``(n,)``, or ``(seeds, n)``: each seed's are predictions of their own.
+        bins: how many parts.
+    """
+    labels, predictions = np.broadcast_to(labels, predictions.shape).ravel(), predictions.ravel()
     part = np.argsort(np.argsort(predictions, kind="stable")) * bins // len(predictions)
     table = (
         pd.DataFrame({"part": part, "predicted": predictions, "observed": labels})
@@ -155,7 +165,7 @@ def gauc_by_group(
 
     Args:
         users, labels: of the test samples.
-        predictions: by the row's name.
+        predictions: by the row's name, ``(n,)`` or ``(seeds, n)``: the mean over the seeds is shown.
         sizes: ``(n,)`` whole numbers, what the quarters are of.
     """
     edges = np.unique(np.quantile(sizes, [0, 0.25, 0.5, 0.75, 1]).astype(int))
@@ -168,14 +178,17 @@ def gauc_by_group(
     for low, high in bounds:
         chosen = (sizes >= low) & (sizes <= high)
         for name, scores in predictions.items():
-            per_user = per_user_auc(users[chosen], labels[chosen], scores[chosen])
-            if len(per_user.users):
+            of_seeds = [
+                per_user_auc(users[chosen], labels[chosen], of_one[chosen])
+                for of_one in np.atleast_2d(scores)
+            ]
+            if len(of_seeds[0].users):
                 label = f"{low} to {high}" if low < high else str(low)
                 rows.append(
                     {
                         "name": name,
                         "group": label,
-                        "gauc": per_user.gauc().value,
+                        "gauc": float(np.mean([per_user.gauc().value for per_user in of_seeds])),
                         "samples": int(chosen.sum()),
                     }
                 )

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from deep_interest.evaluation.comparison import ORACLE
-from deep_interest.evaluation.page import SIGNIFICANT, ResultsTable, results_table
+from deep_interest.evaluation.page import SIGNIFICANT, ResultsTable, results_table, seeds_of
 from deep_interest.evaluation.published import Published
 from deep_interest.figures.plotly import panels_of
 from deep_interest.reporting.sentences import sentences
@@ -70,9 +70,9 @@ def report_html(report: Report) -> str:
 
 
 def _summary(report: Report) -> str:
-    seeds, first = int(report.results["seeds"].max()), report.results.iloc[0]
+    first = report.results.iloc[0]
     return (
-        f"Protocol {report.protocol}; {seeds} {'seed' if seeds == 1 else 'seeds'} per trained model. Everything was chosen on validation data, "
+        f"Protocol {report.protocol}; {seeds_of(report.results)} per trained model. Everything was chosen on validation data, "
         f"the test set was scored once. GAUC counts {first['user_coverage']:.1%} of the users, those with both a positive and a negative sample."
     )
 

@@ -83,23 +83,25 @@ class Shop:
         return _code_of(self.user_ids, user, "user", "users")
 
     def typical_user(self) -> np.ndarray:
-        """Test rows of a user to show: one with a history of 6 to 14 behaviours, of many categories, and with clicks and others."""
+        """Test rows of a user to show: one with several candidates after 6 to 14 behaviours of many categories, and with clicks and others."""
         samples = self.test
         table = pd.DataFrame(
             {
                 "user": samples.user.numpy(),
                 "end": samples.history_end.numpy(),
+                "item": samples.item.numpy(),
                 "label": samples.labels.numpy(),
             }
         )
         table["both"] = table.groupby("user")["label"].transform("nunique")
+        table["several"] = table.groupby(["user", "end"])["item"].transform("nunique").clip(upper=3)
         table["near"] = (table["end"] - 10).abs()
         table["kinds"] = [
-            self._kinds(row.user, row.end) if row.near <= 4 and row.both == 2 else -1
+            self._kinds(row.user, row.end) if row.near <= 4 and row.both == 2 and row.several > 1 else -1
             for row in table.itertuples()
         ]
         best = table.sort_values(
-            ["both", "kinds", "near", "user"], ascending=[False, False, True, True]
+            ["both", "kinds", "several", "near", "user"], ascending=[False, False, False, True, True]
         ).iloc[0]
         rows = np.flatnonzero((table["user"] == best["user"]) & (table["end"] == best["end"]))
         return rows[:6]

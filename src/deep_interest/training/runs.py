@@ -252,11 +252,18 @@ def predict_cell(
 
 def restore(checkpoint: Checkpoint, seed: int) -> nn.Module:
     """The model of a checkpoint with one seed's parameters."""
-    key = checkpoint["model"]
-    config = model_config(key, json.loads(checkpoint["config"]))
-    model = build_model(key, config, FeatureSchema.model_validate_json(checkpoint["schema"]))
+    model = untrained(checkpoint, seed)
     model.load_state_dict(checkpoint["states"][checkpoint["seeds"].index(seed)])
     return model
+
+
+def untrained(checkpoint: Checkpoint, seed: int) -> nn.Module:
+    """The model of a checkpoint with the parameters that a seed draws."""
+    key = checkpoint["model"]
+    config = model_config(key, json.loads(checkpoint["config"]))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return build_model(key, config, FeatureSchema.model_validate_json(checkpoint["schema"]))
 
 
 def prepare_device(run: RunParameters) -> torch.device:

@@ -94,8 +94,7 @@ def draw_groups(
     test = samples[samples["split"] == "test"]
     users, labels = test["user"].to_numpy(), test["label"].to_numpy()
     scores = {
-        row_of(model).name: table.filter(like="seed_").mean(axis=1).to_numpy()
-        for model, table in predictions.items()
+        row_of(model).name: table.filter(like="seed_").to_numpy().T for model, table in predictions.items()
     }
     trained = samples.loc[samples["split"] == "train", "user"].value_counts()
     activity = trained.reindex(users).fillna(0).to_numpy().astype(int)
