@@ -7,6 +7,7 @@ from kedro.validation import ParameterValidationError
 from deep_interest.errors import InputError
 from deep_interest.hooks import ProjectHooks, explain
 from deep_interest.pipeline_registry import register_pipelines
+from deep_interest.tracking import TrackingHooks
 
 
 def chained(*errors):
@@ -55,3 +56,20 @@ def test_a_row_is_not_trained_with_values_whose_search_is_in_the_same_run():
         ProjectHooks().before_pipeline_run(pipelines["simulated.din"], none)
     found = DataCatalog(catalog | {"simulated.tuned": MemoryDataset({"din": {"values": {}}})})
     ProjectHooks().before_pipeline_run(pipelines["simulated.din"], found)
+
+
+def test_an_mlflow_that_cannot_be_told_is_a_warning_and_one_that_is_not_installed_an_error(
+    monkeypatch, caplog
+):
+    from deep_interest.serving import mlflow_alias
+    from deep_interest.training.parameters import RunParameters
+
+    pipeline = register_pipelines()["simulated.din"]
+    run = RunParameters(mlflow_uri="http://127.0.0.1:9", device="cpu")  # nobody listens there
+    catalog = DataCatalog({"params:training": MemoryDataset(run)})
+    TrackingHooks().before_pipeline_run(pipeline, catalog)
+    TrackingHooks().after_pipeline_run(pipeline, catalog)
+    assert "http://127.0.0.1:9 was not told" in caplog.text
+    monkeypatch.setattr(mlflow_alias, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"training\.mlflow_uri is set, but MLflow is not installed"):
+        TrackingHooks().before_pipeline_run(pipeline, catalog)

@@ -3,8 +3,9 @@
 from deep_interest.hooks import ProjectHooks
 from deep_interest.scheduling import SchedulingHooks
 from deep_interest.sources.downloads import raw_root
+from deep_interest.tracking import TrackingHooks
 
-HOOKS = (ProjectHooks(), SchedulingHooks())
+HOOKS = (ProjectHooks(), SchedulingHooks(), TrackingHooks())
 
 CONFIG_LOADER_ARGS = {
     "base_env": "base",

@@ -3,6 +3,8 @@
 import json
 
 import pandas as pd
+import pytest
+from mlflow import MlflowClient
 from support.project import copy_project, run
 
 TUNED = ["--params=training.tuned=true,training.seeds=[1]"]
@@ -34,12 +36,27 @@ def test_a_search_its_values_in_training_and_the_comparison(tmp_path):
     assert settings["training"]["mba"] == tuned["values"]["training.mba"]
     plain = json.loads((data / "07_model_output/simulated/din_mba/settings.json").read_text())
     assert plain["tuned"] == {}
-    by_parameter = run(project, "--pipelines=simulated.din_mba", *TUNED)
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    by_parameter = run(project, "--pipelines=simulated.din_mba", f"{TUNED[0]},training.mlflow_uri={uri}")
     assert by_parameter.returncode == 0, by_parameter.stdout
+    assert_told(uri, "simulated", "din_mba", data, settings)
     same = "07_model_output/simulated/{}/predictions.parquet"
     pd.testing.assert_frame_equal(
         pd.read_parquet(data / same.format("din_mba")), pd.read_parquet(data / same.format("din_mba_tuned"))
     )
+
+
+def assert_told(uri, dataset, model, data, settings):
+    """MLflow has the row's options, curve and figures."""
+    client = MlflowClient(tracking_uri=uri)
+    (told,) = client.search_runs([client.get_experiment_by_name(dataset).experiment_id])
+    assert (told.info.run_name, told.info.status) == (model, "FINISHED")
+    assert told.data.params["training.mba"] == str(settings["training"]["mba"])
+    table = pd.read_csv(data / f"08_reporting/{dataset}/{model}/results.csv").set_index("model")
+    assert told.data.metrics["gauc"] == pytest.approx(table.loc[model, "gauc"], abs=1e-12)
+    curves = pd.read_csv(data / f"07_model_output/{dataset}/{model}/learning_curves.csv")
+    history = client.get_metric_history(told.info.run_id, "curve.validation_gauc")
+    assert [point.value for point in history] == pytest.approx(curves["validation_gauc"].tolist())
 
 
 def test_an_option_that_is_none_stops_the_run_before_it_starts(tmp_path):

@@ -14,13 +14,15 @@ logger = logging.getLogger(__name__)
 _ALIAS, _VERSION_TAG = "champion", "version"
 
 
-def require_mlflow() -> None:
-    """Raises:
-    InputError: MLflow is not installed.
+def require_mlflow(parameter: str = "retraining.mlflow_uri") -> None:
+    """Check that MLflow is there, which a parameter asks for.
+
+    Raises:
+        InputError: it is not installed.
     """
     if find_spec("mlflow") is None:
         raise InputError(
-            "retraining.mlflow_uri is set, but MLflow is not installed; pip install 'deep-interest[mlflow]', or set it to null"
+            f"{parameter} is set, but MLflow is not installed; pip install 'deep-interest[mlflow]', or set it to null"
         )
 
 

@@ -189,6 +189,7 @@ class RunParameters(BaseModel):
         evaluation_batch_size: samples scored at once.
         checkpoint_seconds: the state of a running fit is saved this often; a killed run resumes from there.
         workspace: folder of the running and finished fits.
+        mlflow_uri: an MLflow server or database that is told of trained rows too.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -203,3 +204,4 @@ class RunParameters(BaseModel):
     evaluation_batch_size: int = Field(4096, ge=1)
     checkpoint_seconds: float = Field(60, ge=0)
     workspace: str = "data/06_models"
+    mlflow_uri: str | None = None
