@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from deep_interest.errors import InputError
-from deep_interest.files import atomic_path
+from deep_interest.files import atomic_path, clear_unfinished
 
 
 def test_the_new_file_takes_the_old_ones_place(tmp_path):
@@ -26,6 +26,15 @@ def test_a_folder_is_replaced_whole(tmp_path):
             for name in names:
                 (folder / name).write_text(name)
     assert [file.name for file in target.iterdir()] == ["c"]
+
+
+def test_what_killed_writers_have_left_is_removed_and_nothing_else(tmp_path):
+    for name in (".fit.pt.k1.part", ".fit.pt.k2.part", ".other.pt.k3.part", "fit.pt"):
+        (tmp_path / name).write_text("half")
+    (tmp_path / ".fit.pt.k4.old.part").mkdir()
+    clear_unfinished(tmp_path / "fit.pt")
+    clear_unfinished(tmp_path / "nowhere/fit.pt")
+    assert sorted(file.name for file in tmp_path.iterdir()) == [".other.pt.k3.part", "fit.pt"]
 
 
 @pytest.mark.parametrize("directory", [False, True])

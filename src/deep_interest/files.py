@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import glob
 import os
 import shutil
 import tempfile
@@ -53,6 +54,12 @@ def atomic_path(path: str | Path, *, directory: bool = False) -> Iterator[Path]:
                 f"{path}: {_FULL[number]} and run the same command again, finished work is kept"
             ) from error
         raise
+
+
+def clear_unfinished(path: Path) -> None:
+    """Remove what killed writers of ``path`` have left beside it; for its only writer."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+        shutil.rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)
 
 
 def _refused(error: BaseException | None) -> int | None:

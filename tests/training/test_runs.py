@@ -37,6 +37,14 @@ def test_every_seed_is_fitted_and_the_checkpoint_scores_like_the_fits(tmp_path):
     assert not np.allclose(predictions["seed_1"], predictions["seed_2"])
 
 
+def test_a_fit_removes_what_a_killed_one_has_left_half_written(tmp_path):
+    folder = tmp_path / "small/base"
+    folder.mkdir(parents=True)
+    (folder / ".seed_1.pt.killed.part").write_bytes(b"half a state")
+    train_cell(cell(tmp_path, seeds=(1,)), small_data())
+    assert list(folder.rglob("*.part")) == []
+
+
 def test_finished_seeds_are_kept_when_a_seed_is_added(tmp_path):
     data = small_data()
     first, _ = train_cell(cell(tmp_path, seeds=(1,)), data)

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 import deep_interest
-from deep_interest.files import atomic_path
+from deep_interest.files import atomic_path, clear_unfinished
 
 _CODE = (
     "logs/*.py",
@@ -71,7 +71,11 @@ def save_state(path: Path, *, fingerprint: str, progress: Progress, tensors: dic
 
 
 def load_state(path: Path, *, fingerprint: str, device: torch.device) -> dict[str, Any] | None:
-    """The saved state if it belongs to this very fit; None if there is none or it is of another one."""
+    """The saved state if it belongs to this very fit; None if there is none or it is of another one.
+
+    What a kill has left of a state half written is removed.
+    """
+    clear_unfinished(path)
     if not path.exists():
         return None
     try:
