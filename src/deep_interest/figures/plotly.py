@@ -173,11 +173,8 @@ def _axis(
 def _numbers_along_x(panel: Panel) -> dict[str, Any]:
     """How the x axis counts, where it is none of named places."""
     if panel.x_log:
-        return {
-            "type": "log",
-            "dtick": 1 if panel.over_many_decades else "D2",
-            "tickformat": "~g",
-        }  # 2 and 5 too
+        step = 1 if panel.over_many_decades else "D2"  # powers of ten; with 2 and 5 times these
+        return {"type": "log", "dtick": step, "tickformat": "~g"}
     if panel.x_ticks is None and panel.counts_along_x:
         first, last = (
             edge(x for mark in panel.marks if isinstance(mark, Line) for x in mark.x) for edge in (min, max)

@@ -106,18 +106,19 @@ def _about_clocks(tables: CanonicalTables) -> Iterator[str]:
     """Clicks that stand among the behaviours, but not at their own time."""
     second = ticks_per_second(tables.impressions["time"])
     shown = tables.impressions[["user", "item", "time", "label"]].head(_MOST_ROWS)
-    pairs = shown.reset_index().merge(
-        tables.behaviors[["user", "item", "time"]], on=["user", "item"], suffixes=("", "_done")
-    )
-    pairs["hours"] = (pairs["time_done"] - pairs["time"]) / (second * _HOUR)
-    clicks, hours = shown[shown["label"] == 1], pairs.loc[pairs["label"] == 1, "hours"]
+    done = tables.behaviors[["user", "item", "time"]]
+    clicks = shown[shown["label"] == 1]
+    pairs = clicks.merge(done, on=["user", "item"], suffixes=("", "_done"))
+    hours = (pairs["time_done"] - pairs["time"]) / (second * _HOUR)
     if zone := _whole_hours_off(hours, clicks):
         yield zone
         return
-    before = pairs.loc[(pairs["hours"] < 0) & (pairs["hours"] >= -_DAY), ["index", "label"]].drop_duplicates()
-    clicked, passed = (
-        (before["label"] == label).sum() / max(1, (shown["label"] == label).sum()) for label in (1, 0)
-    )
+    latest = pd.merge_asof(
+        shown.sort_values("time"), done.assign(time_done=done["time"]).sort_values("time"), on="time", by=["user", "item"],
+        allow_exact_matches=False,
+    )  # fmt: skip
+    near = latest["time"] - latest["time_done"] <= _DAY * _HOUR * second
+    clicked, passed = (near[latest["label"] == label].mean() for label in (1, 0))
     if clicked >= _SHIFTED and passed < _SHIFTED * clicked:
         yield (
             f"{clicked:.1%} of the clicked impressions have a behaviour with their own item on the day before them, of the "
