@@ -17,7 +17,7 @@ def test_a_search_its_values_in_training_and_the_comparison(tmp_path):
     assert missing.returncode != 0
     assert "find some by `kedro run --pipelines=tune.simulated.din_mba`" in missing.stdout
     assert "Traceback" not in missing.stdout
-    assert not (data / "01_raw").exists()  # before any work
+    assert not data.exists()  # before any work
     found = run(project, "--pipelines=tune.simulated.din_mba")
     assert found.returncode == 0, found.stdout
     tuned = json.loads((data / "06_models/simulated/din_mba/tuned.json").read_text())

@@ -12,7 +12,7 @@ from deep_interest.models.registry import MODELS
 from deep_interest.training.device import resolve_device
 from deep_interest.training.evaluation import predict
 from deep_interest.training.parameters import Recipe, RecipeRow, RowOptions, RunParameters
-from deep_interest.training.runs import Cell, choose_recipe, predict_cell, restore, train_cell
+from deep_interest.training.runs import Cell, choose_recipe, predict_cell, restore, train_cell, untrained
 
 MODELS_YML = Path(__file__).parents[2] / "conf/base/parameters/models.yml"
 RECIPE = Recipe(training={"batch_size": 32, "epochs": 2}, model={"embedding_dim": 4, "hidden": (8, 4)})
@@ -35,6 +35,27 @@ def test_every_seed_is_fitted_and_the_checkpoint_scores_like_the_fits(tmp_path):
     direct = predict(restore(checkpoint, 2), sample_set(data, "test"), batch_size=7)
     np.testing.assert_allclose(predictions["seed_2"], direct, atol=1e-7)
     assert not np.allclose(predictions["seed_1"], predictions["seed_2"])
+
+
+def test_the_untrained_model_is_the_one_that_the_fit_began_with_and_draws_nothing_from_others(tmp_path):
+    checkpoint, _ = train_cell(
+        replace(
+            cell(tmp_path, seeds=(1,)),
+            recipe=RECIPE.model_copy(
+                update={"training": {"batch_size": 32, "epochs": 1, "learning_rate": 1e-12}}
+            ),
+        ),
+        small_data(),
+    )
+    state = torch.random.get_rng_state()
+    before, after = untrained(checkpoint, 1), restore(checkpoint, 1)
+    assert torch.equal(state, torch.random.get_rng_state())
+    for one, other in zip(before.parameters(), after.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-6)
+    assert any(
+        not torch.equal(one, other)
+        for one, other in zip(before.parameters(), untrained(checkpoint, 2).parameters(), strict=True)
+    )
 
 
 def test_a_fit_removes_what_a_killed_one_has_left_half_written(tmp_path):
