@@ -97,13 +97,14 @@ def test_every_parameter_of_every_pipeline_is_configured_and_valid(context, pipe
 
 def test_only_raw_files_and_parameters_come_from_outside(pipelines):
     free = {name for name in pipelines["__default__"].inputs() if not name.startswith("params:")}
-    assert free == {"simulated.tuned"}  # of searches, where there were any: one box in a graph of all rows
+    found = {"tuned", "other_figures"}  # of searches and other tables, where there were any: one box each in a graph of all rows
+    assert free == {f"simulated.{name}" for name in found}
     for dataset, row in DATASETS.items():
         outside = {
             name.split(".")[-1] for name in pipelines[dataset].inputs() if not name.startswith("params:")
         }
         raw = {"amazon": {"reviews", "metadata"}, "movielens": {"archive"}, "tables": {"raw_log"}}[row.source]
-        assert outside - {"tuned"} == (set() if dataset == "simulated" else raw)
+        assert outside - found == (set() if dataset == "simulated" else raw)
 
 
 def test_a_search_reads_no_samples_but_those_without_the_test_set(pipelines):

@@ -9,6 +9,7 @@ from kedro.io import DatasetError
 
 from deep_interest.datasets import (
     ChartFile,
+    ChartFiles,
     CheckpointFile,
     CSVTable,
     JSONFile,
@@ -102,6 +103,17 @@ def test_values_of_several_rows_come_by_their_folders_and_none_without_one(tmp_p
     assert every.load() == {"din": {"rate": 0.1}, "dien": {"rate": 0.2}}
     with pytest.raises(DatasetError, match="read, never written"):
         every.save({})
+
+
+def test_charts_of_other_pipelines_come_by_folder_and_name_and_none_before_they_are_drawn(tmp_path):
+    every = ChartFiles(filepath=str(tmp_path), names=["curves", "tuning"])
+    assert every.load() == {}
+    for place in ("dien/tuning", "din/tuning", "din_table4/curves", "din_table4/results"):
+        (tmp_path / place).parent.mkdir(exist_ok=True)
+        (tmp_path / f"{place}.json").write_text(json.dumps({"of": place}))
+    (tmp_path / "curves.json").write_text("{}")  # the dataset's own
+    assert list(every.load()) == ["din_table4_curves", "dien_tuning", "din_tuning"]
+    assert every.load()["din_tuning"] == {"of": "din/tuning"}
 
 
 def test_a_chart_becomes_a_picture_and_a_preview(tmp_path):

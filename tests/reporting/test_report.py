@@ -51,7 +51,9 @@ def report(**options):
         "din": {"seeds": [0], "config": {"hidden": [8]}, "training": {"mba": 2.5}, "tuned": {"training.mba": 2.5}, "recipe": "ours",
                 "device": "cpu", "versions": {"torch": "2"}}, "base": {},
     }  # fmt: skip
-    summary = pd.DataFrame({"split": ["train", "test"], "rows": [12345, 10], "share": [0.25, np.nan]})
+    summary = pd.DataFrame(
+        {"split": ["train", "test"], "rows": [12345, 10], "mean_history": [0.25, np.nan], "unknown_items": [0.0041, np.nan]}
+    )  # fmt: skip
     return Report(
         "A <shop>",
         "next_item",
@@ -117,7 +119,7 @@ def test_the_table_has_every_row_interval_and_published_figure(page):
 
 def test_data_options_tuned_values_and_versions_are_told(page):
     text = Page(page).text
-    for expected in ("12,345", "training.mba = 2.5", "torch 2", '"hidden"', "Recipe: ours"):
+    for expected in ("12,345", "0.41%", "training.mba = 2.5", "torch 2", '"hidden"', "Recipe: ours"):
         assert expected in text
 
 

@@ -4,13 +4,14 @@ from deep_interest.datasets.checkpoint import CheckpointFile
 from deep_interest.datasets.encoded import BehaviorLogFolder, FeatureTablesFolder
 from deep_interest.datasets.raw import RawFile
 from deep_interest.datasets.registry import RegistryFolder
-from deep_interest.datasets.reports import ChartFile, JSONFile, JSONFiles, TextFile
+from deep_interest.datasets.reports import ChartFile, ChartFiles, JSONFile, JSONFiles, TextFile
 from deep_interest.datasets.tables import CSVTable, DayFolders, ParquetFolder, ParquetTable, ScoresFile
 
 __all__ = [
     "BehaviorLogFolder",
     "CSVTable",
     "ChartFile",
+    "ChartFiles",
     "CheckpointFile",
     "DayFolders",
     "FeatureTablesFolder",

@@ -73,6 +73,27 @@ class JSONFiles(LocalDataset[dict[str, dict[str, Any]]]):
         return {path.parent.name: json.loads(path.read_text(encoding="utf-8")) for path in files}
 
 
+class ChartFiles(LocalDataset[dict[str, dict[str, Any]]]):
+    """Charts that other pipelines have drawn, by ``<folder>_<name>``: the JSON of each ``<folder>/<name>.json`` that is there; read only.
+
+    Args:
+        filepath: where the folders are.
+        names: of charts, in the order in which they come.
+        metadata: for Kedro-Viz.
+    """
+
+    def __init__(self, *, filepath: str, names: list[str], metadata: dict[str, Any] | None = None) -> None:
+        super().__init__(filepath=filepath, metadata=metadata)
+        self._names = names
+
+    def load(self) -> dict[str, dict[str, Any]]:
+        return {
+            f"{path.parent.name}_{name}": json.loads(path.read_text(encoding="utf-8"))
+            for name in self._names
+            for path in sorted(self._filepath.glob(f"*/{name}.json"))
+        }
+
+
 class ChartFile(AbstractDataset["Chart", dict[str, Any]]):
     """A chart, written as Plotly's JSON and beside it as PNG; loading gives the JSON. Interactive in Kedro-Viz.
 

@@ -16,6 +16,8 @@ from deep_interest.figures.plotly import panels_of
 from deep_interest.reporting.sentences import sentences
 from deep_interest.reporting.template import PAGE
 
+UNKNOWN = "unknown_"  # begins the name of a share among counts
+
 
 @dataclass(frozen=True)
 class Report:
@@ -62,7 +64,7 @@ def report_html(report: Report) -> str:
         ),
         notes=_items([note.replace("**", "").replace("`", "") for note in table.notes]),
         figures="\n".join(_figure(name, figure) for name, figure in report.figures.items()),
-        data=_plain_table(report.summary),
+        data=_data(report.summary),
         made=_made(report),
         plotly=get_plotlyjs(),
         json=json.dumps(panels).replace("</", "<\\/"),
@@ -128,6 +130,18 @@ def _figure(name: str, figure: dict[str, Any]) -> str:
 def _heading(panel: dict[str, Any]) -> str:
     title = panel["layout"]["meta"]["title"]
     return f"<h4>{html.escape(title)}</h4>" if title else ""
+
+
+def _data(summary: pd.DataFrame) -> str:
+    """The counts; shares of unknown ids are the columns that begin so."""
+    shown = summary.astype(object)
+    for name in shown.columns[shown.columns.str.startswith(UNKNOWN)]:
+        shown[name] = ["" if pd.isna(share) else f"{share:.2%}" for share in shown[name]]
+    return (
+        _plain_table(shown)
+        + '<p class="soft">Users and items of a split are those of its rows, of "all" those of the behaviours. Unknown is the share '
+        "of the rows whose user or item the training samples do not know.</p>"
+    )
 
 
 def _plain_table(table: pd.DataFrame) -> str:

@@ -129,8 +129,9 @@ def make_report(dataset: str) -> Callable[..., str]:
     """The node's function that writes one dataset's ``report.html``; it takes ``<name>_figure`` and ``<model>_settings``."""
 
     def write_report(
-        results: pd.DataFrame, summary: pd.DataFrame, parameters: DatasetParameters, **parts: dict[str, Any]
-    ) -> str:
+        results: pd.DataFrame, summary: pd.DataFrame, parameters: DatasetParameters, other_figures: dict[str, Any],
+        **parts: dict[str, Any],
+    ) -> str:  # fmt: skip
         """The page with everything in it."""
         from deep_interest.evaluation.published import published_figures
         from deep_interest.reporting.report import Report, report_html
@@ -141,7 +142,8 @@ def make_report(dataset: str) -> Callable[..., str]:
         protocol = parameters.protocol.name
         return report_html(
             Report(
-                parameters.title, protocol, results, summary, named("_figure"), named("_settings"),
+                parameters.title, protocol, results, summary, named("_figure") | other_figures,
+                named("_settings"),
                 published_figures(dataset, protocol),
             )
         )  # fmt: skip

@@ -113,6 +113,7 @@ def create_pictures_pipeline(dataset: str, rows: Table) -> Pipeline:
     drawn = [name for name in FIGURES if f"{dataset}.{name}" in made | {f"{dataset}.results_figure"}]
     page = {"results": f"{dataset}.results", "summary": f"{dataset}.samples_summary", "parameters": settings}
     page |= {name: f"{dataset}.{name}" for name in drawn}
+    page["other_figures"] = f"{dataset}.other_figures"
     page |= {f"{model}_settings": f"{dataset}.{model}.settings" for model in rows.models}
     nodes.append(node(pictures.make_report(dataset), page, "report"))
     return Pipeline(nodes, tags=[dataset, "report"])
