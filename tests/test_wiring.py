@@ -97,7 +97,10 @@ def test_every_parameter_of_every_pipeline_is_configured_and_valid(context, pipe
 
 def test_only_raw_files_and_parameters_come_from_outside(pipelines):
     free = {name for name in pipelines["__default__"].inputs() if not name.startswith("params:")}
-    found = {"tuned", "other_figures"}  # of searches and other tables, where there were any: one box each in a graph of all rows
+    found = {
+        "tuned",
+        "other_figures",
+    }  # of searches and other tables, where there were any: one box each in a graph of all rows
     assert free == {f"simulated.{name}" for name in found}
     for dataset, row in DATASETS.items():
         outside = {

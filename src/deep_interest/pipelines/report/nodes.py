@@ -65,11 +65,17 @@ def make_figure(table: Table) -> Callable[..., Any]:
     return draw_results
 
 
-def draw_curves(**curves: pd.DataFrame) -> Any:
-    """Train loss, test loss and test AUC by epoch (DIN Fig. 4)."""
-    from deep_interest.figures.curves import curves_chart
+def make_curves(table: Table) -> Callable[..., Any]:
+    """The drawing node's function of a table's learning curves."""
 
-    return curves_chart({row_of(model).name: table for model, table in curves.items()})
+    def draw_curves(**curves: pd.DataFrame) -> Any:
+        """Train loss, test loss and test AUC by epoch (DIN Fig. 4)."""
+        from deep_interest.figures.curves import curves_chart
+
+        named = {row_of(model).name: of_row for model, of_row in curves.items()}
+        return curves_chart(named, title=f"By epoch: {table.title}")
+
+    return draw_curves
 
 
 def _title(dataset: DatasetParameters, table: Table) -> str:

@@ -7,7 +7,7 @@ from kedro.pipeline import Node, Pipeline
 
 from deep_interest.grid import MODELS, Table
 from deep_interest.pipelines.report import pictures
-from deep_interest.pipelines.report.nodes import draw_curves, make_compare, make_figure, make_page
+from deep_interest.pipelines.report.nodes import make_compare, make_curves, make_figure, make_page
 
 COMPARED = ("base", "din_softmax", "dien")  # rows of the pictures that show a few
 FIGURES = tuple(
@@ -54,7 +54,7 @@ def create_pipeline(dataset: str, table: Table, *, name: str | None = None) -> P
         curves = {model: f"{dataset}.{model}.learning_curves" for model in table.models}
         nodes.append(
             Node(
-                draw_curves, inputs=curves, outputs=f"{own}.curves_figure", name="draw_curves", namespace=own,
+                make_curves(table), inputs=curves, outputs=f"{own}.curves_figure", name="draw_curves", namespace=own,
             )
         )  # fmt: skip
     return Pipeline(nodes, tags=[dataset, name or "report"])
