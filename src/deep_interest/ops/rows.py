@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
-from deep_interest.ops.compiled import arrays, compiled, fits, parts_of, run
+from deep_interest.ops.compiled import arrays, compiled, fits, run, share
 
 _PLACES = WeakIdKeyDictionary()  # of each table a number for every row, -1 between two merges
 _SUMS = WeakIdKeyDictionary()  # of each table what its last merge found
@@ -47,15 +47,17 @@ def merge(table: Tensor, pieces: Sequence[Piece]) -> Tensor:
         places = _PLACES[table] = np.full(len(table), -1, np.int32)
     total, width = sum(len(piece.codes) for piece in pieces), table.shape[1]
     rows, entries = np.empty(total, np.int64), np.empty(total, np.int32)
-    count, begin, work = 0, 0, total * width
+    counts, begin = [0], 0
     for codes in arrays(*(piece.codes for piece in pieces)):
-        count = _number(codes, places, rows, entries[begin : begin + len(codes)], count)
+        counts.append(_number(codes, places, rows, entries[begin : begin + len(codes)], counts[-1]))
         begin += len(codes)
+    count, begin = counts[-1], 0
     _forget(places, rows, count)
-    sums, seen, begin = np.empty((count, width), np.float32), np.arange(parts_of(work)), 0
-    for piece in pieces:
+    sums, order, starts = np.empty((count, width), np.float32), np.empty(total, np.int32), np.empty(count + 2, np.int64)
+    for piece, known in zip(pieces, counts, strict=False):
         end = begin + len(piece.codes)
-        run(_add, *arrays(piece.gradient), piece.column, entries[begin:end], sums, seen, work=work)
+        _group(entries[begin:end], order, starts)
+        run(_add, *arrays(piece.gradient), piece.column, order, starts, known, sums, work=(end - begin) * width)
         begin = end
     _SUMS[table] = values = torch.from_numpy(sums)
     return torch.sparse_coo_tensor(
@@ -83,20 +85,33 @@ def _forget(places, rows, count):
 
 
 @compiled
-def _add(gradient, column, entries, sums, seen, part, parts):
-    """Each part takes rows of its own, so that no two threads write one, in an order that does not depend on their number.
-
-    ``seen`` holds each part's next entry that has not come yet: it is set, not added to.
-    """
-    width = sums.shape[1]
+def _group(entries, order, starts):
+    """The places of each entry one after the other, in their order: those of entry e are ``order[starts[e] : starts[e + 1]]``."""
+    starts[:] = 0
+    for entry in entries:
+        starts[entry + 2] += 1
+    for e in range(2, len(starts)):
+        starts[e] += starts[e - 1]
     for i in range(len(entries)):
-        entry = entries[i]
-        if entry % parts == part:
-            row, total = gradient[i, column : column + width], sums[entry]
-            if entry == seen[part]:
-                seen[part] += parts
+        after = entries[i] + 1
+        order[starts[after]] = i
+        starts[after] += 1
+
+
+@compiled
+def _add(gradient, column, order, starts, known, sums, part, parts):
+    """Each part takes entries of its own, with about as many places; those from ``known`` on are new: they are set, not added to."""
+    count, width = len(sums), sums.shape[1]
+    first, last = share(starts[count], part, parts)
+    e = np.searchsorted(starts[: count + 1], first)
+    while e < count and starts[e] < last:
+        total, begin = sums[e], starts[e]
+        for i in range(begin, starts[e + 1]):
+            row = gradient[order[i], column : column + width]
+            if i == begin and e >= known:
                 for j in range(width):
                     total[j] = row[j]
             else:
                 for j in range(width):
                     total[j] += row[j]
+        e += 1
