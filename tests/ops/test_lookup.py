@@ -4,7 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.ops import assert_writings_agree, sharing
 
-from deep_interest.ops.lookup import lookup, windows
+from deep_interest.ops.lookup import latest, latest_in_torch, lookup, windows, windows_in_torch
+from deep_interest.ops.runs import offsets_of
 
 CODES = st.lists(st.integers(0, 4), max_size=9)
 
@@ -34,8 +35,31 @@ def test_windows_are_slices_of_the_log(slices):
     starts, lengths = (torch.tensor([s[k] for s in slices], dtype=torch.int64) for k in (0, 1))
     for threads in (1, 3):
         with sharing(threads):
-            found, offsets = windows({"goods": log, "category": log * 2}, starts, lengths)
+            fields, offsets = {"goods": log, "category": log * 2}, offsets_of(lengths)
+            found, plain = windows(fields, starts, offsets), windows_in_torch(fields, starts, offsets)
         expected = np.concatenate([np.arange(100 + s, 100 + s + n) for s, n in slices] or [[]])
         np.testing.assert_array_equal(found["goods"], expected)
         np.testing.assert_array_equal(found["category"], expected * 2)
-        np.testing.assert_array_equal(offsets, np.concatenate([[0], np.cumsum([n for _, n in slices])]))
+        assert all(torch.equal(plain[name], found[name]) for name in found)
+    assert offsets_of(lengths).tolist() == [0, *np.cumsum([n for _, n in slices])]
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 4)), max_size=9), st.integers(1, 5))
+@settings(max_examples=30, deadline=None)
+def test_the_newest_behaviours_before_each_sample(samples, max_len):
+    offsets, order = torch.tensor([0, 4, 8, 12]), list(range(len(samples)))[::-1]
+    users, ends = (torch.tensor([sample[k] for sample in samples], dtype=torch.int32) for k in (0, 1))
+    rows = torch.tensor(order, dtype=torch.int64)
+    starts, slices, owner = latest(rows, users, ends, offsets, max_len=max_len)
+    for found, plain in zip(
+        (starts, slices, owner), latest_in_torch(rows, users, ends, offsets, max_len), strict=True
+    ):
+        assert (found is plain is None) or torch.equal(found, plain)
+    taken = [samples[row] for row in order]
+    own = [k for k, sample in enumerate(taken) if k == 0 or sample != taken[k - 1]]
+    assert (owner is None) == (len(own) == len(taken))
+    for k, (user, end) in enumerate(taken):
+        h = k if owner is None else int(owner[k])
+        assert own[h] <= k and taken[own[h]] == (user, end)
+        assert int(slices[h + 1] - slices[h]) == min(end, max_len)
+        assert int(starts[h]) == 4 * user + max(0, end - max_len)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from deep_interest.logs.schema import Group
 from deep_interest.ops.lookup import windows
-from deep_interest.ops.runs import Runs, views_of
+from deep_interest.ops.runs import Runs, offsets_of, views_of
 
 
 class CellValues(NamedTuple):
@@ -26,8 +26,8 @@ class CellValues(NamedTuple):
     def of(self, cells: Tensor) -> tuple[Tensor, Runs]:
         """The codes in some cells ``(n,)``, cell after cell, and which are whose."""
         starts = self.offsets[cells]
-        found, offsets = windows({"": self.values}, starts, self.offsets[cells + 1] - starts)
-        return found[""], Runs(offsets)
+        offsets = offsets_of(self.offsets[cells + 1] - starts)
+        return windows({"": self.values}, starts, offsets)[""], Runs(offsets)
 
 
 Cells = Mapping[str, CellValues]

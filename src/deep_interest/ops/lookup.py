@@ -11,6 +11,7 @@ from torch.autograd.function import once_differentiable
 from deep_interest.ops.compiled import arrays, compiled, fits, run, share
 from deep_interest.ops.prefetch import AHEAD, fetch
 from deep_interest.ops.rows import Piece, merge
+from deep_interest.ops.runs import offsets_of
 
 
 def lookup(tables: Sequence[Tensor], groups: Sequence[Mapping[int, Tensor]]) -> list[Tensor]:
@@ -33,28 +34,66 @@ def lookup(tables: Sequence[Tensor], groups: Sequence[Mapping[int, Tensor]]) -> 
     ]
 
 
-def windows(
-    fields: Mapping[str, Tensor], starts: Tensor, lengths: Tensor
-) -> tuple[dict[str, Tensor], Tensor]:
+def latest(
+    rows: Tensor, users: Tensor, ends: Tensor, offsets: Tensor, *, max_len: int
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """The newest behaviours before each sample, as slices of the log; neighbours of one user and one end share theirs.
+
+    Args:
+        rows: ``(B,)`` int64, which samples.
+        users, ends: ``(n,)`` int32 of all samples: the user, and how many of his behaviours lie before.
+        offsets: ``(U + 1,)`` int64 runs of the users' behaviours in the log.
+        max_len: behaviours in a slice.
+
+    Returns:
+        H slices as `windows` takes them, ``starts (H,)`` and ``slices (H + 1,)``, and the slice of each sample, ``owner (B,)``;
+        None if each has its own.
+    """
+    if rows.device.type == "cpu":
+        starts, slices, owner = (rows.new_empty(len(rows) + more) for more in (0, 1, 0))
+        found = _latest(*arrays(rows, users, ends, offsets), max_len, *arrays(starts, slices, owner))
+        return starts[:found], slices[: found + 1], None if found == len(rows) else owner
+    return latest_in_torch(rows, users, ends, offsets, max_len)
+
+
+def latest_in_torch(
+    rows: Tensor, users: Tensor, ends: Tensor, offsets: Tensor, max_len: int
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """As `latest`, in torch's operations, for any device."""
+    user, end = users[rows], ends[rows].long()
+    own = torch.ones(len(rows), dtype=torch.bool, device=rows.device)  # not the slice of the sample before
+    own[1:] = (user[1:] != user[:-1]) | (end[1:] != end[:-1])
+    owner = None if own.all() else own.cumsum(0) - 1
+    user, end = user[own], end[own]
+    lengths = end.clamp(max=max_len)
+    return offsets[user] + end - lengths, offsets_of(lengths), owner
+
+
+def windows(fields: Mapping[str, Tensor], starts: Tensor, offsets: Tensor) -> dict[str, Tensor]:
     """Slices of the log side by side.
 
     Args:
         fields: ``{field: (M,)}`` int32 codes.
-        starts, lengths: ``(B,)`` int64 of each slice.
+        starts: ``(B,)`` int64, where each slice begins in the log.
+        offsets: ``(B + 1,)`` int64, where it begins in the result.
 
     Returns:
-        ``{field: (N,)}`` and the slices' ``offsets (B + 1,)``.
+        ``{field: (N,)}``.
     """
-    offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
     if starts.device.type == "cpu":
         total = int(offsets[-1])
         slices = {name: codes.new_empty(total) for name, codes in fields.items()}
         for name, codes in fields.items():
             run(_copy, *arrays(codes, starts, offsets, slices[name]), work=total)
-        return slices, offsets
-    segments = torch.repeat_interleave(lengths)
+        return slices
+    return windows_in_torch(fields, starts, offsets)
+
+
+def windows_in_torch(fields: Mapping[str, Tensor], starts: Tensor, offsets: Tensor) -> dict[str, Tensor]:
+    """As `windows`, in torch's operations, for any device."""
+    segments = torch.repeat_interleave(offsets.diff())
     places = (starts - offsets[:-1])[segments] + torch.arange(len(segments), device=starts.device)
-    return {name: codes[places] for name, codes in fields.items()}, offsets
+    return {name: codes[places] for name, codes in fields.items()}
 
 
 class _Lookup(torch.autograd.Function):
@@ -110,9 +149,29 @@ def _take(table, codes, rows, column, part, parts):
 
 
 @compiled
+def _latest(rows, users, ends, offsets, max_len, starts, slices, owner):
+    """Fills what it is given; returns how many slices there are."""
+    found = slices[0] = 0
+    for i in range(len(rows)):
+        if i + AHEAD < len(rows):
+            fetch(users, rows[i + AHEAD])
+            fetch(ends, rows[i + AHEAD])
+        user, end = users[rows[i]], ends[rows[i]]
+        if i == 0 or user != users[rows[i - 1]] or end != ends[rows[i - 1]]:
+            length = min(end, max_len)
+            starts[found] = offsets[user] + end - length
+            slices[found + 1] = slices[found] + length
+            found += 1
+        owner[i] = found - 1
+    return found
+
+
+@compiled
 def _copy(codes, starts, offsets, slices, part, parts):
     first, last = share(len(starts), part, parts)
     for b in range(first, last):
+        if b + AHEAD < last:
+            fetch(codes, starts[b + AHEAD])
         begin, shift = offsets[b], starts[b] - offsets[b]
         for p in range(begin, offsets[b + 1]):
             slices[p] = codes[p + shift]

@@ -45,20 +45,15 @@ def merge(table: Tensor, pieces: Sequence[Piece]) -> Tensor:
     places = _PLACES.get(table)
     if places is None:
         places = _PLACES[table] = np.full(len(table), -1, np.int32)
-    total, width = sum(len(piece.codes) for piece in pieces), table.shape[1]
-    rows, entries = np.empty(total, np.int64), np.empty(total, np.int32)
-    counts, begin = [0], 0
-    for codes in arrays(*(piece.codes for piece in pieces)):
-        counts.append(_number(codes, places, rows, entries[begin : begin + len(codes)], counts[-1]))
-        begin += len(codes)
-    count, begin = counts[-1], 0
-    _forget(places, rows, count)
-    sums, order, starts = np.empty((count, width), np.float32), np.empty(total, np.int32), np.empty(count + 2, np.int64)
-    for piece, known in zip(pieces, counts, strict=False):
-        end = begin + len(piece.codes)
-        _group(entries[begin:end], order, starts)
-        run(_add, *arrays(piece.gradient), piece.column, order, starts, known, sums, work=(end - begin) * width)
-        begin = end
+    codes, width = arrays(*(piece.codes for piece in pieces)), table.shape[1]
+    codes = np.concatenate(codes) if len(codes) > 1 else codes[0]
+    rows, order, starts = (np.empty(len(codes) + more, np.int64) for more in (0, 0, 2))
+    count = _group(codes, places, rows, order, starts)
+    sums, begin = np.empty((count, width), np.float32), 0
+    for piece in pieces:
+        work = len(piece.codes) * width
+        run(_add, *arrays(piece.gradient), piece.column, begin, order, starts, sums, work=work)
+        begin += len(piece.codes)
     _SUMS[table] = values = torch.from_numpy(sums)
     return torch.sparse_coo_tensor(
         torch.from_numpy(rows[:count]).unsqueeze(0), values, table.shape, is_coalesced=True, check_invariants=False
@@ -66,49 +61,52 @@ def merge(table: Tensor, pieces: Sequence[Piece]) -> Tensor:
 
 
 @compiled
-def _number(codes, places, rows, entries, count):
-    """Number the different codes in the order in which they come; returns how many there are."""
+def _group(codes, places, rows, order, starts):
+    """Number the different codes in the order in which they come, and sort the entries by them.
+
+    Row e, whose code is ``rows[e]``, has the entries ``order[starts[e] : starts[e + 1]]``, in their order.
+
+    Returns:
+        How many rows there are.
+    """
+    count = 0
     for i in range(len(codes)):
         code = codes[i]
         if places[code] < 0:
             places[code] = count
             rows[count] = code
+            starts[count + 2] = 0
             count += 1
-        entries[i] = places[code]
+        starts[places[code] + 2] += 1
+    starts[0] = starts[1] = 0
+    for e in range(1, count):
+        starts[e + 1] += starts[e]
+    for i in range(len(codes)):
+        after = places[codes[i]] + 1
+        order[starts[after]] = i
+        starts[after] += 1
+    for e in range(count):
+        places[rows[e]] = -1
     return count
 
 
 @compiled
-def _forget(places, rows, count):
-    for i in range(count):
-        places[rows[i]] = -1
+def _add(gradient, column, begin, order, starts, sums, part, parts):
+    """Add the entries from ``begin`` on, whose gradients these are; a row's first entry is set.
 
-
-@compiled
-def _group(entries, order, starts):
-    """The places of each entry one after the other, in their order: those of entry e are ``order[starts[e] : starts[e + 1]]``."""
-    starts[:] = 0
-    for entry in entries:
-        starts[entry + 2] += 1
-    for e in range(2, len(starts)):
-        starts[e] += starts[e - 1]
-    for i in range(len(entries)):
-        after = entries[i] + 1
-        order[starts[after]] = i
-        starts[after] += 1
-
-
-@compiled
-def _add(gradient, column, order, starts, known, sums, part, parts):
-    """Each part takes entries of its own, with about as many places; those from ``known`` on are new: they are set, not added to."""
+    Each part takes rows of its own, with about as many entries, so that no two threads write one.
+    """
     count, width = len(sums), sums.shape[1]
     first, last = share(starts[count], part, parts)
     e = np.searchsorted(starts[: count + 1], first)
     while e < count and starts[e] < last:
-        total, begin = sums[e], starts[e]
-        for i in range(begin, starts[e + 1]):
-            row = gradient[order[i], column : column + width]
-            if i == begin and e >= known:
+        total = sums[e]
+        for k in range(starts[e], starts[e + 1]):
+            i = order[k] - begin
+            if i < 0 or i >= len(gradient):
+                continue
+            row = gradient[i, column : column + width]
+            if k == starts[e]:
                 for j in range(width):
                     total[j] = row[j]
             else:

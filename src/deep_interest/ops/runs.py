@@ -67,6 +67,9 @@ class Views(Runs):
 
 def views_of(runs: Runs, owner: Tensor) -> Views:
     """The runs that the owners have; ``owner (B,)`` does not fall."""
-    lengths = runs.lengths[owner]
-    offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
-    return Views(offsets, runs.offsets[:-1][owner])
+    return Views(offsets_of(runs.lengths[owner]), runs.offsets[:-1][owner])
+
+
+def offsets_of(lengths: Tensor) -> Tensor:
+    """Where runs of these lengths begin, side by side, and the end. Shape: ``(B,) -> (B + 1,)``."""
+    return torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])

@@ -15,7 +15,7 @@ from deep_interest.logs.encoding import GOODS, FeatureTables
 from deep_interest.logs.multi_hot import Cells
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.batch import Batch, CellValues
-from deep_interest.ops.lookup import windows
+from deep_interest.ops.lookup import latest, windows
 
 _REDRAWS = 10  # of an item that is like the one clicked
 
@@ -142,33 +142,22 @@ class SampleSet:
             rows: numbers of samples.
             negatives: draw an item beside each behaviour, from torch's random state, with these fields of it.
         """
-        user, item, end = self.user[rows], self.item[rows], self.history_end[rows].long()
-        own = torch.ones(
-            len(rows), dtype=torch.bool, device=rows.device
-        )  # not the history of the sample before
-        own[1:] = (user[1:] != user[:-1]) | (end[1:] != end[:-1])
-        owner = None
-        if not own.all():
-            owner = own.cumsum(0) - 1
-            user, end = user[own], end[own]
-        lengths = end.clamp(max=self.max_len)
-        fields = {field.name: self.store.history[field.name] for field in self.store.schema.behavior}
-        history, offsets = windows(fields, self.store.offsets[user] + end - lengths, lengths)
+        store, item = self.store, self.item[rows]
+        starts, offsets, owner = latest(
+            rows, self.user, self.history_end, store.offsets, max_len=self.max_len
+        )
+        fields = {field.name: store.history[field.name] for field in store.schema.behavior}
+        history = windows(fields, starts, offsets)
         return Batch(
-            candidate={field.name: self.store.items[field.name][item] for field in self.store.schema.item},
+            candidate={field.name: store.items[field.name][item] for field in store.schema.item},
             history=history,
             offsets=offsets,
-            profile={
-                field.name: self.store.users[field.name][self.user[rows]]
-                for field in self.store.schema.profile
-            },
+            profile={field.name: store.users[field.name][self.user[rows]] for field in store.schema.profile},
             context={field.name: codes[rows] for field, codes in self._context()},
             labels=self.labels[rows],
-            negatives=self.store.draw_beside({name: history[name] for name in negatives})
-            if negatives
-            else None,
+            negatives=store.draw_beside({name: history[name] for name in negatives}) if negatives else None,
             owner=owner,
-            cells=self.store.cells,
+            cells=store.cells,
         )
 
     @cached_property

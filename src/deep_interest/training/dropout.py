@@ -3,6 +3,7 @@
 import torch
 
 from deep_interest.models.batch import Batch
+from deep_interest.ops.runs import offsets_of
 
 
 def drop_behaviors(batch: Batch, rate: float) -> Batch:
@@ -12,7 +13,7 @@ def drop_behaviors(batch: Batch, rate: float) -> Batch:
     return Batch(
         candidate=batch.candidate,
         history={name: codes[kept] for name, codes in batch.history.items()},
-        offsets=torch.cat([lengths.new_zeros(1), lengths.cumsum(0)]),
+        offsets=offsets_of(lengths),
         profile=batch.profile,
         context=batch.context,
         labels=batch.labels,
