@@ -1,3 +1,4 @@
+from contextlib import nullcontext
 from itertools import pairwise
 
 import numpy as np
@@ -10,10 +11,11 @@ from support.ops import LENGTHS, assert_writings_agree, runs, sharing
 from deep_interest.ops.activations import prelu
 from deep_interest.ops.attention_pool import attention_pool
 from deep_interest.ops.dice import dice
-from deep_interest.ops.net import Layer, flat, net
+from deep_interest.ops.net import Layer, adding_to_gradients, flat, net
 from deep_interest.ops.pair_net import pair_net
 from deep_interest.ops.runs import views_of
 from deep_interest.ops.tiles import add_product, panels_of
+from deep_interest.training.update_rules import Flat
 
 
 @pytest.mark.parametrize("rows", [0, 1, 40])
@@ -167,3 +169,31 @@ def test_numbers_that_lie_side_by_side_are_not_copied():
     assert flat(together).data_ptr() == together[0].data_ptr()
     assert torch.equal(flat(together[::-1]), torch.cat([piece.reshape(-1) for piece in together[::-1]]))
     assert torch.equal(flat([together[0].t(), *together[1:]])[:6], together[0].t().reshape(-1))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("over_pairs", [False, True])
+def test_gradients_that_lie_side_by_side_are_added_to_as_autograd_would(threads, over_pairs):
+    torch.manual_seed(0)
+    shapes = parameter_shapes([12, 5, 3])
+    tensors = [torch.randn(shape) for shape in shapes]
+    x, pairs = torch.randn(9, 4 if over_pairs else 12), runs([4, 0, 5])
+    queries = torch.randn(3, 4, requires_grad=True)
+
+    def backward(parameters, in_place):
+        layers = layers_of(parameters, ["prelu", "prelu"])
+        layers = [layer._replace(weight=p) for layer, p in zip(layers, parameters[::3], strict=True)]
+        with adding_to_gradients() if in_place else nullcontext():
+            out = pair_net(x, queries, layers, pairs) if over_pairs else net(x, layers)
+            (out * torch.linspace(1, 2, out.numel()).view_as(out)).sum().backward()
+
+    expected = [tensor.clone().requires_grad_() for tensor in tensors]
+    found = [torch.nn.Parameter(tensor.clone()) for tensor in tensors]
+    laid = Flat(found)
+    with sharing(threads):
+        for _ in range(2):  # the second is added to the first
+            backward(expected, False)
+            backward(found, True)
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours.grad, theirs.grad)
+        assert ours.grad.untyped_storage().data_ptr() == laid.gradient.untyped_storage().data_ptr()

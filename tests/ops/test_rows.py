@@ -44,3 +44,19 @@ def test_the_number_of_threads_changes_no_bit():
             found.append(merged(table_with(gradient)).values())
     assert torch.equal(found[0], found[1])
     assert torch.equal(found[0], found[2])
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=12), st.integers(0, 12))
+@settings(max_examples=30, deadline=None)
+def test_pieces_are_added_in_their_order_however_they_are_shared_out(codes, first):
+    torch.manual_seed(0)
+    rows, gradient = torch.tensor(codes, dtype=torch.int32), torch.randn(len(codes), 3)
+    pieces = [Piece(rows[:first], gradient[:first]), Piece(rows[first:], gradient[first:])]
+    expected = torch.zeros(6, 3)
+    for code, row in zip(codes, gradient, strict=True):
+        expected[code] += row
+    for threads in (1, 2, 3):
+        with sharing(threads):
+            found = merge(torch.zeros(6, 3), pieces)
+        assert found.indices()[0].tolist() == list(dict.fromkeys(codes))
+        assert torch.equal(found.to_dense(), expected)

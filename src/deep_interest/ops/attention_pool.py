@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from deep_interest.ops.compiled import arrays, compiled, exact, fits, run, share
-from deep_interest.ops.net import Layer, Shape, unflat
+from deep_interest.ops.net import Layer, Shape
 from deep_interest.ops.pair_net import (
     clear_rows,
     net_of,
@@ -73,10 +73,10 @@ class _Pool(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, grad: Tensor):
         *inputs, before, weights = ctx.saved_tensors
-        work, results = len(before) * ctx.shape.work, room_for_gradients(ctx, before)
-        rows = arrays(before, weights, torch.empty_like(weights), *results)
+        work, (to_values, to_queries, sums) = len(before) * ctx.shape.work, room_for_gradients(ctx, before)
+        rows = arrays(before, weights, torch.empty_like(weights), to_values, to_queries, sums.parts)
         run(_backward, *arrays(grad, *inputs), *ctx.shape[:2], ctx.scale, *rows, work=work)
-        return *results[:2], None, None, None, None, *unflat(results[2], ctx.shapes)
+        return to_values, to_queries, None, None, None, None, *sums.gradients()
 
 
 @compiled

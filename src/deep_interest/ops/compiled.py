@@ -15,7 +15,7 @@ import torch
 from numba import njit
 from torch import Tensor
 
-ENOUGH = 1 << 17  # numbers to go through for which waking another thread pays
+ENOUGH = 1 << 18  # numbers to go through for which waking another thread pays
 MOST = 8  # parts of an operation
 
 

@@ -1,6 +1,7 @@
 """Feed-forward nets in one pass: a few rows go through all layers while they are in the cache, forward and backward."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
 from typing import Literal, NamedTuple
@@ -105,23 +106,71 @@ def parameters_of(layers: Sequence[Layer]) -> list[Tensor]:
 
 def flat(parameters: Sequence[Tensor]) -> Tensor:
     """All numbers of a net in one vector: without a copy if they lie so, as an optimiser lays them."""
+    numbers = side_by_side(parameters)
+    return torch.cat([parameter.reshape(-1) for parameter in parameters]) if numbers is None else numbers
+
+
+def side_by_side(parameters: Sequence[Tensor]) -> Tensor | None:
+    """The vector that the parameters are parts of, one after the other; None if they are not."""
     first, size = parameters[0], sum(parameter.numel() for parameter in parameters)
     at = first.data_ptr()
     for parameter in parameters:
         if parameter.data_ptr() != at or not parameter.is_contiguous():
-            break
+            return None
         at += parameter.numel() * parameter.element_size()
-    else:
-        if first.storage_offset() + size <= first.untyped_storage().nbytes() // first.element_size():
-            return first.detach().as_strided((size,), (1,))
-    return torch.cat([parameter.reshape(-1) for parameter in parameters])
+    if first.storage_offset() + size > first.untyped_storage().nbytes() // first.element_size():
+        return None
+    return first.detach().as_strided((size,), (1,))
 
 
-def unflat(sums: Tensor, shapes: Sequence[torch.Size]) -> list[Tensor]:
-    """The gradient of each parameter of the parts' sums. Shape: ``(parts, numbers) -> [shape]``."""
-    total = sums.sum(0) if len(sums) > 1 else sums[0]
-    pieces = total.split([shape.numel() for shape in shapes])
-    return [piece.view(shape) for piece, shape in zip(pieces, shapes, strict=True)]
+_adding = False  # to the parameters' own gradients
+
+
+@contextmanager
+def adding_to_gradients() -> Iterator[None]:
+    """Within, a backward pass adds the gradients of nets to their parameters' ``.grad`` by itself, where an optimiser has laid
+    these side by side: one operation in place of several a parameter. `torch.autograd.grad` does not see them."""
+    global _adding  # noqa: PLW0603
+    before, _adding = _adding, True
+    try:
+        yield
+    finally:
+        _adding = before
+
+
+class Sums(NamedTuple):
+    """Where the gradient of a net's numbers is added up.
+
+    Attributes:
+        parts: ``(parts, numbers)``, of every part of the operation; a single part adds to what is there.
+        own: ``(numbers,)`` the parameters' own gradients, if they are to be added to.
+        shapes: of the parameters.
+    """
+
+    parts: Tensor
+    own: Tensor | None
+    shapes: list[torch.Size]
+
+    @staticmethod
+    def of(parameters: Sequence[Tensor], work: int) -> "Sums":
+        """Room for an operation of so much work, see `compiled.parts_of`."""
+        gradients = [parameter.grad for parameter in parameters] if _adding else [None]
+        own = None if any(gradient is None for gradient in gradients) else side_by_side(gradients)
+        parts, shapes = parts_of(work), [parameter.shape for parameter in parameters]
+        if own is not None and parts == 1:
+            return Sums(own.unsqueeze(0), own, shapes)
+        size = sum(shape.numel() for shape in shapes)
+        return Sums(parameters[0].new_zeros(parts, size), own, shapes)
+
+    def gradients(self) -> list[Tensor | None]:
+        """What backward returns for the parameters."""
+        if self.own is not None:
+            if len(self.parts) > 1:
+                run(_add_parts, *arrays(self.parts, self.own), work=self.parts.numel())
+            return [None] * len(self.shapes)
+        total = self.parts.sum(0) if len(self.parts) > 1 else self.parts[0]
+        pieces = total.split([shape.numel() for shape in self.shapes])
+        return [piece.view(shape) for piece, shape in zip(pieces, self.shapes, strict=True)]
 
 
 class _Net(torch.autograd.Function):
@@ -131,7 +180,7 @@ class _Net(torch.autograd.Function):
         before, out = x.new_empty(rows, shape.inner), x.new_empty(rows, shape.widths[-1])
         run(_forward, *arrays(x, numbers), *shape[:2], *arrays(before, out), work=rows * shape.work)
         ctx.save_for_backward(x, numbers, before)
-        ctx.shape, ctx.shapes = shape, [parameter.shape for parameter in parameters]
+        ctx.shape, ctx.parameters = shape, parameters
         return out
 
     @staticmethod
@@ -140,11 +189,18 @@ class _Net(torch.autograd.Function):
         x, numbers, before = ctx.saved_tensors
         work, needed = len(x) * ctx.shape.work, ctx.needs_input_grad[0]
         to_x = x.new_empty(x.shape if needed else (0, 0))
-        to_numbers = x.new_zeros(parts_of(work), len(numbers))
-        run(
-            _backward, *arrays(grad, x, numbers), *ctx.shape[:2], *arrays(before, to_x, to_numbers), work=work
-        )
-        return to_x if needed else None, None, *unflat(to_numbers, ctx.shapes)
+        sums = Sums.of(ctx.parameters, work)
+        rows = arrays(before, to_x, sums.parts)
+        run(_backward, *arrays(grad, x, numbers), *ctx.shape[:2], *rows, work=work)
+        return to_x if needed else None, None, *sums.gradients()
+
+
+@compiled
+def _add_parts(sums, total, part, parts):
+    """The parts' sums, in their order, on top of what is there."""
+    first, last = share(len(total), part, parts)
+    for p in range(len(sums)):
+        add(sums[p, first:last], total[first:last])
 
 
 @compiled

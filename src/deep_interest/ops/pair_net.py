@@ -8,8 +8,8 @@ from numba import float32
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from deep_interest.ops.compiled import arrays, compiled, exact, fits, parts_of, run, share
-from deep_interest.ops.net import Layer, Shape, activate, flat, net, parameters_of, unflat
+from deep_interest.ops.compiled import arrays, compiled, exact, fits, run, share
+from deep_interest.ops.net import Layer, Shape, Sums, activate, flat, net, parameters_of
 from deep_interest.ops.net_chunks import (
     CHUNK,
     add,
@@ -86,33 +86,27 @@ class _PairNet(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, grad: Tensor):
         *inputs, before = ctx.saved_tensors
-        work, results = len(before) * ctx.shape.work, room_for_gradients(ctx, before)
-        run(_backward, *arrays(grad, *inputs), *ctx.shape[:2], *arrays(before, *results), work=work)
-        return *results[:2], None, None, None, *unflat(results[2], ctx.shapes)
+        work, (to_values, to_queries, sums) = len(before) * ctx.shape.work, room_for_gradients(ctx, before)
+        rows = arrays(before, to_values, to_queries, sums.parts)
+        run(_backward, *arrays(grad, *inputs), *ctx.shape[:2], *rows, work=work)
+        return to_values, to_queries, None, None, None, *sums.gradients()
 
 
 def prepare(
     ctx, values, queries, offsets, starts, shape: Shape, parameters
 ) -> tuple[list[Tensor], list[Tensor]]:
     """What `pairs_forward` takes: its inputs, and room for the values before the activations and for the result."""
-    ctx.all_shown, ctx.shape, ctx.shapes = (
-        starts is None,
-        shape,
-        [parameter.shape for parameter in parameters],
-    )
+    ctx.all_shown, ctx.shape, ctx.parameters = starts is None, shape, parameters
     starts, places = offsets[:-1] if starts is None else starts, int(offsets[-1])
     rows = [values.new_empty(places, width) for width in (shape.inner, shape.widths[-1])]
     return [values, queries, offsets, starts, flat(parameters)], rows
 
 
-def room_for_gradients(ctx, before: Tensor) -> list[Tensor]:
-    """Room for the gradients of values, queries, and of the net's numbers for every part."""
-    values, queries, _, _, numbers = ctx.saved_tensors[:5]
-    return [
-        values.new_empty(values.shape) if ctx.all_shown else values.new_zeros(values.shape),
-        queries.new_empty(queries.shape),
-        values.new_zeros(parts_of(len(before) * ctx.shape.work), len(numbers)),
-    ]
+def room_for_gradients(ctx, before: Tensor) -> tuple[Tensor, Tensor, Sums]:
+    """Room for the gradients of values, of queries and of the net's numbers."""
+    values, queries = ctx.saved_tensors[:2]
+    to_values = values.new_empty(values.shape) if ctx.all_shown else values.new_zeros(values.shape)
+    return to_values, queries.new_empty(queries.shape), Sums.of(ctx.parameters, len(before) * ctx.shape.work)
 
 
 @exact

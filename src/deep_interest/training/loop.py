@@ -17,6 +17,7 @@ from tqdm import tqdm
 from deep_interest.errors import InputError
 from deep_interest.models.layers import leans_on_torch
 from deep_interest.ops.compiled import all_threads_to_compiled
+from deep_interest.ops.net import adding_to_gradients
 from deep_interest.training.data import SampleSet
 from deep_interest.training.dropout import drop_behaviors
 from deep_interest.training.evaluation import validate, watch
@@ -152,7 +153,8 @@ class Fit:
         output = self.model(batch)
         loss = F.binary_cross_entropy_with_logits(output.logits, batch.labels)
         auxiliary = output.auxiliary_loss
-        (loss if auxiliary is None else loss + auxiliary).backward()
+        with adding_to_gradients():
+            (loss if auxiliary is None else loss + auxiliary).backward()
         self.optimizer.step(batch)
         loss = loss.detach()
         return torch.stack([loss, torch.zeros_like(loss) if auxiliary is None else auxiliary.detach()])
