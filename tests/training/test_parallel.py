@@ -89,6 +89,24 @@ def test_the_number_of_processes_does_not_change_a_bit(tmp_path):
     pd.testing.assert_frame_equal(curves.drop(columns="seconds"), other_curves.drop(columns="seconds"))
 
 
+@pytest.mark.parametrize("model", ["bst", "dmin", "din_positions", "lstm"])
+def test_two_threads_give_the_same_bits_every_time(model, tmp_path):
+    data, threads = small_data(users=300), torch.get_num_threads()
+    training = {"batch_size": 900, "epochs": 1, "learning_rate": 0.01}
+    recipe, found = Recipe(training=training, model={"embedding_dim": 32}), []
+    torch.set_num_threads(2)
+    for attempt in range(3):
+        run = RunParameters(device="cpu", workspace=str(tmp_path / str(attempt)), processes=1, threads=2)
+        found.append(
+            train_cell(Cell("small", model, RowOptions({"training": {}}), recipe, (1,), run), data)[0][
+                "states"
+            ][0]
+        )
+    torch.set_num_threads(threads)
+    for state in found[1:]:
+        assert all(torch.equal(state[name], tensor) for name, tensor in found[0].items())
+
+
 SLEEPER = """
 import os, sys, time
 from pathlib import Path

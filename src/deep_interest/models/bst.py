@@ -1,6 +1,7 @@
 """BST: a transformer over the behaviours and the candidate (Chen et al. 2019)."""
 
 import torch
+import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -75,7 +76,9 @@ class BST(EmbeddingMLP):
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
         farthest = len(self.positions) - 1
         pairs = batch.pairs
-        behaviors = view(history + self.positions[(1 + batch.histories.distances).clamp(max=farthest)], pairs)
+        behaviors = view(
+            history + F.embedding((1 + batch.histories.distances).clamp(max=farthest), self.positions), pairs
+        )
         target = self.same_fields(candidate) + self.positions[0]
         offsets = pairs.offsets + torch.arange(batch.size + 1, device=history.device)  # one more a sample
         behind = torch.arange(len(behaviors), device=history.device) + pairs.segments

@@ -3,6 +3,7 @@
 from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -72,6 +73,8 @@ class DIN(EmbeddingMLP):
         target = self.same_fields(candidate)
         if self.positions is not None:
             farthest = len(self.positions) - 1
-            history = history + self.positions[(1 + batch.histories.distances).clamp(max=farthest)]
+            history = history + F.embedding(
+                (1 + batch.histories.distances).clamp(max=farthest), self.positions
+            )
             target = target + self.positions[0]
         return history, target

@@ -1,6 +1,7 @@
 """DMIN: several interests by multi-head self-attention, each attended by the candidate (Xiao et al. 2020)."""
 
 import torch
+import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -67,7 +68,7 @@ class DMIN(EmbeddingMLP):
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
         refined = self.refiner_norm(history + self.refiner(history, batch.offsets))
         target = self.same_fields(candidate)
-        distance = self.positions[batch.histories.distances.clamp(max=len(self.positions) - 1)]
+        distance = F.embedding(batch.histories.distances.clamp(max=len(self.positions) - 1), self.positions)
         results = self.extractor(refined, batch.offsets).chunk(len(self.heads), dim=1)
         interests, pairs = [], batch.pairs
         for result, head, norm, unit in zip(results, self.heads, self.norms, self.units, strict=True):
