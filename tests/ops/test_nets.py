@@ -171,7 +171,7 @@ def test_numbers_that_lie_side_by_side_are_not_copied():
     assert torch.equal(flat([together[0].t(), *together[1:]])[:6], together[0].t().reshape(-1))
 
 
-@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("threads", [None, 1, 3])  # None: the operation is one part
 @pytest.mark.parametrize("over_pairs", [False, True])
 def test_gradients_that_lie_side_by_side_are_added_to_as_autograd_would(threads, over_pairs):
     torch.manual_seed(0)
@@ -190,7 +190,7 @@ def test_gradients_that_lie_side_by_side_are_added_to_as_autograd_would(threads,
     expected = [tensor.clone().requires_grad_() for tensor in tensors]
     found = [torch.nn.Parameter(tensor.clone()) for tensor in tensors]
     laid = Flat(found)
-    with sharing(threads):
+    with sharing(threads) if threads else nullcontext():
         for _ in range(2):  # the second is added to the first
             backward(expected, False)
             backward(found, True)
