@@ -74,14 +74,18 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="a third of the log, half the trials, one turn")
+    parser.add_argument("--behaviors", type=int, help="of the log")
+    parser.add_argument("--trials", type=int)
+    parser.add_argument("--turns", type=int)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--workers", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--trials", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.folder:
         print(json.dumps(search(arguments.folder, workers=arguments.workers, trials=arguments.trials)))
         return
-    behaviors, trials, turns = (200_000, 4, 1) if arguments.quick else (600_000, 8, 3)
+    usual = (200_000, 4, 1) if arguments.quick else (600_000, 8, 3)
+    asked = arguments.behaviors, arguments.trials, arguments.turns
+    behaviors, trials, turns = (own or other for own, other in zip(asked, usual, strict=True))
     with tempfile.TemporaryDirectory() as folder:
         prepare(Path(folder), behaviors)
         found = [{workers: turn(folder, workers, trials) for workers in (1, 2)} for _ in range(turns)]
