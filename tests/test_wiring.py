@@ -100,7 +100,7 @@ def test_only_raw_files_and_parameters_come_from_outside(pipelines):
     found = {
         "tuned",
         "other_figures",
-    }  # of searches and other tables, where there were any: one box each in a graph of all rows
+    }  # by searches and other tables, if any: one box each in a graph of all rows
     assert free == {f"simulated.{name}" for name in found}
     for dataset, row in DATASETS.items():
         outside = {

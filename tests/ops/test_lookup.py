@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.ops import assert_writings_agree, sharing
 
-from deep_interest.ops.lookup import latest, latest_in_torch, lookup, windows, windows_in_torch
+from deep_interest.ops.lookup import latest, lookup, plain_latest, plain_windows, windows
 from deep_interest.ops.runs import offsets_of
 
 CODES = st.lists(st.integers(0, 4), max_size=9)
@@ -36,7 +36,7 @@ def test_windows_are_slices_of_the_log(slices):
     for threads in (1, 3):
         with sharing(threads):
             fields, offsets = {"goods": log, "category": log * 2}, offsets_of(lengths)
-            found, plain = windows(fields, starts, offsets), windows_in_torch(fields, starts, offsets)
+            found, plain = windows(fields, starts, offsets), plain_windows(fields, starts, offsets)
         expected = np.concatenate([np.arange(100 + s, 100 + s + n) for s, n in slices] or [[]])
         np.testing.assert_array_equal(found["goods"], expected)
         np.testing.assert_array_equal(found["category"], expected * 2)
@@ -52,7 +52,7 @@ def test_the_newest_behaviours_before_each_sample(samples, max_len):
     rows = torch.tensor(order, dtype=torch.int64)
     starts, slices, owner = latest(rows, users, ends, offsets, max_len=max_len)
     for found, plain in zip(
-        (starts, slices, owner), latest_in_torch(rows, users, ends, offsets, max_len), strict=True
+        (starts, slices, owner), plain_latest(rows, users, ends, offsets, max_len), strict=True
     ):
         assert (found is plain is None) or torch.equal(found, plain)
     taken = [samples[row] for row in order]

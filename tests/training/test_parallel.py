@@ -97,11 +97,8 @@ def test_two_threads_give_the_same_bits_every_time(model, tmp_path):
     torch.set_num_threads(2)
     for attempt in range(3):
         run = RunParameters(device="cpu", workspace=str(tmp_path / str(attempt)), processes=1, threads=2)
-        found.append(
-            train_cell(Cell("small", model, RowOptions({"training": {}}), recipe, (1,), run), data)[0][
-                "states"
-            ][0]
-        )
+        checkpoint, _ = train_cell(Cell("small", model, RowOptions({}), recipe, (1,), run), data)
+        found.append(checkpoint["states"][0])
     torch.set_num_threads(threads)
     for state in found[1:]:
         assert all(torch.equal(state[name], tensor) for name, tensor in found[0].items())

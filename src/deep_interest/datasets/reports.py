@@ -87,10 +87,11 @@ class ChartFiles(LocalDataset[dict[str, dict[str, Any]]]):
         self._names = names
 
     def load(self) -> dict[str, dict[str, Any]]:
+        found = {
+            name: JSONFiles(filepath=str(self._filepath), name=f"{name}.json").load() for name in self._names
+        }
         return {
-            f"{path.parent.name}_{name}": json.loads(path.read_text(encoding="utf-8"))
-            for name in self._names
-            for path in sorted(self._filepath.glob(f"*/{name}.json"))
+            f"{folder}_{name}": chart for name, charts in found.items() for folder, chart in charts.items()
         }
 
 

@@ -53,10 +53,10 @@ def latest(
         starts, slices, owner = (rows.new_empty(len(rows) + more) for more in (0, 1, 0))
         found = _latest(*arrays(rows, users, ends, offsets), max_len, *arrays(starts, slices, owner))
         return starts[:found], slices[: found + 1], None if found == len(rows) else owner
-    return latest_in_torch(rows, users, ends, offsets, max_len)
+    return plain_latest(rows, users, ends, offsets, max_len)
 
 
-def latest_in_torch(
+def plain_latest(
     rows: Tensor, users: Tensor, ends: Tensor, offsets: Tensor, max_len: int
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """As `latest`, in torch's operations, for any device."""
@@ -86,10 +86,10 @@ def windows(fields: Mapping[str, Tensor], starts: Tensor, offsets: Tensor) -> di
         for name, codes in fields.items():
             run(_copy, *arrays(codes, starts, offsets, slices[name]), work=total)
         return slices
-    return windows_in_torch(fields, starts, offsets)
+    return plain_windows(fields, starts, offsets)
 
 
-def windows_in_torch(fields: Mapping[str, Tensor], starts: Tensor, offsets: Tensor) -> dict[str, Tensor]:
+def plain_windows(fields: Mapping[str, Tensor], starts: Tensor, offsets: Tensor) -> dict[str, Tensor]:
     """As `windows`, in torch's operations, for any device."""
     segments = torch.repeat_interleave(offsets.diff())
     places = (starts - offsets[:-1])[segments] + torch.arange(len(segments), device=starts.device)
