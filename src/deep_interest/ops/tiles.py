@@ -1,13 +1,13 @@
-"""Matrix products of a few rows, for use within compiled loops: at the machine's speed from six rows on.
+"""Matrix products of a few rows, for use within compiled loops: at the machine's speed from ROWS rows on.
 
-A tile of the result, up to six rows by sixteen columns, stays in vector registers while the products are added up.
+A tile of the result, up to ROWS rows by sixteen columns, stays in vector registers while the products are added up.
 """
 
 import numpy as np
 from numba import float32, njit
 
 from deep_interest.ops.compiled import exact
-from deep_interest.ops.vectors import COLUMNS, ROWS, pair_tile_of, tile_of
+from deep_interest.ops.vectors import COLUMNS, ROWS, pair_tile, tile
 
 
 @njit(inline="always")
@@ -95,43 +95,15 @@ def _last_columns(left, panel, out):
 
 @exact
 def add_tile(rows, a, a_row, a_step, b, inner, c, c_row):
-    """``c[r, 0:16] += Σ_k a[r, k] · b[k, 0:16]`` for up to six rows r.
+    """``c[r, 0:16] += Σ_k a[r, k] · b[k, 0:16]`` for up to ROWS rows r.
 
     It takes addresses and distances in bytes: of ``a`` and of its next row and next k, of ``b``, the number of k, of ``c``
     and of its next row.
     """
-    if rows == 6:
-        _tile_6(a, a_row, a_step, b, inner, c, c_row)
-    elif rows == 5:
-        _tile_5(a, a_row, a_step, b, inner, c, c_row)
-    elif rows == 4:
-        _tile_4(a, a_row, a_step, b, inner, c, c_row)
-    elif rows == 3:
-        _tile_3(a, a_row, a_step, b, inner, c, c_row)
-    elif rows == 2:
-        _tile_2(a, a_row, a_step, b, inner, c, c_row)
-    else:
-        _tile_1(a, a_row, a_step, b, inner, c, c_row)
+    tile(rows, a, a_row, a_step, b, inner, c, c_row)
 
 
 @exact
 def add_pair_tile(rows, a, a_row, a_step, e, inner, v, to_v, weight, single, product):
-    """`vectors.pair_tile_of` up to six rows."""
-    if rows == 6:
-        _pair_tile_6(a, a_row, a_step, e, inner, v, to_v, weight, single, product)
-    elif rows == 5:
-        _pair_tile_5(a, a_row, a_step, e, inner, v, to_v, weight, single, product)
-    elif rows == 4:
-        _pair_tile_4(a, a_row, a_step, e, inner, v, to_v, weight, single, product)
-    elif rows == 3:
-        _pair_tile_3(a, a_row, a_step, e, inner, v, to_v, weight, single, product)
-    elif rows == 2:
-        _pair_tile_2(a, a_row, a_step, e, inner, v, to_v, weight, single, product)
-    else:
-        _pair_tile_1(a, a_row, a_step, e, inner, v, to_v, weight, single, product)
-
-
-_tile_1, _tile_2, _tile_3, _tile_4, _tile_5, _tile_6 = map(tile_of, range(1, ROWS + 1))
-_pair_tile_1, _pair_tile_2, _pair_tile_3, _pair_tile_4, _pair_tile_5, _pair_tile_6 = map(
-    pair_tile_of, range(1, ROWS + 1)
-)
+    """`vectors.pair_tile`, compiled once."""
+    pair_tile(rows, a, a_row, a_step, e, inner, v, to_v, weight, single, product)

@@ -5,62 +5,76 @@ All take addresses and distances in bytes, of float32 numbers; any CPU's registe
 
 from collections.abc import Callable, Sequence
 
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba import types
 from numba.extending import intrinsic
 
-ROWS, COLUMNS = 6, 16  # of a tile: what the registers hold
-_VECTOR, _NUMBER = ir.VectorType(ir.FloatType(), 8), ir.IntType(64)
-_HALVES = (_NUMBER(0), _NUMBER(32))  # distances of eight columns each
+COLUMNS = 16  # of a tile
+_WIDE = binding.get_host_cpu_features().get("avx512f", False)  # 32 registers of 16 numbers; else 16 of 8 or the like
+ROWS = 12 if _WIDE else 6  # of a tile: what the registers hold
+_LANES = COLUMNS if _WIDE else COLUMNS // 2
+_VECTOR, _NUMBER = ir.VectorType(ir.FloatType(), _LANES), ir.IntType(64)
+_PARTS = [_NUMBER(4 * column) for column in range(0, COLUMNS, _LANES)]  # where a row's vectors begin
 
 
-def tile_of(rows: int) -> Callable:
-    """``c[r, 0:16] += Σ_k a[r, k] · b[k, 0:16]`` for so many rows r."""
+@intrinsic
+def tile(typing, rows, a, a_row, a_step, b, inner, c, c_row):
+    """``c[r, 0:16] += Σ_k a[r, k] · b[k, 0:16]`` for 1 to ROWS rows r."""
 
-    @intrinsic
-    def tile(typing, a, a_row, a_step, b, inner, c, c_row):
-        return types.void(*[types.int64] * 7), generate
-
-    def generate(context, builder, signature, arguments):
-        *product, c, c_row = arguments
+    def generate(builder, rows, a, a_row, a_step, b, inner, c, c_row):
         places = _places(builder, c, c_row, rows)
-        sums = _product(builder, [_load(builder, place) for place in places], *product)
+        sums = _product(builder, [_load(builder, place) for place in places], a, a_row, a_step, b, inner)
         for place, total in zip(places, sums, strict=True):
             _store(builder, total, place)
-        return context.get_dummy_value()
 
-    return tile
+    return types.void(*[types.int64] * 8), _for_each_number_of_rows(generate)
 
 
-def pair_tile_of(rows: int) -> Callable:
+@intrinsic
+def pair_tile(typing, rows, a, a_row, a_step, e, inner, v, to_v, weight, single, product):
     """What ``G = Σ_k a[r, k] · e[k, 0:16]`` is for: ``single += G``, ``product += G∘v`` and ``to_v += Σ_r weight[r]∘G[r]``.
 
-    The rows of single, product and weight are 16 numbers long and side by side.
+    The rows of single, product and weight are 16 numbers long and side by side; there are 1 to ROWS.
     """
 
-    @intrinsic
-    def tile(typing, a, a_row, a_step, e, inner, v, to_v, weight, single, product):
-        return types.void(*[types.int64] * 10), generate
-
-    def generate(context, builder, signature, arguments):
-        *factors, v, to_v, weight, single, product = arguments
-        zero = ir.Constant(_VECTOR, [0.0] * 8)
-        sums = _product(builder, [zero] * (2 * rows), *factors)
+    def generate(builder, rows, a, a_row, a_step, e, inner, v, to_v, weight, single, product):
+        zero = ir.Constant(_VECTOR, [0.0] * _LANES)
+        sums = _product(builder, [zero] * (len(_PARTS) * rows), a, a_row, a_step, e, inner)
         step = _NUMBER(4 * COLUMNS)
         for place, total in zip(_places(builder, single, step, rows), sums, strict=True):
             _store(builder, builder.fadd(_load(builder, place), total), place)
-        by = [_load(builder, builder.add(v, half)) for half in _HALVES]
-        for i, (place, total) in enumerate(zip(_places(builder, product, step, rows), sums, strict=True)):
-            _store(builder, _add_product(builder, _load(builder, place), total, by[i % 2]), place)
-        targets = [builder.add(to_v, half) for half in _HALVES]
+        by = [_load(builder, place) for place in _places(builder, v, step, 1)] * rows
+        for place, total, factor in zip(_places(builder, product, step, rows), sums, by, strict=True):
+            _store(builder, _add_product(builder, _load(builder, place), total, factor), place)
+        targets = _places(builder, to_v, step, 1)
         found = [_load(builder, target) for target in targets]
         for i, (place, total) in enumerate(zip(_places(builder, weight, step, rows), sums, strict=True)):
-            found[i % 2] = _add_product(builder, found[i % 2], total, _load(builder, place))
+            part = i % len(_PARTS)
+            found[part] = _add_product(builder, found[part], total, _load(builder, place))
         for target, total in zip(targets, found, strict=True):
             _store(builder, total, target)
+
+    return types.void(*[types.int64] * 11), _for_each_number_of_rows(generate)
+
+
+def _for_each_number_of_rows(generate: Callable) -> Callable:
+    """Code for a tile of one row, of two and so on: its registers are counted when it is made."""
+
+    def code(context, builder, signature, arguments):
+        rows, *others = arguments
+        function = builder.function
+        done = function.append_basic_block("tiles.done")
+        cases = [function.append_basic_block(f"tile.of.{count}") for count in range(1, ROWS + 1)]
+        choice = builder.switch(rows, done)
+        for count, block in enumerate(cases, 1):
+            choice.add_case(_NUMBER(count), block)
+            builder.position_at_end(block)
+            generate(builder, count, *others)
+            builder.branch(done)
+        builder.position_at_end(done)
         return context.get_dummy_value()
 
-    return tile
+    return code
 
 
 @intrinsic
@@ -70,7 +84,7 @@ def add_multiple(typing, out, a, b, factor):
     def generate(context, builder, signature, arguments):
         *places, factor = arguments
         by = _spread(builder, _load(builder, factor, ir.FloatType()))
-        _combine(builder, *places, [by, by])
+        _combine(builder, *places, [by] * len(_PARTS))
         return context.get_dummy_value()
 
     return types.void(*[types.int64] * 4), generate
@@ -82,20 +96,20 @@ def add_products(typing, out, a, b, factors):
 
     def generate(context, builder, signature, arguments):
         *places, factors = arguments
-        _combine(builder, *places, [_load(builder, builder.add(factors, half)) for half in _HALVES])
+        _combine(builder, *places, [_load(builder, builder.add(factors, part)) for part in _PARTS])
         return context.get_dummy_value()
 
     return types.void(*[types.int64] * 4), generate
 
 
 def _combine(builder, out, a, b, factors: Sequence) -> None:
-    for half, factor in zip(_HALVES, factors, strict=True):
-        given, other = (_load(builder, builder.add(place, half)) for place in (a, b))
-        _store(builder, _add_product(builder, given, other, factor), builder.add(out, half))
+    for part, factor in zip(_PARTS, factors, strict=True):
+        given, other = (_load(builder, builder.add(place, part)) for place in (a, b))
+        _store(builder, _add_product(builder, given, other, factor), builder.add(out, part))
 
 
 def _product(builder, start: Sequence, a, a_row, a_step, b, inner) -> list:
-    """The loop over k of ``Σ_k a[r, k] · b[k, 0:16]``, added to ``start``: two vectors a row."""
+    """The loop over k of ``Σ_k a[r, k] · b[k, 0:16]``, added to ``start``: the vectors of one row after the other."""
     before = builder.block
     loop, body, done = (
         builder.function.append_basic_block(name) for name in ("tile", "tile.body", "tile.done")
@@ -106,12 +120,13 @@ def _product(builder, start: Sequence, a, a_row, a_step, b, inner) -> list:
     sums = [builder.phi(_VECTOR) for _ in start]
     builder.cbranch(builder.icmp_signed("<", k, inner), body, done)
     builder.position_at_end(body)
-    right = [_load(builder, builder.add(at_b, half)) for half in _HALVES]
+    right = [_load(builder, builder.add(at_b, part)) for part in _PARTS]
     more = []
-    for r in range(len(start) // 2):
+    for r in range(len(start) // len(_PARTS)):
         row = builder.add(at_a, builder.mul(a_row, _NUMBER(r)))
         left = _spread(builder, _load(builder, row, ir.FloatType()))
-        more += [_add_product(builder, sums[2 * r + half], left, right[half]) for half in range(2)]
+        for factor in right:
+            more.append(_add_product(builder, sums[len(more)], left, factor))
     steps = [(k, _NUMBER(0), _NUMBER(1)), (at_a, a, a_step), (at_b, b, _NUMBER(4 * COLUMNS))]
     for phi, first, step in steps:
         phi.add_incoming(first, before)
@@ -125,11 +140,11 @@ def _product(builder, start: Sequence, a, a_row, a_step, b, inner) -> list:
 
 
 def _places(builder, first, step, rows: int) -> list:
-    """Where the two vectors of each row lie."""
+    """Where the vectors of each row lie."""
     return [
-        builder.add(builder.add(first, builder.mul(step, _NUMBER(r))), half)
+        builder.add(builder.add(first, builder.mul(step, _NUMBER(r))), part)
         for r in range(rows)
-        for half in _HALVES
+        for part in _PARTS
     ]
 
 
@@ -137,7 +152,7 @@ def _add_product(builder, total, left, right):
     """``total + left∘right``, rounded once on a CPU that can; the compiler may not change the order of sums."""
     kind = ir.FunctionType(_VECTOR, [_VECTOR] * 3)
     return builder.call(
-        builder.module.declare_intrinsic("llvm.fmuladd.v8f32", fnty=kind), [left, right, total]
+        builder.module.declare_intrinsic(f"llvm.fmuladd.v{_LANES}f32", fnty=kind), [left, right, total]
     )
 
 
@@ -155,4 +170,5 @@ def _spread(builder, scalar):
     """A vector of one number."""
     undefined = ir.Constant(_VECTOR, ir.Undefined)
     first = builder.insert_element(undefined, scalar, ir.IntType(32)(0))
-    return builder.shuffle_vector(first, undefined, ir.Constant(ir.VectorType(ir.IntType(32), 8), [0] * 8))
+    everywhere = ir.Constant(ir.VectorType(ir.IntType(32), _LANES), [0] * _LANES)
+    return builder.shuffle_vector(first, undefined, everywhere)
