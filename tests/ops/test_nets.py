@@ -127,7 +127,8 @@ def test_a_net_over_pairs_is_one_matrix_on_the_concatenation(dtype):
 
 
 @pytest.mark.parametrize(
-    ("rows", "inner", "columns"), [(1, 1, 1), (7, 5, 17), (6, 16, 16), (13, 33, 40), (25, 3, 100)]
+    ("rows", "inner", "columns"),
+    [(1, 1, 1), (7, 5, 17), (6, 16, 16), (13, 33, 40), (25, 3, 100), (12, 9, 16)],
 )
 def test_a_product_of_tiles(rows, inner, columns):
     rng = np.random.default_rng(0)

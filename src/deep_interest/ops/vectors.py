@@ -10,7 +10,8 @@ from numba import types
 from numba.extending import intrinsic
 
 COLUMNS = 16  # of a tile
-_WIDE = binding.get_host_cpu_features().get("avx512f", False)  # 32 registers of 16 numbers; else 16 of 8 or the like
+# Thirty-two registers of sixteen numbers, or half of both.
+_WIDE = binding.get_host_cpu_features().get("avx512f", False)
 ROWS = 12 if _WIDE else 6  # of a tile: what the registers hold
 _LANES = COLUMNS if _WIDE else COLUMNS // 2
 _VECTOR, _NUMBER = ir.VectorType(ir.FloatType(), _LANES), ir.IntType(64)

@@ -1,0 +1,51 @@
+from importlib.util import module_from_spec, spec_from_file_location
+
+import numpy as np
+import pytest
+from llvmlite import binding
+from numba import njit
+
+from deep_interest.ops import vectors
+
+INNER = 7
+
+
+def written_for(features, monkeypatch):
+    """The tiles as they are for a CPU with these features; any CPU can run them."""
+    spec = spec_from_file_location("vectors_of_another_cpu", vectors.__file__)
+    module = module_from_spec(spec)
+    with monkeypatch.context() as patch:
+        patch.setattr(binding, "get_host_cpu_features", lambda: features)
+        spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(("features", "most"), [({}, 6), ({"avx512f": True}, 12)])
+def test_tiles_for_narrow_and_for_wide_registers(features, most, monkeypatch):
+    cpu = written_for(features, monkeypatch)
+    assert cpu.ROWS == most
+    tile, pair_tile = cpu.tile, cpu.pair_tile
+
+    @njit
+    def multiply(rows, a, b, c):
+        tile(rows, a.ctypes.data, a.strides[0], 4, b.ctypes.data, len(b), c.ctypes.data, c.strides[0])
+
+    @njit
+    def gradients(rows, a, e, v, to_v, weight, single, product):
+        pair_tile(
+            rows, a.ctypes.data, a.strides[0], 4, e.ctypes.data, len(e), v.ctypes.data, to_v.ctypes.data,
+            weight.ctypes.data, single.ctypes.data, product.ctypes.data,
+        )  # fmt: skip
+
+    rng = np.random.default_rng(0)
+    for rows in range(1, most + 1):
+        a, b, c, v, to_v, weight, single, product = (
+            rng.normal(size=shape).astype(np.float32)
+            for shape in ((rows, INNER), (INNER, 16), (rows, 16), 16, 16, *[(rows, 16)] * 3)
+        )
+        found = a @ b
+        expected = c + found, to_v + (weight * found).sum(0), single + found, product + found * v
+        multiply(rows, a, b, c)
+        gradients(rows, a, b, v, to_v, weight, single, product)
+        for ours, theirs in zip((c, to_v, single, product), expected, strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=1e-5)
