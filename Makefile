@@ -43,7 +43,7 @@ docs: $(VENV)/.installed  ## the documentation as a site, below site/; a broken 
 bench: $(VENV)/.installed  ## speed and memory, also against other libraries (over an hour), and docs/performance.md
 	@mkdir -p build/bench
 	test -d build/peers/environments || $(BIN)/python benchmarks/compare.py --install
-	for name in ingest train scale score compare; do $(BIN)/python benchmarks/$$name.py > build/bench/$$name.jsonl || exit 1; done
+	for name in ingest train breakdown scale score compare; do $(BIN)/python benchmarks/$$name.py > build/bench/$$name.jsonl || exit 1; done
 	$(BIN)/python benchmarks/page.py build/bench/*.jsonl
 
 clean:  ## remove what runs have made; raw files stay

@@ -171,21 +171,20 @@ def main() -> None:
     parser.add_argument(
         "--install", action="store_true", help="make the libraries' environments (needs a network)"
     )
-    parser.add_argument("--quick", action="store_true", help="DIN and DIEN at 1024 only, shorter runs")
+    parser.add_argument("--quick", action="store_true", help="DIN and DIEN at 1024 only")
     parser.add_argument("--peers", nargs="+", choices=sorted(PEERS), default=sorted(PEERS))
     parser.add_argument("--models", nargs="+", choices=["din", "dien"], default=["din", "dien"])
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=8)
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=2)
+    parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
     if options.install:
         install(options.peers, WORK)
         return
     torch.set_num_threads(options.threads)
     cases = [case for case in CASES if case.model in options.models]
-    seconds = options.seconds
     if options.quick:
-        cases, seconds = [case for case in cases if case.batch_size == 1024], 3
+        cases = [case for case in cases if case.batch_size == 1024]
     for full in (False, True):
         if not any(case.full == full for case in cases):
             continue
@@ -196,7 +195,7 @@ def main() -> None:
                 ours = our_epoch(samples, case)
                 for name in options.peers:
                     line = compare(
-                        name, case, data=Path(folder), ours=ours, threads=options.threads, seconds=seconds, repeats=options.repeats
+                        name, case, data=Path(folder), ours=ours, threads=options.threads, seconds=options.seconds, repeats=options.repeats
                     )  # fmt: skip
                     print(json.dumps(line), flush=True)
 

@@ -5,15 +5,33 @@
 
 import argparse
 import json
+import os
 import platform
 from pathlib import Path
 
 import pandas as pd
+from llvmlite import binding
 from matplotlib.figure import Figure
 
 DOCS = Path(__file__).parents[1] / "docs"
 BLUE = "#0072B2"
 PEAK = "a float32 matrix product's best speed on the same threads"
+
+
+def this_machine() -> str:
+    """Its cores and their kind."""
+    cpuinfo = Path("/proc/cpuinfo")
+    names = (
+        [
+            line.partition(":")[2].strip()
+            for line in cpuinfo.read_text().splitlines()
+            if line.startswith("model name")
+        ]
+        if cpuinfo.exists()
+        else []
+    )
+    wide = binding.get_host_cpu_features().get("avx512f", False)
+    return f"{os.cpu_count()} cores of {names[0] if names else platform.machine()}{' with AVX-512' if wide else ''}"
 
 
 def read(files: list[Path]) -> dict[str, pd.DataFrame]:
@@ -64,7 +82,7 @@ def compare_section(frame: pd.DataFrame) -> str:
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(DOCS / "images/speed_against_libraries.png", dpi=130)
     return (
-        "## Against other libraries\n\nEach library trains by its own loop, by turns with ours (`python benchmarks/compare.py`). Width: "
+        "## Against other libraries\n\nEach library trains by its own loop, by turns with ours (`python benchmarks/compare.py`, medians of five turns). Width: "
         "embedding of item and of category.\n\n![Ratios to the fastest library](images/speed_against_libraries.png)\n\n" + markdown(frame, names)
     )  # fmt: skip
 
@@ -78,6 +96,22 @@ def train_section(frame: pd.DataFrame) -> str:
     return (
         "## Training\n\nWhole training steps, batch gathering included (`python benchmarks/train.py`). *Of peak*: the matrix products that the "
         f"model's equations need, against {PEAK}. Peak memory is the process's so far.\n\n" + markdown(frame, names)
+    )  # fmt: skip
+
+
+def breakdown_section(frame: pd.DataFrame) -> str:
+    frame = frame.assign(share=[f"{share:.0%}" for share in frame["share"]])
+    names = {
+        "model": "Model",
+        "batch_size": "Batch",
+        "part": "Part of a step",
+        "ms": "Milliseconds",
+        "share": "Share",
+    }
+    return (
+        "## Where a step's time goes\n\nHistories are jagged (`python benchmarks/breakdown.py`). The compiled loops of attention units, GRUs and "
+        "fully connected layers hold the products that *of peak* counts, and what goes with them: activations, and bringing weights into the order in "
+        "which the products read them. *Between the loops* are Python, autograd and torch's own operations.\n\n" + markdown(frame, names)
     )  # fmt: skip
 
 
@@ -129,7 +163,8 @@ def ingest_section(frame: pd.DataFrame) -> str:
 
 
 SECTIONS = {
-    "compare": compare_section, "train": train_section, "scale": scale_section, "score": score_section, "ingest": ingest_section,
+    "compare": compare_section, "train": train_section, "breakdown": breakdown_section,
+    "scale": scale_section, "score": score_section, "ingest": ingest_section,
 }  # fmt: skip
 
 
@@ -139,9 +174,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("files", type=Path, nargs="+")
-    parser.add_argument(
-        "--machine", default=platform.processor() or platform.machine(), help="what to call this machine"
-    )
+    parser.add_argument("--machine", default=this_machine(), help="what to call it")
     options = parser.parse_args()
     tables = read(options.files)
     threads = sorted(

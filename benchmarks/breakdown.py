@@ -1,0 +1,101 @@
+"""Where the time of a training step goes: ``python benchmarks/breakdown.py``; one JSON line a part of the step.
+
+The workload of ``train.py``, jagged histories. Every call of a compiled loop is timed; what lies between them is Python, autograd
+and torch's own operations.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import ModuleType
+
+from train import make_fit
+
+PARTS = {
+    "attention_pool": "attention units and pooling",
+    "pair_net": "attention units and pooling",
+    "products": "attention units and pooling",
+    "segments": "attention units and pooling",
+    "recurrence_cpu": "GRUs",
+    "net": "fully connected layers",
+    "lookup": "gathering histories and rows of tables",
+    "rows": "summing the gradients of rows",
+    "adam": "Adam",
+}
+REST = "between the loops"
+
+
+@contextmanager
+def timed_loops() -> Iterator[Counter]:
+    """Within, the seconds of every part are added up."""
+    from deep_interest.ops import compiled
+
+    seconds: Counter = Counter()
+    run = compiled.run
+
+    def timed(kernel: Callable, *arguments, work: int) -> None:
+        start = time.perf_counter()
+        run(kernel, *arguments, work=work)
+        name = kernel.py_func.__module__.rpartition(".")[2]  # type: ignore[attr-defined]
+        seconds[PARTS.get(name, name)] += time.perf_counter() - start
+
+    holders: list[ModuleType] = [
+        module for name, module in sys.modules.items() if name.startswith("deep_interest.ops.") and getattr(module, "run", None) is run
+    ]  # fmt: skip
+    for module in holders:
+        module.run = timed  # type: ignore[attr-defined]
+    try:
+        yield seconds
+    finally:
+        for module in holders:
+            module.run = run  # type: ignore[attr-defined]
+
+
+def breakdown(samples, *, model: str, batch_size: int, steps: int) -> dict[str, float]:
+    """Mean milliseconds of each part of a step, the longest first."""
+    import torch
+
+    fit = make_fit(samples, model=model, batch_size=batch_size)
+    fit.model.train()
+    batches = torch.randperm(len(samples)).split(batch_size)[:-1]
+    for rows in batches[:10]:
+        fit.train_step(rows)
+    with timed_loops() as seconds:
+        start = time.perf_counter()
+        for step in range(steps):
+            fit.train_step(batches[step % len(batches)])
+        whole = time.perf_counter() - start
+    seconds[REST] = whole - sum(seconds.values())
+    return {part: 1000 * value / steps for part, value in seconds.most_common()}
+
+
+def main() -> None:
+    """Measure and print."""
+    import torch
+    from workload import amazon_shaped
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--models", nargs="+", default=["din", "dien"])
+    parser.add_argument("--batch-size", type=int, default=1024)
+    parser.add_argument("--steps", type=int, default=150)
+    parser.add_argument("--threads", type=int)
+    options = parser.parse_args()
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    samples = amazon_shaped(200_000, full=False)
+    for model in options.models:
+        found = breakdown(samples, model=model, batch_size=options.batch_size, steps=options.steps)
+        for part, milliseconds in found.items():
+            line = {
+                "bench": "breakdown", "model": model, "batch_size": options.batch_size, "threads": torch.get_num_threads(),
+                "part": part, "ms": round(milliseconds, 3), "share": round(milliseconds / sum(found.values()), 4),
+            }  # fmt: skip
+            print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    main()
