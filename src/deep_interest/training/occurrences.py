@@ -12,7 +12,7 @@ from deep_interest.models.layers import Table
 from deep_interest.training.data import SampleSet
 from deep_interest.training.regularizers import occurrence_key
 
-AT_ONCE = 1 << 22  # behaviours whose occurrences are counted at once
+AT_ONCE = 1 << 20  # behaviours whose occurrences are counted at once
 
 
 def occurrences_of(tables: list[Table], samples: SampleSet) -> dict[str, Tensor]:
@@ -89,19 +89,19 @@ def _values(samples: SampleSet, field: str, codes: Tensor) -> tuple[np.ndarray, 
 def _history_counts(samples: SampleSet, field: str, size: int) -> np.ndarray:
     """Samples whose window holds an id: each counts at the id's newest behaviour in the window."""
     offsets, user, end = _runs(samples)
-    ends = np.zeros(
-        offsets[-1] + len(offsets), np.int64
-    )  # samples by user and history end 0 … n_u, cumulated
-    shifted = offsets + np.arange(len(offsets))
-    np.add.at(ends, shifted[user] + end, 1)
-    np.cumsum(ends, out=ends)
     counts = np.zeros(size, np.int64)
     for block in _blocks(offsets):
+        first, last = block
+        asked, runs = _samples_of(user, block), offsets[first : last + 1]
+        shifted = runs - runs[0] + np.arange(len(runs))
+        ends = np.bincount(shifted[user[asked] - first] + end[asked], minlength=shifted[-1])
+        np.cumsum(ends, out=ends)  # samples by user and history end 0 … n_u, cumulated
         owner, place, codes = _behaviors(samples, field, offsets, block)
-        position = place - offsets[owner]
+        owner -= first
+        position = place - runs[owner]
         order = np.lexsort((position, codes, owner))
         again = (owner[order][1:] == owner[order][:-1]) & (codes[order][1:] == codes[order][:-1])
-        until = np.diff(offsets)[owner]  # the newest up to and including this history end
+        until = np.diff(runs)[owner]  # the newest up to and including this history end
         until[order[:-1][again]] = position[order[1:][again]]
         until = np.minimum(until, position + samples.max_len)
         holding = ends[shifted[owner] + until] - ends[shifted[owner] + position]
@@ -114,7 +114,7 @@ def _in_history(samples: SampleSet, field: str, rows: np.ndarray, wanted: np.nda
     offsets, user, end = _runs(samples)
     found = np.zeros(len(rows), bool)
     for block in _blocks(offsets):
-        asked = np.flatnonzero((user[rows] >= block[0]) & (user[rows] < block[1]))
+        asked = _samples_of(user[rows], block)
         own = rows[asked]
         begin = offsets[user[own]] + np.maximum(end[own] - samples.max_len, 0)
         log = _behaviors(samples, field, offsets, block)
@@ -145,10 +145,12 @@ def _held(
 
 def _runs(samples: SampleSet) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Offsets of the users' runs, and the samples' users and history ends."""
-    return (
-        samples.store.offsets.cpu().numpy(),
-        samples.user.cpu().numpy().astype(np.int64), samples.history_end.cpu().numpy().astype(np.int64),
-    )  # fmt: skip
+    return samples.store.offsets.cpu().numpy(), samples.user.cpu().numpy(), samples.history_end.cpu().numpy()
+
+
+def _samples_of(user: np.ndarray, block: tuple[int, int]) -> np.ndarray:
+    """The places of the samples of a block's users."""
+    return np.flatnonzero((user >= block[0]) & (user < block[1]))
 
 
 def _blocks(offsets: np.ndarray) -> Iterator[tuple[int, int]]:
