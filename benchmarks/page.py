@@ -7,11 +7,13 @@ import argparse
 import json
 import os
 import platform
+import re
 from pathlib import Path
 
 import pandas as pd
-from llvmlite import binding
 from matplotlib.figure import Figure
+
+from deep_interest.ops.vectors import WIDE
 
 DOCS = Path(__file__).parents[1] / "docs"
 BLUE = "#0072B2"
@@ -21,17 +23,10 @@ PEAK = "a float32 matrix product's best speed on the same threads"
 def this_machine() -> str:
     """Its cores and their kind."""
     cpuinfo = Path("/proc/cpuinfo")
-    names = (
-        [
-            line.partition(":")[2].strip()
-            for line in cpuinfo.read_text().splitlines()
-            if line.startswith("model name")
-        ]
-        if cpuinfo.exists()
-        else []
-    )
-    wide = binding.get_host_cpu_features().get("avx512f", False)
-    return f"{os.cpu_count()} cores of {names[0] if names else platform.machine()}{' with AVX-512' if wide else ''}"
+    text = cpuinfo.read_text() if cpuinfo.exists() else ""
+    name = re.search(r"^model name\s*: (.+)$", text, re.MULTILINE)
+    kind = name[1] if name else platform.machine()
+    return f"{os.cpu_count()} cores of {kind}{' with AVX-512' if WIDE else ''}"
 
 
 def read(files: list[Path]) -> dict[str, pd.DataFrame]:

@@ -11,9 +11,9 @@ from numba.extending import intrinsic
 
 COLUMNS = 16  # of a tile
 # Thirty-two registers of sixteen numbers, or half of both.
-_WIDE = binding.get_host_cpu_features().get("avx512f", False)
-ROWS = 12 if _WIDE else 6  # of a tile: what the registers hold
-_LANES = COLUMNS if _WIDE else COLUMNS // 2
+WIDE = binding.get_host_cpu_features().get("avx512f", False)
+ROWS = 12 if WIDE else 6  # of a tile: what the registers hold
+_LANES = COLUMNS if WIDE else COLUMNS // 2
 _VECTOR, _NUMBER = ir.VectorType(ir.FloatType(), _LANES), ir.IntType(64)
 _PARTS = [_NUMBER(4 * column) for column in range(0, COLUMNS, _LANES)]  # where a row's vectors begin
 
