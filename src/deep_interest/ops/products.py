@@ -107,6 +107,7 @@ def _dot_and_scale(weights, values, queries, offsets, products, scaled, part, pa
             row, out, weight, product = values[p], scaled[p], weights[p], values.dtype.type(0)
             for j in range(len(query)):
                 product += row[j] * query[j]
+            for j in range(len(query)):
                 out[j] = weight * query[j]
             products[p] = product
 

@@ -103,6 +103,7 @@ def _softmax(scores, offsets, weights, part, parts):
         total = scores.dtype.type(0)
         for p in range(begin, end):
             weights[p] = np.exp(scores[p] - top)
+        for p in range(begin, end):
             total += weights[p]
         for p in range(begin, end):
             weights[p] /= total
