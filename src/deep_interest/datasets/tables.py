@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 from kedro_datasets._typing import TablePreview
 
 from deep_interest.datasets.local import LocalDataset
@@ -16,7 +17,9 @@ class ParquetTable(LocalDataset[pd.DataFrame]):
     """One table as one Parquet file."""
 
     def read(self, path: Path) -> pd.DataFrame:
-        return pd.read_parquet(path)
+        table = pd.read_parquet(path)
+        pa.default_memory_pool().release_unused()  # else a training keeps what reading alone has needed
+        return table
 
     def write(self, data: pd.DataFrame, path: Path) -> None:
         with atomic_path(path) as temporary:
