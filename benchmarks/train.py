@@ -2,18 +2,26 @@
 
 Embedding 64 + 64, attention 80-40, MLP 200-80, Adam; samples per second of whole training steps, batch gathering included, as
 the median over repeated stretches. ``share_of_peak`` counts the matrix products that the model's equations need (forward and
-backward, no padding) against the best float32 matrix product measured on the same threads just before.
+backward, no padding) against the fastest float32 matrix product measured on the same threads just before, be it torch's or the
+engine's own; ``share_of_torch`` against torch's, by whose library peers multiply. Each model and case has a process of its own,
+whose peak memory so far a line says; batches that do not fit the machine's memory are left out, with a line on stderr.
 """
 
 import argparse
 import json
 import resource
 import statistics
+import subprocess
+import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
+
+import psutil
 
 from deep_interest.models.registry import (
     MODELS,
@@ -25,6 +33,7 @@ if TYPE_CHECKING:
     from deep_interest.training.data import SampleSet
     from deep_interest.training.loop import Fit
 
+LIBRARIES = 4 << 30  # addresses that they reserve and do not use
 COMMON = {"embedding_dim": 64, "attention_hidden": (80, 40), "hidden": (200, 80)}
 OPTIONS = {
     "din_softmax": {"normalize": "softmax", "difference": True}, "din_dice": {"activation": "dice", "attention_activation": "dice"},
@@ -56,15 +65,19 @@ def make_fit(samples: "SampleSet", *, model: str, batch_size: int, common: dict 
 
 
 def measure(fit: "Fit", *, seconds: float, repeats: int) -> float:
-    """Median samples per second over the stretches."""
+    """Median samples per second over the stretches; three are enough where steps are long."""
     import torch
 
     size = fit.options.batch_size
     order = torch.randperm(len(fit.train), device=fit.device).split(size)[:-1]
     fit.model.train()
-    warm_up = [fit.train_step(rows) for rows in order[:5]]
-    speeds, position = [], len(warm_up)
-    for _ in range(repeats):
+    begin, position, speeds = time.perf_counter(), 0, []
+    while position < 5 and (not position or time.perf_counter() - begin < seconds):
+        fit.train_step(order[position % len(order)])
+        position += 1
+    wait_for(fit.device)
+    begin = time.perf_counter()
+    while len(speeds) < repeats and (len(speeds) < 3 or time.perf_counter() - begin < 2 * repeats * seconds):
         start, done = time.perf_counter(), 0
         while time.perf_counter() - start < seconds:
             fit.train_step(order[position % len(order)])
@@ -86,7 +99,8 @@ def operations(samples: "SampleSet", *, model: str, common: dict | None = None) 
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 
-    size = min(512, len(samples))
+    mean = samples.history_end.clamp(max=samples.max_len).double().mean().item()
+    size = min(512, len(samples), int(5000 / max(mean, 1)))  # the plain writing needs much memory
     fit = make_fit(samples, model=model, batch_size=size, common=common)
     fit.model.double().train()
     batch = samples.batch(torch.arange(size, device=fit.device), negatives=fit.drawn_fields)
@@ -98,8 +112,8 @@ def operations(samples: "SampleSet", *, model: str, common: dict | None = None) 
 
 
 @cache
-def peak(threads: int, device: str) -> float:
-    """The most operations a second of a float32 matrix product, over a few shapes."""
+def torch_peak(threads: int, device: str) -> float:
+    """The most operations a second of torch's float32 matrix product, over a few shapes."""
     import torch
 
     best = 0.0
@@ -114,13 +128,38 @@ def peak(threads: int, device: str) -> float:
     return best
 
 
+@cache
+def tile_peak(threads: int) -> float:
+    """The same of the engine's own product on a CPU, over a few shapes that stay in a core's cache."""
+    import numpy as np
+
+    from deep_interest.ops.tiles import add_product, panels_of
+
+    def multiply(out: np.ndarray) -> None:
+        for _ in range(times):
+            add_product(a, right, out)
+
+    best = 0.0
+    with ThreadPoolExecutor(threads) as pool:
+        for rows, inner, columns in ((96, 128, 80), (480, 256, 128), (96, 256, 208)):
+            a, b = np.ones((rows, inner), np.float32), np.ones((inner, columns), np.float32)
+            right, outs = panels_of(b), [np.zeros((rows, columns), np.float32) for _ in range(threads)]
+            needed = 2 * rows * inner * columns
+            times = 10**9 // needed
+            for _ in range(10):
+                start = time.perf_counter()
+                list(pool.map(multiply, outs))
+                best = max(best, threads * times * needed / (time.perf_counter() - start))
+    return best
+
+
 def main() -> None:
     """Measure every case and print it."""
     import torch
     from workload import amazon_shaped
 
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="shorter stretches, the main case only")
+    parser.add_argument("--quick", action="store_true", help="the main models and case only")
     parser.add_argument("--models", nargs="+", default=ROWS, choices=ROWS)
     parser.add_argument("--batch-sizes", nargs="+", type=int, default=[32, 128, 1024, 8192])
     parser.add_argument("--cases", nargs="+", default=["jagged", "full"])
@@ -131,25 +170,38 @@ def main() -> None:
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
     models, sizes, cases = arguments.models, arguments.batch_sizes, arguments.cases
-    seconds, repeats = 4, 5
     if arguments.quick:
-        models, sizes, cases, seconds = ["din", "dien"], [128, 1024], ["jagged"], 2
+        models, sizes, cases = ["din", "dien"], [128, 1024], ["jagged"]
+    if len(models) * len(cases) > 1:
+        given = ["--embedding-dim", str(arguments.embedding_dim), "--device", arguments.device]
+        given += ["--threads", str(arguments.threads)] if arguments.threads else []
+        for case, model in product(cases, models):
+            command = [sys.executable, __file__, "--cases", case, "--models", model, *given]
+            subprocess.run([*command, "--batch-sizes", *map(str, sizes)], check=True)
+        return
+    (case,), (model,), threads = cases, models, torch.get_num_threads()
+    samples = amazon_shaped(200_000, full=case == "full", device=arguments.device)
     common = {"embedding_dim": arguments.embedding_dim}
-    for case in cases:
-        samples = amazon_shaped(200_000, full=case == "full", device=arguments.device)
-        for model in models:
-            needed = operations(samples, model=model, common=common)
-            for size in sizes:
-                fit = make_fit(samples, model=model, batch_size=size, common=common)
-                speed = measure(fit, seconds=seconds, repeats=repeats)
-                share = speed * needed / peak(torch.get_num_threads(), arguments.device)
-                line = {
-                    "bench": "train", "case": case, "model": model, "batch_size": size, "samples_per_s": round(speed),
-                    "share_of_peak": round(share, 3), "embedding_dim": arguments.embedding_dim,
-                    "threads": torch.get_num_threads(), "device": arguments.device,
-                    "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
-                }  # fmt: skip
-                print(json.dumps(line), flush=True)
+    needed = operations(samples, model=model, common=common)
+    reached = torch_peak(threads, arguments.device)
+    peak = max(reached, tile_peak(threads)) if arguments.device == "cpu" else reached
+    free, most = psutil.virtual_memory().available + LIBRARIES, resource.getrlimit(resource.RLIMIT_AS)[1]
+    free = free if most == resource.RLIM_INFINITY else min(free, most)
+    resource.setrlimit(resource.RLIMIT_AS, (free, most))  # a batch too large for the machine ends here alone
+    for size in sizes:
+        fit = make_fit(samples, model=model, batch_size=size, common=common)
+        try:
+            speed = measure(fit, seconds=1, repeats=5)
+        except (MemoryError, RuntimeError) as error:
+            print(f"{model}, {case}, batch {size}: {error}", file=sys.stderr)
+            return
+        line = {
+            "bench": "train", "case": case, "model": model, "batch_size": size, "samples_per_s": round(speed),
+            "share_of_peak": round(speed * needed / peak, 3), "share_of_torch": round(speed * needed / reached, 3),
+            "embedding_dim": arguments.embedding_dim, "threads": threads, "device": arguments.device,
+            "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        }  # fmt: skip
+        print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":
