@@ -83,6 +83,11 @@ class Shape(NamedTuple):
     inner: int
     work: int
 
+    @property
+    def plain(self) -> bool:
+        """One layer without an activation: its product is the result."""
+        return len(self.kinds) == 1 and self.kinds[0] == LINEAR
+
     @staticmethod
     def of(inputs: int, layers: Sequence[Layer]) -> "Shape":
         """The shape of layers whose input is so wide."""
@@ -177,7 +182,8 @@ class _Net(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x: Tensor, shape: Shape, *parameters: Tensor) -> Tensor:
         numbers, rows = flat(parameters), len(x)
-        before, out = x.new_empty(rows, shape.inner), x.new_empty(rows, shape.widths[-1])
+        before = x.new_empty(rows, shape.inner)
+        out = before if shape.plain else x.new_empty(rows, shape.widths[-1])
         run(_forward, *arrays(x, numbers), *shape[:2], *arrays(before, out), work=rows * shape.work)
         ctx.save_for_backward(x, numbers, before)
         ctx.shape, ctx.parameters = shape, parameters
@@ -214,7 +220,8 @@ def _forward(x, numbers, widths, kinds, before, out, part, parts):
         for r in range(begin, end):
             copy(bias, before[r])
         add_product(x[begin:end], first_right, before[begin:end, : widths[1]])
-        forward_chunk(numbers, widths, kinds, right, before[begin:end], out[begin:end], room)
+        if len(kinds) > 1 or kinds[0] != LINEAR:
+            forward_chunk(numbers, widths, kinds, right, before[begin:end], out[begin:end], room)
 
 
 @compiled

@@ -13,7 +13,7 @@ from deep_interest.ops.compiled import arrays, compiled, parts_of, run, share
 from deep_interest.ops.tiles import COLUMNS, ROWS, add_product, panel_count, panels, panels_of, rows_of
 
 GRU, AGRU, AUGRU, AUGRU_CODE = range(4)
-GROUP = 2 * ROWS  # histories walked together
+GROUP = 2 * ROWS  # histories walked together at most
 CHUNK = 96  # rows that stay in the cache together
 
 
@@ -88,8 +88,9 @@ def _forward(gates, weight, attention, offsets, order, cell, states, activated, 
     state = np.zeros((GROUP, hidden), float32)
     products = np.zeros((GROUP, width), float32)
     one = float32(1)
-    for first in range(part * GROUP, len(order), parts * GROUP):
-        rows = min(GROUP, len(order) - first)
+    size = _group_size(len(order), parts)
+    for first in range(part * size, len(order), parts * size):
+        rows = min(size, len(order) - first)
         state[:] = 0
         for t in range(_length(offsets, order, first)):
             while _length(offsets, order, first + rows - 1) <= t:
@@ -113,8 +114,9 @@ def _last(gates, weight, attention, offsets, starts, order, cell, states, part, 
     products = np.zeros((GROUP, width), float32)
     now = np.empty(width, float32)
     one = float32(1)
-    for first in range(part * GROUP, len(order), parts * GROUP):
-        most = min(GROUP, len(order) - first)
+    size = _group_size(len(order), parts)
+    for first in range(part * size, len(order), parts * size):
+        most = min(size, len(order) - first)
         rows = most
         state[:] = 0
         for t in range(_length(offsets, order, first)):
@@ -158,8 +160,9 @@ def _backward(
     to_update, to_candidate = np.zeros(hidden, float32), np.zeros(hidden, float32)
     zeros = np.zeros(hidden, float32)
     one = float32(1)
-    for first in range(part * GROUP, len(order), parts * GROUP):
-        most = min(GROUP, len(order) - first)
+    size = _group_size(len(order), parts)
+    for first in range(part * size, len(order), parts * size):
+        most = min(size, len(order) - first)
         rows = 0
         flowing[:] = 0
         for t in range(_length(offsets, order, first) - 1, -1, -1):
@@ -242,6 +245,15 @@ def _to_gate(cell, to_update, gate, a, to_gate):
 def _copy(given, out):
     for j in range(len(given)):
         out[j] = given[j]
+
+
+@njit(inline="always")
+def _group_size(histories, parts):
+    """Histories of a group: all have about as many, and two threads as many groups."""
+    groups = (histories + GROUP - 1) // GROUP
+    if parts > 1:
+        groups += groups % 2
+    return max(1, (histories + groups - 1) // max(1, groups))
 
 
 @njit(inline="always")
