@@ -174,6 +174,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="DIN and DIEN at 1024 only")
     parser.add_argument("--peers", nargs="+", choices=sorted(PEERS), default=sorted(PEERS))
     parser.add_argument("--models", nargs="+", choices=["din", "dien"], default=["din", "dien"])
+    parser.add_argument("--cases", nargs="+", choices=["jagged", "full"], default=["jagged", "full"])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--repeats", type=int, default=5)
@@ -182,7 +183,7 @@ def main() -> None:
         install(options.peers, WORK)
         return
     torch.set_num_threads(options.threads)
-    cases = [case for case in CASES if case.model in options.models]
+    cases = [case for case in CASES if case.model in options.models and case.name in options.cases]
     if options.quick:
         cases = [case for case in cases if case.batch_size == 1024]
     for full in (False, True):

@@ -87,13 +87,13 @@ def train_section(frame: pd.DataFrame) -> str:
     frame = frame.assign(**{name: [f"{share:.0%}" for share in frame[name]] for name in shares})
     names = {
         "model": "Model", "case": "Histories", "batch_size": "Batch", "samples_per_s": "Samples/s", "share_of_peak": "Of peak",
-        "share_of_torch": "Of torch's",
-        "peak_rss_mb": "Peak memory, MB",
+        "share_of_torch": "Of torch's", "peak_rss_mb": "Peak memory, MB",
     }  # fmt: skip
+    fastest, torchs = (f"{frame[name].median():.0f}" for name in ("peak_gflops", "torch_gflops"))
     return (
         "## Training\n\nWhole training steps, batch gathering included (`python benchmarks/train.py`). *Of peak*: the matrix products that the "
-        f"model's equations need, against {PEAK}; *of torch's*: against torch's. Peak memory is that of a process which trains this model with this "
-        "batch and the smaller ones.\n\n" + markdown(frame, names)
+        f"model's equations need, against {PEAK}: {fastest} billion operations a second. *Of torch's*: against torch's own, {torchs} billion. Peak memory "
+        "is that of a process which trains this model with this batch and the smaller ones.\n\n" + markdown(frame, names)
     )  # fmt: skip
 
 

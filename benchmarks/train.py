@@ -198,6 +198,7 @@ def main() -> None:
         line = {
             "bench": "train", "case": case, "model": model, "batch_size": size, "samples_per_s": round(speed),
             "share_of_peak": round(speed * needed / peak, 3), "share_of_torch": round(speed * needed / reached, 3),
+            "peak_gflops": round(peak / 1e9), "torch_gflops": round(reached / 1e9),
             "embedding_dim": arguments.embedding_dim, "threads": threads, "device": arguments.device,
             "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         }  # fmt: skip
