@@ -153,6 +153,13 @@ def tile_peak(threads: int) -> float:
     return best
 
 
+def keep_within_memory() -> None:
+    """Let a batch that is too large for the machine end this process, not others."""
+    free, most = psutil.virtual_memory().available + LIBRARIES, resource.getrlimit(resource.RLIMIT_AS)[1]
+    free = free if most == resource.RLIM_INFINITY else min(free, most)
+    resource.setrlimit(resource.RLIMIT_AS, (free, most))
+
+
 def main() -> None:
     """Measure every case and print it."""
     import torch
@@ -185,14 +192,15 @@ def main() -> None:
     needed = operations(samples, model=model, common=common)
     reached = torch_peak(threads, arguments.device)
     peak = max(reached, tile_peak(threads)) if arguments.device == "cpu" else reached
-    free, most = psutil.virtual_memory().available + LIBRARIES, resource.getrlimit(resource.RLIMIT_AS)[1]
-    free = free if most == resource.RLIM_INFINITY else min(free, most)
-    resource.setrlimit(resource.RLIMIT_AS, (free, most))  # a batch too large for the machine ends here alone
+    if arguments.device == "cpu":
+        keep_within_memory()
     for size in sizes:
         fit = make_fit(samples, model=model, batch_size=size, common=common)
         try:
             speed = measure(fit, seconds=1, repeats=5)
         except (MemoryError, RuntimeError) as error:
+            if "memory" not in str(error).lower():
+                raise
             print(f"{model}, {case}, batch {size}: {error}", file=sys.stderr)
             return
         line = {
