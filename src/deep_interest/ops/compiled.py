@@ -33,8 +33,8 @@ _STAMP = stamp_of(Path(__file__).parent)
 def compiled(function: Callable) -> Callable:
     """Compile a loop that Python calls; the result is kept beside its source, for the operations' sources as they are.
 
-    A loop that sums into one number writes to no array: the compiler makes two copies of a loop that writes, one of them for
-    arrays that lie side by side, and may order the sum in each as it likes.
+    An innermost loop that sums into one number writes to no array: the compiler makes two copies of such a loop that writes, one
+    of them for arrays that lie side by side, and may order the sum in each as it likes.
 
     By itself numba would take a kept result as long as the function's own file is the same, whatever it calls.
 
