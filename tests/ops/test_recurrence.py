@@ -4,8 +4,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import reference
+from support.ops import assert_writings_agree, sharing
 from support.ops import runs as jagged
-from support.ops import sharing
 
 from deep_interest.models.recurrent import GRU
 from deep_interest.ops.recurrence import CELLS, _Loops, final_states, plain_recurrence
@@ -70,6 +70,22 @@ def test_last_states_without_gradients_are_those_with(cell, dtype, lengths, seed
     torch.testing.assert_close(gru.last(inputs, pairs, attention), expected)
     with sharing(3), torch.no_grad():
         torch.testing.assert_close(gru.last(inputs, pairs, attention), expected)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@given(lengths=st.lists(st.integers(0, 9), min_size=1, max_size=2 * GROUP + 3), data=st.data())
+@settings(max_examples=10, deadline=None)
+def test_histories_that_several_samples_share_have_the_gradients_of_all(cell, lengths, data):
+    """The inputs' product is then made once a row, and the loops are given the gates."""
+    gru = problem(cell, lengths, dtype=torch.float32, hidden=17)[0]
+    owner = torch.tensor(sorted(data.draw(st.lists(st.integers(0, len(lengths) - 1), max_size=9))), dtype=torch.int64)
+    pairs = views_of(jagged(lengths), owner)
+    places = int(pairs.offsets[-1])
+
+    def states(inputs, *attention):
+        return gru.to(inputs.dtype)(inputs, pairs, *(a.sigmoid() for a in attention))
+
+    assert_writings_agree(states, (sum(lengths), 4), *([] if cell == "gru" else [(places,)]))
 
 
 def test_the_number_of_threads_does_not_change_a_bit():
@@ -159,7 +175,8 @@ def test_the_kernels_for_gpus_agree_with_the_plain_loop(cell, hidden, lengths):
         if loops is None:
             states = plain_recurrence(*given, offsets, cell)
         else:
-            states = _Loops.apply(*given, offsets.to(place), cell, loops)
+            gates, weight, attention = given
+            states = _Loops.apply(gates, attention, offsets.to(place), cell, loops, weight)
         weigh = torch.linspace(-1, 1, hidden, dtype=dtype, device=place)
         (states * weigh).sum().backward()
         results.append([states, *(leaf.grad if leaf.grad is not None else leaf * 0 for leaf in given)])

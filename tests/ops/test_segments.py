@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.ops import LENGTHS, assert_writings_agree, runs
 
-from deep_interest.ops.products import row_dot, segment_dot, weighted_sum
+from deep_interest.ops.products import next_dots, segment_dot, weighted_sum
 from deep_interest.ops.runs import views_of
 from deep_interest.ops.segments import segment_softmax, segment_sum
 from deep_interest.ops.views import view
@@ -23,6 +23,7 @@ def test_every_operation_agrees_with_a_loop_and_takes_empty_runs(dtype):
     v, q, w, s = (torch.tensor(array, dtype=dtype) for array in (values, queries, weights, scores))
     sums, weighted = segment_sum(v, jagged), weighted_sum(w, v, jagged)
     products, shares = segment_dot(v, q, jagged), segment_softmax(s, jagged)
+    (following,) = next_dots(v, [2 * v], jagged)
     for b in range(5):
         rows = slice(bounds[b], bounds[b + 1])
         np.testing.assert_allclose(sums[b], values[rows].sum(0), atol=1e-5)
@@ -30,6 +31,8 @@ def test_every_operation_agrees_with_a_loop_and_takes_empty_runs(dtype):
         np.testing.assert_allclose(products[rows], values[rows] @ queries[b], atol=1e-5)
         exponentials = np.exp(scores[rows] - scores[rows].max(initial=-np.inf))
         np.testing.assert_allclose(shares[rows], exponentials / exponentials.sum(), atol=1e-5)
+        after = np.concatenate([2 * values[rows][1:], np.zeros((min(lengths[b], 1), 3))])
+        np.testing.assert_allclose(following[rows], (values[rows] * after).sum(1), atol=1e-5)
 
 
 @given(LENGTHS)
@@ -40,7 +43,7 @@ def test_the_writings_agree(lengths):
     assert_writings_agree(lambda w, v: weighted_sum(w, v, jagged), (rows,), (rows, 3))
     assert_writings_agree(lambda v, q: segment_dot(v, q, jagged), (rows, 3), (size, 3))
     assert_writings_agree(lambda s: segment_softmax(s, jagged), (rows,))
-    assert_writings_agree(row_dot, (rows, 3), (rows, 3))
+    assert_writings_agree(lambda v, a, b: torch.cat(next_dots(v, [a, b], jagged)), *[(rows, 3)] * 3)
 
 
 def test_slices_and_transposed_tensors_are_taken():

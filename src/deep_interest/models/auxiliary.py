@@ -1,5 +1,6 @@
 """DIEN's auxiliary loss: a state should tell the next behaviour from an item that was not clicked (DIEN eq. 7)."""
 
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -8,7 +9,7 @@ from torch import Tensor, nn
 
 from deep_interest.models.batch import Batch
 from deep_interest.models.layers import MLP
-from deep_interest.ops.products import row_dot
+from deep_interest.ops.products import next_dots
 
 Score = Literal["inner", "net"]
 Contrast = Literal["binary", "infonce"]
@@ -43,10 +44,10 @@ class AuxiliaryLoss(nn.Module):
         at = batch.histories.distances.nonzero().squeeze(1)  # positions with a next behaviour
         if not len(at):
             return states.sum() * 0
-        right = self._with_next(states, history, at)
+        items = [history, drawn] if self.contrast == "binary" else [history]
+        right, *wrong = self._with_next(states, items, at, batch)
         if self.contrast == "binary":
-            wrong = self._with_next(states, drawn, at)
-            return (F.softplus(-right) + F.softplus(wrong)).mean()
+            return (F.softplus(-right) + F.softplus(wrong[0])).mean()
         wrong = [self._others(states[at], drawn, batch, at, shift) for shift in range(self.negatives)]
         return F.cross_entropy(torch.stack([right, *wrong], dim=1), torch.zeros_like(at))
 
@@ -60,11 +61,11 @@ class AuxiliaryLoss(nn.Module):
         )
         return scores.masked_fill(same.all(0), -torch.inf)
 
-    def _with_next(self, states: Tensor, items: Tensor, at: Tensor) -> Tensor:
-        """Scores of the states ``at`` with the item one position further on."""
+    def _with_next(self, states: Tensor, items: Sequence[Tensor], at: Tensor, batch: Batch) -> list[Tensor]:
+        """Scores of the states ``at`` with the items one position further on, of each ``(N, width)``."""
         if self.net is None:
-            return row_dot(states[:-1], items[1:])[at]
-        return self._score(states[at], items[at + 1])
+            return [scores[at] for scores in next_dots(states, items, batch.histories)]
+        return [self._score(states[at], given[at + 1]) for given in items]
 
     def _score(self, state: Tensor, item: Tensor) -> Tensor:
         if self.net is None:

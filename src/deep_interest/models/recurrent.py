@@ -3,10 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-from deep_interest.ops.net import Layer, net
-from deep_interest.ops.recurrence import Cell, last_states, recurrence
+from deep_interest.ops.recurrence import Cell, Weights, last_states, recurrence
 from deep_interest.ops.runs import Runs
-from deep_interest.ops.views import view
 
 
 class GRU(nn.Module):
@@ -44,17 +42,15 @@ class GRU(nn.Module):
 
         Shape: ``inputs (N, inputs)``, ``attention (N,)`` (not for a GRU) -> ``(N, hidden)``.
         """
-        gates = view(self._gates(inputs), runs)
-        return recurrence(gates, self.state_weight, _or_empty(attention, inputs), runs.offsets, self.cell)
+        return recurrence(inputs, self._weights, _or_empty(attention, inputs), runs, self.cell)
 
     def last(self, inputs: Tensor, runs: Runs, attention: Tensor | None = None) -> Tensor:
         """Each sample's last state; 0 for an empty history. Shape: as of `forward` -> ``(B, hidden)``."""
-        gates = self._gates(inputs)
-        return last_states(gates, self.state_weight, _or_empty(attention, inputs), runs, self.cell)
+        return last_states(inputs, self._weights, _or_empty(attention, inputs), runs, self.cell)
 
-    def _gates(self, inputs: Tensor) -> Tensor:
-        """What the inputs add to the gates."""
-        return net(inputs, [Layer(self.input_weight, self.bias)])
+    @property
+    def _weights(self) -> Weights:
+        return Weights(self.input_weight, self.state_weight, self.bias)
 
 
 def _or_empty(attention: Tensor | None, inputs: Tensor) -> Tensor:

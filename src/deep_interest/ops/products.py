@@ -3,6 +3,8 @@
 Shapes: ``N`` rows in ``B`` runs, of width ``D``; a run may be empty.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
@@ -26,9 +28,15 @@ def segment_dot(values: Tensor, queries: Tensor, runs: Runs) -> Tensor:
     return (values * queries.index_select(0, runs.segments)).sum(1)
 
 
-def row_dot(left: Tensor, right: Tensor) -> Tensor:
-    """The inner product of each row with the other's. Shape: ``(N, D), (N, D) -> (N,)``."""
-    return segment_dot(left, right, Runs(torch.arange(len(left) + 1, device=left.device)))
+def next_dots(values: Tensor, others: Sequence[Tensor], runs: Runs) -> tuple[Tensor, ...]:
+    """The inner product of each row with the other's row one further on, 0 for the last row of a run, for each other.
+
+    Shape: ``values``, each of ``others`` ``(N, D)`` -> ``(N,)`` each.
+    """
+    if fits(values, *others):
+        return _NextDots.apply(values, runs.offsets, *others)
+    last = runs.distances == 0
+    return tuple((values * other.roll(-1, 0)).sum(1).masked_fill(last, 0) for other in others)
 
 
 class _WeightedSum(torch.autograd.Function):
@@ -71,6 +79,26 @@ class _Dot(torch.autograd.Function):
             work=values.numel(),
         )
         return to_values, to_queries, None
+
+
+class _NextDots(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, values: Tensor, offsets: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
+        ctx.save_for_backward(values, offsets, *others)
+        products = tuple(values.new_empty(len(values)) for _ in others)
+        for other, product in zip(others, products, strict=True):
+            run(_next_dot, *arrays(values, other, offsets, product), work=values.numel())
+        return products
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, *gradients: Tensor):
+        values, offsets, *others = ctx.saved_tensors
+        to_values, to_others = torch.empty_like(values), [torch.empty_like(other) for other in others]
+        for number, (grad, other, to_other) in enumerate(zip(gradients, others, to_others, strict=True)):
+            given = arrays(grad, values, other, offsets)
+            run(_scale_next, *given, number > 0, *arrays(to_values, to_other), work=values.numel())
+        return to_values, None, *to_others
 
 
 @compiled
@@ -124,3 +152,40 @@ def _scale_and_weigh(weights, values, queries, offsets, scaled, sums, part, part
             for j in range(len(query)):
                 out[j] = weight * query[j]
                 total[j] += weight * row[j]
+
+
+@compiled
+def _next_dot(values, others, offsets, products, part, parts):
+    first, last = share(len(offsets) - 1, part, parts)
+    for b in range(first, last):
+        for p in range(offsets[b], offsets[b + 1]):
+            product = values.dtype.type(0)
+            if p + 1 < offsets[b + 1]:
+                row, other = values[p], others[p + 1]
+                for j in range(len(row)):
+                    product += row[j] * other[j]
+            products[p] = product
+
+
+@compiled
+def _scale_next(weights, values, others, offsets, more, to_values, to_others, part, parts):
+    """The rows one further on, each times its row's weight, and these rows times it; ``more`` adds to ``to_values``."""
+    first, last = share(len(offsets) - 1, part, parts)
+    for b in range(first, last):
+        begin, end = offsets[b], offsets[b + 1]
+        if begin == end:
+            continue
+        to_others[begin] = 0
+        if not more:
+            to_values[end - 1] = 0
+        for p in range(begin, end - 1):
+            weight, row, other = weights[p], values[p], others[p + 1]
+            to_row, to_other = to_values[p], to_others[p + 1]
+            if more:
+                for j in range(len(row)):
+                    to_row[j] += weight * other[j]
+            else:
+                for j in range(len(row)):
+                    to_row[j] = weight * other[j]
+            for j in range(len(row)):
+                to_other[j] = weight * row[j]

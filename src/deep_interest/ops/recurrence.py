@@ -3,7 +3,7 @@
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,6 +11,7 @@ from torch.autograd.function import once_differentiable
 
 from deep_interest.ops import recurrence_cpu
 from deep_interest.ops.compiled import fits
+from deep_interest.ops.net import Layer, net
 from deep_interest.ops.runs import Runs, Views
 from deep_interest.ops.views import view
 
@@ -18,30 +19,50 @@ Cell = Literal["gru", "agru", "augru", "augru_code"]
 CELLS: tuple[Cell, ...] = ("gru", "agru", "augru", "augru_code")
 
 
-def recurrence(gates: Tensor, weight: Tensor, attention: Tensor, offsets: Tensor, cell: Cell) -> Tensor:
+class Weights(NamedTuple):
+    """The weights of a GRU, in the order in which a module holds them.
+
+    Attributes:
+        inputs: ``(G, I)``; reset, update gate where there is one, candidate state.
+        state: ``(G, H)``.
+        bias: ``(G,)``.
+    """
+
+    inputs: Tensor
+    state: Tensor
+    bias: Tensor
+
+    def gates(self, inputs: Tensor) -> Tensor:
+        """What the inputs add to the gates. Shape: ``(N, I) -> (N, G)``."""
+        return net(inputs, [Layer(self.inputs, self.bias)])
+
+
+def recurrence(inputs: Tensor, weights: Weights, attention: Tensor, runs: Runs, cell: Cell) -> Tensor:
     """The state after every behaviour; `models.recurrent.GRU` has the equations.
 
-    Shape: ``gates (N, G)`` what the inputs add to the gates, ``weight (G, H)`` of the state, ``attention (N,)`` or
-    empty, ``offsets (B + 1,)`` -> ``(N, H)``.
+    Shape: ``inputs (M, I)`` of which each run shows its own, ``attention (N,)`` or empty -> ``(N, H)``.
     """
-    loops = _loops_for(gates, weight)
+    if fits(inputs, *weights) and not isinstance(runs, Views):
+        return _Loops.apply(inputs, attention, runs.offsets, cell, recurrence_cpu, *weights)
+    gates = view(weights.gates(inputs), runs)  # once for each row, however many runs show it
+    loops = _loops_for(gates, weights.state)
     if loops is None:
-        return plain_recurrence(gates, weight, attention, offsets, cell)
-    return _Loops.apply(gates, weight, attention, offsets, cell, loops)
+        return plain_recurrence(gates, weights.state, attention, runs.offsets, cell)
+    return _Loops.apply(gates, attention, runs.offsets, cell, loops, weights.state)
 
 
-def last_states(gates: Tensor, weight: Tensor, attention: Tensor, runs: Runs, cell: Cell) -> Tensor:
+def last_states(inputs: Tensor, weights: Weights, attention: Tensor, runs: Runs, cell: Cell) -> Tensor:
     """Each run's last state, 0 of an empty run; where no gradients are asked for, nothing is kept of the steps.
 
-    Shape: ``gates (M, G)`` of which each run shows its own, ``weight (G, H)``, ``attention (N,)`` or empty -> ``(B, H)``.
+    Shape: as of `recurrence` -> ``(B, H)``.
     """
-    if torch.is_grad_enabled() or not fits(gates, weight):
-        states = recurrence(view(gates, runs), weight, attention, runs.offsets, cell)
-        return final_states(states, runs)
+    if torch.is_grad_enabled() or not fits(inputs, *weights):
+        return final_states(recurrence(inputs, weights, attention, runs, cell), runs)
     order = runs.lengths.argsort(descending=True, stable=True)
     starts = runs.starts if isinstance(runs, Views) else runs.offsets[:-1]
-    states = gates.new_empty(runs.size, weight.shape[1])
-    recurrence_cpu.last(gates, weight, attention, runs.offsets, starts, order, CELLS.index(cell), states)
+    states = inputs.new_empty(runs.size, weights.state.shape[1])
+    gates, number = weights.gates(inputs), CELLS.index(cell)
+    recurrence_cpu.last(gates, weights.state, attention, runs.offsets, starts, order, number, states)
     return states
 
 
@@ -98,25 +119,23 @@ def _update(cell: Cell, gate: Tensor, attention: Tensor | None) -> Tensor:
 
 
 class _Loops(torch.autograd.Function):
-    """The recurrence by written-out loops, forward and backward."""
+    """The recurrence by written-out loops, forward and backward; without weights of the inputs, these are the gates."""
 
     @staticmethod
-    def forward(ctx, gates, weight, attention, offsets, cell: Cell, loops: ModuleType) -> Tensor:
+    def forward(ctx, inputs, attention, offsets, cell: Cell, loops: ModuleType, *weights: Tensor) -> Tensor:
         order = offsets.diff().argsort(descending=True, stable=True)
-        hidden = weight.shape[1]
-        found = [gates.new_empty(len(gates), width) for width in (hidden, gates.shape[1], hidden)]
-        loops.forward(gates, weight, attention, offsets, order, CELLS.index(cell), *found)
-        ctx.save_for_backward(weight, attention, offsets, order, *found)
-        ctx.cell, ctx.loops = CELLS.index(cell), loops
+        width, hidden = weights[len(weights) // 2].shape  # of the state's
+        found = [inputs.new_empty(len(inputs), columns) for columns in (hidden, width, hidden)]
+        loops.forward(inputs, weights, attention, offsets, order, CELLS.index(cell), *found)
+        ctx.save_for_backward(inputs if len(weights) > 1 else None, attention, offsets, order, *found)
+        ctx.cell, ctx.loops, ctx.weights = CELLS.index(cell), loops, weights
         return found[0]
 
     @staticmethod
     @once_differentiable
     def backward(ctx, grad_states: Tensor):
-        weight, attention, offsets, order, *found = ctx.saved_tensors
-        grad_gates, grad_recalled = (rows.new_empty(rows.shape) for rows in found[1:])
-        grad_attention = torch.zeros_like(attention)
-        results = grad_gates, grad_recalled, grad_attention
-        ctx.loops.backward(grad_states, weight, attention, offsets, order, ctx.cell, *found, *results)
-        grad_weight = ctx.loops.weight_gradient(grad_gates, grad_recalled, found[0], offsets)
-        return grad_gates, grad_weight, grad_attention, None, None, None
+        inputs, attention, offsets, order, *found = ctx.saved_tensors
+        to_inputs, to_weights, to_attention = ctx.loops.backward(
+            grad_states, inputs, ctx.weights, attention, offsets, order, ctx.cell, *found
+        )
+        return to_inputs, to_attention, None, None, None, *to_weights

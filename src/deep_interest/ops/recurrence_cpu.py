@@ -4,28 +4,33 @@ Some histories of similar length are walked together; the threads share these gr
 on their number.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
-from numba import float32, njit
+import torch
+from numba import float32, int64, njit
 from torch import Tensor
 
 from deep_interest.ops.activations import sigmoid, tanh
-from deep_interest.ops.compiled import arrays, compiled, parts_of, run, share
+from deep_interest.ops.compiled import arrays, compiled, exact, run
+from deep_interest.ops.net import Sums
+from deep_interest.ops.net_chunks import add, copy
 from deep_interest.ops.tiles import COLUMNS, ROWS, add_product, panel_count, panels, panels_of, rows_of
 
 GRU, AGRU, AUGRU, AUGRU_CODE = range(4)
 GROUP = 2 * ROWS  # histories walked together at most
-CHUNK = 96  # rows that stay in the cache together
+CHUNK = 96  # rows of several steps that share a product
 
 
 def forward(
-    gates: Tensor, weight: Tensor, attention: Tensor, offsets: Tensor, order: Tensor, cell: int,
+    inputs: Tensor, weights: Sequence[Tensor], attention: Tensor, offsets: Tensor, order: Tensor, cell: int,
     states: Tensor, activated: Tensor, recalled: Tensor,
 ) -> None:  # fmt: skip
     """Fill the states, and what `backward` needs to know of them.
 
     Args:
-        gates: ``(N, G)`` what the inputs add to the gates, bias included.
-        weight: ``(G, H)`` the state's weights.
+        inputs: ``(N, I)``; or ``(N, G)`` what they add to the gates, bias included.
+        weights: ``(G, I)`` of the inputs, ``(G, H)`` of the state, and the bias ``(G,)``; or the state's alone.
         attention: ``(N,)``, or empty for a GRU.
         offsets: ``(B + 1,)``.
         order: ``(B,)`` samples by falling length.
@@ -34,26 +39,37 @@ def forward(
         activated: ``(N, G)`` reset, update where there is one, candidate.
         recalled: ``(N, H)`` U^h h_{t-1}.
     """
-    given = arrays(gates, weight, attention, offsets, order)
-    run(_forward, *given, cell, *arrays(states, activated, recalled), work=_work(len(gates), weight))
+    given = arrays(inputs, *_all_three(weights), attention, offsets, order)
+    run(_forward, *given, cell, *arrays(states, activated, recalled), work=_work(len(inputs), *weights))
 
 
 def backward(
-    grad_states: Tensor, weight: Tensor, attention: Tensor, offsets: Tensor, order: Tensor, cell: int,
-    states: Tensor, activated: Tensor, recalled: Tensor,
-    grad_gates: Tensor, grad_recalled: Tensor, grad_attention: Tensor,
-) -> None:  # fmt: skip
-    """Fill ``grad_gates (N, G)``, ``grad_recalled (N, H)`` and ``grad_attention (N,)`` of ``grad_states (N, H)``."""
-    given = arrays(grad_states, weight, attention, offsets, order)
-    results = arrays(grad_gates, grad_recalled, grad_attention)
-    run(
-        _backward,
-        *given,
-        cell,
-        *arrays(states, activated, recalled),
-        *results,
-        work=_work(len(activated), weight),
-    )
+    grad_states: Tensor, inputs: Tensor | None, weights: Sequence[Tensor], attention: Tensor, offsets: Tensor, order: Tensor,
+    cell: int, states: Tensor, activated: Tensor, recalled: Tensor,
+) -> tuple[Tensor, list[Tensor | None], Tensor]:  # fmt: skip
+    """The gradients of the inputs, the weights and the attention; ``grad_states (N, H)``, the rest as of `forward`.
+
+    ``inputs`` may be left out where they are the gates.
+    """
+    rows, work = len(states), _work(len(states), *weights)
+    if inputs is None:
+        inputs = states.new_empty(0, 0)
+        to_inputs = torch.empty_like(activated)
+    else:
+        to_inputs = states.new_empty(rows, inputs.shape[1])
+    sums, to_attention = Sums.of(weights, work), torch.zeros_like(attention)
+    given = arrays(grad_states, inputs, *_all_three(weights)[:2], attention, offsets, order)
+    found = arrays(states, activated, recalled)
+    run(_backward, *given, cell, *found, *arrays(to_inputs, sums.parts, to_attention), work=work)
+    return to_inputs, sums.gradients(), to_attention
+
+
+def _all_three(weights: Sequence[Tensor]) -> Sequence[Tensor]:
+    """The weights; those of inputs that are the gates are empty."""
+    if len(weights) == 3:
+        return weights
+    (weight,) = weights
+    return weight.new_empty(len(weight), 0), weight, weight.new_empty(0)
 
 
 def last(
@@ -67,42 +83,64 @@ def last(
     run(_last, *given, cell, *arrays(states), work=_work(int(offsets[-1]), weight))
 
 
-def weight_gradient(grad_gates: Tensor, grad_recalled: Tensor, states: Tensor, offsets: Tensor) -> Tensor:
-    """``∂L/∂U`` of what `backward` found. Shape: ``(N, G), (N, H), (N, H), (B + 1,) -> (G, H)``."""
-    work = grad_gates.numel() * states.shape[1] // 32
-    sums = states.new_zeros(parts_of(work), grad_gates.shape[1], states.shape[1])
-    run(_weight_gradient, *arrays(grad_gates, grad_recalled, states, offsets, sums), work=work)
-    return sums.sum(0)
-
-
-def _work(places: int, weight: Tensor) -> int:
-    return places * weight.shape[0] * (2 + weight.shape[1] // 32)
+def _work(places: int, *weights: Tensor) -> int:
+    return places * (2 * len(weights[0]) + sum(weight.numel() for weight in weights) // 32)
 
 
 @compiled
-def _forward(gates, weight, attention, offsets, order, cell, states, activated, recalled, part, parts):
+def _forward(
+    inputs, input_weight, weight, bias, attention, offsets, order, cell, states, activated, recalled, part, parts
+):
     """A part takes every so many-th group of histories."""
     width, hidden = weight.shape
+    inner = input_weight.shape[1]  # 0 where the inputs are the gates
     soft = width - hidden  # the columns of the gates that are sigmoids
-    right = panels_of(weight.T)
+    right, input_right = panels_of(weight.T), panels_of(input_weight.T)
     state = np.zeros((GROUP, hidden), float32)
-    products = np.zeros((GROUP, width), float32)
+    x, gates, products = rows_of(CHUNK, inner), rows_of(CHUNK, width), rows_of(GROUP, width)
     one = float32(1)
     size = _group_size(len(order), parts)
     for first in range(part * size, len(order), parts * size):
         rows = min(size, len(order) - first)
         state[:] = 0
+        at = known = 0  # rows of gates that are used up, and that are known
         for t in range(_length(offsets, order, first)):
             while _length(offsets, order, first + rows - 1) <= t:
                 rows -= 1
+            if at == known:
+                at, known = 0, _gates_ahead(inputs, input_right, bias, offsets, order, first, rows, t, x, gates)
             products[:rows] = 0
-            add_product(state[:rows], right, products[:rows])
+            add_product(state[:rows], right, products[:rows, :width])
             for r in range(rows):
                 p = offsets[order[first + r]] + t
                 a = attention[p] if cell != GRU else one
-                _move(cell, gates[p], products[r], a, activated[p], state[r])
-                recalled[p] = products[r, soft:]
-                states[p] = state[r]
+                _move(cell, gates[at + r], products[r], a, activated[p], state[r])
+                copy(products[r, soft:width], recalled[p])
+                copy(state[r], states[p])
+            at += rows
+
+
+@exact
+def _gates_ahead(inputs, right, bias, offsets, order, first, rows, t, x, gates):
+    """Fill ``gates``, and return how many, with those of the next steps of some histories, as many as there is room for."""
+    known, inner = 0, right.shape[1]
+    while True:
+        while rows and _length(offsets, order, first + rows - 1) <= t:
+            rows -= 1
+        if rows == 0 or known + rows > CHUNK:
+            break
+        for r in range(rows):
+            row = inputs[offsets[order[first + r]] + t]
+            if inner:
+                copy(row, x[known + r])
+                copy(bias, gates[known + r])
+            else:
+                copy(row, gates[known + r])
+        known += rows
+        t += 1
+    if inner:
+        add_product(x[:known, :inner], right, gates[:known, : len(bias)])
+    return known
 
 
 @compiled
@@ -149,17 +187,21 @@ def _move(cell, given, product, a, now, state):
 
 @compiled
 def _backward(
-    grad_states, weight, attention, offsets, order, cell, states, activated, recalled,
-    grad_gates, grad_recalled, grad_attention, part, parts,
+    grad_states, inputs, input_weight, weight, attention, offsets, order, cell, states, activated, recalled,
+    to_inputs, sums, grad_attention, part, parts,
 ):  # fmt: skip
+    """As `_forward`; the gradients of the weights, in the order of `forward`, are added to ``sums[part]``."""
     width, hidden = weight.shape
-    soft = width - hidden
-    right = panels_of(weight)
+    inner, soft = input_weight.shape[1], width - hidden
+    right, input_right = panels_of(weight), panels_of(input_weight)
     flowing = np.zeros((GROUP, hidden), float32)  # ∂L/∂h_t from later steps
-    products = np.zeros((GROUP, width), float32)
-    to_update, to_candidate = np.zeros(hidden, float32), np.zeros(hidden, float32)
-    zeros = np.zeros(hidden, float32)
+    flows = rows_of(CHUNK, width + hidden)  # the gradients of the sigmoids, of U^h h_{t-1} and of the candidate
+    x, to_x, before = rows_of(CHUNK, inner), rows_of(CHUNK, inner), rows_of(CHUNK, hidden)
+    places = np.empty(CHUNK, int64)
+    columns = np.empty((panel_count(max(inner, hidden)), CHUNK, COLUMNS), float32)
+    to_update = np.zeros(hidden, float32)
     one = float32(1)
+    kept = 0  # rows of flows
     size = _group_size(len(order), parts)
     for first in range(part * size, len(order), parts * size):
         most = min(size, len(order) - first)
@@ -168,12 +210,23 @@ def _backward(
         for t in range(_length(offsets, order, first) - 1, -1, -1):
             while rows < most and _length(offsets, order, first + rows) > t:
                 rows += 1
+            if kept + rows > CHUNK:
+                _to_weights(flows[:kept], before, x, columns, hidden, inner, sums[part])
+                _to_inputs(flows[:kept], input_right, to_x, places, hidden, to_inputs)
+                kept = 0
             for r in range(rows):
                 p = offsets[order[first + r]] + t
                 now, flow, to_state = activated[p], flowing[r], grad_states[p]
                 reset, gate, candidate = now[:hidden], now[soft - hidden : soft], now[soft:]
-                to_reset, to_recalled = products[r, :hidden], products[r, soft:]
-                old = states[p - 1] if t else zeros
+                to_gates, old = flows[kept + r], before[kept + r]
+                to_recalled, to_candidate = to_gates[soft:width], to_gates[width : width + hidden]
+                if t:
+                    copy(states[p - 1], old)
+                else:
+                    old[:] = 0
+                places[kept + r] = p
+                if inner:
+                    copy(inputs[p], x[kept + r])
                 a = attention[p] if cell != GRU else float32(0)
                 # few arrays a loop: a compiler proves that they do not overlap, and vectorises
                 for j in range(hidden):
@@ -186,41 +239,53 @@ def _backward(
                     flow[j] *= one - z
                 for j in range(hidden):
                     to_recalled[j] = to_candidate[j] * reset[j]
-                given = recalled[p]
+                given, to_reset = recalled[p], to_gates[:hidden]
                 for j in range(hidden):
                     to_reset[j] = to_recalled[j] * given[j] * (one - reset[j])
                 if cell != GRU:
                     grad_attention[p] = _to_attention(cell, to_update, gate)
                 if cell != AGRU:
-                    _to_gate(cell, to_update, gate, a, products[r, hidden:soft])
-                _copy(products[r, :soft], grad_gates[p, :soft])
-                _copy(to_candidate, grad_gates[p, soft:])
-                _copy(to_recalled, grad_recalled[p])
-            add_product(products[:rows], right, flowing[:rows])
+                    _to_gate(cell, to_update, gate, a, to_gates[hidden:soft])
+            add_product(flows[kept : kept + rows, :width], right, flowing[:rows])
+            kept += rows
+    _to_weights(flows[:kept], before, x, columns, hidden, inner, sums[part])
+    _to_inputs(flows[:kept], input_right, to_x, places, hidden, to_inputs)
 
 
-@compiled
-def _weight_gradient(grad_gates, grad_recalled, states, offsets, sums, part, parts):
-    width, hidden = sums.shape[1:]
-    soft = width - hidden
-    before, flow = rows_of(CHUNK, hidden), rows_of(CHUNK, width)
-    columns = np.empty((panel_count(hidden), CHUNK, COLUMNS), float32)
-    first, last = share(len(offsets) - 1, part, parts)
-    b = first
-    for begin in range(offsets[first], offsets[last], CHUNK):
-        size = min(CHUNK, offsets[last] - begin)
-        for r in range(size):
-            p = begin + r
-            while offsets[b + 1] <= p:
-                b += 1
-            if p == offsets[b]:
-                before[r] = 0
-            else:
-                _copy(states[p - 1], before[r])
-            _copy(grad_gates[p, :soft], flow[r])
-            _copy(grad_recalled[p], flow[r, soft:width])
-        panels(before[:size], hidden, columns)
-        add_product(flow[:size, :width].T, columns, sums[part])
+@exact
+def _to_weights(flows, before, x, columns, hidden, inner, sums):
+    """Add to the gradients of the weights what some rows bring."""
+    rows, width = len(flows), len(sums) // (inner + hidden + 1) if inner else len(sums) // hidden
+    soft, end = width - hidden, width + hidden
+    to_input_weight = sums[: width * inner].reshape((width, inner))
+    to_weight = sums[width * inner : width * (inner + hidden)].reshape((width, hidden))
+    panels(before[:rows], hidden, columns)
+    add_product(flows[:, :width].T, columns, to_weight)
+    if inner:
+        panels(x[:rows], inner, columns)
+        add_product(flows[:, :soft].T, columns, to_input_weight[:soft])
+        add_product(flows[:, width:end].T, columns, to_input_weight[soft:])
+        to_bias = sums[width * (inner + hidden) :]
+        for r in range(rows):
+            add(flows[r, :soft], to_bias[:soft])
+            add(flows[r, width:end], to_bias[soft:])
+
+
+@exact
+def _to_inputs(flows, right, to_x, places, hidden, to_inputs):
+    """The gradients of some inputs, at their places."""
+    rows, inner, width = len(flows), to_inputs.shape[1], right.shape[1]
+    soft, end = width - hidden, width + hidden
+    if len(right) == 0:  # they are the gates
+        for r in range(rows):
+            copy(flows[r, :soft], to_inputs[places[r], :soft])
+            copy(flows[r, width:end], to_inputs[places[r], soft:])
+        return
+    to_x[:rows] = 0
+    add_product(flows[:, :soft], right[:, :soft], to_x[:rows, :inner])
+    add_product(flows[:, width:end], right[:, soft:], to_x[:rows, :inner])
+    for r in range(rows):
+        copy(to_x[r, :inner], to_inputs[places[r]])
 
 
 @njit(inline="always")
@@ -239,12 +304,6 @@ def _to_gate(cell, to_update, gate, a, to_gate):
     scale = float32(1) if cell == GRU else a if cell == AUGRU else float32(1) - a
     for j in range(len(gate)):
         to_gate[j] = scale * to_update[j] * gate[j] * (float32(1) - gate[j])
-
-
-@njit(inline="always")
-def _copy(given, out):
-    for j in range(len(given)):
-        out[j] = given[j]
 
 
 @njit(inline="always")

@@ -3,6 +3,8 @@
 A program walks some histories of similar length together; the weights of the state are read once.
 """
 
+from collections.abc import Sequence
+
 import torch
 import triton
 import triton.language as tl
@@ -13,38 +15,28 @@ BLOCK = 16  # histories a program: the least that a matrix product on the chip t
 
 
 def forward(
-    gates: Tensor,
-    weight: Tensor,
-    attention: Tensor,
-    offsets: Tensor,
-    order: Tensor,
-    cell: int,
-    *found: Tensor,
-) -> None:
-    """As `recurrence_cpu.forward`."""
+    gates: Tensor, weights: Sequence[Tensor], attention: Tensor, offsets: Tensor, order: Tensor, cell: int, *found: Tensor
+) -> None:  # fmt: skip
+    """As `recurrence_cpu.forward` of the gates."""
+    (weight,) = weights
     given = [tensor.contiguous() for tensor in (gates, weight, attention)]
     _run(_forward, order, cell, weight.shape[1], *given, offsets, order, *found)
 
 
 def backward(
-    grad_states: Tensor,
-    weight: Tensor,
-    attention: Tensor,
-    offsets: Tensor,
-    order: Tensor,
-    cell: int,
-    *found: Tensor,
-) -> None:
-    """As `recurrence_cpu.backward`."""
+    grad_states: Tensor, gates: Tensor | None, weights: Sequence[Tensor], attention: Tensor, offsets: Tensor, order: Tensor,
+    cell: int, *found: Tensor,
+) -> tuple[Tensor, list[Tensor | None], Tensor]:  # fmt: skip
+    """As `recurrence_cpu.backward` of the gates, whose values are not needed."""
+    (weight,), (states, activated, recalled) = weights, found
+    grad_gates, grad_recalled = torch.empty_like(activated), torch.empty_like(recalled)
+    grad_attention = torch.zeros_like(attention)
     given = [tensor.contiguous() for tensor in (grad_states, weight, attention)]
-    _run(_backward, order, cell, weight.shape[1], *given, offsets, order, *found)
-
-
-def weight_gradient(grad_gates: Tensor, grad_recalled: Tensor, states: Tensor, offsets: Tensor) -> Tensor:
-    """As `recurrence_cpu.weight_gradient`."""
+    results = grad_gates, grad_recalled, grad_attention
+    _run(_backward, order, cell, weight.shape[1], *given, offsets, order, *found, *results)
     before = _before(states, offsets)
     grad_soft = grad_gates[:, : -states.shape[1]]
-    return torch.cat([grad_soft.t() @ before, grad_recalled.t() @ before])
+    return grad_gates, [torch.cat([grad_soft.t() @ before, grad_recalled.t() @ before])], grad_attention
 
 
 def _before(states: Tensor, offsets: Tensor) -> Tensor:
