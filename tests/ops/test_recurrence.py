@@ -78,7 +78,9 @@ def test_last_states_without_gradients_are_those_with(cell, dtype, lengths, seed
 def test_histories_that_several_samples_share_have_the_gradients_of_all(cell, lengths, data):
     """The inputs' product is then made once a row, and the loops are given the gates."""
     gru = problem(cell, lengths, dtype=torch.float32, hidden=17)[0]
-    owner = torch.tensor(sorted(data.draw(st.lists(st.integers(0, len(lengths) - 1), max_size=9))), dtype=torch.int64)
+    owner = torch.tensor(
+        sorted(data.draw(st.lists(st.integers(0, len(lengths) - 1), max_size=9))), dtype=torch.int64
+    )
     pairs = views_of(jagged(lengths), owner)
     places = int(pairs.offsets[-1])
 

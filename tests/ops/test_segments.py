@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.ops import LENGTHS, assert_writings_agree, runs
 
-from deep_interest.ops.products import next_dots, segment_dot, weighted_sum
+from deep_interest.ops.products import next_dots, ring_dots, segment_dot, weighted_sum
 from deep_interest.ops.runs import views_of
 from deep_interest.ops.segments import segment_softmax, segment_sum
 from deep_interest.ops.views import view
@@ -44,6 +44,15 @@ def test_the_writings_agree(lengths):
     assert_writings_agree(lambda v, q: segment_dot(v, q, jagged), (rows, 3), (size, 3))
     assert_writings_agree(lambda s: segment_softmax(s, jagged), (rows,))
     assert_writings_agree(lambda v, a, b: torch.cat(next_dots(v, [a, b], jagged)), *[(rows, 3)] * 3)
+    for count in (1, 3, rows + 2):
+        assert_writings_agree(lambda v, o, count=count: ring_dots(v, o, count), (rows, 3), (rows, 3))
+
+
+def test_the_rows_after_the_last_are_the_first():
+    values, others = torch.tensor([[1.0, 0], [0, 1], [1, 1]]), torch.tensor([[1.0, 2], [3, 4], [5, 6]])
+    expected = [[3, 5, 1, 3], [6, 2, 4, 6], [3, 7, 11, 3]]
+    assert ring_dots(values, others, 4).tolist() == expected
+    assert ring_dots(values.double(), others.double(), 4).tolist() == expected
 
 
 def test_slices_and_transposed_tensors_are_taken():

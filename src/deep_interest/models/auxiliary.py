@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from deep_interest.models.batch import Batch
 from deep_interest.models.layers import MLP
-from deep_interest.ops.products import next_dots
+from deep_interest.ops.products import next_dots, ring_dots
 
 Score = Literal["inner", "net"]
 Contrast = Literal["binary", "infonce"]
@@ -48,18 +48,20 @@ class AuxiliaryLoss(nn.Module):
         right, *wrong = self._with_next(states, items, at, batch)
         if self.contrast == "binary":
             return (F.softplus(-right) + F.softplus(wrong[0])).mean()
-        wrong = [self._others(states[at], drawn, batch, at, shift) for shift in range(self.negatives)]
-        return F.cross_entropy(torch.stack([right, *wrong], dim=1), torch.zeros_like(at))
+        scores = torch.cat([right.unsqueeze(1), self._with_lent(states, drawn, at, batch)], dim=1)
+        return F.cross_entropy(scores, torch.zeros_like(at))
 
-    def _others(self, state: Tensor, drawn: Tensor, batch: Batch, at: Tensor, shift: int) -> Tensor:
-        """Scores of the items drawn ``shift`` positions further on; -inf where that is the clicked one itself."""
+    def _with_lent(self, states: Tensor, drawn: Tensor, at: Tensor, batch: Batch) -> Tensor:
+        """Scores of the states ``at`` with the items drawn at the next positions, ``(n, negatives)``; -inf of the clicked one."""
         assert batch.negatives is not None
-        lent = (at + 1 + shift) % len(drawn)
-        scores = self._score(state, drawn[lent])
-        same = torch.stack(
-            [codes[lent] == batch.history[name][at + 1] for name, codes in batch.negatives.items()]
-        )
-        return scores.masked_fill(same.all(0), -torch.inf)
+        lent = (at.unsqueeze(1) + 1 + torch.arange(self.negatives, device=at.device)) % len(drawn)
+        if self.net is None:
+            scores = ring_dots(states, drawn, self.negatives)[at]
+        else:
+            scores = torch.stack([self._score(states[at], drawn[rows]) for rows in lent.unbind(1)], dim=1)
+        clicked = {name: codes[at + 1].unsqueeze(1) for name, codes in batch.history.items()}
+        same = [codes[lent] == clicked[name] for name, codes in batch.negatives.items()]
+        return scores.masked_fill(torch.stack(same).all(0), -torch.inf)
 
     def _with_next(self, states: Tensor, items: Sequence[Tensor], at: Tensor, batch: Batch) -> list[Tensor]:
         """Scores of the states ``at`` with the items one position further on, of each ``(N, width)``."""
@@ -68,6 +70,5 @@ class AuxiliaryLoss(nn.Module):
         return [self._score(states[at], given[at + 1]) for given in items]
 
     def _score(self, state: Tensor, item: Tensor) -> Tensor:
-        if self.net is None:
-            return (state * item).sum(1)
+        assert self.net is not None
         return self.net(torch.cat([state, item], dim=1)).squeeze(1)

@@ -39,6 +39,16 @@ def next_dots(values: Tensor, others: Sequence[Tensor], runs: Runs) -> tuple[Ten
     return tuple((values * other.roll(-1, 0)).sum(1).masked_fill(last, 0) for other in others)
 
 
+def ring_dots(values: Tensor, others: Tensor, count: int) -> Tensor:
+    """The inner products of each row with the ``count`` rows after it in others, where the first comes after the last.
+
+    Shape: ``values``, ``others`` ``(N, D)`` -> ``(N, count)``.
+    """
+    if fits(values, others):
+        return _RingDots.apply(values, others, count)
+    return torch.stack([(values * others.roll(-1 - k, 0)).sum(1) for k in range(count)], dim=1)
+
+
 class _WeightedSum(torch.autograd.Function):
     @staticmethod
     def forward(ctx, weights: Tensor, values: Tensor, offsets: Tensor) -> Tensor:
@@ -99,6 +109,24 @@ class _NextDots(torch.autograd.Function):
             given = arrays(grad, values, other, offsets)
             run(_scale_next, *given, number > 0, *arrays(to_values, to_other), work=values.numel())
         return to_values, None, *to_others
+
+
+class _RingDots(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, values: Tensor, others: Tensor, count: int) -> Tensor:
+        ctx.save_for_backward(values, others)
+        products = values.new_empty(len(values), count)
+        run(_ring_dots, *arrays(values, others, products), work=values.numel() * count)
+        return products
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad: Tensor):
+        values, others = ctx.saved_tensors
+        to_values, to_others = torch.empty_like(values), torch.empty_like(others)
+        for rows, step, out in ((others, 1, to_values), (values, -1, to_others)):
+            run(_ring_sums, *arrays(grad, rows), step, *arrays(out), work=rows.numel() * grad.shape[1])
+        return to_values, to_others, None
 
 
 @compiled
@@ -189,3 +217,29 @@ def _scale_next(weights, values, others, offsets, more, to_values, to_others, pa
                     to_row[j] = weight * other[j]
             for j in range(len(row)):
                 to_other[j] = weight * row[j]
+
+
+@compiled
+def _ring_dots(values, others, products, part, parts):
+    first, last = share(len(values), part, parts)
+    for p in range(first, last):
+        row = values[p]
+        for k in range(products.shape[1]):
+            other, product = others[(p + 1 + k) % len(others)], values.dtype.type(0)
+            for j in range(len(row)):
+                product += row[j] * other[j]
+            products[p, k] = product
+
+
+@compiled
+def _ring_sums(weights, rows, step, sums, part, parts):
+    """Each row's sum of the others that it was multiplied with, by its own weights (``step`` 1) or by theirs (-1)."""
+    first, last = share(len(sums), part, parts)
+    for p in range(first, last):
+        total = sums[p]
+        total[:] = 0
+        for k in range(weights.shape[1]):
+            q = (p + step * (1 + k)) % len(rows)
+            weight, row = weights[p if step > 0 else q, k], rows[q]
+            for j in range(len(total)):
+                total[j] += weight * row[j]

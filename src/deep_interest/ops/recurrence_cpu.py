@@ -89,7 +89,19 @@ def _work(places: int, *weights: Tensor) -> int:
 
 @compiled
 def _forward(
-    inputs, input_weight, weight, bias, attention, offsets, order, cell, states, activated, recalled, part, parts
+    inputs,
+    input_weight,
+    weight,
+    bias,
+    attention,
+    offsets,
+    order,
+    cell,
+    states,
+    activated,
+    recalled,
+    part,
+    parts,
 ):
     """A part takes every so many-th group of histories."""
     width, hidden = weight.shape
@@ -103,12 +115,15 @@ def _forward(
     for first in range(part * size, len(order), parts * size):
         rows = min(size, len(order) - first)
         state[:] = 0
-        at = known = 0  # rows of gates that are used up, and that are known
+        at = known = 0  # rows of gates that are used up, and that there are
         for t in range(_length(offsets, order, first)):
             while _length(offsets, order, first + rows - 1) <= t:
                 rows -= 1
             if at == known:
-                at, known = 0, _gates_ahead(inputs, input_right, bias, offsets, order, first, rows, t, x, gates)
+                at, known = (
+                    0,
+                    _gates_ahead(inputs, input_right, bias, offsets, order, first, rows, t, x, gates),
+                )
             products[:rows] = 0
             add_product(state[:rows], right, products[:rows, :width])
             for r in range(rows):
@@ -193,15 +208,17 @@ def _backward(
     """As `_forward`; the gradients of the weights, in the order of `forward`, are added to ``sums[part]``."""
     width, hidden = weight.shape
     inner, soft = input_weight.shape[1], width - hidden
+    to_weights = _weights_in(sums[part], width, inner, hidden)
     right, input_right = panels_of(weight), panels_of(input_weight)
     flowing = np.zeros((GROUP, hidden), float32)  # ∂L/∂h_t from later steps
-    flows = rows_of(CHUNK, width + hidden)  # the gradients of the sigmoids, of U^h h_{t-1} and of the candidate
+    flows = rows_of(
+        CHUNK, width + hidden
+    )  # ∂L of the sigmoids, of U^h h_{t-1} and of the candidate, of several steps
     x, to_x, before = rows_of(CHUNK, inner), rows_of(CHUNK, inner), rows_of(CHUNK, hidden)
     places = np.empty(CHUNK, int64)
     columns = np.empty((panel_count(max(inner, hidden)), CHUNK, COLUMNS), float32)
     to_update = np.zeros(hidden, float32)
-    one = float32(1)
-    kept = 0  # rows of flows
+    kept = 0  # rows of flows that weights and inputs have yet to learn of
     size = _group_size(len(order), parts)
     for first in range(part * size, len(order), parts * size):
         most = min(size, len(order) - first)
@@ -211,64 +228,80 @@ def _backward(
             while rows < most and _length(offsets, order, first + rows) > t:
                 rows += 1
             if kept + rows > CHUNK:
-                _to_weights(flows[:kept], before, x, columns, hidden, inner, sums[part])
+                _to_weights(flows[:kept], before, x, columns, to_weights)
                 _to_inputs(flows[:kept], input_right, to_x, places, hidden, to_inputs)
                 kept = 0
             for r in range(rows):
                 p = offsets[order[first + r]] + t
-                now, flow, to_state = activated[p], flowing[r], grad_states[p]
-                reset, gate, candidate = now[:hidden], now[soft - hidden : soft], now[soft:]
-                to_gates, old = flows[kept + r], before[kept + r]
-                to_recalled, to_candidate = to_gates[soft:width], to_gates[width : width + hidden]
+                old, to_gates = before[kept + r], flows[kept + r]
                 if t:
                     copy(states[p - 1], old)
                 else:
                     old[:] = 0
-                places[kept + r] = p
                 if inner:
                     copy(inputs[p], x[kept + r])
+                places[kept + r] = p
+                add(grad_states[p], flowing[r])
                 a = attention[p] if cell != GRU else float32(0)
-                # few arrays a loop: a compiler proves that they do not overlap, and vectorises
-                for j in range(hidden):
-                    flow[j] += to_state[j]
-                for j in range(hidden):
-                    to_update[j] = flow[j] * (candidate[j] - old[j])
-                for j in range(hidden):
-                    z = _update(cell, gate[j], a)
-                    to_candidate[j] = flow[j] * z * (one - candidate[j] * candidate[j])
-                    flow[j] *= one - z
-                for j in range(hidden):
-                    to_recalled[j] = to_candidate[j] * reset[j]
-                given, to_reset = recalled[p], to_gates[:hidden]
-                for j in range(hidden):
-                    to_reset[j] = to_recalled[j] * given[j] * (one - reset[j])
+                _move_back(cell, activated[p], recalled[p], a, old, flowing[r], to_update, to_gates)
                 if cell != GRU:
-                    grad_attention[p] = _to_attention(cell, to_update, gate)
-                if cell != AGRU:
-                    _to_gate(cell, to_update, gate, a, to_gates[hidden:soft])
+                    grad_attention[p] = _to_attention(cell, to_update, activated[p, soft - hidden : soft])
             add_product(flows[kept : kept + rows, :width], right, flowing[:rows])
             kept += rows
-    _to_weights(flows[:kept], before, x, columns, hidden, inner, sums[part])
+    _to_weights(flows[:kept], before, x, columns, to_weights)
     _to_inputs(flows[:kept], input_right, to_x, places, hidden, to_inputs)
 
 
+@njit(inline="always")
+def _move_back(cell, now, recalled, a, old, flow, to_update, to_gates):
+    """`_move` back: ``flow`` comes as ∂L/∂h_t and is left as what of it passes the gates by; fills the gates' gradients, and z_t's."""
+    hidden = len(recalled)
+    soft = len(now) - hidden
+    reset, gate, candidate = now[:hidden], now[soft - hidden : soft], now[soft:]
+    to_reset, to_recalled = to_gates[:hidden], to_gates[soft : soft + hidden]
+    to_candidate, one = to_gates[soft + hidden : soft + 2 * hidden], float32(1)
+    # few arrays a loop: a compiler proves that they do not overlap, and vectorises
+    for j in range(hidden):
+        to_update[j] = flow[j] * (candidate[j] - old[j])
+    for j in range(hidden):
+        z = _update(cell, gate[j], a)
+        to_candidate[j] = flow[j] * z * (one - candidate[j] * candidate[j])
+        flow[j] *= one - z
+    for j in range(hidden):
+        to_recalled[j] = to_candidate[j] * reset[j]
+    for j in range(hidden):
+        to_reset[j] = to_recalled[j] * recalled[j] * (one - reset[j])
+    if cell != AGRU:
+        _to_gate(cell, to_update, gate, a, to_gates[hidden:soft])
+
+
 @exact
-def _to_weights(flows, before, x, columns, hidden, inner, sums):
+def _weights_in(numbers, width, inner, hidden):
+    """The weights of inputs and state, and the bias, where they lie side by side."""
+    first = width * inner
+    last = first + width * hidden
+    return (
+        numbers[:first].reshape((width, inner)),
+        numbers[first:last].reshape((width, hidden)),
+        numbers[last:],
+    )
+
+
+@exact
+def _to_weights(flows, before, x, columns, totals):
     """Add to the gradients of the weights what some rows bring."""
-    rows, width = len(flows), len(sums) // (inner + hidden + 1) if inner else len(sums) // hidden
+    of_inputs, of_state, of_bias = totals
+    rows, inner, (width, hidden) = len(flows), of_inputs.shape[1], of_state.shape
     soft, end = width - hidden, width + hidden
-    to_input_weight = sums[: width * inner].reshape((width, inner))
-    to_weight = sums[width * inner : width * (inner + hidden)].reshape((width, hidden))
     panels(before[:rows], hidden, columns)
-    add_product(flows[:, :width].T, columns, to_weight)
+    add_product(flows[:, :width].T, columns, of_state)
     if inner:
         panels(x[:rows], inner, columns)
-        add_product(flows[:, :soft].T, columns, to_input_weight[:soft])
-        add_product(flows[:, width:end].T, columns, to_input_weight[soft:])
-        to_bias = sums[width * (inner + hidden) :]
+        add_product(flows[:, :soft].T, columns, of_inputs[:soft])
+        add_product(flows[:, width:end].T, columns, of_inputs[soft:])
         for r in range(rows):
-            add(flows[r, :soft], to_bias[:soft])
-            add(flows[r, width:end], to_bias[soft:])
+            add(flows[r, :soft], of_bias[:soft])
+            add(flows[r, width:end], of_bias[soft:])
 
 
 @exact
