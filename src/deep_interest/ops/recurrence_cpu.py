@@ -12,7 +12,7 @@ from numba import float32, int64, njit
 from torch import Tensor
 
 from deep_interest.ops.activations import sigmoid, tanh
-from deep_interest.ops.compiled import arrays, compiled, exact, run
+from deep_interest.ops.compiled import ENOUGH, arrays, compiled, exact, run
 from deep_interest.ops.net import Sums
 from deep_interest.ops.net_chunks import add, copy
 from deep_interest.ops.tiles import COLUMNS, ROWS, add_product, panel_count, panels, panels_of, rows_of
@@ -40,7 +40,8 @@ def forward(
         recalled: ``(N, H)`` U^h h_{t-1}.
     """
     given = arrays(inputs, *_all_three(weights), attention, offsets, order)
-    run(_forward, *given, cell, *arrays(states, activated, recalled), work=_work(len(inputs), *weights))
+    work = _work(order, len(inputs), weights)
+    run(_forward, *given, cell, *arrays(states, activated, recalled), work=work)
 
 
 def backward(
@@ -51,7 +52,7 @@ def backward(
 
     ``inputs`` may be left out where they are the gates.
     """
-    rows, work = len(states), _work(len(states), *weights)
+    rows, work = len(states), _work(order, len(states), weights)
     if inputs is None:
         inputs = states.new_empty(0, 0)
         to_inputs = torch.empty_like(activated)
@@ -80,29 +81,20 @@ def last(
     As `forward`, but for ``gates (M, G)``, in which history b has the rows from ``starts[b]`` on, as others may.
     """
     given = arrays(gates, weight, attention, offsets, starts, order)
-    run(_last, *given, cell, *arrays(states), work=_work(int(offsets[-1]), weight))
+    run(_last, *given, cell, *arrays(states), work=_work(order, int(offsets[-1]), [weight]))
 
 
-def _work(places: int, *weights: Tensor) -> int:
-    return places * (2 * len(weights[0]) + sum(weight.numel() for weight in weights) // 32)
+def _work(order: Tensor, places: int, weights: Sequence[Tensor]) -> int:
+    """What `parts_of` is told; no part is left without a group of histories."""
+    numbers = sum(weight.numel() for weight in weights)
+    groups = (len(order) + GROUP - 1) // GROUP
+    return min(places * (2 * len(weights[0]) + numbers // 32), groups * ENOUGH)
 
 
 @compiled
 def _forward(
-    inputs,
-    input_weight,
-    weight,
-    bias,
-    attention,
-    offsets,
-    order,
-    cell,
-    states,
-    activated,
-    recalled,
-    part,
-    parts,
-):
+    inputs, input_weight, weight, bias, attention, offsets, order, cell, states, activated, recalled, part, parts,
+):  # fmt: skip
     """A part takes every so many-th group of histories."""
     width, hidden = weight.shape
     inner = input_weight.shape[1]  # 0 where the inputs are the gates
@@ -120,10 +112,8 @@ def _forward(
             while _length(offsets, order, first + rows - 1) <= t:
                 rows -= 1
             if at == known:
-                at, known = (
-                    0,
-                    _gates_ahead(inputs, input_right, bias, offsets, order, first, rows, t, x, gates),
-                )
+                at = 0
+                known = _gates_ahead(inputs, input_right, bias, offsets, order, first, rows, t, x, gates)
             products[:rows] = 0
             add_product(state[:rows], right, products[:rows, :width])
             for r in range(rows):
@@ -137,13 +127,9 @@ def _forward(
 
 @exact
 def _gates_ahead(inputs, right, bias, offsets, order, first, rows, t, x, gates):
-    """Fill ``gates``, and return how many, with those of the next steps of some histories, as many as there is room for."""
+    """Fill ``gates`` with those of the next steps of a group's first rows, as many as there is room for; returns how many."""
     known, inner = 0, right.shape[1]
-    while True:
-        while rows and _length(offsets, order, first + rows - 1) <= t:
-            rows -= 1
-        if rows == 0 or known + rows > CHUNK:
-            break
+    while rows and known + rows <= CHUNK:
         for r in range(rows):
             row = inputs[offsets[order[first + r]] + t]
             if inner:
@@ -153,6 +139,8 @@ def _gates_ahead(inputs, right, bias, offsets, order, first, rows, t, x, gates):
                 copy(row, gates[known + r])
         known += rows
         t += 1
+        while rows and _length(offsets, order, first + rows - 1) <= t:
+            rows -= 1
     if inner:
         add_product(x[:known, :inner], right, gates[:known, : len(bias)])
     return known
@@ -213,7 +201,7 @@ def _backward(
     flowing = np.zeros((GROUP, hidden), float32)  # ∂L/∂h_t from later steps
     flows = rows_of(
         CHUNK, width + hidden
-    )  # ∂L of the sigmoids, of U^h h_{t-1} and of the candidate, of several steps
+    )  # gradients of a few steps: the sigmoids', U^h h_{t-1}'s, the tanh's
     x, to_x, before = rows_of(CHUNK, inner), rows_of(CHUNK, inner), rows_of(CHUNK, hidden)
     places = np.empty(CHUNK, int64)
     columns = np.empty((panel_count(max(inner, hidden)), CHUNK, COLUMNS), float32)
@@ -280,11 +268,9 @@ def _weights_in(numbers, width, inner, hidden):
     """The weights of inputs and state, and the bias, where they lie side by side."""
     first = width * inner
     last = first + width * hidden
-    return (
-        numbers[:first].reshape((width, inner)),
-        numbers[first:last].reshape((width, hidden)),
-        numbers[last:],
-    )
+    of_inputs = numbers[:first].reshape((width, inner))
+    of_state = numbers[first:last].reshape((width, hidden))
+    return of_inputs, of_state, numbers[last:]
 
 
 @exact
