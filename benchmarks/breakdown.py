@@ -18,8 +18,8 @@ from train import make_fit
 PARTS = {
     "attention_pool": "attention units and pooling",
     "pair_net": "attention units and pooling",
-    "products": "attention units and pooling",
-    "segments": "attention units and pooling",
+    "products": "attention and the auxiliary loss",
+    "segments": "attention and the auxiliary loss",
     "recurrence_cpu": "GRUs",
     "net": "fully connected layers",
     "lookup": "gathering histories and rows of tables",

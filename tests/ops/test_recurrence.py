@@ -1,3 +1,5 @@
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 import torch
@@ -8,23 +10,26 @@ from support.ops import assert_writings_agree, sharing
 from support.ops import runs as jagged
 
 from deep_interest.models.recurrent import GRU
+from deep_interest.ops.compiled import MOST, parts_of
+from deep_interest.ops.net import adding_to_gradients
 from deep_interest.ops.recurrence import CELLS, _Loops, final_states, plain_recurrence
-from deep_interest.ops.recurrence_cpu import GROUP
+from deep_interest.ops.recurrence_cpu import GROUP, _work
 from deep_interest.ops.runs import views_of
+from deep_interest.training.update_rules import Flat
 
 LENGTHS = st.lists(st.integers(0, 6), min_size=1, max_size=2 * GROUP + 3)
 
 
-def problem(cell, lengths, *, dtype, hidden=5, seed=0):
+def problem(cell, lengths, *, dtype, inputs=4, hidden=5, seed=0):
     """A GRU, its input and its attention on jagged histories, with gradients to come."""
     torch.manual_seed(seed)
     total, runs = sum(lengths), jagged(lengths)
-    gru = GRU(4, hidden, cell=cell)
+    gru = GRU(inputs, hidden, cell=cell)
     with torch.no_grad():
         gru.bias.normal_(std=0.5)
-    inputs = torch.randn(total, 4).to(dtype).requires_grad_()
+    given = torch.randn(total, inputs).to(dtype).requires_grad_()
     attention = None if cell == "gru" else torch.rand(total).to(dtype).requires_grad_()
-    return gru.to(dtype), inputs, attention, runs
+    return gru.to(dtype), given, attention, runs
 
 
 @pytest.mark.parametrize("cell", CELLS)
@@ -41,13 +46,13 @@ def test_states_agree_with_the_equations(cell, lengths):
 
 
 @pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize("hidden", [1, 5, 8])
+@pytest.mark.parametrize(("width", "hidden"), [(4, 1), (4, 5), (8, 8), (33, 17), (16, 32)])
 @given(lengths=LENGTHS)
 @settings(max_examples=15, deadline=None)
-def test_the_compiled_loop_and_its_gradients_agree_with_the_plain_one(cell, hidden, lengths):
+def test_the_compiled_loop_and_its_gradients_agree_with_the_plain_one(cell, width, hidden, lengths):
     results = []
     for dtype in (torch.float32, torch.float64):  # compiled, plain
-        gru, inputs, attention, runs = problem(cell, lengths, dtype=dtype, hidden=hidden)
+        gru, inputs, attention, runs = problem(cell, lengths, dtype=dtype, inputs=width, hidden=hidden)
         states = gru(inputs, runs, attention)
         (states * torch.linspace(-1, 1, hidden, dtype=dtype)).sum().backward()
         leaves = [inputs, *([] if attention is None else [attention]), *gru.parameters()]
@@ -78,32 +83,84 @@ def test_last_states_without_gradients_are_those_with(cell, dtype, lengths, seed
 def test_histories_that_several_samples_share_have_the_gradients_of_all(cell, lengths, data):
     """The inputs' product is then made once a row, and the loops are given the gates."""
     gru = problem(cell, lengths, dtype=torch.float32, hidden=17)[0]
+    weights = dict(gru.named_parameters())
     owner = torch.tensor(
         sorted(data.draw(st.lists(st.integers(0, len(lengths) - 1), max_size=9))), dtype=torch.int64
     )
     pairs = views_of(jagged(lengths), owner)
     places = int(pairs.offsets[-1])
 
-    def states(inputs, *attention):
-        return gru.to(inputs.dtype)(inputs, pairs, *(a.sigmoid() for a in attention))
+    def states(inputs, *others):
+        own = {name: 0.3 * given for name, given in zip(weights, others, strict=False)}
+        attention = [given.sigmoid() for given in others[len(own) :]]
+        return torch.func.functional_call(gru, own, (inputs, pairs, *attention))
 
-    assert_writings_agree(states, (sum(lengths), 4), *([] if cell == "gru" else [(places,)]))
+    shapes = [(sum(lengths), 4), *(weight.shape for weight in weights.values())]
+    assert_writings_agree(states, *shapes, *([] if cell == "gru" else [(places,)]))
 
 
 def test_the_number_of_threads_does_not_change_a_bit():
-    lengths = np.random.default_rng(0).integers(0, 30, 70).tolist()
-    before, found = torch.get_num_threads(), []
-    try:
-        for threads in (1, 3):
-            torch.set_num_threads(threads)
-            gru, inputs, attention, runs = problem("augru", lengths, dtype=torch.float32)
-            states = gru(inputs.detach(), runs, attention)
+    lengths, found = np.random.default_rng(0).integers(0, 30, 70).tolist(), []
+    for threads in (1, 3):
+        gru, inputs, attention, runs = problem("augru", lengths, dtype=torch.float32)
+        with sharing(threads):
+            states = gru(inputs, runs, attention)
             states.sum().backward()
-            found.append((states, attention.grad))
-    finally:
-        torch.set_num_threads(before)
-    assert torch.equal(found[0][0], found[1][0])
-    assert torch.equal(found[0][1], found[1][1])
+        found.append([states, *(leaf.grad for leaf in (inputs, attention, *gru.parameters()))])
+    for one, three in zip(*found, strict=True):
+        assert torch.equal(one, three)
+
+
+@pytest.mark.parametrize("histories", [1, GROUP, GROUP + 1, 5 * GROUP, 1000])
+def test_every_part_has_a_group_of_histories(histories):
+    weight = torch.empty(384, 128)
+    parts = parts_of(_work(torch.arange(histories), 100 * histories, [weight, weight, weight[:, 0]]))
+    assert 1 <= parts <= min(MOST, -(-histories // GROUP))
+
+
+@pytest.mark.parametrize("threads", [None, 3])  # None: the operation is one part
+@pytest.mark.parametrize("shared", [False, True])  # a history by several samples
+def test_gradients_are_added_to_the_parameters_own(threads, shared):
+    found = []
+    for in_place in (False, True):
+        gru, inputs, _, runs = problem("augru", [4, 0, 7, 1], dtype=torch.float32)
+        pairs = views_of(runs, torch.tensor([0, 0, 2])) if shared else runs
+        attention = torch.linspace(0, 1, int(pairs.offsets[-1]))
+        laid = Flat(list(gru.parameters())) if in_place else None
+        with (
+            sharing(threads) if threads else nullcontext(),
+            adding_to_gradients() if in_place else nullcontext(),
+        ):
+            for _ in range(2):
+                gru(inputs, pairs, attention).square().sum().backward()
+        found.append({name: parameter.grad for name, parameter in gru.named_parameters()})
+        if laid is not None:
+            assert all(
+                grad.untyped_storage().data_ptr() == laid.gradient.untyped_storage().data_ptr()
+                for grad in found[1].values()
+            )
+    for name, expected in found[0].items():
+        torch.testing.assert_close(found[1][name], expected)
+
+
+def test_a_frozen_weight_has_no_gradient_added():
+    gru, inputs, attention, runs = problem("augru", [4, 2], dtype=torch.float32)
+    laid = Flat(list(gru.parameters()))
+    gru.state_weight.requires_grad_(requires_grad=False)
+    with adding_to_gradients():
+        gru(inputs, runs, attention).sum().backward()
+    assert not gru.state_weight.grad.any()
+    assert gru.input_weight.grad.any()
+    assert laid.gradient.any()
+
+
+def test_a_weight_that_changes_before_backward_is_an_error():
+    gru, inputs, attention, runs = problem("augru", [4, 2], dtype=torch.float32)
+    states = gru(inputs, runs, attention)
+    with torch.no_grad():
+        gru.state_weight.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        states.sum().backward()
 
 
 def with_attention(cell, value, *, like):
@@ -167,8 +224,8 @@ def test_the_kernels_for_gpus_agree_with_the_plain_loop(cell, hidden, lengths):
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(0)
     offsets = jagged(lengths).offsets
-    rows, gates = sum(lengths), (2 if cell == "agru" else 3) * hidden
-    leaves = [torch.randn(rows, gates), 0.5 * torch.randn(gates, hidden), torch.rand(rows)]
+    rows, width = sum(lengths), (2 if cell == "agru" else 3) * hidden
+    leaves = [torch.randn(rows, width), 0.5 * torch.randn(width, hidden), torch.rand(rows)]
     if cell == "gru":
         leaves[2] = torch.zeros(0)
     results = []

@@ -60,6 +60,21 @@ def test_slices_and_transposed_tensors_are_taken():
     assert_writings_agree(lambda v: segment_sum(v.t(), jagged), (4, 5))
     assert_writings_agree(lambda v, w: weighted_sum(w, v[:, 1:3], jagged), (5, 4), (5,))
     assert_writings_agree(lambda v, q: segment_dot(v.t(), q.t(), jagged), (4, 5), (4, 3))
+    assert_writings_agree(lambda v, o: next_dots(v.t(), [o], jagged)[0], (4, 5), (5, 4))
+    assert_writings_agree(lambda v, o: next_dots(v, [o.t()], jagged)[0], (5, 4), (4, 5))
+    assert_writings_agree(lambda v, o: ring_dots(v.t(), o, 2), (4, 5), (5, 4))
+    assert_writings_agree(lambda v, o: ring_dots(v, o.t(), 2), (5, 4), (4, 5))
+
+
+@DTYPES
+def test_a_row_does_not_see_the_next_run(dtype):
+    rows = torch.ones(4, 3, dtype=dtype)
+    rows[2] = torch.nan  # the second run's first
+    values = torch.ones(4, 3, dtype=dtype, requires_grad=True)
+    (products,) = next_dots(values, [rows], runs([2, 2]))
+    products.sum().backward()
+    assert products.tolist() == [3, 0, 3, 0]
+    assert values.grad.tolist() == [[1] * 3, [0] * 3, [1] * 3, [0] * 3]
 
 
 def test_not_a_number_is_not_hidden():

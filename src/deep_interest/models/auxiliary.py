@@ -59,8 +59,9 @@ class AuxiliaryLoss(nn.Module):
             scores = ring_dots(states, drawn, self.negatives)[at]
         else:
             scores = torch.stack([self._score(states[at], drawn[rows]) for rows in lent.unbind(1)], dim=1)
-        clicked = {name: codes[at + 1].unsqueeze(1) for name, codes in batch.history.items()}
-        same = [codes[lent] == clicked[name] for name, codes in batch.negatives.items()]
+        same = [
+            codes[lent] == batch.history[name][at + 1].unsqueeze(1) for name, codes in batch.negatives.items()
+        ]
         return scores.masked_fill(torch.stack(same).all(0), -torch.inf)
 
     def _with_next(self, states: Tensor, items: Sequence[Tensor], at: Tensor, batch: Batch) -> list[Tensor]:

@@ -40,7 +40,7 @@ class GRU(nn.Module):
     def forward(self, inputs: Tensor, runs: Runs, attention: Tensor | None = None) -> Tensor:
         """The state after every behaviour.
 
-        Shape: ``inputs (N, inputs)``, ``attention (N,)`` (not for a GRU) -> ``(N, hidden)``.
+        Shape: ``inputs (M, inputs)`` of which each run shows its own, ``attention (N,)`` (not for a GRU) -> ``(N, hidden)``.
         """
         return recurrence(inputs, self._weights, _or_empty(attention, inputs), runs, self.cell)
 

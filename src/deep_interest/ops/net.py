@@ -133,8 +133,8 @@ _adding = False  # to the parameters' own gradients
 
 @contextmanager
 def adding_to_gradients() -> Iterator[None]:
-    """Within, a backward pass adds the gradients of nets to their parameters' ``.grad`` by itself, where an optimiser has laid
-    these side by side: one operation in place of several a parameter. `torch.autograd.grad` does not see them."""
+    """Within, a backward pass adds the gradients of nets and GRUs to their parameters' ``.grad`` by itself, where an optimiser has
+    laid these side by side: one operation in place of several a parameter. `torch.autograd.grad` does not see them."""
     global _adding  # noqa: PLW0603
     before, _adding = _adding, True
     try:
@@ -144,7 +144,7 @@ def adding_to_gradients() -> Iterator[None]:
 
 
 class Sums(NamedTuple):
-    """Where the gradient of a net's numbers is added up.
+    """Where the gradient of the numbers of a net or a GRU is added up.
 
     Attributes:
         parts: ``(parts, numbers)``, of every part of the operation; a single part adds to what is there.
@@ -159,8 +159,9 @@ class Sums(NamedTuple):
     @staticmethod
     def of(parameters: Sequence[Tensor], work: int) -> "Sums":
         """Room for an operation of so much work, see `compiled.parts_of`."""
-        gradients = [parameter.grad for parameter in parameters] if _adding else [None]
-        own = None if any(gradient is None for gradient in gradients) else side_by_side(gradients)
+        gradients = [parameter.grad for parameter in parameters if parameter.requires_grad] if _adding else []
+        whole = len(gradients) == len(parameters) and all(gradient is not None for gradient in gradients)
+        own = side_by_side(gradients) if whole else None
         parts, shapes = parts_of(work), [parameter.shape for parameter in parameters]
         if own is not None and parts == 1:
             return Sums(own.unsqueeze(0), own, shapes)

@@ -1,4 +1,4 @@
-"""Products of each run's rows with something of the run: weighted sums, and inner products with a query.
+"""Products of rows with something beside them: weighted sums, and inner products with their run's query or with the next rows.
 
 Shapes: ``N`` rows in ``B`` runs, of width ``D``; a run may be empty.
 """
@@ -29,14 +29,14 @@ def segment_dot(values: Tensor, queries: Tensor, runs: Runs) -> Tensor:
 
 
 def next_dots(values: Tensor, others: Sequence[Tensor], runs: Runs) -> tuple[Tensor, ...]:
-    """The inner product of each row with the other's row one further on, 0 for the last row of a run, for each other.
+    """The inner product of each row with the other's row one further on in each of ``others``; 0 for a run's last row.
 
     Shape: ``values``, each of ``others`` ``(N, D)`` -> ``(N,)`` each.
     """
     if fits(values, *others):
         return _NextDots.apply(values, runs.offsets, *others)
-    last = runs.distances == 0
-    return tuple((values * other.roll(-1, 0)).sum(1).masked_fill(last, 0) for other in others)
+    last = (runs.distances == 0).unsqueeze(1)
+    return tuple((values * other.roll(-1, 0).masked_fill(last, 0)).sum(1) for other in others)
 
 
 def ring_dots(values: Tensor, others: Tensor, count: int) -> Tensor:
@@ -104,7 +104,8 @@ class _NextDots(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, *gradients: Tensor):
         values, offsets, *others = ctx.saved_tensors
-        to_values, to_others = torch.empty_like(values), [torch.empty_like(other) for other in others]
+        to_values = values.new_empty(values.shape)
+        to_others = [other.new_empty(other.shape) for other in others]
         for number, (grad, other, to_other) in enumerate(zip(gradients, others, to_others, strict=True)):
             given = arrays(grad, values, other, offsets)
             run(_scale_next, *given, number > 0, *arrays(to_values, to_other), work=values.numel())
@@ -123,7 +124,7 @@ class _RingDots(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, grad: Tensor):
         values, others = ctx.saved_tensors
-        to_values, to_others = torch.empty_like(values), torch.empty_like(others)
+        to_values, to_others = values.new_empty(values.shape), others.new_empty(others.shape)
         for rows, step, out in ((others, 1, to_values), (values, -1, to_others)):
             run(_ring_sums, *arrays(grad, rows), step, *arrays(out), work=rows.numel() * grad.shape[1])
         return to_values, to_others, None

@@ -124,17 +124,21 @@ class _Loops(torch.autograd.Function):
     @staticmethod
     def forward(ctx, inputs, attention, offsets, cell: Cell, loops: ModuleType, *weights: Tensor) -> Tensor:
         order = offsets.diff().argsort(descending=True, stable=True)
-        width, hidden = weights[len(weights) // 2].shape  # of the state's
+        state_weight = weights[0] if len(weights) == 1 else weights[1]
+        width, hidden = state_weight.shape
         found = [inputs.new_empty(len(inputs), columns) for columns in (hidden, width, hidden)]
         loops.forward(inputs, weights, attention, offsets, order, CELLS.index(cell), *found)
-        ctx.save_for_backward(inputs if len(weights) > 1 else None, attention, offsets, order, *found)
+        kept = inputs if len(weights) > 1 else None
+        ctx.save_for_backward(
+            kept, attention, offsets, order, *found, *weights
+        )  # with the weights: to see if they change
         ctx.cell, ctx.loops, ctx.weights = CELLS.index(cell), loops, weights
         return found[0]
 
     @staticmethod
     @once_differentiable
     def backward(ctx, grad_states: Tensor):
-        inputs, attention, offsets, order, *found = ctx.saved_tensors
+        inputs, attention, offsets, order, *found = ctx.saved_tensors[:7]
         to_inputs, to_weights, to_attention = ctx.loops.backward(
             grad_states, inputs, ctx.weights, attention, offsets, order, ctx.cell, *found
         )

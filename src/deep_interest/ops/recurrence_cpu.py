@@ -19,7 +19,7 @@ from deep_interest.ops.tiles import COLUMNS, ROWS, add_product, panel_count, pan
 
 GRU, AGRU, AUGRU, AUGRU_CODE = range(4)
 GROUP = 2 * ROWS  # histories walked together at most
-CHUNK = 96  # rows of several steps that share a product
+CHUNK = 96  # rows of several steps that share a product; GROUP or more
 
 
 def forward(
@@ -50,7 +50,8 @@ def backward(
 ) -> tuple[Tensor, list[Tensor | None], Tensor]:  # fmt: skip
     """The gradients of the inputs, the weights and the attention; ``grad_states (N, H)``, the rest as of `forward`.
 
-    ``inputs`` may be left out where they are the gates.
+    ``inputs`` may be left out where they are the gates. A weight whose gradient was added to its own already has None, see
+    `net.adding_to_gradients`.
     """
     rows, work = len(states), _work(order, len(states), weights)
     if inputs is None:
@@ -85,7 +86,7 @@ def last(
 
 
 def _work(order: Tensor, places: int, weights: Sequence[Tensor]) -> int:
-    """What `parts_of` is told; no part is left without a group of histories."""
+    """The work as `parts_of` takes it, but never so much that a part is left without a group of histories."""
     numbers = sum(weight.numel() for weight in weights)
     groups = (len(order) + GROUP - 1) // GROUP
     return min(places * (2 * len(weights[0]) + numbers // 32), groups * ENOUGH)
@@ -199,9 +200,8 @@ def _backward(
     to_weights = _weights_in(sums[part], width, inner, hidden)
     right, input_right = panels_of(weight), panels_of(input_weight)
     flowing = np.zeros((GROUP, hidden), float32)  # ∂L/∂h_t from later steps
-    flows = rows_of(
-        CHUNK, width + hidden
-    )  # gradients of a few steps: the sigmoids', U^h h_{t-1}'s, the tanh's
+    # gradients of a few steps: in [:soft] before the sigmoids, in [soft:width] of U^h h_{t-1}, in the last H before the tanh
+    flows = rows_of(CHUNK, width + hidden)
     x, to_x, before = rows_of(CHUNK, inner), rows_of(CHUNK, inner), rows_of(CHUNK, hidden)
     places = np.empty(CHUNK, int64)
     columns = np.empty((panel_count(max(inner, hidden)), CHUNK, COLUMNS), float32)
