@@ -29,7 +29,7 @@ def segment_dot(values: Tensor, queries: Tensor, runs: Runs) -> Tensor:
 
 
 def next_dots(values: Tensor, others: Sequence[Tensor], runs: Runs) -> tuple[Tensor, ...]:
-    """The inner product of each row with the other's row one further on in each of ``others``; 0 for a run's last row.
+    """The inner product of each row with the row one further on in each of ``others``; 0 for a run's last row.
 
     Shape: ``values``, each of ``others`` ``(N, D)`` -> ``(N,)`` each.
     """

@@ -128,17 +128,15 @@ class _Loops(torch.autograd.Function):
         width, hidden = state_weight.shape
         found = [inputs.new_empty(len(inputs), columns) for columns in (hidden, width, hidden)]
         loops.forward(inputs, weights, attention, offsets, order, CELLS.index(cell), *found)
-        kept = inputs if len(weights) > 1 else None
-        ctx.save_for_backward(
-            kept, attention, offsets, order, *found, *weights
-        )  # with the weights: to see if they change
+        kept = [inputs if len(weights) > 1 else None, attention, offsets, order, *found]
+        ctx.save_for_backward(*kept, *weights)  # the weights, too, so that autograd sees if they change
         ctx.cell, ctx.loops, ctx.weights = CELLS.index(cell), loops, weights
         return found[0]
 
     @staticmethod
     @once_differentiable
     def backward(ctx, grad_states: Tensor):
-        inputs, attention, offsets, order, *found = ctx.saved_tensors[:7]
+        inputs, attention, offsets, order, *found = ctx.saved_tensors[: -len(ctx.weights)]
         to_inputs, to_weights, to_attention = ctx.loops.backward(
             grad_states, inputs, ctx.weights, attention, offsets, order, ctx.cell, *found
         )
