@@ -11,13 +11,12 @@ import torch
 from numba import float32, int64, njit
 from torch import Tensor
 
-from deep_interest.ops.activations import sigmoid, tanh
 from deep_interest.ops.compiled import ENOUGH, arrays, compiled, exact, run
 from deep_interest.ops.net import Sums
 from deep_interest.ops.net_chunks import add, copy
+from deep_interest.ops.recurrence_step import GRU, move, move_back, to_attention
 from deep_interest.ops.tiles import COLUMNS, ROWS, add_product, panel_count, panels, panels_of, rows_of
 
-GRU, AGRU, AUGRU, AUGRU_CODE = range(4)
 GROUP = 2 * ROWS  # histories walked together at most
 CHUNK = 96  # rows of several steps that share a product; GROUP or more
 
@@ -120,7 +119,7 @@ def _forward(
             for r in range(rows):
                 p = offsets[order[first + r]] + t
                 a = attention[p] if cell != GRU else one
-                _move(cell, gates[at + r], products[r], a, activated[p], state[r])
+                move(cell, gates[at + r], products[r], a, activated[p], state[r])
                 copy(products[r, soft:width], recalled[p])
                 copy(state[r], states[p])
             at += rows
@@ -169,24 +168,9 @@ def _last(gates, weight, attention, offsets, starts, order, cell, states, part, 
             for r in range(rows):
                 b = order[first + r]
                 a = attention[offsets[b] + t] if cell != GRU else one
-                _move(cell, gates[starts[b] + t], products[r], a, now, state[r])
+                move(cell, gates[starts[b] + t], products[r], a, now, state[r])
         for r in range(most):
             states[order[first + r]] = state[r]
-
-
-@njit(inline="always")
-def _move(cell, given, product, a, now, state):
-    """One step of one history: its gates, activated, are left in ``now``."""
-    hidden = len(state)
-    soft = len(now) - hidden
-    for j in range(soft):
-        now[j] = sigmoid(given[j] + product[j])
-    reset, gate, candidate = now[:hidden], now[soft - hidden : soft], now[soft:]
-    given, product = given[soft:], product[soft:]
-    for j in range(hidden):
-        candidate[j] = tanh(given[j] + reset[j] * product[j])
-    for j in range(hidden):
-        state[j] += _update(cell, gate[j], a) * (candidate[j] - state[j])
 
 
 @compiled
@@ -231,36 +215,13 @@ def _backward(
                 places[kept + r] = p
                 add(grad_states[p], flowing[r])
                 a = attention[p] if cell != GRU else float32(0)
-                _move_back(cell, activated[p], recalled[p], a, old, flowing[r], to_update, to_gates)
+                move_back(cell, activated[p], recalled[p], a, old, flowing[r], to_update, to_gates)
                 if cell != GRU:
-                    grad_attention[p] = _to_attention(cell, to_update, activated[p, soft - hidden : soft])
+                    grad_attention[p] = to_attention(cell, to_update, activated[p, soft - hidden : soft])
             add_product(flows[kept : kept + rows, :width], right, flowing[:rows])
             kept += rows
     _to_weights(flows[:kept], before, x, columns, to_weights)
     _to_inputs(flows[:kept], input_right, to_x, places, hidden, to_inputs)
-
-
-@njit(inline="always")
-def _move_back(cell, now, recalled, a, old, flow, to_update, to_gates):
-    """`_move` back: ``flow`` comes as ∂L/∂h_t and is left as what of it passes the gates by; fills the gates' gradients, and z_t's."""
-    hidden = len(recalled)
-    soft = len(now) - hidden
-    reset, gate, candidate = now[:hidden], now[soft - hidden : soft], now[soft:]
-    to_reset, to_recalled = to_gates[:hidden], to_gates[soft : soft + hidden]
-    to_candidate, one = to_gates[soft + hidden : soft + 2 * hidden], float32(1)
-    # few arrays a loop: a compiler proves that they do not overlap, and vectorises
-    for j in range(hidden):
-        to_update[j] = flow[j] * (candidate[j] - old[j])
-    for j in range(hidden):
-        z = _update(cell, gate[j], a)
-        to_candidate[j] = flow[j] * z * (one - candidate[j] * candidate[j])
-        flow[j] *= one - z
-    for j in range(hidden):
-        to_recalled[j] = to_candidate[j] * reset[j]
-    for j in range(hidden):
-        to_reset[j] = to_recalled[j] * recalled[j] * (one - reset[j])
-    if cell != AGRU:
-        _to_gate(cell, to_update, gate, a, to_gates[hidden:soft])
 
 
 @exact
@@ -308,24 +269,6 @@ def _to_inputs(flows, right, to_x, places, hidden, to_inputs):
 
 
 @njit(inline="always")
-def _to_attention(cell, to_update, gate):
-    """``∂L/∂a_t``."""
-    total = float32(0)
-    for j in range(len(gate)):
-        share = float32(1) if cell == AGRU else gate[j] if cell == AUGRU else float32(1) - gate[j]
-        total += to_update[j] * share
-    return total
-
-
-@njit(inline="always")
-def _to_gate(cell, to_update, gate, a, to_gate):
-    """The gradient of the update gate before its sigmoid."""
-    scale = float32(1) if cell == GRU else a if cell == AUGRU else float32(1) - a
-    for j in range(len(gate)):
-        to_gate[j] = scale * to_update[j] * gate[j] * (float32(1) - gate[j])
-
-
-@njit(inline="always")
 def _group_size(histories, parts):
     """Histories of a group: all have about as many, and two threads as many groups."""
     groups = (histories + GROUP - 1) // GROUP
@@ -338,15 +281,3 @@ def _group_size(histories, parts):
 def _length(offsets, order, rank):
     sample = order[rank]
     return offsets[sample + 1] - offsets[sample]
-
-
-@njit(inline="always")
-def _update(cell, gate, a):
-    """``z_t``, the share of the candidate state in the new state."""
-    if cell == GRU:
-        return gate
-    if cell == AGRU:
-        return a
-    if cell == AUGRU:
-        return a * gate
-    return gate + a * (float32(1) - gate)
