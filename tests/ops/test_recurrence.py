@@ -1,4 +1,9 @@
+import json
+import os
+import subprocess
+import sys
 from contextlib import nullcontext
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -215,7 +220,7 @@ def test_no_behaviour_at_all():
 
 
 @pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize(("hidden", "lengths"), [(5, [3, 0, 1, 4]), (18, [2] * 17), (16, [1])])
+@pytest.mark.parametrize(("hidden", "lengths"), [(5, [3, 0, 1, 4]), (18, [2] * 17), (16, [1]), (40, [2, 3])])
 def test_the_kernels_for_gpus_agree_with_the_plain_loop(cell, hidden, lengths):
     """On a GPU if there is one; else by Triton's interpreter on the CPU."""
     pytest.importorskip("triton", reason="Triton runs on Linux only")
@@ -241,3 +246,15 @@ def test_the_kernels_for_gpus_agree_with_the_plain_loop(cell, hidden, lengths):
         results.append([states, *(leaf.grad if leaf.grad is not None else leaf * 0 for leaf in given)])
     for ours, plain in zip(*results, strict=True):
         torch.testing.assert_close(ours.cpu().double(), plain, atol=1e-5, rtol=1e-5)
+
+
+def test_the_kernels_fit_any_gpu(tmp_path):
+    """Compiled, not run: 48 KiB of shared memory is what every GPU grants a program."""
+    pytest.importorskip("triton", reason="Triton runs on Linux only")
+    outside = os.environ | {"TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, Path(reference.__file__).with_name("compile_kernels.py"), "36,128,200"]
+    printed = subprocess.run(command, env=outside, capture_output=True, text=True, check=True).stdout
+    found = [json.loads(line) for line in printed.splitlines()]
+    assert len(found) == 6
+    for kernel in found:
+        assert 0 < max(kernel["shared"].values()) <= 48 << 10, kernel
