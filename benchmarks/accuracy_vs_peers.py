@@ -4,8 +4,8 @@
     python benchmarks/accuracy_vs_peers.py --dataset amazon_beauty --model din
 
 Ours are the rows of the dataset's table with its recipe and five seeds, histories cut at ``--max-len`` for all. A peer's learning rate, and then
-its L2, are searched on validation GAUC with the first seed, from the library's default on by factors of about three for as long as
-that helps; the best pair is fitted with every seed. Each fit is a file below ``--work``: a run that was stopped goes on. Each
+its L2, are searched on validation GAUC with the first seed, from the library's default on by factors of about three and of ten
+for as long as that helps; the best pair is fitted with every seed. Each fit is a file below ``--work``: a run that was stopped goes on. Each
 comparison prints one JSON line: GAUC of both (means over seeds) and the paired bootstrap interval of the difference over users.
 """
 

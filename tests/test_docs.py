@@ -4,10 +4,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Literal
 
 import yaml
 
+from deep_interest.logs.protocols import ProtocolParameters
 from deep_interest.models.registry import MODELS
+from deep_interest.training.parameters import TrainingOptions
 
 PROJECT = Path(__file__).parents[1]
 GUIDE = (PROJECT / "docs/add-a-model.md").read_text()
@@ -31,6 +34,20 @@ def test_the_models_page_lists_every_row_and_recipe():
     recipes = yaml.safe_load((PROJECT / "conf/base/parameters/recipes.yml").read_text())["recipes"]
     for key in [*(key for key, row in MODELS.items() if not row.ablation), *recipes]:
         assert f"`{key}`" in page, key
+
+
+def test_the_pages_name_every_option():
+    models, own_data = ((PROJECT / f"docs/{name}.md").read_text() for name in ("models", "own-data"))
+    of_models = {
+        name
+        for row in MODELS.values()
+        for name, option in row.load().Config.model_fields.items()
+        if option.annotation != Literal[0]
+    }
+    for name in of_models | set(TrainingOptions.model_fields):
+        assert f"`{name}`" in models, name
+    for name in set(ProtocolParameters.model_fields) - {"name", "positive_rating", "day_seconds", "day_offset"}:
+        assert f"{name}: " in own_data, name  # those are of single sources
 
 
 def test_the_site_has_no_broken_link(tmp_path):

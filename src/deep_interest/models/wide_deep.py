@@ -64,7 +64,7 @@ class CrossProduct(nn.Module):
         return pool(sum(weights), batch.pairs, self.pooling).squeeze(-1)
 
     def _pairs(self, batch: Batch, name: str, rows: int) -> Tensor:
-        """``(N,)`` rows of the pairs; the pair's own row where there is one for each."""
+        """``(P,)`` rows of the pairs; the pair's own row where there is one for each."""
         size = self.sizes[name]
         seen = view(batch.history[name], batch.pairs).long()
         pairs = seen * size + batch.candidate[name].long()[batch.pairs.segments]
