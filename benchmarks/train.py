@@ -22,6 +22,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import psutil
+import yaml
 
 from deep_interest.models.registry import (
     MODELS,
@@ -35,16 +36,18 @@ if TYPE_CHECKING:
 
 LIBRARIES = 4 << 30  # addresses that they reserve and do not use
 COMMON = {"embedding_dim": 64, "attention_hidden": (80, 40), "hidden": (200, 80)}
-OPTIONS = {
-    "din_softmax": {"normalize": "softmax", "difference": True}, "din_dice": {"activation": "dice", "attention_activation": "dice"},
-    "gru_attention": {"evolution": "attention"}, "gru_aigru": {"evolution": "aigru"}, "gru_agru": {"evolution": "agru"},
-    "dien": {"aux_weight": 1.0}, "dien_infonce": {"aux_weight": 1.0, "aux_contrast": "infonce"},
-}  # fmt: skip
+PARAMETERS = Path(__file__).parents[1] / "conf/base/parameters/models.yml"
 ROWS = [
     key
     for key, row in MODELS.items()
     if not (row.ablation or key.endswith(("mba", "mba_dice")) or key == "popularity")
 ]
+
+
+def options_of(model: str) -> dict:
+    """Of the row's model, as the project's tables have it."""
+    block = yaml.safe_load(PARAMETERS.read_text())["models"][model]
+    return {name: value for name, value in block.items() if name != "training"}
 
 
 def make_fit(samples: "SampleSet", *, model: str, batch_size: int, common: dict | None = None) -> "Fit":
@@ -55,7 +58,7 @@ def make_fit(samples: "SampleSet", *, model: str, batch_size: int, common: dict 
     from deep_interest.training.parameters import TrainingOptions
 
     torch.manual_seed(0)
-    config = model_config(model, OPTIONS.get(model, {}), common=COMMON | (common or {}))
+    config = model_config(model, options_of(model), common=COMMON | (common or {}))
     net = model_row(model).load()(config, samples.store.schema).to(samples.labels.device)
     with TemporaryDirectory() as folder:
         return Fit(

@@ -46,6 +46,15 @@ def test_the_number_of_threads_changes_no_bit():
     assert torch.equal(found[0], found[2])
 
 
+def test_the_sum_of_two_merged_gradients_is_merged_again():
+    pieces = [[Piece(torch.tensor(codes), torch.ones(len(codes), 3))] for codes in ([5, 1, 5], [1, 5, 2])]
+    table = torch.zeros(6, 3, requires_grad=True)
+    table.grad = merge(table, pieces[0]) + merge(table, pieces[1])
+    found = merged(table)
+    assert found.is_coalesced()
+    assert sorted(zip(found.indices()[0].tolist(), found.values()[:, 0].tolist(), strict=True)) == [(1, 2), (2, 1), (5, 3)]
+
+
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=12), st.integers(0, 12))
 @settings(max_examples=30, deadline=None)
 def test_pieces_are_added_in_their_order_however_they_are_shared_out(codes, first):
@@ -58,5 +67,5 @@ def test_pieces_are_added_in_their_order_however_they_are_shared_out(codes, firs
     for threads in (1, 2, 3):
         with sharing(threads):
             found = merge(torch.zeros(6, 3), pieces)
-        assert found.indices()[0].tolist() == list(dict.fromkeys(codes))
+        assert found._indices()[0].tolist() == list(dict.fromkeys(codes))
         assert torch.equal(found.to_dense(), expected)

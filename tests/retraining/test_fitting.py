@@ -1,5 +1,6 @@
 """Warm starts on truth: what is kept, what is new, and what a teacher teaches."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -28,10 +29,10 @@ RECIPE = Recipe(
 )
 
 
-def cell(tmp_path, model="base", **training):
+def cell(tmp_path, model="base", options=None, **training):
     run = RunParameters(device="cpu", processes=1, threads=1, workspace=str(tmp_path))
     recipe = RECIPE.model_copy(update={"training": RECIPE.training | training})
-    return Cell("shop", model, RowOptions({}), recipe, (1,), run)
+    return Cell("shop", model, RowOptions(options or {}), recipe, (1,), run)
 
 
 def log(days):
@@ -228,7 +229,16 @@ def test_a_student_of_the_teacher_alone_almost_stays_the_teacher(tmp_path, champ
 
 def test_a_champion_of_other_options_is_named():
     with pytest.raises(InputError, match=r"mlp: the champion has \(3, 2\), the configured model \(3, 5\)"):
-        grown({"mlp": torch.zeros(3, 2)}, {"mlp": torch.zeros(3, 5)})
+        grown({"mlp": torch.zeros(3, 2)}, {"mlp": torch.zeros(3, 5)}, growing=["mlp"])
+
+
+@pytest.mark.parametrize("positions", [4, 8])
+def test_only_what_has_a_row_for_each_id_grows(tmp_path, champion, positions):
+    """More positions are another option, however much their parameter looks like a table that has grown."""
+    _, data, vocabularies = champion
+    before = fit(tmp_path, data, model="din", name="before.pt", options={"positions": 4})
+    with nullcontext() if positions == 4 else pytest.raises(InputError, match=r"positions: the champion has \(5,"):
+        fit(tmp_path, window([2], 3, vocabularies), parent=before.as_parent(), model="din", options={"positions": positions})
 
 
 def test_crossed_features_cannot_go_on(tmp_path, champion):

@@ -11,10 +11,11 @@ import pytest
 import torch
 from support.training import sample_set, small_data
 
+from deep_interest.errors import InputError
 from deep_interest.models.layers import embedding_tables
 from deep_interest.models.registry import build_model, model_config
 from deep_interest.training import loop
-from deep_interest.training.loop import Fit
+from deep_interest.training.loop import DivergedError, Fit
 from deep_interest.training.occurrences import occurrences_of
 from deep_interest.training.parameters import TrainingOptions
 
@@ -187,8 +188,8 @@ def test_the_best_evaluation_is_taken_and_patience_ends_the_fit(tmp_path, monkey
     fit = make_fit(tmp_path, {"epochs": 50, "patience": 2, "plateau_factor": 0.5, "learning_rate": 0.01})
     values, states = iter([0.6, 0.7, 0.65, 0.7, 0.9]), []
 
-    def score(model, *_arguments, **_options):
-        states.append({name: tensor.clone() for name, tensor in model.state_dict().items()})
+    def score(*_arguments, **_options):
+        states.append({name: tensor.clone() for name, tensor in fit.model.state_dict().items()})
         return 0.5, next(values)
 
     monkeypatch.setattr(loop, "validate", score)
@@ -243,3 +244,19 @@ def test_a_state_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch
         fit._save(force=True)
     assert (tmp_path / "state.pt").read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["state.pt"]
+
+
+def test_scores_that_are_not_finite_end_the_fit_as_diverged(tmp_path):
+    """One step can leave finite parameters whose scores are none."""
+    with pytest.raises(DivergedError, match="parameters or scores are no longer finite"):
+        make_fit(tmp_path, {"optimizer": "sgd", "learning_rate": 1e25, "batch_size": 1000}, key="base").run()
+
+
+def test_a_selection_that_is_not_defined_is_named(tmp_path):
+    data = small_data()
+    data.samples.loc[data.samples["split"] == "validation", "label"] = 1
+    fit = make_fit(tmp_path, {"selection": "auc"}, data=data)
+    with pytest.raises(InputError, match="auc of the 72 validation samples is not defined"):
+        fit.run()
+    fit = make_fit(tmp_path, {"selection": "logloss"}, data=data)
+    assert math.isfinite(fit.run().best)

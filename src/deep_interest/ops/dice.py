@@ -65,7 +65,7 @@ class _Dice(torch.autograd.Function):
         sums = s.new_zeros(parts_of(s.numel()), 3, s.shape[1])
         run(_backward_sums, *given, *arrays(p, to_s, sums), work=s.numel())
         to_alpha, total, products = sums.sum(0)
-        share = ctx.moving / len(s)
+        share = ctx.moving / max(1, len(s))
         back = arrays(scale, scale * share * total, scale.pow(3) * share * products)
         run(_backward, *given, *back, *arrays(p, to_s), work=s.numel())
         return to_s, to_alpha, None, None, None

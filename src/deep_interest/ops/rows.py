@@ -36,12 +36,15 @@ def merged(table: Tensor) -> Tensor:
         return gradient.coalesce()
     values, last = gradient._values(), _SUMS.get(table)
     if last is not None and values.data_ptr() == last.data_ptr() and len(values) == len(last):
-        return gradient._coalesced_(True)  # a merged one: autograd forgets that
-    return merge(table, [Piece(gradient._indices()[0], values)])
+        return gradient._coalesced_(True)  # a merged one
+    return merge(table, [Piece(gradient._indices()[0], values)])._coalesced_(True)
 
 
 def merge(table: Tensor, pieces: Sequence[Piece]) -> Tensor:
-    """The sum of all pieces as a sparse gradient of the table ``(R, D)``, one entry a touched row."""
+    """The sum of all pieces as a sparse gradient of the table ``(R, D)``, one entry a touched row.
+
+    It does not say so of itself: torch would take a sum of two such gradients for one, too.
+    """
     places = _PLACES.get(table)
     if places is None:
         places = _PLACES[table] = np.full(len(table), -1, np.int32)
@@ -56,7 +59,7 @@ def merge(table: Tensor, pieces: Sequence[Piece]) -> Tensor:
         begin += len(piece.codes)
     _SUMS[table] = values = torch.from_numpy(sums)
     return torch.sparse_coo_tensor(
-        torch.from_numpy(rows[:count]).unsqueeze(0), values, table.shape, is_coalesced=True, check_invariants=False
+        torch.from_numpy(rows[:count]).unsqueeze(0), values, table.shape, check_invariants=False
     )  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """Fitting a challenger: anew on a window of days, or on from the champion on the days that it has not seen."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from deep_interest.errors import InputError
 from deep_interest.logs.schema import FeatureSchema
-from deep_interest.models.layers import embedding_tables
+from deep_interest.models.layers import Table, embedding_tables
 from deep_interest.models.registry import build_model, model_config
 from deep_interest.training.data import FeatureStore, SampleSet
 from deep_interest.training.evaluation import predict
@@ -121,7 +121,7 @@ def fit_challenger(
     model = build_model(cell.model, config, data.features.schema)
     if parent is not None:
         _check_can_grow(cell, model)
-        model.load_state_dict(grown(parent.weights, model.state_dict()))
+        model.load_state_dict(grown(parent.weights, model.state_dict(), growing=_growing(model)))
         if teacher_weight:
             train = _taught(train, parent.model(cell.model).to(device), parent.schema, teacher_weight, cell)
     model = model.to(device)
@@ -161,20 +161,32 @@ def held_out_scores(model: nn.Module, schema: FeatureSchema, data: Data, cell: C
     return predict(model.to(device), samples.as_known_to(schema), batch_size=cell.run.evaluation_batch_size)
 
 
-def grown(before: Mapping[str, Tensor], fresh: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The parameters of before; tables that have become longer keep the fresh rows at their end.
+def grown(
+    before: Mapping[str, Tensor], fresh: Mapping[str, Tensor], *, growing: Collection[str]
+) -> dict[str, Tensor]:
+    """The parameters of before; those ``growing`` that have become longer keep the fresh rows at their end.
 
     Raises:
         InputError: a parameter has another shape, so the model's options have changed.
     """
-    return {name: _grown(name, before.get(name), tensor) for name, tensor in fresh.items()}
+    return {
+        name: _grown(name, before.get(name), tensor, may_grow=name in growing)
+        for name, tensor in fresh.items()
+    }
 
 
-def _grown(name: str, before: Tensor | None, fresh: Tensor) -> Tensor:
+def _growing(model: nn.Module) -> set[str]:
+    """Names of what grows with the vocabularies: the tables, and what is kept for each of their rows."""
+    tables = [name for name, module in model.named_modules() if isinstance(module, Table)]
+    return {f"{table}.{name}" for table in tables for name in model.get_submodule(table).state_dict()}
+
+
+def _grown(name: str, before: Tensor | None, fresh: Tensor, *, may_grow: bool) -> Tensor:
     if before is not None and before.shape == fresh.shape:
         return before
     longer = (
-        before is not None
+        may_grow
+        and before is not None
         and before.dim() == fresh.dim() > 0
         and before.shape[1:] == fresh.shape[1:]
         and len(before) < len(fresh)
@@ -189,12 +201,13 @@ def _grown(name: str, before: Tensor | None, fresh: Tensor) -> Tensor:
 
 
 def _grown_moments(before: dict[str, Any], fresh: dict[str, Any]) -> dict[str, Any]:
-    """The moments of before; new rows begin with none."""
+    """The moments of before, first the network's, then each table's; new rows begin with none."""
     if not fresh:
         return {}
     pairs = zip(before["moments"], fresh["moments"], strict=True)
     moments = [
-        tuple(_grown("moment", old, new) for old, new in zip(olds, news, strict=True)) for olds, news in pairs
+        tuple(_grown("moment", old, new, may_grow=number > 0) for old, new in zip(olds, news, strict=True))
+        for number, (olds, news) in enumerate(pairs)
     ]
     return {"steps": before["steps"], "moments": moments}
 

@@ -1,5 +1,6 @@
 """Scoring a split, and the validation metrics that pick the best evaluation."""
 
+import math
 from collections.abc import Callable
 from typing import Literal
 
@@ -7,6 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from deep_interest.errors import InputError
 from deep_interest.evaluation.metrics import auc, gauc, logloss
 from deep_interest.training.data import SampleSet
 
@@ -23,10 +25,13 @@ def predict(model: nn.Module, samples: SampleSet, *, batch_size: int) -> np.ndar
 
 
 def validate(
-    model: nn.Module, samples: SampleSet, *, batch_size: int, selection: Literal["gauc", "auc", "logloss"]
+    scores: np.ndarray, samples: SampleSet, *, selection: Literal["gauc", "auc", "logloss"]
 ) -> tuple[float, float]:
-    """The validation loss, and the selection metric as a value of which more is better."""
-    scores = predict(model, samples, batch_size=batch_size)
+    """The validation loss, and the selection metric as a value of which more is better, of the predicted CTR ``(n,)``.
+
+    Raises:
+        InputError: the metric is not defined for these labels.
+    """
     labels = samples.labels.cpu().numpy()
     loss = logloss(labels, scores)
     metrics: dict[str, Callable[[], float]] = {
@@ -34,7 +39,13 @@ def validate(
         "auc": lambda: auc(labels, scores),
         "logloss": lambda: -loss,
     }
-    return loss, metrics[selection]()
+    value = metrics[selection]()
+    if math.isnan(value):
+        raise InputError(
+            f"{selection} of the {len(labels)} validation samples is not defined, for their labels are all alike; give more "
+            "validation data, or set selection to logloss"
+        )
+    return loss, value
 
 
 def watch(model: nn.Module, samples: SampleSet, *, batch_size: int) -> dict[str, float]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -20,7 +21,7 @@ from deep_interest.ops.compiled import all_threads_to_compiled
 from deep_interest.ops.net import adding_to_gradients
 from deep_interest.training.data import SampleSet
 from deep_interest.training.dropout import drop_behaviors
-from deep_interest.training.evaluation import validate, watch
+from deep_interest.training.evaluation import predict, validate, watch
 from deep_interest.training.optimizers import Optimizer
 from deep_interest.training.parameters import TrainingOptions
 from deep_interest.training.state import Progress, load_state, save_state
@@ -179,12 +180,9 @@ class Fit:
         if self.drawn_fields:
             row["auxiliary_loss"] = progress.auxiliary_sum / progress.loss_samples
         if len(self.validation):
-            row["validation_loss"], value = validate(
-                self.model,
-                self.validation,
-                batch_size=self.evaluation_batch_size,
-                selection=options.selection,
-            )
+            scores = predict(self.model, self.validation, batch_size=self.evaluation_batch_size)
+            self._check_finite(scores)
+            row["validation_loss"], value = validate(scores, self.validation, selection=options.selection)
             row[f"validation_{options.selection}"] = abs(value)
             if progress.best is None or value > progress.best:
                 progress.best, progress.bad_evaluations = value, 0
@@ -204,11 +202,13 @@ class Fit:
         if self.after_evaluation is not None:
             self.after_evaluation(progress.history)
 
-    def _check_finite(self) -> None:
+    def _check_finite(self, scores: np.ndarray | None = None) -> None:
         finite = all(bool(parameter.isfinite().all()) for parameter in self.model.parameters())
+        if scores is not None:
+            finite = finite and bool(np.isfinite(scores).all())
         if not finite or not math.isfinite(self.progress.loss_sum):
             raise DivergedError(
-                f"{self.label}: the training diverged in epoch {self.progress.epoch + 1} (loss or parameters are no longer "
+                f"{self.label}: the training diverged in epoch {self.progress.epoch + 1} (loss, parameters or scores are no longer "
                 "finite); lower learning_rate or the penalty, or set gradient_norm"
             )
 
@@ -226,10 +226,9 @@ class Fit:
             return
         tensors: dict[str, Any] = {"best_model": self.best_model}
         if not self.progress.done:
-            random = [
-                torch.get_rng_state(),
-                *(torch.cuda.get_rng_state_all() if self.device.type == "cuda" else []),
-            ]
+            random = [torch.get_rng_state()]
+            if self.device.type == "cuda":
+                random.append(torch.cuda.get_rng_state(self.device))
             tensors |= {
                 "model": self.model.state_dict(),
                 "optimizer": self.optimizer.state_dict(),
@@ -259,7 +258,7 @@ class Fit:
         cpu, *cuda = state["random"]
         torch.set_rng_state(cpu.cpu())
         if cuda:
-            torch.cuda.set_rng_state_all([generator.cpu() for generator in cuda])
+            torch.cuda.set_rng_state(cuda[0].cpu(), self.device)
         logger.info(
             "%s: resumed at epoch %d, step %d of %d",
             self.label,

@@ -188,7 +188,8 @@ def fit_seed(
         history = [{"epoch": 0.0, "samples": 0, "seconds": 0.0}]
         if len(validation):
             size = cell.run.evaluation_batch_size
-            loss, value = validate(model, validation, batch_size=size, selection="gauc")
+            scores = predict(model, validation, batch_size=size)
+            loss, value = validate(scores, validation, selection="gauc")
             history[0] |= {"validation_loss": loss, "validation_gauc": value}
     else:
         described = (
