@@ -72,7 +72,7 @@ def measure(fit: "Fit", *, seconds: float, repeats: int) -> float:
     import torch
 
     size = fit.options.batch_size
-    order = torch.randperm(len(fit.train), device=fit.device).split(size)[:-1]
+    order = torch.randperm(len(fit.train)).split(size)[:-1]
     fit.model.train()
     begin, position, speeds = time.perf_counter(), 0, []
     while position < 5 and (not position or time.perf_counter() - begin < seconds):
@@ -106,7 +106,7 @@ def operations(samples: "SampleSet", *, model: str, common: dict | None = None) 
     size = min(512, len(samples), int(5000 / max(mean, 1)))  # the plain writing needs much memory
     fit = make_fit(samples, model=model, batch_size=size, common=common)
     fit.model.double().train()
-    batch = samples.batch(torch.arange(size, device=fit.device), negatives=fit.drawn_fields)
+    batch = samples.batch(torch.arange(size), negatives=fit.drawn_fields)
     with FlopCounterMode(display=False) as counter:
         output = fit.model(batch)
         loss = output.logits.sum()

@@ -46,7 +46,12 @@ def test_the_pages_name_every_option():
     }
     for name in of_models | set(TrainingOptions.model_fields):
         assert f"`{name}`" in models, name
-    for name in set(ProtocolParameters.model_fields) - {"name", "positive_rating", "day_seconds", "day_offset"}:
+    for name in set(ProtocolParameters.model_fields) - {
+        "name",
+        "positive_rating",
+        "day_seconds",
+        "day_offset",
+    }:
         assert f"{name}: " in own_data, name  # those are of single sources
 
 

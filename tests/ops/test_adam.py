@@ -2,6 +2,7 @@ import torch
 from support.ops import sharing
 
 from deep_interest.ops.adam import adam, adam_rows
+from deep_interest.ops.rows import Touched
 
 WRITINGS = ((torch.float64, 1), (torch.float32, 1), (torch.float32, 3))
 OPTIONS = {"rate": 0.1, "betas": (0.9, 0.999), "eps": 1e-8}
@@ -36,11 +37,25 @@ def test_the_writings_on_rows_agree_and_leave_other_rows_alone():
         with sharing(threads):
             for step, rows in enumerate(([4, 1], [1], [0, 1, 4]), start=1):
                 gradient = torch.full((len(rows), 3), float(step), dtype=dtype)
-                adam_rows(
-                    table, torch.tensor(rows), gradient, first, second,
-                    **OPTIONS, step=step,
-                )  # fmt: skip
+                touched = Touched(torch.tensor(rows), gradient)
+                adam_rows(table, touched, first, second, **OPTIONS, step=step)
         assert torch.equal(table[[2, 3, 5]], start[[2, 3, 5]])
         results.append((table.double(), first.double(), second.double()))
     for ours in results[1:]:
         torch.testing.assert_close(ours, results[0], atol=1e-5, rtol=1e-5)
+
+
+def test_an_entry_that_only_repeats_a_row_does_not_count():
+    torch.manual_seed(0)
+    gradient, results = torch.randn(2, 3, dtype=torch.float64), []
+    for touched in (
+        Touched(torch.tensor([1, 4]), gradient),
+        Touched(
+            torch.tensor([1, 4, 4]), torch.cat([gradient, torch.zeros(1, 3)]), torch.tensor([[1.0], [1], [0]])
+        ),
+    ):
+        table, first, second = (torch.ones(6, 3, dtype=torch.float64) for _ in "abc")
+        adam_rows(table, touched, first, second, **OPTIONS, step=3)
+        results.append((table, first, second))
+    for one, other in zip(*results, strict=True):
+        assert torch.equal(one, other)

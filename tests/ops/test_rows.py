@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.ops import sharing
 
-from deep_interest.ops.rows import Piece, merge, merged
+from deep_interest.ops.rows import Piece, merge, merged, plain_merged
 
 
 def sparse(codes, *, rows=6, width=3, dtype=torch.float32):
@@ -18,6 +18,10 @@ def table_with(gradient):
     return table
 
 
+def dense(found, rows=6):
+    return torch.zeros(rows, found.gradient.shape[1]).index_add_(0, found.rows, found.gradient)
+
+
 @given(st.lists(st.integers(0, 5), max_size=12))
 @settings(max_examples=30, deadline=None)
 def test_a_merged_gradient_has_each_row_once_and_the_same_sum(codes):
@@ -25,8 +29,15 @@ def test_a_merged_gradient_has_each_row_once_and_the_same_sum(codes):
     for threads in (1, 3):
         with sharing(threads):
             found = merged(table_with(gradient))
-        assert sorted(found.indices()[0].tolist()) == sorted(set(codes))
-        torch.testing.assert_close(found.to_dense(), gradient.to_dense())
+        assert sorted(found.rows.tolist()) == sorted(set(codes))
+        torch.testing.assert_close(dense(found), gradient.to_dense())
+    found = plain_merged(torch.tensor(codes, dtype=torch.int64), gradient._values())
+    torch.testing.assert_close(dense(found), gradient.to_dense())
+    if codes:
+        counts = found.real[:, 0] == 1
+        assert found.rows[counts].tolist() == sorted(set(codes))
+        assert set(found.rows.tolist()) == set(codes)
+        assert not found.gradient[~counts].any()
 
 
 def test_pieces_are_columns_of_wider_gradients():
@@ -41,7 +52,7 @@ def test_the_number_of_threads_changes_no_bit():
     gradient, found = sparse([0, 1, 0, 2, 1, 0] * 7), []
     for threads in (1, 2, 3):
         with sharing(threads):
-            found.append(merged(table_with(gradient)).values())
+            found.append(merged(table_with(gradient)).gradient)
     assert torch.equal(found[0], found[1])
     assert torch.equal(found[0], found[2])
 
@@ -51,8 +62,11 @@ def test_the_sum_of_two_merged_gradients_is_merged_again():
     table = torch.zeros(6, 3, requires_grad=True)
     table.grad = merge(table, pieces[0]) + merge(table, pieces[1])
     found = merged(table)
-    assert found.is_coalesced()
-    assert sorted(zip(found.indices()[0].tolist(), found.values()[:, 0].tolist(), strict=True)) == [(1, 2), (2, 1), (5, 3)]
+    assert sorted(zip(found.rows.tolist(), found.gradient[:, 0].tolist(), strict=True)) == [
+        (1, 2),
+        (2, 1),
+        (5, 3),
+    ]
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=12), st.integers(0, 12))

@@ -237,8 +237,18 @@ def test_only_what_has_a_row_for_each_id_grows(tmp_path, champion, positions):
     """More positions are another option, however much their parameter looks like a table that has grown."""
     _, data, vocabularies = champion
     before = fit(tmp_path, data, model="din", name="before.pt", options={"positions": 4})
-    with nullcontext() if positions == 4 else pytest.raises(InputError, match=r"positions: the champion has \(5,"):
-        fit(tmp_path, window([2], 3, vocabularies), parent=before.as_parent(), model="din", options={"positions": positions})
+    with (
+        nullcontext()
+        if positions == 4
+        else pytest.raises(InputError, match=r"positions: the champion has \(5,")
+    ):
+        fit(
+            tmp_path,
+            window([2], 3, vocabularies),
+            parent=before.as_parent(),
+            model="din",
+            options={"positions": positions},
+        )
 
 
 def test_crossed_features_cannot_go_on(tmp_path, champion):

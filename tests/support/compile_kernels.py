@@ -21,13 +21,12 @@ def shared_memory(kernel, hidden: int, capability: int) -> int:
         name: "constexpr" if name in constants else WHOLE.get(name, "*fp32") for name in kernel.arg_names
     }
     source = ASTSource(kernel, signature, constants)
-    return triton.compile(
-        source, target=GPUTarget("cuda", capability, 32), options=options
-    ).metadata.shared
+    return triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options).metadata.shared
 
 
 if __name__ == "__main__":
     for size in map(int, sys.argv[1].split(",")):
         for name in ("_forward", "_backward"):
-            found = {capability: shared_memory(getattr(recurrence_cuda, name), size, capability) for capability in (80, 90)}  # fmt: skip
-            print(json.dumps({"kernel": name, "hidden": size, "shared": found}))
+            kernel = getattr(recurrence_cuda, name)
+            found = {capability: shared_memory(kernel, size, capability) for capability in (80, 90)}
+            sys.stdout.write(json.dumps({"kernel": name, "hidden": size, "shared": found}) + "\n")

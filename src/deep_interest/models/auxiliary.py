@@ -41,7 +41,7 @@ class AuxiliaryLoss(nn.Module):
 
         Shape: ``states``, ``history``, ``drawn`` (embeddings of ``batch.negatives``) ``(N, width)``.
         """
-        at = batch.histories.distances.nonzero().squeeze(1)  # positions with a next behaviour
+        at = batch.histories.followed
         if not len(at):
             return states.sum() * 0
         items = [history, drawn] if self.contrast == "binary" else [history]

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from deep_interest.ops.compiled import arrays, compiled, fits, run, share
 from deep_interest.ops.prefetch import AHEAD, fetch
+from deep_interest.ops.rows import Touched
 
 
 def adam(
@@ -37,7 +38,7 @@ def adam(
 
 
 def adam_rows(
-    table: Tensor, rows: Tensor, gradient: Tensor, first: Tensor, second: Tensor,
+    table: Tensor, touched: Touched, first: Tensor, second: Tensor,
     *, rate: float, betas: tuple[float, float], eps: float, step: int,
 ) -> None:  # fmt: skip
     """One step on some rows of a table and of its moments, in place; the others keep theirs.
@@ -46,21 +47,25 @@ def adam_rows(
 
     Args:
         table, first, second: ``(R, D)`` the parameter and its moments.
-        rows: ``(k,)`` all different.
-        gradient: ``(k, D)``.
+        touched: the rows and their gradients.
         rate, betas, eps: of Adam.
         step: the table's steps, this one included.
     """
     size = rate * math.sqrt(1 - betas[1] ** step) / (1 - betas[0] ** step)
+    rows, gradient, real = touched
     if fits(table):
         constants = _constants(betas, eps, size)
         run(_rows, *arrays(table, first, second, rows, gradient), constants, work=gradient.numel())
         return
-    mean = first.index_select(0, rows).lerp_(gradient, 1 - betas[0])
-    first.index_copy_(0, rows, mean)
-    square = second.index_select(0, rows).mul_(betas[1]).addcmul_(gradient, gradient, value=1 - betas[1])
-    second.index_copy_(0, rows, square)
-    table.index_add_(0, rows, mean.div_(square.sqrt_().add_(eps)), alpha=-size)
+    for moment, value, beta in ((first, gradient, betas[0]), (second, gradient.square(), betas[1])):
+        moment.index_add_(0, rows, _counting(value - moment.index_select(0, rows), real), alpha=1 - beta)
+    move = first.index_select(0, rows).div_(second.index_select(0, rows).sqrt_().add_(eps))
+    table.index_add_(0, rows, _counting(move, real), alpha=-size)
+
+
+def _counting(values: Tensor, real: Tensor | None) -> Tensor:
+    """Values ``(k, D)``, 0 where an entry does not count."""
+    return values if real is None else values.mul_(real)
 
 
 def _constants(betas: tuple[float, float], eps: float, size: float) -> np.ndarray:

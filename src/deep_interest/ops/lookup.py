@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -11,7 +12,7 @@ from torch.autograd.function import once_differentiable
 from deep_interest.ops.compiled import arrays, compiled, fits, run, share
 from deep_interest.ops.prefetch import AHEAD, fetch
 from deep_interest.ops.rows import Piece, merge
-from deep_interest.ops.runs import offsets_of
+from deep_interest.ops.runs import Views
 
 
 def lookup(tables: Sequence[Tensor], groups: Sequence[Mapping[int, Tensor]]) -> list[Tensor]:
@@ -34,65 +35,72 @@ def lookup(tables: Sequence[Tensor], groups: Sequence[Mapping[int, Tensor]]) -> 
     ]
 
 
-def latest(
-    rows: Tensor, users: Tensor, ends: Tensor, offsets: Tensor, *, max_len: int
-) -> tuple[Tensor, Tensor, Tensor | None]:
+class Slices(NamedTuple):
+    """Slices of the log as `windows` takes them, and what they are for.
+
+    Attributes:
+        starts: ``(H,)`` int64, where each begins in the log.
+        offsets: ``(H + 1,)`` int64, where they begin side by side.
+        owner: ``(B,)`` int64, the slice of each sample; None if each has its own.
+        total: behaviours in all slices.
+        filled: slices that are not empty.
+        places: behaviours that the samples see, those of a shared slice counted for each.
+    """
+
+    starts: Tensor
+    offsets: Tensor
+    owner: Tensor | None
+    total: int
+    filled: int
+    places: int
+
+
+def latest(rows: Tensor, users: Tensor, ends: Tensor, offsets: Tensor, *, max_len: int) -> Slices:
     """The newest behaviours before each sample, as slices of the log; neighbours of one user and one end share theirs.
+
+    On the CPU, where their sizes are wanted.
 
     Args:
         rows: ``(B,)`` int64, which samples.
         users, ends: ``(n,)`` int32 of all samples: the user, and how many of his behaviours lie before.
         offsets: ``(U + 1,)`` int64 runs of the users' behaviours in the log.
         max_len: behaviours in a slice.
-
-    Returns:
-        H slices as `windows` takes them, ``starts (H,)`` and ``slices (H + 1,)``, and the slice of each sample, ``owner (B,)``;
-        None if each has its own.
     """
-    if rows.device.type == "cpu":
-        starts, slices, owner = (rows.new_empty(len(rows) + more) for more in (0, 1, 0))
-        found = _latest(*arrays(rows, users, ends, offsets), max_len, *arrays(starts, slices, owner))
-        return starts[:found], slices[: found + 1], None if found == len(rows) else owner
-    return plain_latest(rows, users, ends, offsets, max_len)
+    starts, slices, owner = (rows.new_empty(len(rows) + more) for more in (0, 1, 0))
+    given = arrays(rows, users, ends, offsets)
+    found, total, filled, places = _latest(*given, max_len, *arrays(starts, slices, owner))
+    own = None if found == len(rows) else owner
+    return Slices(starts[:found], slices[: found + 1], own, total, filled, places)
 
 
-def plain_latest(
-    rows: Tensor, users: Tensor, ends: Tensor, offsets: Tensor, max_len: int
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """As `latest`, in torch's operations, for any device."""
-    user, end = users[rows], ends[rows].long()
-    own = torch.ones(len(rows), dtype=torch.bool, device=rows.device)  # not the slice of the sample before
-    own[1:] = (user[1:] != user[:-1]) | (end[1:] != end[:-1])
-    owner = None if own.all() else own.cumsum(0) - 1
-    user, end = user[own], end[own]
-    lengths = end.clamp(max=max_len)
-    return offsets[user] + end - lengths, offsets_of(lengths), owner
-
-
-def windows(fields: Mapping[str, Tensor], starts: Tensor, offsets: Tensor) -> dict[str, Tensor]:
+def windows(
+    fields: Mapping[str, Tensor], starts: Tensor, offsets: Tensor, total: int | None = None
+) -> dict[str, Tensor]:
     """Slices of the log side by side.
 
     Args:
         fields: ``{field: (M,)}`` int32 codes.
         starts: ``(B,)`` int64, where each slice begins in the log.
         offsets: ``(B + 1,)`` int64, where it begins in the result.
+        total: N, if known.
 
     Returns:
         ``{field: (N,)}``.
     """
     if starts.device.type == "cpu":
-        total = int(offsets[-1])
+        total = int(offsets[-1]) if total is None else total
         slices = {name: codes.new_empty(total) for name, codes in fields.items()}
         for name, codes in fields.items():
             run(_copy, *arrays(codes, starts, offsets, slices[name]), work=total)
         return slices
-    return plain_windows(fields, starts, offsets)
+    return plain_windows(fields, starts, offsets, total)
 
 
-def plain_windows(fields: Mapping[str, Tensor], starts: Tensor, offsets: Tensor) -> dict[str, Tensor]:
+def plain_windows(
+    fields: Mapping[str, Tensor], starts: Tensor, offsets: Tensor, total: int | None = None
+) -> dict[str, Tensor]:
     """As `windows`, in torch's operations, for any device."""
-    segments = torch.repeat_interleave(offsets.diff())
-    places = (starts - offsets[:-1])[segments] + torch.arange(len(segments), device=starts.device)
+    places = Views(offsets, starts, total=total).places
     return {name: codes[places] for name, codes in fields.items()}
 
 
@@ -150,8 +158,8 @@ def _take(table, codes, rows, column, part, parts):
 
 @compiled
 def _latest(rows, users, ends, offsets, max_len, starts, slices, owner):
-    """Fills what it is given; returns how many slices there are."""
-    found = slices[0] = 0
+    """Fills what it is given; returns how many slices there are, and of `Slices` total, filled and places."""
+    found = filled = places = slices[0] = 0
     for i in range(len(rows)):
         if i + AHEAD < len(rows):
             fetch(users, rows[i + AHEAD])
@@ -162,8 +170,10 @@ def _latest(rows, users, ends, offsets, max_len, starts, slices, owner):
             starts[found] = offsets[user] + end - length
             slices[found + 1] = slices[found] + length
             found += 1
+            filled += length > 0
+        places += slices[found] - slices[found - 1]
         owner[i] = found - 1
-    return found
+    return found, slices[found], filled, places
 
 
 @compiled

@@ -129,7 +129,9 @@ class _Loops(torch.autograd.Function):
         found = [inputs.new_empty(len(inputs), columns) for columns in (hidden, width, hidden)]
         loops.forward(inputs, weights, attention, offsets, order, CELLS.index(cell), *found)
         kept = [inputs if len(weights) > 1 else None, attention, offsets, order, *found]
-        ctx.save_for_backward(*kept, *weights)  # the weights, too, so that autograd sees if torch changes them
+        ctx.save_for_backward(
+            *kept, *weights
+        )  # the weights, too, so that autograd sees if torch changes them
         ctx.cell, ctx.loops, ctx.weights = CELLS.index(cell), loops, weights
         return found[0]
 

@@ -45,10 +45,11 @@ def backward(
 
 def _before(states: Tensor, offsets: Tensor) -> Tensor:
     """``h_{t-1}`` of every position: 0 at the start of a history. Shape: ``(N, H) -> (N, H)``."""
-    before = torch.zeros_like(states)
-    before[1:] = states[:-1]
-    starts = offsets[:-1]
-    return before.index_fill_(0, starts[starts < len(states)], 0)
+    before = states.new_zeros(len(states) + 1, states.shape[1])
+    before[1:] = states
+    return before.index_fill_(0, offsets[:-1], 0)[
+        :-1
+    ]  # an empty history at the end starts after the last row
 
 
 def _run(kernel, order: Tensor, cell: int, hidden: int, *tensors: Tensor) -> None:
@@ -64,7 +65,14 @@ def settings(hidden: int) -> dict[str, int]:
     One stage: a loop must not read ahead what the step before has yet to write.
     """
     width = max(16, triton.next_power_of_2(hidden))
-    return {"H": hidden, "WIDTH": width, "ROWS": BLOCK, "STEP": CHUNK, "num_warps": 4 if width <= 64 else 8, "num_stages": 1}
+    return {
+        "H": hidden,
+        "WIDTH": width,
+        "ROWS": BLOCK,
+        "STEP": CHUNK,
+        "num_warps": 4 if width <= 64 else 8,
+        "num_stages": 1,
+    }
 
 
 @triton.jit
@@ -90,13 +98,17 @@ def _z(gate, a, CELL: tl.constexpr):
 
 
 @triton.jit
-def _add_product(total, rows, active, matrix, stride, H: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr):
+def _add_product(
+    total, rows, active, matrix, stride, H: tl.constexpr, WIDTH: tl.constexpr, STEP: tl.constexpr
+):
     """``total (ROWS, WIDTH)`` and the product of rows that begin at ``rows (ROWS, 1)`` with an ``(H, H)`` part of a matrix."""
     column = tl.arange(0, WIDTH)[None, :]
     for first in range(0, H, STEP):
         k = first + tl.arange(0, STEP)
         left = tl.load(rows + k[None, :], mask=active & (k < H)[None, :], other=0.0)
-        right = tl.load(matrix + k[:, None] * stride + column, mask=(k < H)[:, None] & (column < H), other=0.0)
+        right = tl.load(
+            matrix + k[:, None] * stride + column, mask=(k < H)[:, None] & (column < H), other=0.0
+        )
         total = tl.dot(left, right, total, input_precision="ieee")
     return total
 

@@ -28,16 +28,45 @@ class Piece(NamedTuple):
     column: int = 0
 
 
-def merged(table: Tensor) -> Tensor:
-    """The sparse gradient of a table with one entry a touched row."""
+class Touched(NamedTuple):
+    """The rows of a table that a batch touched, and their gradients.
+
+    Attributes:
+        rows: ``(k,)`` int64, all different where ``real`` is None.
+        gradient: ``(k, D)``.
+        real: ``(k, 1)``, 0 where an entry only repeats a row, with a gradient of 0; else 1. None if all count.
+    """
+
+    rows: Tensor
+    gradient: Tensor
+    real: Tensor | None = None
+
+
+def merged(table: Tensor) -> Touched:
+    """What the sparse gradient of a table says, one entry a touched row."""
     gradient = table.grad
     assert gradient is not None
-    if gradient.is_coalesced() or not fits(table):
-        return gradient.coalesce()
-    values, last = gradient._values(), _SUMS.get(table)
-    if last is not None and values.data_ptr() == last.data_ptr() and len(values) == len(last):
-        return gradient._coalesced_(True)  # a merged one
-    return merge(table, [Piece(gradient._indices()[0], values)])._coalesced_(True)
+    rows, values = gradient._indices()[0], gradient._values()
+    if not fits(table):
+        return plain_merged(rows, values)
+    last = _SUMS.get(table)
+    if last is None or values.data_ptr() != last.data_ptr() or len(values) != len(last):
+        gradient = merge(table, [Piece(rows, values)])
+    return Touched(gradient._indices()[0], gradient._values())
+
+
+def plain_merged(rows: Tensor, values: Tensor) -> Touched:
+    """As `merged`, in torch's operations, for any device: as many entries as there were, so that nothing waits for their number."""
+    if not len(rows):
+        return Touched(rows, values)
+    rows, order = rows.sort(stable=True)
+    first = torch.ones_like(rows)
+    first[1:] = rows[1:] != rows[:-1]
+    place = first.cumsum(0) - 1
+    lengths = torch.zeros_like(rows).index_add_(0, place, torch.ones_like(rows))
+    sums = torch.segment_reduce(values[order], "sum", lengths=lengths, axis=0, unsafe=True, initial=0)
+    real = torch.arange(len(rows), device=rows.device) <= place[-1]
+    return Touched(rows[-1:].repeat(len(rows)).scatter_(0, place, rows), sums, real.to(values).unsqueeze(1))
 
 
 def merge(table: Tensor, pieces: Sequence[Piece]) -> Tensor:

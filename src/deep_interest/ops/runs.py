@@ -1,6 +1,9 @@
-"""Runs: which rows belong together."""
+"""Runs: which rows belong together.
 
-from dataclasses import dataclass
+How many rows there are decides the shapes of what follows. Where the host knows it, nothing waits for the device to tell.
+"""
+
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
@@ -13,9 +16,13 @@ class Runs:
 
     Attributes:
         offsets: ``(B + 1,)`` int64; run b has the rows ``[offsets[b], offsets[b + 1])``.
+        total: N, the rows of all runs, if known.
+        filled: how many runs are not empty, if known.
     """
 
     offsets: Tensor
+    total: int | None = field(default=None, kw_only=True)
+    filled: int | None = field(default=None, kw_only=True)
 
     @property
     def size(self) -> int:
@@ -29,7 +36,7 @@ class Runs:
     @cached_property
     def segments(self) -> Tensor:
         """``(N,)`` the run that each row belongs to."""
-        return torch.repeat_interleave(self.lengths)
+        return torch.repeat_interleave(self.lengths, output_size=self.total)
 
     @property
     def shown(self) -> "Runs":
@@ -42,6 +49,19 @@ class Runs:
         return (
             self.offsets[1:][self.segments] - 1 - torch.arange(len(self.segments), device=self.offsets.device)
         )
+
+    @cached_property
+    def followed(self) -> Tensor:
+        """The rows after which another one of their run comes, in their order."""
+        before_last = self.distances > 0
+        if self.total is None or self.filled is None:
+            return before_last.nonzero().squeeze(1)
+        count = self.total - self.filled
+        rank = torch.where(
+            before_last, before_last.cumsum(0) - 1, count
+        )  # the others share a place at the end
+        places = torch.arange(self.total, device=rank.device)
+        return rank.new_empty(count + 1).scatter_(0, rank, places)[:count]
 
 
 @dataclass
@@ -56,7 +76,7 @@ class Views(Runs):
 
     @property
     def shown(self) -> Runs:
-        return Runs(self.offsets)
+        return Runs(self.offsets, total=self.total)
 
     @cached_property
     def places(self) -> Tensor:
@@ -65,9 +85,9 @@ class Views(Runs):
         return shift[self.segments] + torch.arange(len(self.segments), device=self.offsets.device)
 
 
-def views_of(runs: Runs, owner: Tensor) -> Views:
-    """The runs that the owners have; ``owner (B,)`` does not fall."""
-    return Views(offsets_of(runs.lengths[owner]), runs.offsets[:-1][owner])
+def views_of(runs: Runs, owner: Tensor, total: int | None = None) -> Views:
+    """The runs that the owners have, ``total`` rows if known; ``owner (B,)`` does not fall."""
+    return Views(offsets_of(runs.lengths[owner]), runs.offsets[:-1][owner], total=total)
 
 
 def offsets_of(lengths: Tensor) -> Tensor:

@@ -59,7 +59,7 @@ class Scorer:
             profile=_spread("profile", profile or {}, self.schema.profile, size),
             context=_spread("context", context or {}, self.schema.context, size),
             labels=torch.zeros(size, device=device), owner=torch.zeros(size, dtype=torch.int64, device=device),
-            cells=self.cells,
+            cells=self.cells, filled=min(length, 1), places=size * length,
         )  # fmt: skip
         return torch.sigmoid(self.model(batch).logits)
 

@@ -136,18 +136,18 @@ class SampleSet:
     def batch(self, rows: Tensor, *, negatives: Collection[str] = ()) -> Batch:
         """Gather the samples ``rows (B,)`` and the windows of the log that are their histories.
 
-        Neighbours in ``rows`` that have the same history share it.
+        Neighbours in ``rows`` that have the same history share it. The host says which slices of the log these are, and so how
+        large they are together: nothing waits for the device.
 
         Args:
-            rows: numbers of samples.
+            rows: numbers of samples, on the CPU.
             negatives: draw an item beside each behaviour, from torch's random state, with these fields of it.
         """
-        store, item = self.store, self.item[rows]
-        starts, offsets, owner = latest(
-            rows, self.user, self.history_end, store.offsets, max_len=self.max_len
-        )
+        store, device = self.store, self.labels.device
+        slices = latest(rows, *self._on_host, max_len=self.max_len)
+        starts, offsets, rows = (_sent(tensor, device) for tensor in (slices.starts, slices.offsets, rows))
         fields = {field.name: store.history[field.name] for field in store.schema.behavior}
-        history = windows(fields, starts, offsets)
+        history, item = windows(fields, starts, offsets, slices.total), self.item[rows]
         return Batch(
             candidate={field.name: store.items[field.name][item] for field in store.schema.item},
             history=history,
@@ -156,9 +156,16 @@ class SampleSet:
             context={field.name: codes[rows] for field, codes in self._context()},
             labels=self.labels[rows],
             negatives=store.draw_beside({name: history[name] for name in negatives}) if negatives else None,
-            owner=owner,
+            owner=None if slices.owner is None else _sent(slices.owner, device),
             cells=store.cells,
+            filled=slices.filled,
+            places=slices.places,
         )
+
+    @cached_property
+    def _on_host(self) -> tuple[Tensor, Tensor, Tensor]:
+        """User and history end of the samples, and the users' runs in the log, on the CPU."""
+        return self.user.cpu(), self.history_end.cpu(), self.store.offsets.cpu()
 
     @cached_property
     def requests(self) -> Tensor:
@@ -208,6 +215,11 @@ class SampleSet:
 def _tensor(array: np.ndarray, device: torch.device) -> Tensor:
     """The array's own memory on a CPU: a mapped log is read where it lies, by all processes together."""
     return torch.from_numpy(np.ascontiguousarray(array)).to(device)
+
+
+def _sent(tensor: Tensor, device: torch.device) -> Tensor:
+    """A small tensor of the host's on the device, which neither waits for the other."""
+    return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
 
 
 def _cell_values(cells: Cells, device: torch.device) -> CellValues:

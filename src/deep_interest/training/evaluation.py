@@ -18,7 +18,7 @@ def predict(model: nn.Module, samples: SampleSet, *, batch_size: int) -> np.ndar
     """Predicted CTR ``(n,)`` float32 of every sample, in the samples' order."""
     model.eval()
     scores = torch.empty_like(samples.labels)  # a piece a batch would lie between what the batches free
-    numbers = torch.arange(len(samples), device=scores.device)
+    numbers = torch.arange(len(samples))
     for rows, out in zip(numbers.split(batch_size), scores.split(batch_size), strict=True):
         out.copy_(torch.sigmoid(model(samples.batch(rows)).logits))
     return scores.cpu().numpy()

@@ -97,7 +97,7 @@ class Fit:
 
     def _epoch(self) -> None:
         progress, options = self.progress, self.options
-        order = self._order(progress.epoch).to(self.device)
+        order = self._order(progress.epoch)
         bar = tqdm(
             total=len(self.train), initial=progress.step * options.batch_size, unit=" samples", unit_scale=True, disable=None,
             desc=f"{self.label} epoch {progress.epoch + 1}/{options.epochs}", leave=False,
@@ -143,7 +143,7 @@ class Fit:
         progress.seconds += time.perf_counter() - start
 
     def train_step(self, rows: Tensor) -> Tensor:
-        """One step on the samples ``rows (B,)``; the target loss and the auxiliary loss with its weight, ``(2,)``."""
+        """One step on the samples ``rows (B,)``, numbered on the CPU; the target loss and the auxiliary loss with its weight, ``(2,)``."""
         with self._threads():
             return self._step(rows)
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from deep_interest.models.batch import Batch
 from deep_interest.models.layers import embedding_tables
-from deep_interest.ops.rows import merged
+from deep_interest.ops.rows import Touched, merged
 from deep_interest.training.parameters import TrainingOptions
 from deep_interest.training.regularizers import Regularizer, regularizers
 from deep_interest.training.update_rules import SGD, Adam, Flat, clip
@@ -45,22 +45,25 @@ class Optimizer:
     @torch.no_grad()
     def step(self, batch: Batch) -> None:
         """Regularise and clip the gradients of ``batch``, then apply and clear them."""
-        for table, regularizer in zip(self.tables, self.regularizers, strict=True):
-            if table.grad is not None:
-                table.grad = merged(table)
-                if regularizer.on:
-                    self._penalize(table, regularizer, batch)
+        touched = [None if table.grad is None else merged(table) for table in self.tables]
+        for table, found, regularizer in zip(self.tables, touched, self.regularizers, strict=True):
+            if found is not None and regularizer.on:
+                self._penalize(table, found, regularizer, batch)
         if self.options.gradient_norm is not None:
-            touched = [table.grad.values() for table in self.tables if table.grad is not None]
-            clip([self.network.gradient, *touched], self.options.gradient_norm)
-        self.rule.step(self.learning_rate)
+            gradients = [found.gradient for found in touched if found is not None]
+            clip([self.network.gradient, *gradients], self.options.gradient_norm)
+        self.rule.step(self.learning_rate, touched)
         self.network.gradient.zero_()
         for table in self.tables:
             table.grad = None
 
-    def _penalize(self, table: nn.Parameter, regularizer: Regularizer, batch: Batch) -> None:
-        rows, gradient = table.grad.indices()[0], table.grad.values()
+    def _penalize(
+        self, table: nn.Parameter, touched: Touched, regularizer: Regularizer, batch: Batch
+    ) -> None:
+        rows, gradient, real = touched
         penalty = table.index_select(0, rows).mul_(regularizer(rows, batch).unsqueeze(1))
+        if real is not None:
+            penalty.mul_(real)
         if self.options.decoupled:
             table.index_add_(0, rows, penalty, alpha=-self.learning_rate)
         else:

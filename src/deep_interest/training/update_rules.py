@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from deep_interest.ops.adam import adam, adam_rows
+from deep_interest.ops.rows import Touched
 
 
 class Flat:
@@ -35,7 +36,7 @@ class Adam:
 
     Args:
         network: the dense parameters.
-        tables: ``(R, D)`` parameters whose gradients, if any, are sparse with each row once.
+        tables: ``(R, D)`` parameters.
         betas: decay of the two moments.
         eps: added to the denominator.
     """
@@ -55,16 +56,15 @@ class Adam:
             for values in (network.values, *(table.detach() for table in tables))
         ]
 
-    def step(self, rate: float) -> None:
-        """Move the network, and the touched rows of every table that has a gradient."""
+    def step(self, rate: float, touched: Sequence[Touched | None]) -> None:
+        """Move the network, and the touched rows of every table, None where there are none."""
         common = {"rate": rate, "betas": self.betas, "eps": self.eps}
         self.steps[0] += 1
         adam(self.network.values, self.network.gradient, *self.moments[0], **common, step=self.steps[0])
-        for number, table in enumerate(self.tables, start=1):
-            if table.grad is not None:
+        for number, (table, found) in enumerate(zip(self.tables, touched, strict=True), start=1):
+            if found is not None:
                 self.steps[number] += 1
-                rows, gradient = table.grad.indices()[0], table.grad.values()
-                adam_rows(table, rows, gradient, *self.moments[number], **common, step=self.steps[number])
+                adam_rows(table, found, *self.moments[number], **common, step=self.steps[number])
 
     def state_dict(self) -> dict[str, Any]:
         return {"steps": list(self.steps), "moments": self.moments}
@@ -86,12 +86,12 @@ class SGD:
     def __init__(self, network: Flat, tables: Sequence[nn.Parameter]) -> None:
         self.network, self.tables = network, tables
 
-    def step(self, rate: float) -> None:
-        """Move the network, and the touched rows of every table that has a gradient."""
+    def step(self, rate: float, touched: Sequence[Touched | None]) -> None:
+        """Move the network, and the touched rows of every table, None where there are none."""
         self.network.values.add_(self.network.gradient, alpha=-rate)
-        for table in self.tables:
-            if table.grad is not None:
-                table.index_add_(0, table.grad.indices()[0], table.grad.values(), alpha=-rate)
+        for table, found in zip(self.tables, touched, strict=True):
+            if found is not None:
+                table.index_add_(0, found.rows, found.gradient, alpha=-rate)
 
     def state_dict(self) -> dict[str, Any]:
         return {}
