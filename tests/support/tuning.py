@@ -43,6 +43,11 @@ def small_search(
     return Search(cell, TuningParameters(ranges=ranges, searched=searched, **settings), "small")
 
 
+def data_to_kill() -> Data:
+    """So many samples that a trial is still running when it has been looked up and is killed."""
+    return seen_data(users=600)
+
+
 if __name__ == "__main__":
     folder, n_trials, workers, epochs = sys.argv[1], *map(int, sys.argv[2:])
-    tune(small_search(Path(folder), n_trials=n_trials, workers=workers, epochs=epochs), seen_data())
+    tune(small_search(Path(folder), n_trials=n_trials, workers=workers, epochs=epochs), data_to_kill())

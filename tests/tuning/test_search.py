@@ -10,7 +10,7 @@ from filelock import FileLock
 from optuna.trial import TrialState
 from support.project import environment
 from support.training import small_data
-from support.tuning import RANGES, seen_data, small_search
+from support.tuning import RANGES, data_to_kill, seen_data, small_search
 
 from deep_interest.errors import InputError
 from deep_interest.training.data import SampleSet
@@ -83,7 +83,7 @@ def test_the_best_value_is_that_of_a_fit_with_the_best_options(tmp_path):
 
 
 def test_a_search_killed_in_the_middle_ends_with_the_trials_of_one_that_was_not(tmp_path):
-    undisturbed = tune(small_search(tmp_path / "undisturbed", n_trials=6, epochs=12), seen_data())
+    undisturbed = tune(small_search(tmp_path / "undisturbed", n_trials=6, epochs=12), data_to_kill())
     process = search_process(tmp_path / "killed", 6, 1, 12)
     search = small_search(tmp_path / "killed", n_trials=6, epochs=12)
     left, running = kill_when(process, search, lambda trials: len(trials) > 2 and begun(trials))
@@ -112,17 +112,17 @@ def test_a_finished_search_goes_on_when_more_trials_are_asked_for(tmp_path):
 
 
 def test_two_workers_killed_in_the_middle_finish_exactly_the_trials_asked_for(tmp_path):
-    search = small_search(tmp_path, n_trials=5, epochs=12)
-    process = search_process(tmp_path, 5, 2, 12)
+    search = small_search(tmp_path, n_trials=8, epochs=12)
+    process = search_process(tmp_path, 8, 2, 12)
     _, running = kill_when(process, search, lambda trials: len(trials) > 2 and len(begun(trials)) == 2)
-    ended = search_process(tmp_path, 5, 2, 12)
+    ended = search_process(tmp_path, 8, 2, 12)
     assert ended.wait(timeout=300) == 0, ended.communicate()[1]
     study = open_study(search)
     trials = finished(study)
-    assert len(trials) == 5
-    assert len(states(study)) == 5 + len(running)
+    assert len(trials) == 8
+    assert len(states(study)) == 8 + len(running)
     assert sorted(trial_table(study)["retry_of"].dropna()) == running
-    assert len({tuple(params.values()) for params, *_ in trials}) == 5
+    assert len({tuple(params.values()) for params, *_ in trials}) == 8
     spans = [(t.datetime_start, t.datetime_complete) for t in study.get_trials(deepcopy=False)]
     assert any(a[0] < b[0] < a[1] for a in spans for b in spans), "no two trials ran at the same time"
 
