@@ -106,6 +106,14 @@ def test_one_seed_shows_no_deviation():
     assert "with 1 seed per trained model" in page([{**ROW, "seeds": 1}])
 
 
+def test_rows_of_different_numbers_of_seeds_say_theirs():
+    rows = [ORACLE, ROW, {**LR, "seeds": 1}, {**DIN, "seeds": 5}]
+    text = page(rows)
+    assert "with 1 to 5 seeds per trained model" in text
+    assert [cells(text, row["name"])["Seeds"] for row in rows] == ["–", "3", "1", "5"]
+    assert "Seeds" not in cells(page([ORACLE, ROW, DIN]), "DIN")
+
+
 def test_without_the_base_its_columns_are_left_out():
     text = page([{**LR, "rela_impr": np.nan, "difference": np.nan}])
     assert list(cells(text, "LR")) == ["Model", "GAUC", "AUC", "LogLoss", "Training, s", "Samples/s"]

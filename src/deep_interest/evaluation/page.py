@@ -84,10 +84,15 @@ def _shown(
 
 def seeds_of(results: pd.DataFrame) -> str:
     """How many seeds the trained rows have, in words."""
-    several = results.loc[results["seeds"] > 1, "seeds"].astype(int)  # what is not trained has one
-    if several.empty:
+    seeds = _trained_seeds(results)
+    if seeds.max() == 1:
         return "1 seed"
-    return f"{several.min()} seeds" if several.nunique() == 1 else f"{several.min()} to {several.max()} seeds"
+    return f"{seeds.min()} seeds" if seeds.nunique() == 1 else f"{seeds.min()} to {seeds.max()} seeds"
+
+
+def _trained_seeds(results: pd.DataFrame) -> pd.Series:
+    trained = results["samples_per_second"].notna()
+    return results.loc[trained if trained.any() else slice(None), "seeds"].astype(int)
 
 
 def _summary(
@@ -130,6 +135,8 @@ def _columns(
     second = _second_name(results, base_name)
     if second:
         columns[f"Difference to {second} [95% interval]"] = lambda row: _difference(row, prefix="second_")
+    if _trained_seeds(results).nunique() > 1:
+        columns["Seeds"] = lambda row: EMPTY if pd.isna(row["samples_per_second"]) else f"{row['seeds']:.0f}"
     if "oracle_share" in results:
         columns["Of the oracle's gain"] = lambda row: _number(row["oracle_share"] * 100, ".1f", "%")
     if published:
