@@ -59,7 +59,7 @@ class Runs:
         count = self.total - self.filled
         rank = torch.where(
             before_last, before_last.cumsum(0) - 1, count
-        )  # the others share a place at the end
+        )  # count: a place that the others share
         places = torch.arange(self.total, device=rank.device)
         return rank.new_empty(count + 1).scatter_(0, rank, places)[:count]
 

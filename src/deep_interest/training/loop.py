@@ -169,7 +169,10 @@ class Fit:
     def _evaluate(self) -> None:
         """Validate; remember the best parameters; drop the learning rate, or stop, when there is no improvement."""
         progress, options = self.progress, self.options
-        self._check_finite()
+        scores = None
+        if len(self.validation):
+            scores = predict(self.model, self.validation, batch_size=self.evaluation_batch_size)
+        self._check_finite(scores)
         row = {
             "epoch": progress.epoch + progress.step / self.steps,
             "learning_rate": self.learning_rate(),
@@ -179,9 +182,7 @@ class Fit:
         }
         if self.drawn_fields:
             row["auxiliary_loss"] = progress.auxiliary_sum / progress.loss_samples
-        if len(self.validation):
-            scores = predict(self.model, self.validation, batch_size=self.evaluation_batch_size)
-            self._check_finite(scores)
+        if scores is not None:
             row["validation_loss"], value = validate(scores, self.validation, selection=options.selection)
             row[f"validation_{options.selection}"] = abs(value)
             if progress.best is None or value > progress.best:
@@ -202,10 +203,9 @@ class Fit:
         if self.after_evaluation is not None:
             self.after_evaluation(progress.history)
 
-    def _check_finite(self, scores: np.ndarray | None = None) -> None:
+    def _check_finite(self, scores: np.ndarray | None) -> None:
         finite = all(bool(parameter.isfinite().all()) for parameter in self.model.parameters())
-        if scores is not None:
-            finite = finite and bool(np.isfinite(scores).all())
+        finite = finite and (scores is None or bool(np.isfinite(scores).all()))
         if not finite or not math.isfinite(self.progress.loss_sum):
             raise DivergedError(
                 f"{self.label}: the training diverged in epoch {self.progress.epoch + 1} (loss, parameters or scores are no longer "
