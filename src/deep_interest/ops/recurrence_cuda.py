@@ -47,9 +47,8 @@ def _before(states: Tensor, offsets: Tensor) -> Tensor:
     """``h_{t-1}`` of every position: 0 at the start of a history. Shape: ``(N, H) -> (N, H)``."""
     before = states.new_zeros(len(states) + 1, states.shape[1])
     before[1:] = states
-    return before.index_fill_(0, offsets[:-1], 0)[
-        :-1
-    ]  # an empty history at the end starts after the last row
+    starts = offsets[:-1]  # that of an empty history at the end lies after the last row
+    return before.index_fill_(0, starts, 0)[:-1]
 
 
 def _run(kernel, order: Tensor, cell: int, hidden: int, *tensors: Tensor) -> None:
