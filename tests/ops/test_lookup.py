@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from support.ops import assert_writings_agree, sharing
 
 from deep_interest.ops.lookup import latest, lookup, plain_windows, windows
-from deep_interest.ops.runs import offsets_of
+from deep_interest.ops.runs import Runs, offsets_of
 
 CODES = st.lists(st.integers(0, 4), max_size=9)
 
@@ -35,8 +35,8 @@ def test_windows_are_slices_of_the_log(slices):
     starts, lengths = (torch.tensor([s[k] for s in slices], dtype=torch.int64) for k in (0, 1))
     for threads in (1, 3):
         with sharing(threads):
-            fields, offsets = {"goods": log, "category": log * 2}, offsets_of(lengths)
-            found, plain = windows(fields, starts, offsets), plain_windows(fields, starts, offsets)
+            fields, runs = {"goods": log, "category": log * 2}, Runs(offsets_of(lengths))
+            found, plain = windows(fields, starts, runs), plain_windows(fields, starts, runs)
         expected = np.concatenate([np.arange(100 + s, 100 + s + n) for s, n in slices] or [[]])
         np.testing.assert_array_equal(found["goods"], expected)
         np.testing.assert_array_equal(found["category"], expected * 2)
@@ -50,7 +50,7 @@ def test_the_newest_behaviours_before_each_sample(samples, max_len):
     offsets, order = torch.tensor([0, 4, 8, 12]), list(range(len(samples)))[::-1]
     users, ends = (torch.tensor([sample[k] for sample in samples], dtype=torch.int32) for k in (0, 1))
     rows = torch.tensor(order, dtype=torch.int64)
-    starts, slices, owner, total, filled, places = latest(rows, users, ends, offsets, max_len=max_len)
+    starts, slices, owner = latest(rows, users, ends, offsets, max_len=max_len)
     taken = [samples[row] for row in order]
     own = [k for k, sample in enumerate(taken) if k == 0 or sample != taken[k - 1]]
     assert (owner is None) == (len(own) == len(taken))
@@ -59,6 +59,3 @@ def test_the_newest_behaviours_before_each_sample(samples, max_len):
         assert own[h] <= k and taken[own[h]] == (user, end)
         assert int(slices[h + 1] - slices[h]) == min(end, max_len)
         assert int(starts[h]) == 4 * user + max(0, end - max_len)
-        places -= min(end, max_len)
-    assert (places, total) == (0, int(slices[-1]))
-    assert filled == int((slices.diff() > 0).sum())

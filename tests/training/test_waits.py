@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 from deep_interest.models.layers import embedding_tables
 from deep_interest.models.registry import build_model, model_config
-from deep_interest.ops import recurrence
+from deep_interest.ops import recurrence, runs
 from deep_interest.training.loop import Fit
 from deep_interest.training.occurrences import occurrences_of
 from deep_interest.training.parameters import TrainingOptions
@@ -20,7 +20,7 @@ from deep_interest.training.parameters import TrainingOptions
 ATEN = torch.ops.aten
 ASKING = {
     ATEN.nonzero.default, ATEN._local_scalar_dense.default, ATEN._coalesce.default, ATEN.masked_select.default,
-    ATEN._unique2.default, ATEN.equal.default,
+    ATEN._unique2.default, ATEN.equal.default, ATEN.bincount.default,
 }  # fmt: skip
 SMALL = {"embedding_dim": 4, "hidden": (8, 4), "attention_hidden": (8, 4)}
 SOFTMAX = {"normalize": "softmax", "difference": True}
@@ -28,7 +28,7 @@ ROWS = [
     ("lr", {}), ("fm", {}), ("base", {}), ("wide_deep", {}), ("pnn", {}), ("deepfm", {}), ("din", {}), ("din", SOFTMAX | {"positions": 5}),
     ("din_dice", {"activation": "dice", "attention_activation": "dice"}), ("gru_attention", {"evolution": "attention"}),
     ("gru_aigru", {"evolution": "aigru"}), ("gru_agru", {"evolution": "agru"}), ("gru_augru", {}), ("dien", {"aux_weight": 1.0}),
-    ("dien_infonce", {"aux_weight": 1.0, "aux_contrast": "infonce"}),
+    ("dien_infonce", {"aux_weight": 1.0, "aux_contrast": "infonce"}), ("lstm", {}), ("bst", {"blocks": 2}), ("dmin", {}),
 ]  # fmt: skip
 
 
@@ -43,6 +43,10 @@ class NobodyWaits(TorchDispatchMode):
         return operation(*args, **kwargs)
 
 
+def waiting(tensor):
+    raise AssertionError("the host asks the device")
+
+
 def excused(loop):
     def plain(*arguments):
         with _disable_current_modes():
@@ -51,9 +55,9 @@ def excused(loop):
     return plain
 
 
-@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize(("shared", "dropout"), [(False, False), (True, False), (True, True)])
 @pytest.mark.parametrize(("key", "options"), ROWS)
-def test_a_step_asks_the_device_nothing(monkeypatch, key, options, shared):
+def test_a_step_asks_the_device_nothing(monkeypatch, key, options, shared, dropout):
     monkeypatch.setattr(recurrence, "plain_recurrence", excused(recurrence.plain_recurrence))
     train = sample_set(small_data())
     torch.manual_seed(0)
@@ -61,9 +65,12 @@ def test_a_step_asks_the_device_nothing(monkeypatch, key, options, shared):
     object.__setattr__(train, "labels", train.labels.double())
     fit = Fit(
         label="test", model=model, train=train, validation=train, seed=0, state_file=Path("none"), fingerprint="",
-        options=TrainingOptions(batch_size=16, l2=0.1, mba=0.1, difacto=0.1, gradient_norm=1.0),
+        options=TrainingOptions(
+            batch_size=16, l2=0.1, mba=0.1, difacto=0.1, gradient_norm=1.0, behavior_dropout=0.2 * dropout
+        ),
         occurrences=occurrences_of(embedding_tables(model), train),
     )  # fmt: skip
+    monkeypatch.setattr(runs, "waited_for", waiting)
     model.train()
     requests = train.requests
     order = requests.argsort(stable=True)

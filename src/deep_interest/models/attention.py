@@ -1,6 +1,7 @@
 """Attention over jagged histories: DIN's activation unit, DIEN's bilinear form, and self-attention."""
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import torch
 import torch.nn.functional as F
@@ -12,7 +13,7 @@ from deep_interest.models.length_groups import length_groups
 from deep_interest.ops.attention_pool import attention_pool, pool_by
 from deep_interest.ops.pair_net import pair_net
 from deep_interest.ops.products import segment_dot, weighted_sum
-from deep_interest.ops.runs import Runs
+from deep_interest.ops.runs import Runs, Views
 from deep_interest.ops.segments import segment_softmax
 from deep_interest.ops.views import view
 
@@ -108,22 +109,22 @@ class AttentionHeads(nn.Module):
         self.heads, self.causal = heads, causal
         self.inputs = nn.Linear(width, 3 * width, bias=False)  # query, key, value
 
-    def forward(self, values: Tensor, offsets: Tensor) -> Tensor:
-        """Shape: ``values (N, width)``, ``offsets (B + 1,)`` -> ``(N, width)``."""
+    def forward(self, values: Tensor, histories: Runs) -> Tensor:
+        """Shape: ``values (N, width)`` -> ``(N, width)``."""
         projected = self.inputs(values)  # (N, 3 width)
-        groups = list(length_groups(offsets))
+        groups = list(length_groups(histories))
         if not groups:
             return projected[:, : values.shape[1]]  # no position at all
         gathered = projected.index_select(0, torch.cat([group.positions.flatten() for group in groups]))
-        mixed = [
-            self._mix(part.unflatten(0, group.real.shape), group.real)
-            for part, group in zip(
-                gathered.split([group.real.numel() for group in groups]), groups, strict=True
-            )
-        ]
-        real = torch.cat([group.real.flatten() for group in groups]).nonzero().squeeze(1)
-        rows = torch.cat([group.positions[group.real] for group in groups])
-        return torch.cat(mixed).index_select(0, real[rows.argsort()])
+        sizes = [group.real.numel() for group in groups]
+        mixed, starts = [], torch.zeros_like(histories.lengths)  # where each history begins in what is mixed
+        for part, group, before in zip(
+            gathered.split(sizes), groups, accumulate(sizes, initial=0), strict=False
+        ):
+            mixed.append(self._mix(part.unflatten(0, group.real.shape), group.real))
+            rows, steps = group.real.shape
+            starts[group.samples] = before + steps * torch.arange(rows, device=starts.device)
+        return view(torch.cat(mixed), Views(histories.offsets, starts))
 
     def _mix(self, projected: Tensor, real: Tensor) -> Tensor:
         """Shape: ``projected (b, T, 3 width)``, ``real (b, T)`` -> ``(b * T, width)``."""
@@ -138,17 +139,18 @@ class AttentionHeads(nn.Module):
         mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=seen)
         return mixed.transpose(1, 2).reshape(real.numel(), -1)
 
-    def last(self, values: Tensor, offsets: Tensor) -> Tensor:
+    def last(self, values: Tensor, histories: Runs) -> Tensor:
         """The result at each history's last position alone; no history is empty.
 
-        Shape: ``values (N, width)``, ``offsets (B + 1,)`` -> ``(B, width)``.
+        Shape: ``values (N, width)`` -> ``(B, width)``.
         """
-        runs, scale = Runs(offsets), (values.shape[1] // self.heads) ** 0.5
+        scale = (values.shape[1] // self.heads) ** 0.5
         query, key_value = self.inputs.weight.split([values.shape[1], 2 * values.shape[1]])
-        asked = (values[offsets[1:] - 1] @ query.t()).chunk(self.heads, dim=1)  # (B, width / heads) each
+        last = values[histories.offsets[1:] - 1]
+        asked = (last @ query.t()).chunk(self.heads, dim=1)  # (B, width / heads) each
         key, value = (half.chunk(self.heads, dim=1) for half in (values @ key_value.t()).chunk(2, dim=1))
         mixed = [
-            weighted_sum(segment_softmax(segment_dot(k, a, runs) / scale, runs), v, runs)
+            weighted_sum(segment_softmax(segment_dot(k, a, histories) / scale, histories), v, histories)
             for a, k, v in zip(asked, key, value, strict=True)
         ]
         return torch.cat(mixed, dim=1)
@@ -166,10 +168,10 @@ class SelfAttention(nn.Module):
         self.heads = AttentionHeads(width, heads, causal=causal)
         self.outputs = nn.Linear(width, width, bias=False)
 
-    def forward(self, values: Tensor, offsets: Tensor) -> Tensor:
-        """Shape: ``values (N, width)``, ``offsets (B + 1,)`` -> ``(N, width)``."""
-        return self.outputs(self.heads(values, offsets))
+    def forward(self, values: Tensor, histories: Runs) -> Tensor:
+        """Shape: ``values (N, width)`` -> ``(N, width)``."""
+        return self.outputs(self.heads(values, histories))
 
-    def last(self, values: Tensor, offsets: Tensor) -> Tensor:
+    def last(self, values: Tensor, histories: Runs) -> Tensor:
         """As ``forward``, at each history's last position alone: ``-> (B, width)``; no history is empty."""
-        return self.outputs(self.heads.last(values, offsets))
+        return self.outputs(self.heads.last(values, histories))

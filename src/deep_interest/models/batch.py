@@ -26,8 +26,8 @@ class CellValues(NamedTuple):
     def of(self, cells: Tensor) -> tuple[Tensor, Runs]:
         """The codes in some cells ``(n,)``, cell after cell, and which are whose."""
         starts = self.offsets[cells]
-        offsets = offsets_of(self.offsets[cells + 1] - starts)
-        return windows({"": self.values}, starts, offsets)[""], Runs(offsets)
+        runs = Runs(offsets_of(self.offsets[cells + 1] - starts))
+        return windows({"": self.values}, starts, runs)[""], runs
 
 
 Cells = Mapping[str, CellValues]
@@ -52,8 +52,6 @@ class Batch:
         drawn: ``(N, behavior_width)`` the vectors of ``negatives``, once the model has looked them up.
         owner: ``(B,)`` int64, the history of each sample, not falling; None if each has its own (H = B).
         cells: ``{field: the values of its cells}`` of multi-hot fields, whose codes above are numbers of cells.
-        filled: how many of the H histories are not empty, if known.
-        places: behaviours that the B samples see, one that several share counted for each, if known.
     """
 
     candidate: dict[str, Tensor]
@@ -66,8 +64,6 @@ class Batch:
     drawn: Tensor | None = None
     owner: Tensor | None = None
     cells: Cells = field(default_factory=dict)
-    filled: int | None = None
-    places: int | None = None
 
     @property
     def size(self) -> int:
@@ -76,13 +72,12 @@ class Batch:
     @cached_property
     def histories(self) -> Runs:
         """The H histories as runs of the N behaviours."""
-        total = next((len(codes) for codes in self.history.values()), None)
-        return Runs(self.offsets, total=total, filled=self.filled)
+        return Runs(self.offsets)
 
     @cached_property
     def pairs(self) -> Runs:
         """Every sample's history, for what depends on the candidate too; `ops.views.view` brings rows there."""
-        return self.histories if self.owner is None else views_of(self.histories, self.owner, self.places)
+        return self.histories if self.owner is None else views_of(self.histories, self.owner)
 
     def per_sample(self, of_histories: Tensor) -> Tensor:
         """What each sample's history has. Shape: ``(H, D) -> (B, D)``."""

@@ -1,5 +1,6 @@
 """BST: a transformer over the behaviours and the candidate (Chen et al. 2019)."""
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from pydantic import Field
@@ -10,6 +11,7 @@ from deep_interest.models.attention import SelfAttention
 from deep_interest.models.base import EmbeddingMLP, Interest, SameFields
 from deep_interest.models.batch import Batch
 from deep_interest.models.config import DeepConfig
+from deep_interest.ops.runs import Runs, sent
 from deep_interest.ops.views import view
 
 
@@ -43,13 +45,13 @@ class TransformerBlock(nn.Module):
         )
         self.first_norm, self.second_norm = nn.LayerNorm(width), nn.LayerNorm(width)
 
-    def forward(self, values: Tensor, offsets: Tensor) -> Tensor:
-        """Shape: ``values (N, width)``, ``offsets (B + 1,)`` -> ``(N, width)``."""
-        return self._after(values, self.attention(values, offsets))
+    def forward(self, values: Tensor, sequences: Runs) -> Tensor:
+        """Shape: ``values (N, width)`` -> ``(N, width)``."""
+        return self._after(values, self.attention(values, sequences))
 
-    def last(self, values: Tensor, offsets: Tensor) -> Tensor:
-        """As ``forward``, at each history's last position alone: ``-> (B, width)``; no history is empty."""
-        return self._after(values[offsets[1:] - 1], self.attention.last(values, offsets))
+    def last(self, values: Tensor, sequences: Runs) -> Tensor:
+        """As ``forward``, at each sequence's last position alone: ``-> (B, width)``; none is empty."""
+        return self._after(values[sequences.offsets[1:] - 1], self.attention.last(values, sequences))
 
     def _after(self, values: Tensor, attended: Tensor) -> Tensor:
         values = self.first_norm(values + attended)
@@ -80,11 +82,12 @@ class BST(EmbeddingMLP):
             history + F.embedding((1 + batch.histories.distances).clamp(max=farthest), self.positions), pairs
         )
         target = self.same_fields(candidate) + self.positions[0]
-        offsets = pairs.offsets + torch.arange(batch.size + 1, device=history.device)  # one more a sample
+        sequences = Runs(sent(pairs.on_host + np.arange(batch.size + 1), history.device))  # one more a sample
         behind = torch.arange(len(behaviors), device=history.device) + pairs.segments
         sequence = history.new_zeros(len(behaviors) + batch.size, self.behavior_width)
-        sequence = sequence.index_copy(0, behind, behaviors).index_copy(0, offsets[1:] - 1, target)
+        sequence = sequence.index_copy(0, behind, behaviors)
+        sequence = sequence.index_copy(0, sequences.offsets[1:] - 1, target)
         *earlier, last = self.blocks
         for block in earlier:
-            sequence = block(sequence, offsets)
-        return Interest(last.last(sequence, offsets))
+            sequence = block(sequence, sequences)
+        return Interest(last.last(sequence, sequences))

@@ -66,10 +66,10 @@ class DMIN(EmbeddingMLP):
         self.auxiliary = AuxiliaryLoss(width)
 
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
-        refined = self.refiner_norm(history + self.refiner(history, batch.offsets))
+        refined = self.refiner_norm(history + self.refiner(history, batch.histories))
         target = self.same_fields(candidate)
         distance = F.embedding(batch.histories.distances.clamp(max=len(self.positions) - 1), self.positions)
-        results = self.extractor(refined, batch.offsets).chunk(len(self.heads), dim=1)
+        results = self.extractor(refined, batch.histories).chunk(len(self.heads), dim=1)
         interests, pairs = [], batch.pairs
         for result, head, norm, unit in zip(results, self.heads, self.norms, self.units, strict=True):
             outputs = norm(refined + head(result))  # (N, width)

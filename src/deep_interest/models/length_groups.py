@@ -3,8 +3,11 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from deep_interest.ops.runs import Runs, sent
 
 
 class LengthGroup(NamedTuple):
@@ -21,13 +24,14 @@ class LengthGroup(NamedTuple):
     real: Tensor
 
 
-def length_groups(offsets: Tensor) -> Iterator[LengthGroup]:
-    """The groups of the histories ``offsets (B + 1,)`` that are not empty."""
-    lengths = offsets.diff()
-    classes = torch.ceil(torch.log2(lengths.clamp(min=1).float())).long()
-    for number in classes[lengths > 0].unique().tolist():
-        samples = ((classes == number) & (lengths > 0)).nonzero().squeeze(1)
-        steps = torch.arange(int(lengths[samples].max()), device=offsets.device)
-        real = steps < lengths[samples].unsqueeze(1)
-        first = offsets[samples].unsqueeze(1)
+def length_groups(runs: Runs) -> Iterator[LengthGroup]:
+    """The groups of the histories that are not empty."""
+    lengths, device = np.diff(runs.on_host), runs.offsets.device
+    classes = np.ceil(np.log2(lengths.clip(min=1)))
+    for number in np.unique(classes[lengths > 0]):
+        members = np.flatnonzero((classes == number) & (lengths > 0))
+        samples = sent(members, device)
+        steps = torch.arange(int(lengths[members].max()), device=device)
+        real = steps < runs.lengths[samples].unsqueeze(1)
+        first = runs.offsets[samples].unsqueeze(1)
         yield LengthGroup(samples, torch.where(real, first + steps, first), real)

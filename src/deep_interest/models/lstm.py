@@ -21,7 +21,7 @@ class LSTM(EmbeddingMLP):
 
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
         last = history.new_zeros(batch.histories.size, self.behavior_width)
-        for samples, positions, real in length_groups(batch.offsets):
+        for samples, positions, real in length_groups(batch.histories):
             states, _ = self.lstm(
                 history[positions]
             )  # (b, T, width); what follows a history's end does not touch it

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -12,7 +13,7 @@ from torch.autograd.function import once_differentiable
 from deep_interest.ops.compiled import arrays, compiled, fits, run, share
 from deep_interest.ops.prefetch import AHEAD, fetch
 from deep_interest.ops.rows import Piece, merge
-from deep_interest.ops.runs import Views
+from deep_interest.ops.runs import Runs, Views
 
 
 def lookup(tables: Sequence[Tensor], groups: Sequence[Mapping[int, Tensor]]) -> list[Tensor]:
@@ -42,65 +43,51 @@ class Slices(NamedTuple):
         starts: ``(H,)`` int64, where each begins in the log.
         offsets: ``(H + 1,)`` int64, where they begin side by side.
         owner: ``(B,)`` int64, the slice of each sample; None if each has its own.
-        total: behaviours in all slices.
-        filled: slices that are not empty.
-        places: behaviours that the samples see, those of a shared slice counted for each.
     """
 
-    starts: Tensor
-    offsets: Tensor
-    owner: Tensor | None
-    total: int
-    filled: int
-    places: int
+    starts: np.ndarray
+    offsets: np.ndarray
+    owner: np.ndarray | None
 
 
 def latest(rows: Tensor, users: Tensor, ends: Tensor, offsets: Tensor, *, max_len: int) -> Slices:
     """The newest behaviours before each sample, as slices of the log; neighbours of one user and one end share theirs.
 
-    On the CPU, where their sizes are wanted.
+    On the host, where their sizes are wanted.
 
     Args:
-        rows: ``(B,)`` int64, which samples.
+        rows: ``(B,)`` int64, which samples; all on the CPU.
         users, ends: ``(n,)`` int32 of all samples: the user, and how many of his behaviours lie before.
         offsets: ``(U + 1,)`` int64 runs of the users' behaviours in the log.
         max_len: behaviours in a slice.
     """
-    starts, slices, owner = (rows.new_empty(len(rows) + more) for more in (0, 1, 0))
-    given = arrays(rows, users, ends, offsets)
-    found, total, filled, places = _latest(*given, max_len, *arrays(starts, slices, owner))
-    own = None if found == len(rows) else owner
-    return Slices(starts[:found], slices[: found + 1], own, total, filled, places)
+    starts, slices, owner = (np.empty(len(rows) + more, np.int64) for more in (0, 1, 0))
+    found = _latest(*arrays(rows, users, ends, offsets), max_len, starts, slices, owner)
+    return Slices(starts[:found], slices[: found + 1], None if found == len(rows) else owner)
 
 
-def windows(
-    fields: Mapping[str, Tensor], starts: Tensor, offsets: Tensor, total: int | None = None
-) -> dict[str, Tensor]:
+def windows(fields: Mapping[str, Tensor], starts: Tensor, runs: Runs) -> dict[str, Tensor]:
     """Slices of the log side by side.
 
     Args:
         fields: ``{field: (M,)}`` int32 codes.
         starts: ``(B,)`` int64, where each slice begins in the log.
-        offsets: ``(B + 1,)`` int64, where it begins in the result.
-        total: N, if known.
+        runs: the slices in the result.
 
     Returns:
         ``{field: (N,)}``.
     """
     if starts.device.type == "cpu":
-        total = int(offsets[-1]) if total is None else total
-        slices = {name: codes.new_empty(total) for name, codes in fields.items()}
+        slices = {name: codes.new_empty(runs.total) for name, codes in fields.items()}
         for name, codes in fields.items():
-            run(_copy, *arrays(codes, starts, offsets, slices[name]), work=total)
+            run(_copy, *arrays(codes, starts, runs.offsets, slices[name]), work=runs.total)
         return slices
-    return plain_windows(fields, starts, offsets, total)
+    return plain_windows(fields, starts, runs)
 
 
-def plain_windows(
-    fields: Mapping[str, Tensor], starts: Tensor, offsets: Tensor, total: int | None = None
-) -> dict[str, Tensor]:
+def plain_windows(fields: Mapping[str, Tensor], starts: Tensor, runs: Runs) -> dict[str, Tensor]:
     """As `windows`, in torch's operations, for any device."""
-    places = Views(offsets, starts, total=total).places
+    places = Views(runs.offsets, starts).places
     return {name: codes[places] for name, codes in fields.items()}
 
 
@@ -158,8 +145,8 @@ def _take(table, codes, rows, column, part, parts):
 
 @compiled
 def _latest(rows, users, ends, offsets, max_len, starts, slices, owner):
-    """Fills what it is given; returns how many slices there are, and of `Slices` total, filled and places."""
-    found = filled = places = slices[0] = 0
+    """Fills what it is given; returns how many slices there are."""
+    found = slices[0] = 0
     for i in range(len(rows)):
         if i + AHEAD < len(rows):
             fetch(users, rows[i + AHEAD])
@@ -170,10 +157,8 @@ def _latest(rows, users, ends, offsets, max_len, starts, slices, owner):
             starts[found] = offsets[user] + end - length
             slices[found + 1] = slices[found] + length
             found += 1
-            filled += length > 0
-        places += slices[found] - slices[found - 1]
         owner[i] = found - 1
-    return found, slices[found], filled, places
+    return found
 
 
 @compiled

@@ -1,11 +1,13 @@
 """Runs: which rows belong together.
 
-How many rows there are decides the shapes of what follows. Where the host knows it, nothing waits for the device to tell.
+How many rows there are decides the shapes of what follows. Where the host knows it, nothing waits for the device to tell;
+what the host has for itself are NumPy's arrays.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,17 +18,23 @@ class Runs:
 
     Attributes:
         offsets: ``(B + 1,)`` int64; run b has the rows ``[offsets[b], offsets[b + 1])``.
-        total: N, the rows of all runs, if known.
-        filled: how many runs are not empty, if known.
     """
 
     offsets: Tensor
-    total: int | None = field(default=None, kw_only=True)
-    filled: int | None = field(default=None, kw_only=True)
 
     @property
     def size(self) -> int:
         return len(self.offsets) - 1
+
+    @cached_property
+    def on_host(self) -> np.ndarray:
+        """``offsets`` on the host."""
+        return asked(self.offsets)
+
+    @property
+    def total(self) -> int:
+        """N, the rows of all runs."""
+        return int(self.on_host[-1])
 
     @cached_property
     def lengths(self) -> Tensor:
@@ -54,9 +62,7 @@ class Runs:
     def followed(self) -> Tensor:
         """The rows after which another one of their run comes, in their order."""
         before_last = self.distances > 0
-        if self.total is None or self.filled is None:
-            return before_last.nonzero().squeeze(1)
-        count = self.total - self.filled
+        count = self.total - int(np.count_nonzero(np.diff(self.on_host)))
         rank = torch.where(
             before_last, before_last.cumsum(0) - 1, count
         )  # count: a place that the others share
@@ -76,7 +82,7 @@ class Views(Runs):
 
     @property
     def shown(self) -> Runs:
-        return Runs(self.offsets, total=self.total)
+        return Runs(self.offsets)
 
     @cached_property
     def places(self) -> Tensor:
@@ -85,11 +91,31 @@ class Views(Runs):
         return shift[self.segments] + torch.arange(len(self.segments), device=self.offsets.device)
 
 
-def views_of(runs: Runs, owner: Tensor, total: int | None = None) -> Views:
-    """The runs that the owners have, ``total`` rows if known; ``owner (B,)`` does not fall."""
-    return Views(offsets_of(runs.lengths[owner]), runs.offsets[:-1][owner], total=total)
+def views_of(runs: Runs, owner: Tensor) -> Views:
+    """The runs that the owners have; ``owner (B,)`` does not fall."""
+    offsets = np.append(0, np.diff(runs.on_host)[asked(owner)].cumsum())
+    return Views(sent(offsets, owner.device), runs.offsets[:-1][owner])
 
 
 def offsets_of(lengths: Tensor) -> Tensor:
     """Where runs of these lengths begin, side by side, and the end. Shape: ``(B,) -> (B + 1,)``."""
     return torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
+
+
+def sent(array: np.ndarray, device: torch.device) -> Tensor:
+    """A small array of the host's on the device; neither waits for the other, and the host remembers it."""
+    tensor = torch.from_numpy(array)
+    if device.type != "cpu":
+        tensor = tensor.pin_memory().to(device, non_blocking=True)
+    tensor.sent = array
+    return tensor
+
+
+def asked(tensor: Tensor) -> np.ndarray:
+    """A tensor's values on the host: what it has sent, else it waits until the device has them."""
+    array = getattr(tensor, "sent", None)
+    return waited_for(tensor) if array is None else array
+
+
+def waited_for(tensor: Tensor) -> np.ndarray:
+    return tensor.cpu().numpy()

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -9,6 +10,7 @@ from deep_interest.errors import InputError
 from deep_interest.logs.schema import Field
 from deep_interest.models.batch import Batch, Cells
 from deep_interest.models.layers import NO_CELLS
+from deep_interest.ops.runs import sent
 
 Codes = Mapping[str, Tensor]
 
@@ -55,11 +57,11 @@ class Scorer:
         size = _length("candidates", candidates, self.schema.item)
         device = next(self.model.parameters()).device
         batch = Batch(
-            candidate=dict(candidates), history=dict(history), offsets=torch.tensor([0, length], device=device),
+            candidate=dict(candidates), history=dict(history), offsets=sent(np.array([0, length]), device),
             profile=_spread("profile", profile or {}, self.schema.profile, size),
             context=_spread("context", context or {}, self.schema.context, size),
-            labels=torch.zeros(size, device=device), owner=torch.zeros(size, dtype=torch.int64, device=device),
-            cells=self.cells, filled=min(length, 1), places=size * length,
+            labels=torch.zeros(size, device=device), owner=sent(np.zeros(size, np.int64), device),
+            cells=self.cells,
         )  # fmt: skip
         return torch.sigmoid(self.model(batch).logits)
 

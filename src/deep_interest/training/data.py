@@ -16,6 +16,7 @@ from deep_interest.logs.multi_hot import Cells
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.batch import Batch, CellValues
 from deep_interest.ops.lookup import latest, windows
+from deep_interest.ops.runs import Runs, sent
 
 _REDRAWS = 10  # of an item that is like the one clicked
 
@@ -91,8 +92,8 @@ class FeatureStore:
         drawn = torch.randint(1, items, first.shape, device=first.device)
         for _ in range(_REDRAWS):
             alike = torch.stack([self.items[name][drawn] == codes for name, codes in history.items()]).all(0)
-            again = alike.nonzero().squeeze(1)
-            drawn[again] = torch.randint(1, items, again.shape, device=first.device)
+            again = torch.randint(1, items, first.shape, device=first.device)
+            drawn = torch.where(alike, again, drawn)
         return {name: self.items[name][drawn] for name in history}
 
 
@@ -145,9 +146,11 @@ class SampleSet:
         """
         store, device = self.store, self.labels.device
         slices = latest(rows, *self._on_host, max_len=self.max_len)
-        starts, offsets, rows = (_sent(tensor, device) for tensor in (slices.starts, slices.offsets, rows))
+        starts, offsets, rows = (
+            sent(array, device) for array in (slices.starts, slices.offsets, rows.numpy())
+        )
         fields = {field.name: store.history[field.name] for field in store.schema.behavior}
-        history, item = windows(fields, starts, offsets, slices.total), self.item[rows]
+        history, item = windows(fields, starts, Runs(offsets)), self.item[rows]
         return Batch(
             candidate={field.name: store.items[field.name][item] for field in store.schema.item},
             history=history,
@@ -156,10 +159,8 @@ class SampleSet:
             context={field.name: codes[rows] for field, codes in self._context()},
             labels=self.labels[rows],
             negatives=store.draw_beside({name: history[name] for name in negatives}) if negatives else None,
-            owner=None if slices.owner is None else _sent(slices.owner, device),
+            owner=None if slices.owner is None else sent(slices.owner, device),
             cells=store.cells,
-            filled=slices.filled,
-            places=slices.places,
         )
 
     @cached_property
@@ -215,11 +216,6 @@ class SampleSet:
 def _tensor(array: np.ndarray, device: torch.device) -> Tensor:
     """The array's own memory on a CPU: a mapped log is read where it lies, by all processes together."""
     return torch.from_numpy(np.ascontiguousarray(array)).to(device)
-
-
-def _sent(tensor: Tensor, device: torch.device) -> Tensor:
-    """A small tensor of the host's on the device, which neither waits for the other."""
-    return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
 
 
 def _cell_values(cells: Cells, device: torch.device) -> CellValues:
