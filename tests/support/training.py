@@ -1,16 +1,20 @@
 """A small training problem: random users whose clicks follow the category they have seen most."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import torch
 
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
+from deep_interest.logs.multi_hot import Cells
 from deep_interest.logs.schema import FeatureSchema, Field
 from deep_interest.training.data import FeatureStore, SampleSet
 from deep_interest.training.runs import Data
 
 ITEMS, CATEGORIES = 40, 4
+TAGS = [[0], [1], [1, 2], [2, 4, 5], [3, 5]]  # by number of the cell
 
 
 def small_data(*, users: int = 60, seed: int = 0) -> Data:
@@ -43,7 +47,20 @@ def small_data(*, users: int = 60, seed: int = 0) -> Data:
     return Data(BehaviorLog(offsets, {"goods": goods, "category": category[goods]}), features, samples)
 
 
-def sample_set(data: Data, split: str = "train", *, max_len: int = 100) -> SampleSet:
-    """One split of the data on the CPU."""
-    store = FeatureStore.build(data.log, data.features, torch.device("cpu"))
+def with_tags(data: Data) -> Data:
+    """The data with a multi-hot field of the items, which behaviours carry too."""
+    tags = np.random.default_rng(0).integers(0, len(TAGS), ITEMS + 1).astype(np.int32)
+    cells = Cells(np.cumsum([0, *map(len, TAGS)]), np.concatenate(TAGS).astype(np.int32))
+    fields = (*data.features.schema.item, Field(name="tags", size=6, pooling="sum"))
+    features = replace(
+        data.features, schema=FeatureSchema(item=fields, behavior=fields), items=data.features.items | {"tags": tags},
+        cells={"tags": cells},
+    )  # fmt: skip
+    log = replace(data.log, fields=data.log.fields | {"tags": tags[data.log.fields["goods"]]})
+    return replace(data, log=log, features=features)
+
+
+def sample_set(data: Data, split: str = "train", *, max_len: int = 100, device: str = "cpu") -> SampleSet:
+    """One split of the data."""
+    store = FeatureStore.build(data.log, data.features, torch.device(device))
     return SampleSet.build(store, data.samples, split, max_len=max_len)

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from support.training import ITEMS, sample_set, small_data
+from support.training import ITEMS, sample_set, small_data, with_tags
 
 from deep_interest.errors import InputError
 
@@ -100,3 +100,22 @@ def test_nothing_can_be_drawn_of_a_single_item():
     one = replace(store, items={"goods": torch.tensor([0, 1], dtype=torch.int32)})
     with pytest.raises(InputError, match="found one item"):
         one.draw_beside({"goods": torch.tensor([1], dtype=torch.int32)})
+
+
+@pytest.mark.parametrize("data", [small_data(), with_tags(small_data())], ids=["one-hot", "multi-hot"])
+def test_the_host_remembers_what_is_on_a_device(data):
+    here, elsewhere = (
+        sample_set(data),
+        sample_set(data, device="meta").on_host,
+    )  # a device that has no values to give
+    rows = torch.arange(50)
+    torch.manual_seed(0)
+    batch = here.batch(rows, negatives=("goods",))
+    torch.manual_seed(0)
+    same = elsewhere.batch(rows, negatives=("goods",))
+    for group in ("candidate", "history", "negatives"):
+        of_same = getattr(same, group)
+        assert of_same.keys() == getattr(batch, group).keys()
+        assert all(torch.equal(codes, of_same[name]) for name, codes in getattr(batch, group).items())
+    assert torch.equal(batch.offsets, same.offsets)
+    assert torch.equal(batch.labels, same.labels)

@@ -1,12 +1,10 @@
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
-from support.training import CATEGORIES, ITEMS, sample_set, small_data
+from support.training import CATEGORIES, ITEMS, TAGS, sample_set, small_data, with_tags
 
-from deep_interest.logs.multi_hot import Cells
 from deep_interest.logs.schema import FeatureSchema, Field
 from deep_interest.models.layers import Table
 from deep_interest.training import occurrences
@@ -40,22 +38,6 @@ def test_a_sample_counts_once_for_every_id_it_holds(field, size, groups, max_len
     np.testing.assert_array_equal(
         samples_with_each_id(samples, field, groups, size), by_hand(samples, field, groups, size)
     )
-
-
-TAGS = [[0], [1], [1, 2], [2, 4, 5], [3, 5]]  # by number of the cell
-
-
-def with_tags(data):
-    """The data with a multi-hot field of the items, which behaviours carry too."""
-    tags = np.random.default_rng(0).integers(0, len(TAGS), ITEMS + 1).astype(np.int32)
-    cells = Cells(np.cumsum([0, *map(len, TAGS)]), np.concatenate(TAGS).astype(np.int32))
-    fields = (*data.features.schema.item, Field(name="tags", size=6, pooling="sum"))
-    features = replace(
-        data.features, schema=FeatureSchema(item=fields, behavior=fields), items=data.features.items | {"tags": tags},
-        cells={"tags": cells},
-    )  # fmt: skip
-    log = replace(data.log, fields=data.log.fields | {"tags": tags[data.log.fields["goods"]]})
-    return replace(data, log=log, features=features)
 
 
 @pytest.fixture(params=[1, 17, 1 << 22])

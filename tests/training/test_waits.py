@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from support.training import sample_set, small_data
+from support.training import sample_set, small_data, with_tags
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from deep_interest.models.layers import embedding_tables
 from deep_interest.models.registry import build_model, model_config
-from deep_interest.ops import recurrence, runs
+from deep_interest.ops import host, recurrence
 from deep_interest.training.loop import Fit
 from deep_interest.training.occurrences import occurrences_of
 from deep_interest.training.parameters import TrainingOptions
@@ -30,6 +30,13 @@ ROWS = [
     ("gru_aigru", {"evolution": "aigru"}), ("gru_agru", {"evolution": "agru"}), ("gru_augru", {}), ("dien", {"aux_weight": 1.0}),
     ("dien_infonce", {"aux_weight": 1.0, "aux_contrast": "infonce"}), ("lstm", {}), ("bst", {"blocks": 2}), ("dmin", {}),
 ]  # fmt: skip
+
+
+SETS = [
+    pytest.param(small_data(), False, False, id="one-hot"),
+    pytest.param(small_data(), True, False, id="shared"),
+    pytest.param(with_tags(small_data()), True, True, id="multi-hot-shared-dropout"),
+]
 
 
 class NobodyWaits(TorchDispatchMode):
@@ -55,11 +62,11 @@ def excused(loop):
     return plain
 
 
-@pytest.mark.parametrize(("shared", "dropout"), [(False, False), (True, False), (True, True)])
+@pytest.mark.parametrize(("data", "shared", "dropout"), SETS)
 @pytest.mark.parametrize(("key", "options"), ROWS)
-def test_a_step_asks_the_device_nothing(monkeypatch, key, options, shared, dropout):
+def test_a_step_asks_the_device_nothing(monkeypatch, key, options, data, shared, dropout):
     monkeypatch.setattr(recurrence, "plain_recurrence", excused(recurrence.plain_recurrence))
-    train = sample_set(small_data())
+    train = sample_set(data)
     torch.manual_seed(0)
     model = build_model(key, model_config(key, options, common=SMALL), train.store.schema).double()
     object.__setattr__(train, "labels", train.labels.double())
@@ -70,7 +77,7 @@ def test_a_step_asks_the_device_nothing(monkeypatch, key, options, shared, dropo
         ),
         occurrences=occurrences_of(embedding_tables(model), train),
     )  # fmt: skip
-    monkeypatch.setattr(runs, "waited_for", waiting)
+    monkeypatch.setattr(host, "waited_for", waiting)
     model.train()
     requests = train.requests
     order = requests.argsort(stable=True)

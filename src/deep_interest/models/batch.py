@@ -1,15 +1,18 @@
 """Batch: what a model is given. Histories are jagged; there is no padding."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from deep_interest.logs.schema import Group
+from deep_interest.ops.host import asked, sent
 from deep_interest.ops.lookup import windows
-from deep_interest.ops.runs import Runs, offsets_of, views_of
+from deep_interest.ops.runs import Runs, views_of
 
 
 class CellValues(NamedTuple):
@@ -25,9 +28,10 @@ class CellValues(NamedTuple):
 
     def of(self, cells: Tensor) -> tuple[Tensor, Runs]:
         """The codes in some cells ``(n,)``, cell after cell, and which are whose."""
-        starts = self.offsets[cells]
-        runs = Runs(offsets_of(self.offsets[cells + 1] - starts))
-        return windows({"": self.values}, starts, runs)[""], runs
+        ends, cells, device = asked(self.offsets), asked(cells), cells.device
+        starts = ends[cells]
+        runs = Runs(sent(np.append(0, (ends[cells + 1] - starts).cumsum()), device))
+        return windows({"": self.values}, sent(starts, device), runs)[""], runs
 
 
 Cells = Mapping[str, CellValues]
@@ -68,6 +72,20 @@ class Batch:
     @property
     def size(self) -> int:
         return len(self.labels)
+
+    def sent_to(self, device: torch.device, cells: Cells) -> "Batch":
+        """The batch of a CPU on a device, where the multi-hot fields' cells are these; the host remembers what it sent."""
+
+        def there(values):
+            if isinstance(values, dict):
+                return {name: there(codes) for name, codes in values.items()}
+            return None if values is None else sent(values.numpy(), device)
+
+        return replace(
+            self, candidate=there(self.candidate), history=there(self.history), offsets=there(self.offsets),
+            profile=there(self.profile), context=there(self.context), labels=there(self.labels),
+            negatives=there(self.negatives), owner=there(self.owner), cells=cells,
+        )  # fmt: skip
 
     @cached_property
     def histories(self) -> Runs:

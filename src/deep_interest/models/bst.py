@@ -11,7 +11,8 @@ from deep_interest.models.attention import SelfAttention
 from deep_interest.models.base import EmbeddingMLP, Interest, SameFields
 from deep_interest.models.batch import Batch
 from deep_interest.models.config import DeepConfig
-from deep_interest.ops.runs import Runs, sent
+from deep_interest.ops.host import sent
+from deep_interest.ops.runs import Runs
 from deep_interest.ops.views import view
 
 

@@ -7,7 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deep_interest.ops.runs import Runs, sent
+from deep_interest.ops.host import sent
+from deep_interest.ops.runs import Runs
 
 
 class LengthGroup(NamedTuple):

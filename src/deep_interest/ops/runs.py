@@ -1,7 +1,6 @@
 """Runs: which rows belong together.
 
-How many rows there are decides the shapes of what follows. Where the host knows it, nothing waits for the device to tell;
-what the host has for itself are NumPy's arrays.
+How many rows there are decides the shapes of what follows. Where the host knows it (`ops.host`), nothing waits for the device to tell.
 """
 
 from dataclasses import dataclass
@@ -10,6 +9,8 @@ from functools import cached_property
 import numpy as np
 import torch
 from torch import Tensor
+
+from deep_interest.ops.host import asked, sent
 
 
 @dataclass
@@ -100,22 +101,3 @@ def views_of(runs: Runs, owner: Tensor) -> Views:
 def offsets_of(lengths: Tensor) -> Tensor:
     """Where runs of these lengths begin, side by side, and the end. Shape: ``(B,) -> (B + 1,)``."""
     return torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
-
-
-def sent(array: np.ndarray, device: torch.device) -> Tensor:
-    """A small array of the host's on the device; neither waits for the other, and the host remembers it."""
-    tensor = torch.from_numpy(array)
-    if device.type != "cpu":
-        tensor = tensor.pin_memory().to(device, non_blocking=True)
-    tensor.sent = array
-    return tensor
-
-
-def asked(tensor: Tensor) -> np.ndarray:
-    """A tensor's values on the host: what it has sent, else it waits until the device has them."""
-    array = getattr(tensor, "sent", None)
-    return waited_for(tensor) if array is None else array
-
-
-def waited_for(tensor: Tensor) -> np.ndarray:
-    return tensor.cpu().numpy()

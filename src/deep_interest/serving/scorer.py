@@ -10,7 +10,7 @@ from deep_interest.errors import InputError
 from deep_interest.logs.schema import Field
 from deep_interest.models.batch import Batch, Cells
 from deep_interest.models.layers import NO_CELLS
-from deep_interest.ops.runs import sent
+from deep_interest.ops.host import sent
 
 Codes = Mapping[str, Tensor]
 

@@ -15,8 +15,9 @@ from deep_interest.logs.encoding import GOODS, FeatureTables
 from deep_interest.logs.multi_hot import Cells
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.batch import Batch, CellValues
+from deep_interest.ops.host import asked, remembered, sent
 from deep_interest.ops.lookup import latest, windows
-from deep_interest.ops.runs import Runs, sent
+from deep_interest.ops.runs import Runs
 
 _REDRAWS = 10  # of an item that is like the one clicked
 
@@ -49,6 +50,15 @@ class FeatureStore:
             _tensors(features.items, device), _tensors(features.users, device),
             {name: _cell_values(cells, device) for name, cells in features.cells.items()},
         )  # fmt: skip
+
+    @cached_property
+    def on_host(self) -> "FeatureStore":
+        """The same on the CPU."""
+        if self.offsets.device.type == "cpu":
+            return self
+        groups = {name: _all_here(getattr(self, name)) for name in ("history", "items", "users")}
+        cells = {name: CellValues(_here(of.offsets), _here(of.values)) for name, of in self.cells.items()}
+        return replace(self, offsets=_here(self.offsets), cells=cells, **groups)
 
     @cached_property
     def _known(self) -> tuple[Tensor, Tensor]:
@@ -138,14 +148,21 @@ class SampleSet:
         """Gather the samples ``rows (B,)`` and the windows of the log that are their histories.
 
         Neighbours in ``rows`` that have the same history share it. The host says which slices of the log these are, and so how
-        large they are together: nothing waits for the device.
+        large they are together: nothing waits for the device. With multi-hot fields the host gathers the batch and sends it,
+        since it wants to know how many values they have.
 
         Args:
             rows: numbers of samples, on the CPU.
             negatives: draw an item beside each behaviour, from torch's random state, with these fields of it.
         """
-        store, device = self.store, self.labels.device
-        slices = latest(rows, *self._on_host, max_len=self.max_len)
+        if self.store.cells:
+            batch = self.on_host._gathered(rows, negatives)
+            return batch.sent_to(self.labels.device, self.store.cells)
+        return self._gathered(rows, negatives)
+
+    def _gathered(self, rows: Tensor, negatives: Collection[str]) -> Batch:
+        store, device, host = self.store, self.labels.device, self.on_host
+        slices = latest(rows, host.user, host.history_end, host.store.offsets, max_len=self.max_len)
         starts, offsets, rows = (
             sent(array, device) for array in (slices.starts, slices.offsets, rows.numpy())
         )
@@ -164,9 +181,12 @@ class SampleSet:
         )
 
     @cached_property
-    def _on_host(self) -> tuple[Tensor, Tensor, Tensor]:
-        """User and history end of the samples, and the users' runs in the log, on the CPU."""
-        return self.user.cpu(), self.history_end.cpu(), self.store.offsets.cpu()
+    def on_host(self) -> "SampleSet":
+        """The same on the CPU."""
+        if self.labels.device.type == "cpu":
+            return self
+        columns = {name: _here(getattr(self, name)) for name in ("user", "item", "history_end", "labels")}
+        return replace(self, store=self.store.on_host, context=_all_here(self.context), **columns)
 
     @cached_property
     def requests(self) -> Tensor:
@@ -215,7 +235,17 @@ class SampleSet:
 
 def _tensor(array: np.ndarray, device: torch.device) -> Tensor:
     """The array's own memory on a CPU: a mapped log is read where it lies, by all processes together."""
-    return torch.from_numpy(np.ascontiguousarray(array)).to(device)
+    array = np.ascontiguousarray(array)
+    return remembered(torch.from_numpy(array).to(device), array)
+
+
+def _here(tensor: Tensor) -> Tensor:
+    """What the host remembers of a tensor, or else a copy."""
+    return torch.from_numpy(asked(tensor))
+
+
+def _all_here(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: _here(tensor) for name, tensor in tensors.items()}
 
 
 def _cell_values(cells: Cells, device: torch.device) -> CellValues:

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from deep_interest.models.batch import Batch
-from deep_interest.ops.runs import sent
+from deep_interest.ops.host import asked, sent
 
 
 def drop_behaviors(batch: Batch, rate: float) -> Batch:
@@ -14,9 +15,16 @@ def drop_behaviors(batch: Batch, rate: float) -> Batch:
     device = batch.offsets.device
     kept = np.flatnonzero(torch.rand(batch.histories.total).numpy() >= rate)  # where the sizes are wanted
     rows = sent(kept, device)
+
+    def left(group: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {
+            name: sent(asked(codes)[kept], device) if name in batch.cells else codes[rows]
+            for name, codes in group.items()
+        }
+
     return replace(
         batch,
-        history={name: codes[rows] for name, codes in batch.history.items()},
+        history=left(batch.history),
         offsets=sent(np.searchsorted(kept, batch.histories.on_host), device),
-        negatives=batch.negatives and {name: codes[rows] for name, codes in batch.negatives.items()},
+        negatives=batch.negatives and left(batch.negatives),
     )

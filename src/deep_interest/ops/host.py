@@ -1,0 +1,30 @@
+"""What the host knows of a device's tensors without waiting for the device: NumPy arrays that it keeps beside them."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+def remembered(tensor: Tensor, array: np.ndarray) -> Tensor:
+    """The tensor, whose values the host has in ``array``; nobody writes to either."""
+    tensor.known_values = array
+    return tensor
+
+
+def sent(array: np.ndarray, device: torch.device) -> Tensor:
+    """A small array of the host's on the device; neither waits for the other, and the host remembers it."""
+    tensor = torch.from_numpy(array)
+    if device.type != "cpu":
+        tensor = tensor.pin_memory().to(device, non_blocking=True)
+    return remembered(tensor, array)
+
+
+def asked(tensor: Tensor) -> np.ndarray:
+    """A tensor's values: those that the host remembers; else it waits until the device has them."""
+    array = getattr(tensor, "known_values", None)
+    return waited_for(tensor) if array is None else array
+
+
+def waited_for(tensor: Tensor) -> np.ndarray:
+    """A tensor's values, for which the host waits if it is not its own tensor."""
+    return tensor.cpu().numpy()
