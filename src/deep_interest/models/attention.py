@@ -119,7 +119,7 @@ class AttentionHeads(nn.Module):
         sizes = [group.real.numel() for group in groups]
         mixed, starts = [], torch.zeros_like(histories.lengths)  # where each history begins in what is mixed
         for part, group, before in zip(
-            gathered.split(sizes), groups, accumulate(sizes, initial=0), strict=False
+            gathered.split(sizes), groups, accumulate(sizes[:-1], initial=0), strict=True
         ):
             mixed.append(self._mix(part.unflatten(0, group.real.shape), group.real))
             rows, steps = group.real.shape

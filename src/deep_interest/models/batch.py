@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from deep_interest.logs.schema import Group
-from deep_interest.ops.host import asked, sent
+from deep_interest.ops.host import sent, values_of
 from deep_interest.ops.lookup import windows
 from deep_interest.ops.runs import Runs, views_of
 
@@ -28,7 +28,7 @@ class CellValues(NamedTuple):
 
     def of(self, cells: Tensor) -> tuple[Tensor, Runs]:
         """The codes in some cells ``(n,)``, cell after cell, and which are whose."""
-        ends, cells, device = asked(self.offsets), asked(cells), cells.device
+        ends, cells, device = values_of(self.offsets), values_of(cells), cells.device
         starts = ends[cells]
         runs = Runs(sent(np.append(0, (ends[cells + 1] - starts).cumsum()), device))
         return windows({"": self.values}, sent(starts, device), runs)[""], runs
@@ -84,7 +84,7 @@ class Batch:
         return replace(
             self, candidate=there(self.candidate), history=there(self.history), offsets=there(self.offsets),
             profile=there(self.profile), context=there(self.context), labels=there(self.labels),
-            negatives=there(self.negatives), owner=there(self.owner), cells=cells,
+            negatives=there(self.negatives), drawn=None, owner=there(self.owner), cells=cells,
         )  # fmt: skip
 
     @cached_property

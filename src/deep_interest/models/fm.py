@@ -36,15 +36,14 @@ class FM(nn.Module):
         self.linear = LR(LRConfig(), schema)
 
     def forward(self, batch: Batch) -> ModelOutput:
-        history = self.embeddings(batch.history, self.schema.behavior, batch.cells)  # (N, fields * D)
-        parts = [
-            batch.per_sample(pool(history, batch.histories, self.config.pooling)),
-            self.embeddings(batch.candidate, self.schema.item, batch.cells),
-        ]
-        for codes, fields in ((batch.profile, self.schema.profile), (batch.context, self.schema.context)):
-            if fields:
-                parts.append(self.embeddings(codes, fields, batch.cells))
-        fields = torch.cat(parts, dim=1).unflatten(1, (-1, self.config.embedding_dim))  # (B, F, D)
+        schema = self.schema
+        groups = [(batch.history, schema.behavior), (batch.candidate, schema.item)]
+        others = [(batch.profile, schema.profile), (batch.context, schema.context)]
+        groups += [(codes, fields) for codes, fields in others if fields]
+        history, *others = self.embeddings.together(*groups, cells=batch.cells)
+        interest = batch.per_sample(pool(history, batch.histories, self.config.pooling))
+        fields = torch.cat([interest, *others], dim=1)
+        fields = fields.unflatten(1, (-1, self.config.embedding_dim))  # (B, F, D)
         return ModelOutput(self.linear(batch).logits + pair_products(fields))
 
 

@@ -12,14 +12,14 @@ def remembered(tensor: Tensor, array: np.ndarray) -> Tensor:
 
 
 def sent(array: np.ndarray, device: torch.device) -> Tensor:
-    """A small array of the host's on the device; neither waits for the other, and the host remembers it."""
+    """An array of the host's on the device, of a batch's size; neither waits for the other, and the host remembers it."""
     tensor = torch.from_numpy(array)
     if device.type != "cpu":
         tensor = tensor.pin_memory().to(device, non_blocking=True)
     return remembered(tensor, array)
 
 
-def asked(tensor: Tensor) -> np.ndarray:
+def values_of(tensor: Tensor) -> np.ndarray:
     """A tensor's values: those that the host remembers; else it waits until the device has them."""
     array = getattr(tensor, "known_values", None)
     return waited_for(tensor) if array is None else array

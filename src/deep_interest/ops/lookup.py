@@ -30,10 +30,12 @@ def lookup(tables: Sequence[Tensor], groups: Sequence[Mapping[int, Tensor]]) -> 
         fields = [list(group) for group in groups]
         codes = [group[field] for group in groups for field in group]
         return list(_Lookup.apply(fields, len(tables), *tables, *codes))
-    return [
-        torch.cat([F.embedding(codes, tables[field], sparse=True) for field, codes in group.items()], dim=1)
-        for group in groups
-    ]
+    rows = {}  # of each field for all groups at once: a table's gradient is one piece, which none is added to
+    for field in {field: None for group in groups for field in group}:
+        codes = [group[field] for group in groups if field in group]
+        found = F.embedding(torch.cat(codes), tables[field], sparse=True)
+        rows[field] = iter(found.split([len(code) for code in codes]))
+    return [torch.cat([next(rows[field]) for field in group], dim=1) for group in groups]
 
 
 class Slices(NamedTuple):

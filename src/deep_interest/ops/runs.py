@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deep_interest.ops.host import asked, sent
+from deep_interest.ops.host import sent, values_of
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Runs:
     @cached_property
     def on_host(self) -> np.ndarray:
         """``offsets`` on the host."""
-        return asked(self.offsets)
+        return values_of(self.offsets)
 
     @property
     def total(self) -> int:
@@ -73,7 +73,8 @@ class Runs:
 
 @dataclass
 class Views(Runs):
-    """B runs that are looked at in other rows, several of them maybe in the same: runs with equal starts are neighbours.
+    """B runs that are looked at in other rows, several of them maybe in the same: those with equal starts are neighbours,
+    unless they are empty.
 
     Attributes:
         starts: ``(B,)`` int64; run b shows the rows from ``starts[b]`` on, as many as it is long.
@@ -94,10 +95,5 @@ class Views(Runs):
 
 def views_of(runs: Runs, owner: Tensor) -> Views:
     """The runs that the owners have; ``owner (B,)`` does not fall."""
-    offsets = np.append(0, np.diff(runs.on_host)[asked(owner)].cumsum())
+    offsets = np.append(0, np.diff(runs.on_host)[values_of(owner)].cumsum())
     return Views(sent(offsets, owner.device), runs.offsets[:-1][owner])
-
-
-def offsets_of(lengths: Tensor) -> Tensor:
-    """Where runs of these lengths begin, side by side, and the end. Shape: ``(B,) -> (B + 1,)``."""
-    return torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])

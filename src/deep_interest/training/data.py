@@ -15,7 +15,7 @@ from deep_interest.logs.encoding import GOODS, FeatureTables
 from deep_interest.logs.multi_hot import Cells
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.batch import Batch, CellValues
-from deep_interest.ops.host import asked, remembered, sent
+from deep_interest.ops.host import remembered, sent, values_of
 from deep_interest.ops.lookup import latest, windows
 from deep_interest.ops.runs import Runs
 
@@ -153,7 +153,8 @@ class SampleSet:
 
         Args:
             rows: numbers of samples, on the CPU.
-            negatives: draw an item beside each behaviour, from torch's random state, with these fields of it.
+            negatives: draw an item beside each behaviour, from torch's random state (with multi-hot fields the CPU's), with
+                these fields of it.
         """
         if self.store.cells:
             batch = self.on_host._gathered(rows, negatives)
@@ -161,8 +162,8 @@ class SampleSet:
         return self._gathered(rows, negatives)
 
     def _gathered(self, rows: Tensor, negatives: Collection[str]) -> Batch:
-        store, device, host = self.store, self.labels.device, self.on_host
-        slices = latest(rows, host.user, host.history_end, host.store.offsets, max_len=self.max_len)
+        store, device = self.store, self.labels.device
+        slices = latest(rows, *self._whose, max_len=self.max_len)
         starts, offsets, rows = (
             sent(array, device) for array in (slices.starts, slices.offsets, rows.numpy())
         )
@@ -181,6 +182,11 @@ class SampleSet:
         )
 
     @cached_property
+    def _whose(self) -> tuple[Tensor, Tensor, Tensor]:
+        """User and history end of the samples, and the users' runs in the log, on the CPU."""
+        return _here(self.user), _here(self.history_end), _here(self.store.offsets)
+
+    @cached_property
     def on_host(self) -> "SampleSet":
         """The same on the CPU."""
         if self.labels.device.type == "cpu":
@@ -191,7 +197,8 @@ class SampleSet:
     @cached_property
     def requests(self) -> Tensor:
         """``(n,)`` a number for each sample, the same for those of one user and one history; on the CPU."""
-        history = self.user.cpu().long() << 32 | self.history_end.cpu().long()
+        user, history_end, _ = self._whose
+        history = user.long() << 32 | history_end.long()
         return torch.unique(history, return_inverse=True)[1]
 
     def as_known_to(self, schema: FeatureSchema) -> "SampleSet":
@@ -241,7 +248,7 @@ def _tensor(array: np.ndarray, device: torch.device) -> Tensor:
 
 def _here(tensor: Tensor) -> Tensor:
     """What the host remembers of a tensor, or else a copy."""
-    return torch.from_numpy(asked(tensor))
+    return torch.from_numpy(values_of(tensor))
 
 
 def _all_here(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -254,7 +261,7 @@ def _cell_values(cells: Cells, device: torch.device) -> CellValues:
 
 def _within(cells: CellValues, size: int) -> CellValues:
     """The cells as a vocabulary of ``size`` codes knows them."""
-    arrays = Cells(cells.offsets.cpu().numpy(), cells.values.cpu().numpy())
+    arrays = Cells(values_of(cells.offsets), values_of(cells.values))
     return _cell_values(arrays.within(size), cells.values.device)
 
 

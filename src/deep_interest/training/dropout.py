@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from deep_interest.models.batch import Batch
-from deep_interest.ops.host import asked, sent
+from deep_interest.ops.host import sent, values_of
 
 
 def drop_behaviors(batch: Batch, rate: float) -> Batch:
@@ -18,7 +18,7 @@ def drop_behaviors(batch: Batch, rate: float) -> Batch:
 
     def left(group: dict[str, Tensor]) -> dict[str, Tensor]:
         return {
-            name: sent(asked(codes)[kept], device) if name in batch.cells else codes[rows]
+            name: sent(values_of(codes)[kept], device) if name in batch.cells else codes[rows]
             for name, codes in group.items()
         }
 
@@ -27,4 +27,5 @@ def drop_behaviors(batch: Batch, rate: float) -> Batch:
         history=left(batch.history),
         offsets=sent(np.searchsorted(kept, batch.histories.on_host), device),
         negatives=batch.negatives and left(batch.negatives),
+        drawn=None,
     )

@@ -56,7 +56,7 @@ def samples_with_each_id(samples: SampleSet, field: str, groups: tuple[Group, ..
     Returns:
         ``(size,)`` int64.
     """
-    total = np.zeros(size, np.int64)
+    samples, total = samples.on_host, np.zeros(size, np.int64)
     for group in groups:
         if group != "behavior":
             rows, codes = _codes(samples, field, group)
@@ -81,9 +81,9 @@ def _codes(samples: SampleSet, field: str, group: Group) -> tuple[np.ndarray, np
 def _values(samples: SampleSet, field: str, codes: Tensor) -> tuple[np.ndarray, np.ndarray]:
     """The places of codes and they themselves; of a multi-hot field each value of a cell with the cell's place."""
     if field not in samples.store.cells:
-        return np.arange(len(codes)), codes.cpu().numpy()
+        return np.arange(len(codes)), codes.numpy()
     values, runs = samples.store.cells[field].of(codes)
-    return runs.segments.cpu().numpy(), values.cpu().numpy()
+    return runs.segments.numpy(), values.numpy()
 
 
 def _history_counts(samples: SampleSet, field: str, size: int) -> np.ndarray:
@@ -145,7 +145,7 @@ def _held(
 
 def _runs(samples: SampleSet) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Offsets of the users' runs, and the samples' users and history ends."""
-    return samples.store.offsets.cpu().numpy(), samples.user.cpu().numpy(), samples.history_end.cpu().numpy()
+    return samples.store.offsets.numpy(), samples.user.numpy(), samples.history_end.numpy()
 
 
 def _samples_of(user: np.ndarray, block: tuple[int, int]) -> np.ndarray:
