@@ -50,6 +50,14 @@ def exact(function: Callable) -> Callable:
     return _kept(function, fastmath=False)  # said, or numba takes the caller's
 
 
+def uncounted(function: Callable) -> Callable:
+    """As `exact`, for a loop that makes no array and returns none: it counts no references to those that it is given.
+
+    Counting is an atomic operation for every row that a loop looks at, where the compiler cannot tell that it may leave it out.
+    """
+    return _kept(function, fastmath=False, _nrt=False)
+
+
 def _kept(function: Callable, **options) -> Callable:
     dispatcher = njit(cache=True, nogil=True, error_model="numpy", **options)(function)
     dispatcher._cache._cache_file._source_stamp = _STAMP

@@ -8,7 +8,7 @@ import numpy as np
 from numba import float32, njit
 
 from deep_interest.ops.activations import bend, bend_backward, sigmoid
-from deep_interest.ops.compiled import exact
+from deep_interest.ops.compiled import exact, uncounted
 from deep_interest.ops.tiles import COLUMNS, add_product, panel_count, panels, rows_of
 
 CHUNK = 96  # rows
@@ -151,7 +151,7 @@ def backward_chunk(grad, numbers, widths, kinds, right, before, totals, room):
     return flows
 
 
-@exact
+@uncounted
 def _activate(kind, rows, before, column, width, slope, out):
     """The activation of ``width`` columns of the first rows, from ``column`` on; the result's columns start at 0."""
     for r in range(rows):
@@ -168,7 +168,7 @@ def _activate(kind, rows, before, column, width, slope, out):
             copy(x, y)
 
 
-@exact
+@uncounted
 def _activate_back(kind, rows, before, column, width, slope, grad, to_before, to_slope):
     """Its gradient; the columns of ``grad`` and ``to_before`` start at 0."""
     for r in range(rows):

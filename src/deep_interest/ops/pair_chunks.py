@@ -8,7 +8,7 @@ queries, and multiplied together.
 import numpy as np
 from numba import float32, njit
 
-from deep_interest.ops.compiled import exact
+from deep_interest.ops.compiled import exact, uncounted
 from deep_interest.ops.net_chunks import CHUNK, add, copy
 from deep_interest.ops.tiles import add_pair_tile, add_product, panel_count, panels, rows_of
 from deep_interest.ops.vectors import COLUMNS, ROWS, add_multiple, add_products
@@ -37,7 +37,7 @@ def room_for_pairs(outputs, inputs):
     return rows, np.empty(CHUNK, np.int64), np.empty((1, max(inputs, outputs), COLUMNS), float32)
 
 
-@exact
+@uncounted
 def pairs_of(values, queries, constants, first, offsets, starts, begin, end, b, right, out, room):
     """``out = c + W1 e + W3 (e∘v)`` for the places from ``begin`` to ``end``.
 
@@ -103,7 +103,7 @@ def panels_for_sums(outputs, inputs):
     return np.zeros(shape, float32), np.zeros(shape, float32)
 
 
-@exact
+@uncounted
 def add_to_factors(sums, to_query, to_weight):
     """Add the gradients of `factors` to the weight's: of W1 and W3 in panels, of W2 as it is."""
     single, product = sums
@@ -118,7 +118,7 @@ def add_to_factors(sums, to_query, to_weight):
                 to_weight[o, 3 * inputs + j] += to_row - to_query[o, j]
 
 
-@exact
+@uncounted
 def add_gradients_of_pairs(
     flow, values, queries, to_constants, first, offsets, starts, begin, end, b, right, to_values, to_queries, sums, room
 ):  # fmt: skip
@@ -165,7 +165,7 @@ def add_gradients_of_pairs(
     return b
 
 
-@exact
+@uncounted
 def _own_products(flow, segments, product, to_queries, sums, room):
     """The gradients of W1, W3 and the queries, of runs that have a matrix of their own: from ``G = flowᵀ e`` of each run."""
     _, _, columns, _, (own_queries, to_own), _ = room
@@ -190,7 +190,7 @@ def _own_products(flow, segments, product, to_queries, sums, room):
             add(to_own[j, s, :width], total[first : first + width])
 
 
-@exact
+@uncounted
 def _short_products(
     flow, values, queries, offsets, starts, begin, short, right, to_values, to_queries, sums, room
 ):
@@ -219,7 +219,7 @@ def _short_products(
             to_query[j] += products[s, j] * value[j]
 
 
-@exact
+@uncounted
 def _add_sums(flow, rows, columns, sums, inputs):
     """``sums += flowᵀ rows``, in panels."""
     panels(rows, inputs, columns)
@@ -235,7 +235,7 @@ def _segment(offsets, starts, p, end, b):
     return b, min(end, offsets[b + 1]), p - offsets[b] + starts[b]
 
 
-@exact
+@uncounted
 def _pair(stretch, query, place, rows, products, places, short):
     """Append the rows of a short run, and their products with its query."""
     for r in range(len(stretch)):
@@ -249,7 +249,7 @@ def _pair(stretch, query, place, rows, products, places, short):
     return short
 
 
-@exact
+@uncounted
 def _rows_by(single, product, query, out):
     """A panel of ``(W1 + W3 diag v)ᵀ``."""
     to, a, b, v = out.ctypes.data, single.ctypes.data, product.ctypes.data, query.ctypes.data
@@ -257,7 +257,7 @@ def _rows_by(single, product, query, out):
         add_multiple(to + LINE * k, a + LINE * k, b + LINE * k, v + 4 * k)
 
 
-@exact
+@uncounted
 def _columns_by(single, product, query, out):
     """A panel of ``W1 + W3 diag v``, of the query's columns that belong to it."""
     to, a, b, v = out.ctypes.data, single.ctypes.data, product.ctypes.data, query.ctypes.data
@@ -265,7 +265,7 @@ def _columns_by(single, product, query, out):
         add_products(to + LINE * k, a + LINE * k, b + LINE * k, v)
 
 
-@exact
+@uncounted
 def _pack(rows, out, place):
     """Rows over the panels ``out``, from ``place`` on, as `panels`; what the last panel has more stays."""
     for j in range(len(out)):

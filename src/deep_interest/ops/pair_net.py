@@ -8,7 +8,7 @@ from numba import float32
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from deep_interest.ops.compiled import arrays, compiled, exact, fits, run, share
+from deep_interest.ops.compiled import arrays, compiled, exact, fits, run, share, uncounted
 from deep_interest.ops.net import Layer, Shape, Sums, activate, flat, net, parameters_of
 from deep_interest.ops.net_chunks import (
     CHUNK,
@@ -181,7 +181,7 @@ def pairs_backward(
     add_to_factors(sums, to_query, to_weight)
 
 
-@exact
+@uncounted
 def clear_rows(rows, offsets, starts, first, last):
     """Set the rows that some runs show to 0."""
     done = 0

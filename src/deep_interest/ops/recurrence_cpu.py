@@ -11,7 +11,7 @@ import torch
 from numba import float32, int64, njit
 from torch import Tensor
 
-from deep_interest.ops.compiled import ENOUGH, arrays, compiled, exact, run
+from deep_interest.ops.compiled import ENOUGH, arrays, compiled, exact, run, uncounted
 from deep_interest.ops.net import Sums
 from deep_interest.ops.net_chunks import add, copy
 from deep_interest.ops.recurrence_step import GRU, move, move_back, to_attention
@@ -125,7 +125,7 @@ def _forward(
             at += rows
 
 
-@exact
+@uncounted
 def _gates_ahead(inputs, right, bias, offsets, order, first, rows, t, x, gates):
     """Fill ``gates`` with those of the next steps of a group's first rows, as many as there is room for; returns how many."""
     known, inner = 0, right.shape[1]
@@ -234,7 +234,7 @@ def _weights_in(numbers, width, inner, hidden):
     return of_inputs, of_state, numbers[last:]
 
 
-@exact
+@uncounted
 def _to_weights(flows, before, x, columns, totals):
     """Add to the gradients of the weights what some rows bring."""
     of_inputs, of_state, of_bias = totals
@@ -251,7 +251,7 @@ def _to_weights(flows, before, x, columns, totals):
             add(flows[r, width:end], of_bias[soft:])
 
 
-@exact
+@uncounted
 def _to_inputs(flows, right, to_x, places, hidden, to_inputs):
     """The gradients of some inputs, at their places."""
     rows, inner, width = len(flows), to_inputs.shape[1], right.shape[1]

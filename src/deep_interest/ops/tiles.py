@@ -6,8 +6,8 @@ A tile of the result, up to ROWS rows by sixteen columns, stays in vector regist
 import numpy as np
 from numba import float32, njit
 
-from deep_interest.ops.compiled import exact
-from deep_interest.ops.vectors import COLUMNS, ROWS, pair_tile, tile
+from deep_interest.ops.compiled import exact, uncounted
+from deep_interest.ops.vectors import COLUMNS, ROWS, TOGETHER, narrow_tile, pair_tile, tile, wide_tile
 
 
 @njit(inline="always")
@@ -15,7 +15,7 @@ def panel_count(columns):
     return (columns + COLUMNS - 1) // COLUMNS
 
 
-@exact
+@uncounted
 def panels(right, columns, out):
     """Bring a matrix into the order in which `add_product` reads it.
 
@@ -52,7 +52,7 @@ def panels_of(right):
     return out
 
 
-@exact
+@uncounted
 def add_product(left, right, out):
     """``out += left @ right``.
 
@@ -60,50 +60,40 @@ def add_product(left, right, out):
     """
     rows, inner = left.shape
     columns = out.shape[1]
-    whole = columns // COLUMNS
     left_row, left_step = left.strides
-    out_row = out.strides[0]
-    a, c = left.ctypes.data, out.ctypes.data
-    for j in range(whole):
-        b = right.ctypes.data + j * right.strides[0]
-        for i in range(0, rows, ROWS):
+    out_row, panel = out.strides[0], right.strides[0]
+    a, b, c = left.ctypes.data, right.ctypes.data, out.ctypes.data
+    tiles = max(1, (rows + ROWS - 1) // ROWS)
+    size = max(1, (rows + tiles - 1) // tiles)  # all tiles have about as many rows
+    j = 0
+    while j < columns:
+        width = columns - j
+        width = TOGETHER * COLUMNS if width >= TOGETHER * COLUMNS else min(width, COLUMNS)
+        for i in range(0, rows, size):
             add_tile(
-                min(ROWS, rows - i), a + i * left_row, left_row, left_step, b, inner,
-                c + i * out_row + j * COLUMNS * 4, out_row,
+                min(size, rows - i), width, a + i * left_row, left_row, left_step, b, panel, inner, c + i * out_row, out_row
             )  # fmt: skip
-    if whole * COLUMNS < columns:
-        _last_columns(left, right[whole], out[:, whole * COLUMNS :])
+        j += width
+        b += panel * (width // COLUMNS)
+        c += 4 * width
 
 
-@exact
-def _last_columns(left, panel, out):
-    """The columns that do not fill a tile."""
-    inner = left.shape[1]
-    left_row, left_step = left.strides
-    edge = np.empty((ROWS, COLUMNS), float32)
-    for i in range(0, len(left), ROWS):
-        rows = min(ROWS, len(left) - i)
-        edge[:] = 0
-        add_tile(
-            rows, left.ctypes.data + i * left_row, left_row, left_step, panel.ctypes.data, inner, edge.ctypes.data, COLUMNS * 4
-        )  # fmt: skip
-        for r in range(rows):
-            total, more = out[i + r], edge[r]
-            for c in range(len(total)):
-                total[c] += more[c]
+@uncounted
+def add_tile(rows, columns, a, a_row, a_step, b, panel, inner, c, c_row):
+    """``c[r, 0:columns] += Σ_k a[r, k] · b[k, 0:columns]`` for up to ROWS rows r; at most 16 columns, or TOGETHER · 16.
 
-
-@exact
-def add_tile(rows, a, a_row, a_step, b, inner, c, c_row):
-    """``c[r, 0:16] += Σ_k a[r, k] · b[k, 0:16]`` for up to ROWS rows r.
-
-    It takes addresses and distances in bytes: of ``a`` and of its next row and next k, of ``b``, the number of k, of ``c``
-    and of its next row.
+    It takes addresses and distances in bytes: of ``a`` and of its next row and next k, of ``b`` and of its next panel, the number
+    of k, of ``c`` and of its next row.
     """
-    tile(rows, a, a_row, a_step, b, inner, c, c_row)
+    if TOGETHER > 1 and columns > COLUMNS:
+        wide_tile(rows, a, a_row, a_step, b, panel, inner, c, c_row)
+    elif columns == COLUMNS:
+        tile(rows, a, a_row, a_step, b, inner, c, c_row)
+    else:
+        narrow_tile(rows, a, a_row, a_step, b, inner, c, c_row, columns)
 
 
-@exact
+@uncounted
 def add_pair_tile(rows, a, a_row, a_step, e, inner, v, to_v, weight, single, product):
     """`vectors.pair_tile`, compiled once."""
     pair_tile(rows, a, a_row, a_step, e, inner, v, to_v, weight, single, product)
