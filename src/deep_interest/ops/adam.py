@@ -55,7 +55,8 @@ def adam_rows(
     rows, gradient, real = touched
     if fits(table):
         constants = _constants(betas, eps, size)
-        run(_rows, *arrays(table, first, second, rows, gradient), constants, work=gradient.numel())
+        given = arrays(table, first, second, rows, gradient)
+        run(_rows, *given, constants, work=4 * gradient.numel())  # rows from anywhere, and as many roots
         return
     for moment, value, beta in ((first, gradient, betas[0]), (second, gradient.square(), betas[1])):
         moment.index_add_(0, rows, _counting(value - moment.index_select(0, rows), real), alpha=1 - beta)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from deep_interest.ops.compiled import arrays, compiled, exact, fits, run, share
+from deep_interest.ops.compiled import arrays, compiled, exact, fits, run
 from deep_interest.ops.net import Layer, Shape
 from deep_interest.ops.pair_net import (
     clear_rows,
@@ -22,7 +22,7 @@ from deep_interest.ops.pair_net import (
 from deep_interest.ops.products import weighted_sum
 from deep_interest.ops.runs import Runs
 from deep_interest.ops.segments import segment_softmax
-from deep_interest.ops.views import share_of_views, view
+from deep_interest.ops.views import share_of_runs, share_of_views, view
 
 
 def attention_pool(
@@ -97,7 +97,7 @@ def _forward(
 ):
     """``weights (N, 1)`` come out as what the rows are multiplied by; a scale of 0 stands for no softmax."""
     pairs_forward(values, queries, offsets, starts, numbers, widths, kinds, before, weights, part, parts)
-    first, last = share(len(starts), part, parts)
+    first, last = share_of_runs(offsets, part, parts)
     for b in range(first, last):
         begin, end, shift, total = offsets[b], offsets[b + 1], starts[b] - offsets[b], pooled[b]
         total[:] = 0
@@ -125,7 +125,7 @@ def _backward(
     grad, values, queries, offsets, starts, numbers, widths, kinds, scale, before, weights, to_scores,
     to_values, to_queries, to_numbers, part, parts,
 ):  # fmt: skip
-    first, last = share_of_views(starts, part, parts)
+    first, last = share_of_views(offsets, starts, part, parts)
     clear_rows(to_values, offsets, starts, first, last)
     for b in range(first, last):
         begin, end, shift, flow = offsets[b], offsets[b + 1], starts[b] - offsets[b], grad[b]

@@ -29,6 +29,7 @@ from deep_interest.ops.net_chunks import (
     forward_panels,
     forward_room,
     layer_at,
+    sums_of,
 )  # fmt: skip
 from deep_interest.ops.tiles import COLUMNS, add_product, panel_count, panels, panels_of
 
@@ -147,7 +148,7 @@ class Sums(NamedTuple):
     """Where the gradient of the numbers of a net or a GRU is added up.
 
     Attributes:
-        parts: ``(parts, numbers)``, of every part of the operation; a single part adds to what is there.
+        parts: ``(parts, numbers)``, of every part of the operation, see `net_chunks.sums_of`.
         own: ``(numbers,)`` the parameters' own gradients, if they are to be added to.
         shapes: of the parameters.
     """
@@ -166,7 +167,8 @@ class Sums(NamedTuple):
         if own is not None and parts == 1:
             return Sums(own.unsqueeze(0), own, shapes)
         size = sum(shape.numel() for shape in shapes)
-        return Sums(parameters[0].new_zeros(parts, size), own, shapes)
+        room = parameters[0].new_zeros if parts == 1 else parameters[0].new_empty
+        return Sums(room(parts, size), own, shapes)
 
     def gradients(self) -> list[Tensor | None]:
         """What backward returns for the parameters."""
@@ -228,7 +230,7 @@ def _forward(x, numbers, widths, kinds, before, out, part, parts):
 @compiled
 def _backward(grad, x, numbers, widths, kinds, before, to_x, to_numbers, part, parts):
     right, room = backward_panels(numbers, widths, kinds), backward_room(widths)
-    totals = to_numbers[part]
+    totals = sums_of(to_numbers, part)
     to_weight, to_bias, _ = layer_at(totals, widths, kinds, 0)
     first_right = panels_of(layer_at(numbers, widths, kinds, 0)[0])
     columns = np.empty((panel_count(widths[0]), CHUNK, COLUMNS), float32)

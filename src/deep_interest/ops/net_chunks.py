@@ -29,6 +29,15 @@ def layer_at(numbers, widths, kinds, number):
 
 
 @exact
+def sums_of(sums, part):
+    """Where a part adds up the gradients of a net's numbers: cleared, but for a single part, which adds to what is there."""
+    own = sums[part]
+    if len(sums) > 1:
+        own[:] = 0
+    return own
+
+
+@exact
 def _panels_at(room, widths, number):
     """The panels of one of several matrices ``(widths[i], widths[i + 1])`` that share a room."""
     at = 0

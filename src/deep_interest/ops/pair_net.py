@@ -8,7 +8,7 @@ from numba import float32
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from deep_interest.ops.compiled import arrays, compiled, exact, fits, run, share, uncounted
+from deep_interest.ops.compiled import arrays, compiled, exact, fits, run, uncounted
 from deep_interest.ops.net import Layer, Shape, Sums, activate, flat, net, parameters_of
 from deep_interest.ops.net_chunks import (
     CHUNK,
@@ -21,6 +21,7 @@ from deep_interest.ops.net_chunks import (
     forward_panels,
     forward_room,
     layer_at,
+    sums_of,
 )  # fmt: skip
 from deep_interest.ops.pair_chunks import (
     add_gradients_of_pairs,
@@ -33,7 +34,7 @@ from deep_interest.ops.pair_chunks import (
 )
 from deep_interest.ops.runs import Runs, Views
 from deep_interest.ops.tiles import COLUMNS, add_product, panel_count, panels, panels_of
-from deep_interest.ops.views import share_of_views, view
+from deep_interest.ops.views import share_of_runs, share_of_views, view
 
 
 def pair_net(values: Tensor, queries: Tensor, layers: Sequence[Layer], runs: Runs) -> Tensor:
@@ -116,7 +117,7 @@ def pairs_forward(values, queries, offsets, starts, numbers, widths, kinds, befo
     inputs, outputs = values.shape[1], widths[1]
     of_row, of_query, of_product = factors(weight, inputs)
     pair_panels, pair_room = (panels_of(of_row.T), panels_of(of_product.T)), room_for_pairs(outputs, inputs)
-    first, last = share(len(starts), part, parts)
+    first, last = share_of_runs(offsets, part, parts)
     constants = np.empty((last - first, outputs), float32)
     for b in range(last - first):
         copy(bias, constants[b])
@@ -136,7 +137,7 @@ def _backward(
     grad, values, queries, offsets, starts, numbers, widths, kinds, before,
     to_values, to_queries, to_numbers, part, parts,
 ):  # fmt: skip
-    first, last = share_of_views(starts, part, parts)
+    first, last = share_of_views(offsets, starts, part, parts)
     clear_rows(to_values, offsets, starts, first, last)
     pairs_backward(
         grad, values, queries, offsets, starts, numbers, widths, kinds, before,
@@ -150,12 +151,16 @@ def pairs_backward(
     to_values, to_queries, to_numbers, part, parts,
 ):  # fmt: skip
     """The gradient of the values is added to what is there; the queries' is set."""
-    right, room, totals = backward_panels(numbers, widths, kinds), backward_room(widths), to_numbers[part]
+    right, room, totals = (
+        backward_panels(numbers, widths, kinds),
+        backward_room(widths),
+        sums_of(to_numbers, part),
+    )
     weight, inputs, outputs = layer_at(numbers, widths, kinds, 0)[0], values.shape[1], widths[1]
     of_row, of_query, of_product = factors(weight, inputs)
     pair_panels = panels_of(of_row), panels_of(of_product)
     pair_room, sums = room_for_gradients_of_pairs(outputs, inputs), panels_for_sums(outputs, inputs)
-    first, last = share_of_views(starts, part, parts)
+    first, last = share_of_views(offsets, starts, part, parts)
     to_constants = np.zeros((last - first, outputs), float32)
     to_queries[first:last] = 0
     b = first

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from deep_interest.ops.compiled import ENOUGH, arrays, compiled, exact, run, uncounted
 from deep_interest.ops.net import Sums
-from deep_interest.ops.net_chunks import add, copy
+from deep_interest.ops.net_chunks import add, copy, sums_of
 from deep_interest.ops.recurrence_step import GRU, move, move_back, to_attention
 from deep_interest.ops.tiles import COLUMNS, ROWS, add_product, panel_count, panels, panels_of, rows_of
 
@@ -181,7 +181,7 @@ def _backward(
     """As `_forward`; the gradients of the weights, in the order of `forward`, are added to ``sums[part]``."""
     width, hidden = weight.shape
     inner, soft = input_weight.shape[1], width - hidden
-    to_weights = _weights_in(sums[part], width, inner, hidden)
+    to_weights = _weights_in(sums_of(sums, part), width, inner, hidden)
     right, input_right = panels_of(weight), panels_of(input_weight)
     flowing = np.zeros((GROUP, hidden), float32)  # ∂L/∂h_t from later steps
     # gradients of a few steps: in [:soft] before the sigmoids, in [soft:width] of U^h h_{t-1}, in the last H before the tanh

@@ -1,10 +1,11 @@
 """Rows of histories where the pairs of history and candidate need them."""
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from deep_interest.ops.compiled import arrays, compiled, exact, fits, run, share
+from deep_interest.ops.compiled import arrays, compiled, exact, fits, run
 from deep_interest.ops.runs import Runs, Views
 
 
@@ -37,7 +38,7 @@ class _View(torch.autograd.Function):
 
 @compiled
 def _show(values, offsets, starts, shown, part, parts):
-    first, last = share(len(starts), part, parts)
+    first, last = share_of_runs(offsets, part, parts)
     for b in range(first, last):
         shift = starts[b] - offsets[b]
         for p in range(offsets[b], offsets[b + 1]):
@@ -48,7 +49,7 @@ def _show(values, offsets, starts, shown, part, parts):
 
 @compiled
 def _gather_back(grad, offsets, starts, to_values, part, parts):
-    first, last = share_of_views(starts, part, parts)
+    first, last = share_of_views(offsets, starts, part, parts)
     for b in range(first, last):
         shift = starts[b] - offsets[b]
         for p in range(offsets[b], offsets[b + 1]):
@@ -58,9 +59,21 @@ def _gather_back(grad, offsets, starts, to_values, part, parts):
 
 
 @exact
-def share_of_views(starts, part, parts):
-    """The runs of one part, first and last + 1: all those with equal starts, so that no two threads add to one row."""
-    first, last = share(len(starts), part, parts)
+def share_of_runs(offsets, part, parts):
+    """The runs of one part, first and last + 1: all parts have about as many places."""
+    return _run_at(offsets, part, parts), _run_at(offsets, part + 1, parts)
+
+
+@exact
+def _run_at(offsets, part, parts):
+    runs = len(offsets) - 1
+    return np.searchsorted(offsets[:runs], offsets[runs] * part // parts) if part < parts else runs
+
+
+@exact
+def share_of_views(offsets, starts, part, parts):
+    """As `share_of_runs`, with all those of equal starts in one part, so that no two threads add to one row."""
+    first, last = share_of_runs(offsets, part, parts)
     return _whole(starts, first), _whole(starts, last)
 
 
