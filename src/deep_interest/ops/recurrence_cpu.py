@@ -98,11 +98,10 @@ def _forward(
     """A part takes every so many-th group of histories."""
     width, hidden = weight.shape
     inner = input_weight.shape[1]  # 0 where the inputs are the gates
-    soft = width - hidden  # the columns of the gates that are sigmoids
     right, input_right = panels_of(weight.T), panels_of(input_weight.T)
     state = np.zeros((GROUP, hidden), float32)
     x, gates, products = rows_of(CHUNK, inner), rows_of(CHUNK, width), rows_of(GROUP, width)
-    one = float32(1)
+    places = np.empty(GROUP, int64)
     size = _group_size(len(order), parts)
     for first in range(part * size, len(order), parts * size):
         rows = min(size, len(order) - first)
@@ -117,12 +116,23 @@ def _forward(
             products[:rows] = 0
             add_product(state[:rows], right, products[:rows, :width])
             for r in range(rows):
-                p = offsets[order[first + r]] + t
-                a = attention[p] if cell != GRU else one
-                move(cell, gates[at + r], products[r], a, activated[p], state[r])
-                copy(products[r, soft:width], recalled[p])
-                copy(state[r], states[p])
+                places[r] = offsets[order[first + r]] + t
+            _move_rows(
+                cell, places[:rows], gates[at:], products, attention, activated, recalled, state, states
+            )
             at += rows
+
+
+@uncounted
+def _move_rows(cell, places, gates, products, attention, activated, recalled, state, states):
+    """One step of a group's first rows, whose places these are."""
+    width, hidden = activated.shape[1], state.shape[1]
+    for r in range(len(places)):
+        p = places[r]
+        a = attention[p] if cell != GRU else float32(1)
+        move(cell, gates[r], products[r], a, activated[p], state[r])
+        copy(products[r, width - hidden : width], recalled[p])
+        copy(state[r], states[p])
 
 
 @uncounted
@@ -189,7 +199,7 @@ def _backward(
     x, to_x, before = rows_of(CHUNK, inner), rows_of(CHUNK, inner), rows_of(CHUNK, hidden)
     places = np.empty(CHUNK, int64)
     columns = np.empty((panel_count(max(inner, hidden)), CHUNK, COLUMNS), float32)
-    to_update = np.zeros(hidden, float32)
+    to_update = np.zeros((GROUP, hidden), float32)
     kept = 0  # rows of flows that weights and inputs have yet to learn of
     size = _group_size(len(order), parts)
     for first in range(part * size, len(order), parts * size):
@@ -204,24 +214,39 @@ def _backward(
                 _to_inputs(flows[:kept], input_right, to_x, places, hidden, to_inputs)
                 kept = 0
             for r in range(rows):
-                p = offsets[order[first + r]] + t
-                old, to_gates = before[kept + r], flows[kept + r]
-                if t:
-                    copy(states[p - 1], old)
-                else:
-                    old[:] = 0
-                if inner:
-                    copy(inputs[p], x[kept + r])
-                places[kept + r] = p
-                add(grad_states[p], flowing[r])
-                a = attention[p] if cell != GRU else float32(0)
-                move_back(cell, activated[p], recalled[p], a, old, flowing[r], to_update, to_gates)
-                if cell != GRU:
-                    grad_attention[p] = to_attention(cell, to_update, activated[p, soft - hidden : soft])
+                places[kept + r] = offsets[order[first + r]] + t
+            here = slice(kept, kept + rows)
+            _move_rows_back(
+                cell, t, places[here], grad_states, inputs, attention, states, activated, recalled,
+                flowing, to_update, before[here], x[here], flows[here],
+            )  # fmt: skip
+            if cell != GRU:
+                for r in range(rows):
+                    p = places[kept + r]
+                    grad_attention[p] = to_attention(cell, to_update[r], activated[p, soft - hidden : soft])
             add_product(flows[kept : kept + rows, :width], right, flowing[:rows])
             kept += rows
     _to_weights(flows[:kept], before, x, columns, to_weights)
     _to_inputs(flows[:kept], input_right, to_x, places, hidden, to_inputs)
+
+
+@uncounted
+def _move_rows_back(
+    cell, t, places, grad_states, inputs, attention, states, activated, recalled, flowing, to_update, before, x, flows
+):  # fmt: skip
+    """`_move_rows` back, which also fills what the gradients of the weights will need: the states before and the inputs."""
+    for r in range(len(places)):
+        p, old = places[r], before[r]
+        if t:
+            copy(states[p - 1], old)
+        else:
+            for j in range(len(old)):
+                old[j] = 0
+        if inputs.shape[1]:
+            copy(inputs[p], x[r])
+        add(grad_states[p], flowing[r])
+        a = attention[p] if cell != GRU else float32(0)
+        move_back(cell, activated[p], recalled[p], a, old, flowing[r], to_update[r], flows[r])
 
 
 @exact

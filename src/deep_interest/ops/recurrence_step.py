@@ -15,9 +15,9 @@ def move(cell, given, product, a, now, state):
     for j in range(soft):
         now[j] = sigmoid(given[j] + product[j])
     reset, gate, candidate = now[:hidden], now[soft - hidden : soft], now[soft:]
-    given, product = given[soft:], product[soft:]
+    given_candidate, recalled = given[soft:], product[soft:]
     for j in range(hidden):
-        candidate[j] = tanh(given[j] + reset[j] * product[j])
+        candidate[j] = tanh(given_candidate[j] + reset[j] * recalled[j])
     for j in range(hidden):
         state[j] += _update(cell, gate[j], a) * (candidate[j] - state[j])
 
