@@ -104,10 +104,8 @@ def test_nothing_can_be_drawn_of_a_single_item():
 
 @pytest.mark.parametrize("data", [small_data(), with_tags(small_data())], ids=["one-hot", "multi-hot"])
 def test_the_host_remembers_what_is_on_a_device(data):
-    here, elsewhere = (
-        sample_set(data),
-        sample_set(data, device="meta").on_host,
-    )  # a device that has no values to give
+    here = sample_set(data)
+    elsewhere = sample_set(data, device="meta").on_host  # meta: a device that has no values to give
     rows = torch.arange(50)
     torch.manual_seed(0)
     batch = here.batch(rows, negatives=("goods",))
