@@ -181,7 +181,8 @@ def main() -> None:
     head = (
         f"# Performance\n\nMeasured on {options.machine}, {' or '.join(map(str, threads))} threads, float32. Embeddings of 64 + 64, "
         "attention 80-40, MLP 200-80, Adam, 63,001 items and 801 categories; histories *jagged* (mean 9, at most 100) or *full* (all 100), unless the "
-        "line says otherwise. `make bench` measures every model and case, and writes this page anew. [Fewer cases on another machine](performance_zen4.md)."
+        "line says otherwise. `make bench` measures every model and case, and writes this page anew. Fewer cases on "
+        "[a smaller machine](performance_zen4.md) and on [an Intel one](performance_intel.md)."
     )  # fmt: skip
     parts = [section(tables[name]) for name, section in SECTIONS.items() if name in tables]
     (DOCS / "performance.md").write_text("\n\n".join([head, *parts]) + "\n")
