@@ -164,7 +164,7 @@ def _last(gates, weight, attention, offsets, starts, order, cell, states, part, 
     state = np.zeros((GROUP, hidden), float32)
     products = np.zeros((GROUP, width), float32)
     now = np.empty(width, float32)
-    one = float32(1)
+    of_gates, of_attention = np.empty(GROUP, int64), np.empty(GROUP, int64)
     size = _group_size(len(order), parts)
     for first in range(part * size, len(order), parts * size):
         most = min(size, len(order) - first)
@@ -176,11 +176,18 @@ def _last(gates, weight, attention, offsets, starts, order, cell, states, part, 
             products[:rows] = 0
             add_product(state[:rows], right, products[:rows])
             for r in range(rows):
-                b = order[first + r]
-                a = attention[offsets[b] + t] if cell != GRU else one
-                move(cell, gates[starts[b] + t], products[r], a, now, state[r])
+                of_gates[r], of_attention[r] = starts[order[first + r]] + t, offsets[order[first + r]] + t
+            _move_last(cell, of_gates[:rows], of_attention, gates, products, attention, now, state)
         for r in range(most):
             states[order[first + r]] = state[r]
+
+
+@uncounted
+def _move_last(cell, of_gates, of_attention, gates, products, attention, now, state):
+    """One step of a group's first rows, whose gates and attention are at these places."""
+    for r in range(len(of_gates)):
+        a = attention[of_attention[r]] if cell != GRU else float32(1)
+        move(cell, gates[of_gates[r]], products[r], a, now, state[r])
 
 
 @compiled
