@@ -151,11 +151,8 @@ def pairs_backward(
     to_values, to_queries, to_numbers, part, parts,
 ):  # fmt: skip
     """The gradient of the values is added to what is there; the queries' is set."""
-    right, room, totals = (
-        backward_panels(numbers, widths, kinds),
-        backward_room(widths),
-        sums_of(to_numbers, part),
-    )
+    right, room = backward_panels(numbers, widths, kinds), backward_room(widths)
+    totals = sums_of(to_numbers, part)
     weight, inputs, outputs = layer_at(numbers, widths, kinds, 0)[0], values.shape[1], widths[1]
     of_row, of_query, of_product = factors(weight, inputs)
     pair_panels = panels_of(of_row), panels_of(of_product)

@@ -24,10 +24,7 @@ def tile(typing, rows, a, a_row, a_step, b, inner, c, c_row):
     """``c[r, 0:16] += Σ_k a[r, k] · b[k, 0:16]`` for 1 to ROWS rows r."""
 
     def generate(builder, rows, a, a_row, a_step, b, inner, c, c_row):
-        places = _places(builder, c, c_row, rows)
-        sums = _product(builder, [_load(builder, place) for place in places], a, a_row, a_step, [b], inner)
-        for place, total in zip(places, sums, strict=True):
-            _store(builder, total, place)
+        _add_product_to(_places(builder, c, c_row, rows), builder, a, a_row, a_step, [b], inner)
 
     return types.void(*[types.int64] * 8), _for_each_number_of_rows(generate)
 
@@ -42,10 +39,7 @@ def wide_tile(typing, rows, a, a_row, a_step, b, b_panel, inner, c, c_row):
             _places_by_row(builder, c, c_row, rows), _places_by_row(builder, second, c_row, rows), strict=True
         )
         places = [place for both in rows_of_both for row in both for place in row]
-        panels = [b, builder.add(b, b_panel)]
-        sums = _product(builder, [_load(builder, place) for place in places], a, a_row, a_step, panels, inner)
-        for place, total in zip(places, sums, strict=True):
-            _store(builder, total, place)
+        _add_product_to(places, builder, a, a_row, a_step, [b, builder.add(b, b_panel)], inner)
 
     return types.void(*[types.int64] * 9), _for_each_number_of_rows(generate)
 
@@ -141,6 +135,13 @@ def _combine(builder, out, a, b, factors: Sequence) -> None:
     for part, factor in zip(_PARTS, factors, strict=True):
         given, other = (_load(builder, builder.add(place, part)) for place in (a, b))
         _store(builder, _add_product(builder, given, other, factor), builder.add(out, part))
+
+
+def _add_product_to(places: Sequence, builder, *product) -> None:
+    """Add `_product`'s sums to what lies at their places."""
+    sums = _product(builder, [_load(builder, place) for place in places], *product)
+    for place, total in zip(places, sums, strict=True):
+        _store(builder, total, place)
 
 
 def _product(builder, start: Sequence, a, a_row, a_step, panels: Sequence, inner) -> list:
