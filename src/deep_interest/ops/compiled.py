@@ -38,7 +38,7 @@ def compiled(function: Callable) -> Callable:
 
     By itself numba would take a kept result as long as the function's own file is the same, whatever it calls.
 
-    What it calls is `exact`, or njit's ``inline="always"``: the compiler makes a copy of a called loop for every caller, sees
+    What it calls is `exact`, `uncounted` or njit's ``inline="always"``: the compiler makes a copy of a called loop for every caller, sees
     to each by itself, and a process then takes whichever copy it has met first. Copies that may order sums as they like
     round differently, and so would a process that compiles and one that finds everything kept.
     """

@@ -14,7 +14,7 @@ from torch import Tensor
 from deep_interest.ops.compiled import ENOUGH, arrays, compiled, exact, run, uncounted
 from deep_interest.ops.net import Sums
 from deep_interest.ops.net_chunks import add, copy, sums_of
-from deep_interest.ops.recurrence_step import GRU, move, move_back, to_attention
+from deep_interest.ops.recurrence_step import GRU, move_last, move_rows, move_rows_back, to_attention
 from deep_interest.ops.tiles import COLUMNS, ROWS, add_product, panel_count, panels, panels_of, rows_of
 
 GROUP = 2 * ROWS  # histories walked together at most
@@ -117,22 +117,10 @@ def _forward(
             add_product(state[:rows], right, products[:rows, :width])
             for r in range(rows):
                 places[r] = offsets[order[first + r]] + t
-            _move_rows(
+            move_rows(
                 cell, places[:rows], gates[at:], products, attention, activated, recalled, state, states
             )
             at += rows
-
-
-@uncounted
-def _move_rows(cell, places, gates, products, attention, activated, recalled, state, states):
-    """One step of a group's first rows, whose places these are."""
-    width, hidden = activated.shape[1], state.shape[1]
-    for r in range(len(places)):
-        p = places[r]
-        a = attention[p] if cell != GRU else float32(1)
-        move(cell, gates[r], products[r], a, activated[p], state[r])
-        copy(products[r, width - hidden : width], recalled[p])
-        copy(state[r], states[p])
 
 
 @uncounted
@@ -177,17 +165,9 @@ def _last(gates, weight, attention, offsets, starts, order, cell, states, part, 
             add_product(state[:rows], right, products[:rows])
             for r in range(rows):
                 of_gates[r], of_attention[r] = starts[order[first + r]] + t, offsets[order[first + r]] + t
-            _move_last(cell, of_gates[:rows], of_attention, gates, products, attention, now, state)
+            move_last(cell, of_gates[:rows], of_attention, gates, products, attention, now, state)
         for r in range(most):
             states[order[first + r]] = state[r]
-
-
-@uncounted
-def _move_last(cell, of_gates, of_attention, gates, products, attention, now, state):
-    """One step of a group's first rows, whose gates and attention are at these places."""
-    for r in range(len(of_gates)):
-        a = attention[of_attention[r]] if cell != GRU else float32(1)
-        move(cell, gates[of_gates[r]], products[r], a, now, state[r])
 
 
 @compiled
@@ -223,7 +203,7 @@ def _backward(
             for r in range(rows):
                 places[kept + r] = offsets[order[first + r]] + t
             here = slice(kept, kept + rows)
-            _move_rows_back(
+            move_rows_back(
                 cell, t, places[here], grad_states, inputs, attention, states, activated, recalled,
                 flowing, to_update, before[here], x[here], flows[here],
             )  # fmt: skip
@@ -235,25 +215,6 @@ def _backward(
             kept += rows
     _to_weights(flows[:kept], before, x, columns, to_weights)
     _to_inputs(flows[:kept], input_right, to_x, places, hidden, to_inputs)
-
-
-@uncounted
-def _move_rows_back(
-    cell, t, places, grad_states, inputs, attention, states, activated, recalled, flowing, to_update, before, x, flows
-):  # fmt: skip
-    """`_move_rows` back, which also fills what the gradients of the weights will need: the states before and the inputs."""
-    for r in range(len(places)):
-        p, old = places[r], before[r]
-        if t:
-            copy(states[p - 1], old)
-        else:
-            for j in range(len(old)):
-                old[j] = 0
-        if inputs.shape[1]:
-            copy(inputs[p], x[r])
-        add(grad_states[p], flowing[r])
-        a = attention[p] if cell != GRU else float32(0)
-        move_back(cell, activated[p], recalled[p], a, old, flowing[r], to_update[r], flows[r])
 
 
 @exact

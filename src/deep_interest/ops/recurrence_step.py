@@ -1,14 +1,55 @@
-"""One step of one history of a GRU, forward and backward: what `recurrence_cpu` does between its matrix products."""
+"""One step of a GRU for a group of histories, forward and backward: what `recurrence_cpu` does between its matrix products."""
 
 from numba import float32, njit
 
 from deep_interest.ops.activations import sigmoid, tanh
+from deep_interest.ops.compiled import uncounted
+from deep_interest.ops.net_chunks import add, copy
 
 GRU, AGRU, AUGRU, AUGRU_CODE = range(4)
 
 
+@uncounted
+def move_rows(cell, places, gates, products, attention, activated, recalled, state, states):
+    """One step of a group's first rows, whose places these are."""
+    width, hidden = activated.shape[1], state.shape[1]
+    for r in range(len(places)):
+        p = places[r]
+        a = attention[p] if cell != GRU else float32(1)
+        _move(cell, gates[r], products[r], a, activated[p], state[r])
+        copy(products[r, width - hidden : width], recalled[p])
+        copy(state[r], states[p])
+
+
+@uncounted
+def move_last(cell, of_gates, of_attention, gates, products, attention, now, state):
+    """One step of a group's first rows, whose gates and attention are at these places."""
+    for r in range(len(of_gates)):
+        a = attention[of_attention[r]] if cell != GRU else float32(1)
+        _move(cell, gates[of_gates[r]], products[r], a, now, state[r])
+
+
+@uncounted
+def move_rows_back(
+    cell, t, places, grad_states, inputs, attention, states, activated, recalled, flowing, to_update, before, x, flows
+):  # fmt: skip
+    """`move_rows` back, which also fills what the gradients of the weights will need: the states before and the inputs."""
+    for r in range(len(places)):
+        p, old = places[r], before[r]
+        if t:
+            copy(states[p - 1], old)
+        else:
+            for j in range(len(old)):
+                old[j] = 0
+        if inputs.shape[1]:
+            copy(inputs[p], x[r])
+        add(grad_states[p], flowing[r])
+        a = attention[p] if cell != GRU else float32(0)
+        _move_back(cell, activated[p], recalled[p], a, old, flowing[r], to_update[r], flows[r])
+
+
 @njit(inline="always")
-def move(cell, given, product, a, now, state):
+def _move(cell, given, product, a, now, state):
     """One step of one history: its gates, activated, are left in ``now``."""
     hidden = len(state)
     soft = len(now) - hidden
@@ -23,8 +64,8 @@ def move(cell, given, product, a, now, state):
 
 
 @njit(inline="always")
-def move_back(cell, now, recalled, a, old, flow, to_update, to_gates):
-    """`move` back: ``flow`` comes as ∂L/∂h_t and is left as what of it passes the gates by; fills the gates' gradients, and z_t's."""
+def _move_back(cell, now, recalled, a, old, flow, to_update, to_gates):
+    """`_move` back: ``flow`` comes as ∂L/∂h_t and is left as what of it passes the gates by; fills the gates' gradients, and z_t's."""
     hidden = len(recalled)
     soft = len(now) - hidden
     reset, gate, candidate = now[:hidden], now[soft - hidden : soft], now[soft:]

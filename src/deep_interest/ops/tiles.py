@@ -1,6 +1,6 @@
 """Matrix products of a few rows, for use within compiled loops: at the machine's speed from ROWS rows on.
 
-A tile of the result, up to ROWS rows by sixteen columns, stays in vector registers while the products are added up.
+A tile of the result, up to ROWS rows by TOGETHER panels of sixteen columns, stays in vector registers while the products are added up.
 """
 
 import numpy as np
