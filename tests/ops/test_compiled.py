@@ -23,7 +23,8 @@ def package(tmp_path):
     (package / "ops").mkdir(parents=True)
     (package / "__init__.py").touch()
     (package / "ops/__init__.py").touch()
-    shutil.copy(SOURCES / "ops/compiled.py", package / "ops/compiled.py")
+    for name in ("compiled.py", "crew.py"):
+        shutil.copy(SOURCES / "ops" / name, package / "ops" / name)
     header = "from deep_interest.ops.compiled import compiled, exact\n"
     (package / "ops/inner.py").write_text(header + "@exact\ndef inner(x):\n    return x + 1\n")
     outer = (

@@ -4,9 +4,7 @@ import ctypes
 import hashlib
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache
 from itertools import count
 from pathlib import Path
 
@@ -14,6 +12,8 @@ import numpy as np
 import torch
 from numba import njit
 from torch import Tensor
+
+from deep_interest.ops import crew
 
 ENOUGH = 1 << 18  # numbers to go through for which waking another thread pays
 MOST = 8  # parts of an operation
@@ -121,16 +121,7 @@ def run(kernel, *arguments, work: int) -> None:
         while (part := next(left)) < parts:
             kernel(*arguments, part, parts)
 
-    helpers = min(_threads or torch.get_num_threads(), parts) - 1
-    others: list[Future] = [_pool().submit(take) for _ in range(helpers)]
-    take()
-    for other in others:
-        other.result()
-
-
-@cache
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(thread_name_prefix="ops")
+    crew.share(take, min(_threads or torch.get_num_threads(), parts) - 1)
 
 
 def _keep_freed_memory() -> None:

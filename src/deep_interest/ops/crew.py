@@ -1,0 +1,152 @@
+"""Threads that share the parts of an operation, and stay awake between the operations of a step.
+
+Waking a thread that sleeps takes as long as many an operation. A helper that has done its part looks for the next task for a while,
+in compiled code that leaves the interpreter to others, before it sleeps.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+LOOKS = 3_000_000  # for the next task, before a helper sleeps: about a millisecond
+HEAD_START = 10_000  # looks for which a helper that has a task leaves the interpreter to the one who asked: until he is in compiled code, too
+_ASKED, _DONE = 0, 8  # where a helper's counts of tasks lie, in different lines of the cache
+
+
+class Helper(threading.Thread):
+    """A thread that does one task at a time."""
+
+    def __init__(self) -> None:
+        super().__init__(name="ops", daemon=True)
+        self._counts = np.zeros(16, np.int64)
+        self._task: Callable[[], None] | None = None
+        self._error: BaseException | None = None
+        self._asleep, self._bell = False, threading.Condition()
+        self.start()
+
+    def begin(self, task: Callable[[], None]) -> None:
+        """Have a task done; the one before is finished."""
+        self._task = task
+        self._counts[_ASKED] += 1
+        if self._asleep:
+            with self._bell:
+                self._bell.notify()
+
+    def finish(self) -> None:
+        """Wait until the task is done.
+
+        Raises:
+            BaseException: what the task raised.
+        """
+        while not _comes(self._counts, _DONE, self._counts[_ASKED], LOOKS):
+            time.sleep(1e-4)
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def run(self) -> None:
+        done = 0
+        while True:
+            if not _next_task(self._counts, done, LOOKS):
+                with self._bell:
+                    self._asleep = True
+                    self._bell.wait_for(lambda: self._counts[_ASKED] > done)  # noqa: B023
+                    self._asleep = False
+            try:
+                assert self._task is not None
+                self._task()
+            except BaseException as error:
+                self._error = error
+            self._task = None
+            done += 1
+
+
+_helpers: list[Helper] = []
+_in_use = threading.Lock()
+
+
+def share(task: Callable[[], None], helpers: int) -> None:
+    """Do a task here and in so many helpers at once; here alone while another thread has them.
+
+    Raises:
+        BaseException: what the task raised in one of them.
+    """
+    if not helpers or not _in_use.acquire(blocking=False):
+        task()
+        return
+    try:
+        while len(_helpers) < helpers:
+            _helpers.append(Helper())
+        with _all_of(_helpers[:helpers], task):
+            task()
+    finally:
+        _in_use.release()
+
+
+@contextmanager
+def _all_of(helpers: list[Helper], task: Callable[[], None]) -> Iterator[None]:
+    for helper in helpers:
+        helper.begin(task)
+    try:
+        yield
+    finally:
+        for helper in helpers:
+            helper.finish()
+
+
+def _begin_anew() -> None:
+    """A forked process has none of the threads."""
+    global _in_use  # noqa: PLW0603
+    _helpers.clear()
+    _in_use = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_begin_anew)
+
+
+@njit(cache=True, nogil=True, fastmath=False)
+def _next_task(counts, done, looks):
+    """Say that a task is done, and look for the next one; whether it has come.
+
+    Who waits for a task to be done learns of it here, where the interpreter is free for him.
+    """
+    _set(counts.ctypes.data + 8 * _DONE, done)
+    if not _comes(counts, _ASKED, done + 1, looks):
+        return False
+    _comes(counts, _ASKED, done + 2, HEAD_START)
+    return True
+
+
+@njit(cache=True, nogil=True, fastmath=False)
+def _comes(counts, place, wanted, looks):
+    """Look whether a count has come to what is wanted, so many times."""
+    for _ in range(looks):
+        if _get(counts.ctypes.data + 8 * place) >= wanted:
+            return True
+    return False
+
+
+@intrinsic
+def _get(typing, address):
+    def generate(context, builder, signature, arguments):
+        number = ir.IntType(64)
+        return builder.load_atomic(builder.inttoptr(arguments[0], number.as_pointer()), "acquire", 8)
+
+    return types.int64(types.int64), generate
+
+
+@intrinsic
+def _set(typing, address, value):
+    def generate(context, builder, signature, arguments):
+        number = ir.IntType(64)
+        builder.store_atomic(arguments[1], builder.inttoptr(arguments[0], number.as_pointer()), "release", 8)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate

@@ -1,0 +1,90 @@
+import os
+import subprocess
+import sys
+import threading
+import time
+from itertools import count
+
+import pytest
+
+from deep_interest.ops import crew
+
+FORKED = """
+import os
+from deep_interest.ops import crew
+
+crew.share(lambda: None, 2)
+if os.fork() == 0:
+    done = []
+    crew.share(lambda: done.append(1), 2)
+    os._exit(len(done))
+print(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+
+
+def test_a_task_is_done_here_and_in_every_helper_time_after_time():
+    for helpers in (0, 1, 3, 1):
+        for _ in range(50):
+            threads = []
+            crew.share(lambda threads=threads: threads.append(threading.get_ident()), helpers)
+            assert len(set(threads)) == len(threads) == helpers + 1
+            assert threading.get_ident() in threads
+
+
+def test_a_helper_that_has_fallen_asleep_is_woken():
+    crew.share(lambda: None, 1)
+    (helper, *_) = crew._helpers
+    deadline = time.monotonic() + 30
+    while not helper._asleep and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert helper._asleep
+    done = []
+    crew.share(lambda: done.append(1), 1)
+    assert done == [1, 1]
+
+
+@pytest.mark.parametrize("where", ["here", "helper"])
+def test_what_a_task_raises_is_raised_when_all_have_finished(where):
+    ours, finished = threading.get_ident(), []
+
+    def task():
+        if (threading.get_ident() == ours) == (where == "here"):
+            raise ValueError("not this one")
+        time.sleep(0.05)
+        finished.append(1)
+
+    with pytest.raises(ValueError, match="not this one"):
+        crew.share(task, 1)
+    assert finished == [1]
+    crew.share(lambda: finished.append(2), 1)
+    assert finished == [1, 2, 2]
+
+
+def test_two_that_ask_at_once_both_get_all_of_their_parts_done():
+    sums = {}
+
+    def ask(name):
+        for _ in range(200):
+            left, done = count(), []
+
+            def task(left=left, done=done):
+                while (part := next(left)) < 8:
+                    done.append(part)
+
+            crew.share(task, 2)
+            sums[name] = sums.get(name, 0) + sum(done)
+
+    askers = [threading.Thread(target=ask, args=(name,)) for name in range(4)]
+    for asker in askers:
+        asker.start()
+    for asker in askers:
+        asker.join()
+    assert sums == dict.fromkeys(range(4), 200 * 28)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")
+def test_a_forked_process_has_helpers_of_its_own():
+    found = subprocess.run(
+        [sys.executable, "-c", FORKED], text=True, capture_output=True, check=True, timeout=120
+    )
+    assert found.stdout.strip() == "3"
