@@ -19,7 +19,7 @@ from deep_interest.ops.compiled import MOST, parts_of
 from deep_interest.ops.net import adding_to_gradients
 from deep_interest.ops.recurrence import CELLS, _Loops, final_states, plain_recurrence
 from deep_interest.ops.recurrence_cpu import GROUP, _work
-from deep_interest.ops.runs import views_of
+from deep_interest.ops.runs import Runs, views_of
 from deep_interest.training.update_rules import Flat
 
 LENGTHS = st.lists(st.integers(0, 6), min_size=1, max_size=2 * GROUP + 3)
@@ -52,13 +52,13 @@ def test_states_agree_with_the_equations(cell, lengths):
 
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize(("width", "hidden"), [(4, 1), (4, 5), (8, 8), (33, 17), (16, 32)])
-@given(lengths=LENGTHS)
-@settings(max_examples=15, deadline=None)
-def test_the_compiled_loop_and_its_gradients_agree_with_the_plain_one(cell, width, hidden, lengths):
+@given(lengths=LENGTHS, last=st.booleans())
+@settings(max_examples=20, deadline=None)
+def test_the_compiled_loop_and_its_gradients_agree_with_the_plain_one(cell, width, hidden, lengths, last):
     results = []
     for dtype in (torch.float32, torch.float64):  # compiled, plain
         gru, inputs, attention, runs = problem(cell, lengths, dtype=dtype, inputs=width, hidden=hidden)
-        states = gru(inputs, runs, attention)
+        states = (gru.last if last else gru)(inputs, runs, attention)
         (states * torch.linspace(-1, 1, hidden, dtype=dtype)).sum().backward()
         leaves = [inputs, *([] if attention is None else [attention]), *gru.parameters()]
         results.append([states, *(leaf.grad if leaf.grad is not None else leaf * 0 for leaf in leaves)])
@@ -220,15 +220,18 @@ def test_no_behaviour_at_all():
 
 
 @pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize(("hidden", "lengths"), [(5, [3, 0, 1, 4]), (18, [2] * 17), (16, [1]), (40, [2, 3])])
-def test_the_kernels_for_gpus_agree_with_the_plain_loop(cell, hidden, lengths):
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize(
+    ("hidden", "lengths"), [(5, [3, 0, 1, 4, 0]), (18, [2] * 17), (16, [1]), (40, [2, 3])]
+)
+def test_the_kernels_for_gpus_agree_with_the_plain_loop(cell, hidden, lengths, last):
     """On a GPU if there is one; else by Triton's interpreter on the CPU."""
     pytest.importorskip("triton", reason="Triton runs on Linux only")
     from deep_interest.ops import recurrence_cuda
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(0)
-    offsets = jagged(lengths).offsets
+    runs = jagged(lengths)
     rows, width = sum(lengths), (2 if cell == "agru" else 3) * hidden
     leaves = [torch.randn(rows, width), 0.5 * torch.randn(width, hidden), torch.rand(rows)]
     if cell == "gru":
@@ -237,10 +240,11 @@ def test_the_kernels_for_gpus_agree_with_the_plain_loop(cell, hidden, lengths):
     for dtype, place, loops in ((torch.float32, device, recurrence_cuda), (torch.float64, "cpu", None)):
         given = [leaf.detach().to(place, dtype).clone().requires_grad_() for leaf in leaves]
         if loops is None:
-            states = plain_recurrence(*given, offsets, cell)
+            states = plain_recurrence(*given, runs.offsets, cell)
+            states = final_states(states, runs) if last else states
         else:
             gates, weight, attention = given
-            states = _Loops.apply(gates, attention, offsets.to(place), cell, loops, weight)
+            states = _Loops.apply(gates, attention, Runs(runs.offsets.to(place)), cell, last, loops, weight)
         weigh = torch.linspace(-1, 1, hidden, dtype=dtype, device=place)
         (states * weigh).sum().backward()
         results.append([states, *(leaf.grad if leaf.grad is not None else leaf * 0 for leaf in given)])

@@ -15,6 +15,7 @@ from deep_interest.models.config import DeepConfig
 from deep_interest.models.recurrent import GRU, Cell
 from deep_interest.ops.products import weighted_sum
 from deep_interest.ops.runs import Runs
+from deep_interest.ops.shared import shared
 from deep_interest.ops.views import view
 
 Evolution = Literal["attention", "aigru", "agru", "augru", "augru_code"]
@@ -78,8 +79,12 @@ class DIEN(EmbeddingMLP):
             )
 
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
-        states = self.extractor(history, batch.histories)  # (N, H)
-        return Interest(self._evolve(states, candidate, batch), self._auxiliary_loss(states, history, batch))
+        if batch.drawn is None or not self.draws_negatives:
+            return Interest(self._evolve(self.extractor(history, batch.histories), candidate, batch))
+        history, following = shared(history)
+        states, told = shared(self.extractor(history, batch.histories))  # (N, H)
+        loss = self.aux_weight * self.auxiliary(told, following, batch.drawn, batch)
+        return Interest(self._evolve(states, candidate, batch), loss)
 
     def _evolve(self, states: Tensor, candidate: Tensor, batch: Batch) -> Tensor:
         """Shape: ``states (N, H)``, ``candidate (B, item_width)`` -> ``(B, H)``."""
@@ -101,8 +106,8 @@ class DIEN(EmbeddingMLP):
         self, states: Tensor, candidate: Tensor, batch: Batch
     ) -> tuple[Tensor, tuple[Tensor, Runs, Tensor | None]]:
         """The weight of each behaviour of each pair ``(P,)``, and what the second GRU takes: inputs, runs and attention."""
-        pairs = batch.pairs
-        weights = self.attention(states, candidate, pairs)
+        pairs, (states, weighed) = batch.pairs, shared(states)
+        weights = self.attention(weighed, candidate, pairs)
         if self.evolution == "aigru":
             return weights, (weights.unsqueeze(1) * view(states, pairs), pairs.shown, None)
         return weights, (states, pairs, weights)
@@ -116,8 +121,3 @@ class DIEN(EmbeddingMLP):
         history, candidate = self.embed(batch)
         weights, states = self._weights_and_states(self.extractor(history, batch.histories), candidate, batch)
         return weights, view(states, batch.pairs) if self.evolution == "attention" else states
-
-    def _auxiliary_loss(self, states: Tensor, history: Tensor, batch: Batch) -> Tensor | None:
-        if batch.drawn is None or not self.draws_negatives:
-            return None
-        return self.aux_weight * self.auxiliary(states, history, batch.drawn, batch)

@@ -42,13 +42,21 @@ def recurrence(inputs: Tensor, weights: Weights, attention: Tensor, runs: Runs, 
 
     Shape: ``inputs (M, I)`` of which each run shows its own, ``attention (N,)`` or empty -> ``(N, H)``.
     """
+    return _recurrence(inputs, weights, attention, runs, cell, last=False)
+
+
+def _recurrence(
+    inputs: Tensor, weights: Weights, attention: Tensor, runs: Runs, cell: Cell, *, last: bool
+) -> Tensor:
+    """All states, or each run's last one."""
     if fits(inputs, *weights) and not isinstance(runs, Views):
-        return _Loops.apply(inputs, attention, runs.offsets, cell, recurrence_cpu, *weights)
+        return _Loops.apply(inputs, attention, runs, cell, last, recurrence_cpu, *weights)
     gates = view(weights.gates(inputs), runs)  # once for each row, however many runs show it
     loops = _loops_for(gates, weights.state)
-    if loops is None:
-        return plain_recurrence(gates, weights.state, attention, runs.offsets, cell)
-    return _Loops.apply(gates, attention, runs.offsets, cell, loops, weights.state)
+    if loops is not None:
+        return _Loops.apply(gates, attention, runs, cell, last, loops, weights.state)
+    states = plain_recurrence(gates, weights.state, attention, runs.offsets, cell)
+    return final_states(states, runs) if last else states
 
 
 def last_states(inputs: Tensor, weights: Weights, attention: Tensor, runs: Runs, cell: Cell) -> Tensor:
@@ -57,7 +65,7 @@ def last_states(inputs: Tensor, weights: Weights, attention: Tensor, runs: Runs,
     Shape: as of `recurrence` -> ``(B, H)``.
     """
     if torch.is_grad_enabled() or not fits(inputs, *weights):
-        return final_states(recurrence(inputs, weights, attention, runs, cell), runs)
+        return _recurrence(inputs, weights, attention, runs, cell, last=True)
     order = runs.lengths.argsort(descending=True, stable=True)
     starts = runs.starts if isinstance(runs, Views) else runs.offsets[:-1]
     states = inputs.new_empty(runs.size, weights.state.shape[1])
@@ -122,7 +130,10 @@ class _Loops(torch.autograd.Function):
     """The recurrence by written-out loops, forward and backward; without weights of the inputs, these are the gates."""
 
     @staticmethod
-    def forward(ctx, inputs, attention, offsets, cell: Cell, loops: ModuleType, *weights: Tensor) -> Tensor:
+    def forward(
+        ctx, inputs, attention, runs: Runs, cell: Cell, last: bool, loops: ModuleType, *weights: Tensor
+    ) -> Tensor:
+        offsets = runs.offsets
         order = offsets.diff().argsort(descending=True, stable=True)
         state_weight = weights[0] if len(weights) == 1 else weights[1]
         width, hidden = state_weight.shape
@@ -132,14 +143,14 @@ class _Loops(torch.autograd.Function):
         ctx.save_for_backward(
             *kept, *weights
         )  # the weights, too, so that autograd sees if torch changes them
-        ctx.cell, ctx.loops, ctx.weights = CELLS.index(cell), loops, weights
-        return found[0]
+        ctx.cell, ctx.last, ctx.loops, ctx.weights = CELLS.index(cell), last, loops, weights
+        return final_states(found[0], runs) if last else found[0]
 
     @staticmethod
     @once_differentiable
     def backward(ctx, grad_states: Tensor):
         inputs, attention, offsets, order, *found = ctx.saved_tensors[: -len(ctx.weights)]
         to_inputs, to_weights, to_attention = ctx.loops.backward(
-            grad_states, inputs, ctx.weights, attention, offsets, order, ctx.cell, *found
+            grad_states, ctx.last, inputs, ctx.weights, attention, offsets, order, ctx.cell, *found
         )
-        return to_inputs, to_attention, None, None, None, *to_weights
+        return to_inputs, to_attention, None, None, None, None, *to_weights

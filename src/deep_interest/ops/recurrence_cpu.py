@@ -44,10 +44,11 @@ def forward(
 
 
 def backward(
-    grad_states: Tensor, inputs: Tensor | None, weights: Sequence[Tensor], attention: Tensor, offsets: Tensor, order: Tensor,
-    cell: int, states: Tensor, activated: Tensor, recalled: Tensor,
+    grad_states: Tensor, last: bool, inputs: Tensor | None, weights: Sequence[Tensor], attention: Tensor, offsets: Tensor,
+    order: Tensor, cell: int, states: Tensor, activated: Tensor, recalled: Tensor,
 ) -> tuple[Tensor, list[Tensor | None], Tensor]:  # fmt: skip
-    """The gradients of the inputs, the weights and the attention; ``grad_states (N, H)``, the rest as of `forward`.
+    """The gradients of the inputs, the weights and the attention; ``grad_states (N, H)``, or ``(B, H)`` if only the last states
+    have any; the rest as of `forward`.
 
     ``inputs`` may be left out where they are the gates. A weight whose gradient was added to its own already has None, see
     `net.adding_to_gradients`.
@@ -59,9 +60,9 @@ def backward(
     else:
         to_inputs = states.new_empty(rows, inputs.shape[1])
     sums, to_attention = Sums.of(weights, work), torch.zeros_like(attention)
-    given = arrays(grad_states, inputs, *_all_three(weights)[:2], attention, offsets, order)
+    first, *given = arrays(grad_states, inputs, *_all_three(weights)[:2], attention, offsets, order)
     found = arrays(states, activated, recalled)
-    run(_backward, *given, cell, *found, *arrays(to_inputs, sums.parts, to_attention), work=work)
+    run(_backward, first, last, *given, cell, *found, *arrays(to_inputs, sums.parts, to_attention), work=work)
     return to_inputs, sums.gradients(), to_attention
 
 
@@ -172,7 +173,7 @@ def _last(gates, weight, attention, offsets, starts, order, cell, states, part, 
 
 @compiled
 def _backward(
-    grad_states, inputs, input_weight, weight, attention, offsets, order, cell, states, activated, recalled,
+    grad_states, last, inputs, input_weight, weight, attention, offsets, order, cell, states, activated, recalled,
     to_inputs, sums, grad_attention, part, parts,
 ):  # fmt: skip
     """As `_forward`; the gradients of the weights, in the order of `forward`, are added to ``sums[part]``."""
@@ -195,6 +196,8 @@ def _backward(
         flowing[:] = 0
         for t in range(_length(offsets, order, first) - 1, -1, -1):
             while rows < most and _length(offsets, order, first + rows) > t:
+                if last:
+                    copy(grad_states[order[first + rows]], flowing[rows])
                 rows += 1
             if kept + rows > CHUNK:
                 _to_weights(flows[:kept], before, x, columns, to_weights)
@@ -204,7 +207,7 @@ def _backward(
                 places[kept + r] = offsets[order[first + r]] + t
             here = slice(kept, kept + rows)
             move_rows_back(
-                cell, t, places[here], grad_states, inputs, attention, states, activated, recalled,
+                cell, t, last, places[here], grad_states, inputs, attention, states, activated, recalled,
                 flowing, to_update, before[here], x[here], flows[here],
             )  # fmt: skip
             if cell != GRU:

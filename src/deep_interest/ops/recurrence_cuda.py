@@ -28,19 +28,29 @@ def forward(
 
 
 def backward(
-    grad_states: Tensor, gates: Tensor | None, weights: Sequence[Tensor], attention: Tensor, offsets: Tensor, order: Tensor,
-    cell: int, *found: Tensor,
+    grad_states: Tensor, last: bool, gates: Tensor | None, weights: Sequence[Tensor], attention: Tensor, offsets: Tensor,
+    order: Tensor, cell: int, *found: Tensor,
 ) -> tuple[Tensor, list[Tensor | None], Tensor]:  # fmt: skip
     """As `recurrence_cpu.backward` of the gates, whose values are not needed."""
     (weight,), (states, activated, recalled) = weights, found
     grad_gates, grad_recalled = torch.empty_like(activated), torch.empty_like(recalled)
     grad_attention = torch.zeros_like(attention)
+    if last:
+        grad_states = _at_the_ends(grad_states, offsets, len(states))
     given = [tensor.contiguous() for tensor in (grad_states, weight, attention)]
     results = grad_gates, grad_recalled, grad_attention
     _run(_backward, order, cell, weight.shape[1], *given, offsets, order, *found, *results)
     before = _before(states, offsets)
     grad_soft = grad_gates[:, : -states.shape[1]]
     return grad_gates, [torch.cat([grad_soft.t() @ before, grad_recalled.t() @ before])], grad_attention
+
+
+def _at_the_ends(rows: Tensor, offsets: Tensor, places: int) -> Tensor:
+    """A row at the last place of every run, 0 elsewhere. Shape: ``(B, H) -> (places, H)``."""
+    ends = torch.where(
+        offsets.diff() > 0, offsets[1:] - 1, places
+    )  # of an empty run: a place that is left out
+    return rows.new_zeros(places + 1, rows.shape[1]).index_copy_(0, ends, rows)[:-1]
 
 
 def _before(states: Tensor, offsets: Tensor) -> Tensor:

@@ -31,7 +31,7 @@ def move_last(cell, of_gates, of_attention, gates, products, attention, now, sta
 
 @uncounted
 def move_rows_back(
-    cell, t, places, grad_states, inputs, attention, states, activated, recalled, flowing, to_update, before, x, flows
+    cell, t, last, places, grad_states, inputs, attention, states, activated, recalled, flowing, to_update, before, x, flows
 ):  # fmt: skip
     """`move_rows` back, which also fills what the gradients of the weights will need: the states before and the inputs."""
     for r in range(len(places)):
@@ -43,7 +43,8 @@ def move_rows_back(
                 old[j] = 0
         if inputs.shape[1]:
             copy(inputs[p], x[r])
-        add(grad_states[p], flowing[r])
+        if not last:
+            add(grad_states[p], flowing[r])
         a = attention[p] if cell != GRU else float32(0)
         _move_back(cell, activated[p], recalled[p], a, old, flowing[r], to_update[r], flows[r])
 
