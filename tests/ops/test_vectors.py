@@ -8,6 +8,8 @@ from numba import njit
 from deep_interest.ops import vectors
 
 INNER = 7
+KINDS = ["as_it_is", "with_rows_scaled", "with_columns_scaled"]
+CPUS = pytest.mark.parametrize(("features", "most"), [({}, 6), ({"avx512f": True}, 12)])
 
 
 def written_for(features, monkeypatch):
@@ -20,63 +22,66 @@ def written_for(features, monkeypatch):
     return module
 
 
-@pytest.mark.parametrize(("features", "most"), [({}, 6), ({"avx512f": True}, 12)])
-def test_tiles_for_narrow_and_for_wide_registers(features, most, monkeypatch):
+def drawn(rng, *shapes):
+    return [rng.normal(size=shape).astype(np.float32) for shape in shapes]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@CPUS
+def test_tiles_for_narrow_and_for_wide_registers(features, most, kind, monkeypatch):
     cpu = written_for(features, monkeypatch)
     assert cpu.ROWS == most
-    tile, wide_tile, narrow_tile, pair_tile = cpu.tile, cpu.wide_tile, cpu.narrow_tile, cpu.pair_tile
+    one, two, some = cpu.tiles_of(getattr(cpu, kind))
 
     @njit
-    def multiply(rows, a, b, c):
-        tile(rows, a.ctypes.data, a.strides[0], 4, b.ctypes.data, len(b), c.ctypes.data, c.strides[0])
-
-    @njit
-    def multiply_two(rows, a, b, c):
-        panel = b.strides[0]
-        wide_tile(
-            rows,
-            a.ctypes.data,
-            a.strides[0],
-            4,
-            b.ctypes.data,
-            panel,
-            b.shape[1],
-            c.ctypes.data,
-            c.strides[0],
-        )
-
-    @njit
-    def multiply_some(rows, a, b, c, columns):
-        at, to = a.ctypes.data, c.ctypes.data
-        narrow_tile(rows, at, a.strides[0], 4, b.ctypes.data, len(b), to, c.strides[0], columns)
-
-    @njit
-    def gradients(rows, a, e, v, to_v, weight, single, product):
-        pair_tile(
-            rows, a.ctypes.data, a.strides[0], 4, e.ctypes.data, len(e), v.ctypes.data, to_v.ctypes.data,
-            weight.ctypes.data, single.ctypes.data, product.ctypes.data,
-        )  # fmt: skip
+    def multiply(rows, a, b, more, factors, c, columns):
+        given = a.ctypes.data, a.strides[0], 4, b.ctypes.data, more.ctypes.data, b.strides[0]
+        rest = factors.ctypes.data, b.shape[1], c.ctypes.data, c.strides[0], columns
+        if columns > 16:
+            two(rows, *given, *rest)
+        elif columns == 16:
+            one(rows, *given, *rest)
+        else:
+            some(rows, *given, *rest)
 
     rng = np.random.default_rng(0)
     for rows in range(1, most + 1):
-        a, b, c, v, to_v, weight, single, product = (
-            rng.normal(size=shape).astype(np.float32)
-            for shape in ((rows, INNER), (INNER, 16), (rows, 16), 16, 16, *[(rows, 16)] * 3)
+        a, b, more, factors = drawn(rng, (rows, INNER), (2, INNER, 16), (2, INNER, 16), 32)
+        right, others = np.hstack(list(b)), np.hstack(list(more))
+        if kind == "with_rows_scaled":
+            right = right + factors[:INNER, None] * others
+        elif kind == "with_columns_scaled":
+            right = right + factors * others
+        for columns in (*range(1, 17), 32):
+            (c,) = drawn(rng, (rows, 40))
+            expected = c.copy()
+            expected[:, :columns] += a @ right[:, :columns]
+            multiply(rows, a, b, more, factors, c, columns)
+            np.testing.assert_allclose(c, expected, atol=1e-5)
+
+
+@CPUS
+def test_tiles_of_pairs(features, most, monkeypatch):
+    cpu = written_for(features, monkeypatch)
+    pair_tile = cpu.pair_tile
+
+    @njit
+    def gradients(rows, a, e, runs, v, to_v, weight, single, product):
+        pair_tile(
+            rows, a.ctypes.data, a.strides[0], e.ctypes.data, runs.ctypes.data, len(runs), v.ctypes.data, to_v.ctypes.data,
+            weight.ctypes.data, single.ctypes.data, product.ctypes.data,
+        )  # fmt: skip
+
+    rng, runs = np.random.default_rng(0), np.array([[0, 2, 9], [2, 3, 9], [4, 7, 9]])
+    for rows in range(1, cpu.PAIR_ROWS + 1):
+        a, e, v, to_v = drawn(rng, (INNER, rows + 3), (INNER, 16), (3, 16), (3, 16))
+        weight, single, product = drawn(rng, *[(rows, 16)] * 3)
+        found = [a[first:last, :rows].T @ e[first:last] for first, last, _ in runs]
+        expected = (
+            to_v + np.stack([(weight * g).sum(0) for g in found]),
+            single + sum(found),
+            product + sum(g * own for g, own in zip(found, v, strict=True)),
         )
-        found = a @ b
-        expected = c + found, to_v + (weight * found).sum(0), single + found, product + found * v
-        multiply(rows, a, b, c)
-        gradients(rows, a, b, v, to_v, weight, single, product)
-        for ours, theirs in zip((c, to_v, single, product), expected, strict=True):
+        gradients(rows, a, e, runs, v, to_v, weight, single, product)
+        for ours, theirs in zip((to_v, single, product), expected, strict=True):
             np.testing.assert_allclose(ours, theirs, atol=1e-5)
-        panels, both = np.stack([b, b[::-1]]), rng.normal(size=(rows, 40)).astype(np.float32)
-        expected = both.copy()
-        expected[:, :32] += np.hstack([found, a @ b[::-1]])
-        multiply_two(rows, a, panels, both)
-        np.testing.assert_allclose(both, expected, atol=1e-5)
-        for columns in range(1, 16):
-            some = rng.normal(size=(rows, 16)).astype(np.float32)
-            expected = some.copy()
-            expected[:, :columns] += found[:, :columns]
-            multiply_some(rows, a, b, some, columns)
-            np.testing.assert_allclose(some, expected, atol=1e-5)

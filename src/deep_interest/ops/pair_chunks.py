@@ -1,7 +1,7 @@
 """The first layer of a net over pairs of a row e and its run's query v, for a chunk of places: the loops of `pair_net`.
 
 ``W1 e + W3 (e∘v) = (W1 + W3 diag v) e``, with the factors' names of `factors`: a run with several rows in the chunk has a matrix of its own, which halves the
-products forward and backward; it is made in panels that stay in the cache. The rows of shorter runs are paired with their
+products forward and backward; it is made in registers while it is multiplied with. The rows of shorter runs are paired with their
 queries, and multiplied together.
 """
 
@@ -10,10 +10,18 @@ from numba import float32, njit
 
 from deep_interest.ops.compiled import exact, uncounted
 from deep_interest.ops.net_chunks import CHUNK, add, copy
-from deep_interest.ops.tiles import add_pair_tile, add_product, panel_count, panels, rows_of
-from deep_interest.ops.vectors import COLUMNS, ROWS, add_multiple, add_products
+from deep_interest.ops.tiles import (
+    COLUMNS_SCALED,
+    ROWS_SCALED,
+    add_pair_tile,
+    add_product,
+    add_product_of_two,
+    panel_count,
+    panels,
+    rows_of,
+)  # fmt: skip
+from deep_interest.ops.vectors import COLUMNS, PAIR_ROWS
 
-LINE = 4 * COLUMNS  # bytes
 LONG = 5  # rows of a run in a chunk, from which on the run has a matrix of its own
 
 
@@ -32,9 +40,9 @@ def factors(weight, inputs):
 
 @exact
 def room_for_pairs(outputs, inputs):
-    """What the pairs of a chunk need: e, e∘v and the first layer's values, each place's number in the chunk and its run, a panel."""
+    """What the pairs of a chunk need: e, e∘v and the first layer's values, each place's number in the chunk."""
     rows = rows_of(CHUNK, inputs), rows_of(CHUNK, inputs), rows_of(CHUNK, outputs)
-    return rows, np.empty(CHUNK, np.int64), np.empty((1, max(inputs, outputs), COLUMNS), float32)
+    return rows, np.empty(CHUNK, np.int64)
 
 
 @uncounted
@@ -53,7 +61,7 @@ def pairs_of(values, queries, constants, first, offsets, starts, begin, end, b, 
     Returns:
         The last place's run.
     """
-    (rows, products, sums), places, panel = room
+    (rows, products, sums), places = room
     single, product = right
     outputs, inputs = out.shape[1], values.shape[1]
     short, p = 0, begin
@@ -65,10 +73,7 @@ def pairs_of(values, queries, constants, first, offsets, starts, begin, end, b, 
         if len(stretch) < LONG:
             short = _pair(stretch, query, p - begin, rows, products, places, short)
         else:
-            for j in range(len(single)):
-                _rows_by(single[j], product[j], query, panel[0])
-                left = COLUMNS * j
-                add_product(stretch, panel, rows_out[:, left : min(left + COLUMNS, outputs)])
+            add_product_of_two(ROWS_SCALED, stretch, single, product, query, rows_out)
         p = stop
     if short:
         sums[:short] = 0
@@ -86,14 +91,7 @@ def room_for_gradients_of_pairs(outputs, inputs):
     rows = rows_of(CHUNK, inputs), rows_of(CHUNK, inputs), rows_of(CHUNK, outputs)
     columns = np.zeros((count, CHUNK, COLUMNS), float32)
     own = np.zeros((count, most, COLUMNS), float32), np.zeros((count, most, COLUMNS), float32)
-    return (
-        rows,
-        np.empty(CHUNK, np.int64),
-        columns,
-        np.empty((most, 3), np.int64),
-        own,
-        np.empty((1, outputs, COLUMNS), float32),
-    )
+    return rows, np.empty(CHUNK, np.int64), columns, np.empty((most, 3), np.int64), own
 
 
 @exact
@@ -135,9 +133,8 @@ def add_gradients_of_pairs(
     Returns:
         The last place's run.
     """
-    (rows, products, _), places, columns, segments, (own_queries, _), panel = room
+    (rows, products, _), places, columns, segments, (own_queries, _) = room
     single, product = right
-    inputs = values.shape[1]
     short, own, p = 0, 0, begin
     while p < end:
         b, stop, q = _segment(offsets, starts, p, end, b)
@@ -149,10 +146,7 @@ def add_gradients_of_pairs(
         else:
             segments[own] = p - begin, stop - begin, b
             _pack(queries[b : b + 1], own_queries, own)
-            for j in range(len(single)):
-                _columns_by(single[j], product[j], own_queries[j, own], panel[0])
-                left = COLUMNS * j
-                add_product(given, panel, to_values[q : q + stop - p, left : min(left + COLUMNS, inputs)])
+            add_product_of_two(COLUMNS_SCALED, given, single, product, query, to_values[q : q + stop - p])
             _pack(stretch, columns, p - begin)
             own += 1
         p = stop
@@ -168,20 +162,18 @@ def add_gradients_of_pairs(
 @uncounted
 def _own_products(flow, segments, product, to_queries, sums, room):
     """The gradients of W1, W3 and the queries, of runs that have a matrix of their own: from ``G = flowᵀ e`` of each run."""
-    _, _, columns, _, (own_queries, to_own), _ = room
+    _, _, columns, _, (own_queries, to_own) = room
     to_single, to_product = sums
     own, outputs = len(segments), flow.shape[1]
     to_own[:, :own] = 0
     at, row = flow.ctypes.data, flow.strides[0]
     for j in range(len(product)):
-        for o in range(0, outputs, ROWS):
-            for s in range(own):
-                first, last = segments[s, 0], segments[s, 1]
-                add_pair_tile(
-                    min(ROWS, outputs - o), at + first * row + 4 * o, 4, row, columns[j, first].ctypes.data, last - first,
-                    own_queries[j, s].ctypes.data, to_own[j, s].ctypes.data,
-                    product[j, o].ctypes.data, to_single[j, o].ctypes.data, to_product[j, o].ctypes.data,
-                )  # fmt: skip
+        for o in range(0, outputs, PAIR_ROWS):
+            add_pair_tile(
+                min(PAIR_ROWS, outputs - o), at + 4 * o, row, columns[j].ctypes.data, segments.ctypes.data, own,
+                own_queries[j].ctypes.data, to_own[j].ctypes.data,
+                product[j, o].ctypes.data, to_single[j, o].ctypes.data, to_product[j, o].ctypes.data,
+            )  # fmt: skip
     for s in range(own):
         total = to_queries[segments[s, 2]]
         for j in range(len(product)):
@@ -195,7 +187,7 @@ def _short_products(
     flow, values, queries, offsets, starts, begin, short, right, to_values, to_queries, sums, room
 ):
     """The gradients of the paired rows."""
-    (rows, products, flows), places, columns, _, _, _ = room
+    (rows, products, flows), places, columns, _, _ = room
     inputs, outputs = values.shape[1], flow.shape[1]
     for s in range(short):
         copy(flow[places[s]], flows[s, :outputs])
@@ -247,22 +239,6 @@ def _pair(stretch, query, place, rows, products, places, short):
         places[short] = place + r
         short += 1
     return short
-
-
-@uncounted
-def _rows_by(single, product, query, out):
-    """A panel of ``(W1 + W3 diag v)ᵀ``."""
-    to, a, b, v = out.ctypes.data, single.ctypes.data, product.ctypes.data, query.ctypes.data
-    for k in range(len(single)):
-        add_multiple(to + LINE * k, a + LINE * k, b + LINE * k, v + 4 * k)
-
-
-@uncounted
-def _columns_by(single, product, query, out):
-    """A panel of ``W1 + W3 diag v``, of the query's columns that belong to it."""
-    to, a, b, v = out.ctypes.data, single.ctypes.data, product.ctypes.data, query.ctypes.data
-    for k in range(len(single)):
-        add_products(to + LINE * k, a + LINE * k, b + LINE * k, v)
 
 
 @uncounted

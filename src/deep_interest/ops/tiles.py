@@ -7,7 +7,16 @@ import numpy as np
 from numba import float32, njit
 
 from deep_interest.ops.compiled import exact, uncounted
-from deep_interest.ops.vectors import COLUMNS, ROWS, TOGETHER, narrow_tile, pair_tile, tile, wide_tile
+from deep_interest.ops.vectors import (
+    COLUMNS,
+    ROWS,
+    TOGETHER,
+    as_it_is,
+    pair_tile,
+    tiles_of,
+    with_columns_scaled,
+    with_rows_scaled,
+)  # fmt: skip
 
 
 @njit(inline="always")
@@ -52,17 +61,37 @@ def panels_of(right):
     return out
 
 
+PLAIN, ROWS_SCALED, COLUMNS_SCALED = range(3)
+_one, _two, _some = tiles_of(as_it_is)
+_one_by_rows, _two_by_rows, _some_by_rows = tiles_of(with_rows_scaled)
+_one_by_columns, _two_by_columns, _some_by_columns = tiles_of(with_columns_scaled)
+
+
 @uncounted
 def add_product(left, right, out):
     """``out += left @ right``.
 
     Shape: ``left (R, K)`` of any strides, ``right`` as `panels` of ``(K, C)`` in the same room or more, ``out (R, C)``.
     """
+    _add_tiles(PLAIN, left, right, right, 0, out)
+
+
+@uncounted
+def add_product_of_two(kind, left, right, more, factors, out):
+    """``out += left @ (right + diag(factors) more)``, or with COLUMNS_SCALED ``left @ (right + more diag(factors))``.
+
+    Shape: as of `add_product`, ``more`` as ``right``, ``factors (K,)``, or ``(C,)``.
+    """
+    _add_tiles(kind, left, right, more, factors.ctypes.data, out)
+
+
+@uncounted
+def _add_tiles(kind, left, right, more, factors, out):
     rows, inner = left.shape
     columns = out.shape[1]
     left_row, left_step = left.strides
     out_row, panel = out.strides[0], right.strides[0]
-    a, b, c = left.ctypes.data, right.ctypes.data, out.ctypes.data
+    a, b, m, c = left.ctypes.data, right.ctypes.data, more.ctypes.data, out.ctypes.data
     tiles = max(1, (rows + ROWS - 1) // ROWS)
     size = max(1, (rows + tiles - 1) // tiles)  # all tiles have about as many rows
     j = 0
@@ -70,12 +99,23 @@ def add_product(left, right, out):
         width = columns - j
         width = TOGETHER * COLUMNS if width >= TOGETHER * COLUMNS else min(width, COLUMNS)
         for i in range(0, rows, size):
-            add_tile(
-                min(size, rows - i), width, a + i * left_row, left_row, left_step, b, panel, inner, c + i * out_row, out_row
-            )  # fmt: skip
+            some, at, to = min(size, rows - i), a + i * left_row, c + i * out_row
+            if kind == PLAIN:
+                add_tile(some, width, at, left_row, left_step, b, panel, inner, to, out_row)
+            elif kind == ROWS_SCALED:
+                _add_tile_of_rows(
+                    some, width, at, left_row, left_step, b, m, panel, factors, inner, to, out_row
+                )
+            else:
+                _add_tile_of_columns(
+                    some, width, at, left_row, left_step, b, m, panel, factors, inner, to, out_row
+                )
         j += width
         b += panel * (width // COLUMNS)
+        m += panel * (width // COLUMNS)
         c += 4 * width
+        if kind == COLUMNS_SCALED:
+            factors += 4 * width
 
 
 @uncounted
@@ -86,14 +126,36 @@ def add_tile(rows, columns, a, a_row, a_step, b, panel, inner, c, c_row):
     of k, of ``c`` and of its next row.
     """
     if TOGETHER > 1 and columns > COLUMNS:
-        wide_tile(rows, a, a_row, a_step, b, panel, inner, c, c_row)
+        _two(rows, a, a_row, a_step, b, b, panel, 0, inner, c, c_row, columns)
     elif columns == COLUMNS:
-        tile(rows, a, a_row, a_step, b, inner, c, c_row)
+        _one(rows, a, a_row, a_step, b, b, panel, 0, inner, c, c_row, columns)
     else:
-        narrow_tile(rows, a, a_row, a_step, b, inner, c, c_row, columns)
+        _some(rows, a, a_row, a_step, b, b, panel, 0, inner, c, c_row, columns)
 
 
 @uncounted
-def add_pair_tile(rows, a, a_row, a_step, e, inner, v, to_v, weight, single, product):
+def _add_tile_of_rows(rows, columns, a, a_row, a_step, b, more, panel, factors, inner, c, c_row):
+    """As `add_tile`, of ``b[k, :] + factors[k] · more[k, :]``."""
+    if TOGETHER > 1 and columns > COLUMNS:
+        _two_by_rows(rows, a, a_row, a_step, b, more, panel, factors, inner, c, c_row, columns)
+    elif columns == COLUMNS:
+        _one_by_rows(rows, a, a_row, a_step, b, more, panel, factors, inner, c, c_row, columns)
+    else:
+        _some_by_rows(rows, a, a_row, a_step, b, more, panel, factors, inner, c, c_row, columns)
+
+
+@uncounted
+def _add_tile_of_columns(rows, columns, a, a_row, a_step, b, more, panel, factors, inner, c, c_row):
+    """As `add_tile`, of ``b[k, :] + factors[:] ∘ more[k, :]``."""
+    if TOGETHER > 1 and columns > COLUMNS:
+        _two_by_columns(rows, a, a_row, a_step, b, more, panel, factors, inner, c, c_row, columns)
+    elif columns == COLUMNS:
+        _one_by_columns(rows, a, a_row, a_step, b, more, panel, factors, inner, c, c_row, columns)
+    else:
+        _some_by_columns(rows, a, a_row, a_step, b, more, panel, factors, inner, c, c_row, columns)
+
+
+@uncounted
+def add_pair_tile(rows, a, a_step, e, runs, count, v, to_v, weight, single, product):
     """`vectors.pair_tile`, compiled once."""
-    pair_tile(rows, a, a_row, a_step, e, inner, v, to_v, weight, single, product)
+    pair_tile(rows, a, a_step, e, runs, count, v, to_v, weight, single, product)

@@ -13,87 +13,137 @@ COLUMNS = 16  # of a tile
 # Thirty-two registers of sixteen numbers, or half of both.
 WIDE = binding.get_host_cpu_features().get("avx512f", False)
 ROWS = 12 if WIDE else 6  # of a tile: what the registers hold
+PAIR_ROWS = 8 if WIDE else 6  # of a tile of pairs, whose rows have three sums
 TOGETHER = 2 if WIDE else 1  # panels: a number of a row is read for so many
 _LANES = COLUMNS if WIDE else COLUMNS // 2
 _VECTOR, _NUMBER, _INT = ir.VectorType(ir.FloatType(), _LANES), ir.IntType(64), ir.IntType(32)
+_LINE = _NUMBER(4 * COLUMNS)  # of a panel
 _PARTS = [_NUMBER(4 * column) for column in range(0, COLUMNS, _LANES)]  # where a row's vectors begin
 
 
-@intrinsic
-def tile(typing, rows, a, a_row, a_step, b, inner, c, c_row):
-    """``c[r, 0:16] += Σ_k a[r, k] · b[k, 0:16]`` for 1 to ROWS rows r."""
+def tiles_of(right: Callable) -> tuple[Callable, Callable, Callable]:
+    """Tiles of ``c[r, :] += Σ_k a[r, k] · B[k, :]`` for 1 to ROWS rows r: of 16 columns, of two panels, of the first columns of one.
 
-    def generate(builder, rows, a, a_row, a_step, b, inner, c, c_row):
-        _add_product_to(_places(builder, c, c_row, rows), builder, a, a_row, a_step, [b], inner)
+    All take ``(rows, a, a_row, a_step, b, more, panel, factors, inner, c, c_row, columns)``, see `tiles.add_tile`.
 
-    return types.void(*[types.int64] * 8), _for_each_number_of_rows(generate)
-
-
-@intrinsic
-def wide_tile(typing, rows, a, a_row, a_step, b, b_panel, inner, c, c_row):
-    """As `tile`, of two panels: ``c[r, 0:32]``; the second panel lies ``b_panel`` after the first."""
-
-    def generate(builder, rows, a, a_row, a_step, b, b_panel, inner, c, c_row):
-        second = builder.add(c, _NUMBER(4 * COLUMNS))
-        rows_of_both = zip(
-            _places_by_row(builder, c, c_row, rows), _places_by_row(builder, second, c_row, rows), strict=True
-        )
-        places = [place for both in rows_of_both for row in both for place in row]
-        _add_product_to(places, builder, a, a_row, a_step, [b, builder.add(b, b_panel)], inner)
-
-    return types.void(*[types.int64] * 9), _for_each_number_of_rows(generate)
-
-
-@intrinsic
-def narrow_tile(typing, rows, a, a_row, a_step, b, inner, c, c_row, columns):
-    """As `tile`, of its first columns only: ``c[r, 0:columns]``."""
-
-    def generate(builder, rows, a, a_row, a_step, b, inner, c, c_row, columns):
-        masks = [_first_lanes(builder, columns, part) for part in range(len(_PARTS))] * rows
-        places = _places(builder, c, c_row, rows)
-        start = [_load_some(builder, place, mask) for place, mask in zip(places, masks, strict=True)]
-        sums = _product(builder, start, a, a_row, a_step, [b], inner)
-        for place, mask, total in zip(places, masks, sums, strict=True):
-            _store_some(builder, total, place, mask)
-
-    return types.void(*[types.int64] * 9), _for_each_number_of_rows(generate)
-
-
-@intrinsic
-def pair_tile(typing, rows, a, a_row, a_step, e, inner, v, to_v, weight, single, product):
-    """What ``G = Σ_k a[r, k] · e[k, 0:16]`` is for: ``single += G``, ``product += G∘v`` and ``to_v += Σ_r weight[r]∘G[r]``.
-
-    The rows of single, product and weight are 16 numbers long and side by side; there are 1 to ROWS.
+    Args:
+        right: `as_it_is`, `with_rows_scaled` or `with_columns_scaled`: how B comes from what is given.
     """
 
-    def generate(builder, rows, a, a_row, a_step, e, inner, v, to_v, weight, single, product):
+    def tile(*, panels: int = 1, some: bool = False) -> Callable:
+        @intrinsic
+        def code(typing, rows, a, a_row, a_step, b, more, panel, factors, inner, c, c_row, columns):
+            def generate(builder, rows, a, a_row, a_step, b, more, panel, factors, inner, c, c_row, columns):
+                count = panels * len(_PARTS)
+                masks = (
+                    [_first_lanes(builder, columns, part) for part in range(count)]
+                    if some
+                    else [None] * count
+                )
+                places = _places(builder, c, c_row, rows, panels=panels)
+                start = [
+                    _load(builder, place, mask=mask) for place, mask in zip(places, masks * rows, strict=True)
+                ]
+                streams, values = right(builder, b, more, panel, factors, panels, masks)
+                sums = _product(builder, start, a, a_row, a_step, streams, values, inner)
+                for place, mask, total in zip(places, masks * rows, sums, strict=True):
+                    _store(builder, total, place, mask=mask)
+
+            return types.void(*[types.int64] * 12), _for_each_number_of_rows(generate)
+
+        return code
+
+    return tile(), tile(panels=2), tile(some=True)
+
+
+def as_it_is(builder, b, more, panel, factors, panels: int, masks):
+    """B is given."""
+    return [(b, _LINE)], lambda places: _panels(builder, places[0], panel, panels)
+
+
+def with_rows_scaled(builder, b, more, panel, factors, panels: int, masks):
+    """``B[k, :] = b[k, :] + factors[k] · more[k, :]``."""
+
+    def values(places):
+        factor = _spread(builder, _load(builder, places[2], ir.FloatType()))
+        pairs = zip(*(_panels(builder, place, panel, panels) for place in places[:2]), strict=True)
+        return [_add_product(builder, one, other, factor) for one, other in pairs]
+
+    return [(b, _LINE), (more, _LINE), (factors, _NUMBER(4))], values
+
+
+def with_columns_scaled(builder, b, more, panel, factors, panels: int, masks):
+    """``B[k, :] = b[k, :] + factors[:] ∘ more[k, :]``."""
+    places = [builder.add(factors, _NUMBER(4 * _LANES * part)) for part in range(len(masks))]
+    scales = [_load(builder, place, mask=mask) for place, mask in zip(places, masks, strict=True)]
+
+    def values(places):
+        triples = zip(*(_panels(builder, place, panel, panels) for place in places), scales, strict=True)
+        return [_add_product(builder, one, other, factor) for one, other, factor in triples]
+
+    return [(b, _LINE), (more, _LINE)], values
+
+
+def _panels(builder, first, panel, count: int) -> list:
+    """A row of one panel, or of two."""
+    starts = [first, builder.add(first, panel)][:count]
+    return [_load(builder, builder.add(start, part)) for start in starts for part in _PARTS]
+
+
+@intrinsic
+def pair_tile(typing, rows, a, a_step, e, runs, count, v, to_v, weight, single, product):
+    """What ``G = Σ_k a[k, r] · e[k, 0:16]`` over the k of each of some runs is for:
+    ``single += G``, ``product += G∘v`` and ``to_v += Σ_r weight[r]∘G[r]``.
+
+    A run is three numbers, the first two its first k and the one after its last; the runs' v and to_v are side by side, and so are
+    the rows of single, product and weight, 16 numbers each. There are 1 to PAIR_ROWS rows.
+    """
+
+    def generate(builder, rows, a, a_step, e, runs, count, v, to_v, weight, single, product):
         zero = ir.Constant(_VECTOR, [0.0] * _LANES)
-        sums = _product(builder, [zero] * (len(_PARTS) * rows), a, a_row, a_step, [e], inner)
-        step = _NUMBER(4 * COLUMNS)
-        for place, total in zip(_places(builder, single, step, rows), sums, strict=True):
-            _store(builder, builder.fadd(_load(builder, place), total), place)
-        by = [_load(builder, place) for place in _places(builder, v, step, 1)] * rows
-        for place, total, factor in zip(_places(builder, product, step, rows), sums, by, strict=True):
-            _store(builder, _add_product(builder, _load(builder, place), total, factor), place)
-        targets = _places(builder, to_v, step, 1)
-        found = [_load(builder, target) for target in targets]
-        for i, (place, total) in enumerate(zip(_places(builder, weight, step, rows), sums, strict=True)):
-            part = i % len(_PARTS)
-            found[part] = _add_product(builder, found[part], total, _load(builder, place))
-        for target, total in zip(targets, found, strict=True):
+        size = len(_PARTS) * rows
+        targets = [place for first in (single, product) for place in _places(builder, first, _LINE, rows)]
+        weights = _places(builder, weight, _LINE, rows)
+
+        def run(places, sums):
+            at, own, to_own = places
+            begin, end = (
+                _load(builder, builder.add(at, _NUMBER(8 * number)), _NUMBER) for number in range(2)
+            )
+            first = builder.add(a, builder.mul(begin, a_step))
+            streams = [(builder.add(e, builder.mul(begin, _LINE)), _LINE)]
+            found = _product(
+                builder, [zero] * size, first, _NUMBER(4), a_step, streams,
+                lambda places: _panels(builder, places[0], _NUMBER(0), 1), builder.sub(end, begin),
+            )  # fmt: skip
+            factors = _panels(builder, own, _NUMBER(0), 1)
+            totals = [_places(builder, to_own, _LINE, 1), _panels(builder, to_own, _NUMBER(0), 1)]
+            for i, (place, total) in enumerate(zip(weights, found, strict=True)):
+                part = i % len(_PARTS)
+                totals[1][part] = _add_product(builder, totals[1][part], total, _load(builder, place))
+            for place, total in zip(*totals, strict=True):
+                _store(builder, total, place)
+            by = factors * rows
+            more = [builder.fadd(one, total) for one, total in zip(sums[:size], found, strict=True)]
+            pairs = zip(sums[size:], found, by, strict=True)
+            return more + [_add_product(builder, one, total, factor) for one, total, factor in pairs]
+
+        start = [_load(builder, target) for target in targets]
+        streams = [(runs, _NUMBER(24)), (v, _LINE), (to_v, _LINE)]
+        for target, total in zip(targets, _turns(builder, start, count, streams, run), strict=True):
             _store(builder, total, target)
 
-    return types.void(*[types.int64] * 11), _for_each_number_of_rows(generate)
+    return types.void(*[types.int64] * 11), _for_each_number_of_rows(generate, PAIR_ROWS)
 
 
-def _for_each_number_of_rows(generate: Callable) -> Callable:
+def _for_each_number_of_rows(generate: Callable, most: int = ROWS) -> Callable:
     """Code for a tile of one row, of two and so on: its registers are counted when it is made."""
 
     def code(context, builder, signature, arguments):
         rows, *others = arguments
         function = builder.function
         done = function.append_basic_block("tiles.done")
-        cases = [function.append_basic_block(f"tile.of.{count}") for count in range(1, ROWS + 1)]
+        cases = [function.append_basic_block(f"tile.of.{count}") for count in range(1, most + 1)]
         choice = builder.switch(rows, done)
         for count, block in enumerate(cases, 1):
             choice.add_case(_NUMBER(count), block)
@@ -106,84 +156,65 @@ def _for_each_number_of_rows(generate: Callable) -> Callable:
     return code
 
 
-@intrinsic
-def add_multiple(typing, out, a, b, factor):
-    """``out[0:16] = a[0:16] + factor · b[0:16]``."""
+def _product(builder, start: Sequence, a, a_row, a_step, streams: Sequence, right: Callable, inner) -> list:
+    """The loop over k of ``Σ_k a[r, k] · B[k, :]``, added to ``start``: the vectors of one row after the other.
 
-    def generate(context, builder, signature, arguments):
-        *places, factor = arguments
-        by = _spread(builder, _load(builder, factor, ir.FloatType()))
-        _combine(builder, *places, [by] * len(_PARTS))
-        return context.get_dummy_value()
+    Args:
+        streams: where what B is made of lies, and how far a step of k is there.
+        right: gives the vectors of ``B[k, :]`` from these places.
+    """
 
-    return types.void(*[types.int64] * 4), generate
+    def turn(places, sums):
+        vectors, more = right(places[1:]), []
+        for r in range(len(sums) // len(vectors)):
+            row = builder.add(places[0], builder.mul(a_row, _NUMBER(r)))
+            left = _spread(builder, _load(builder, row, ir.FloatType()))
+            more += [
+                _add_product(builder, sums[len(more) + i], left, factor) for i, factor in enumerate(vectors)
+            ]
+        return more
 
-
-@intrinsic
-def add_products(typing, out, a, b, factors):
-    """``out[0:16] = a[0:16] + factors[0:16] ∘ b[0:16]``."""
-
-    def generate(context, builder, signature, arguments):
-        *places, factors = arguments
-        _combine(builder, *places, [_load(builder, builder.add(factors, part)) for part in _PARTS])
-        return context.get_dummy_value()
-
-    return types.void(*[types.int64] * 4), generate
+    return _turns(builder, start, inner, [(a, a_step), *streams], turn)
 
 
-def _combine(builder, out, a, b, factors: Sequence) -> None:
-    for part, factor in zip(_PARTS, factors, strict=True):
-        given, other = (_load(builder, builder.add(place, part)) for place in (a, b))
-        _store(builder, _add_product(builder, given, other, factor), builder.add(out, part))
+def _turns(builder, start: Sequence, count, streams: Sequence, turn: Callable) -> list:
+    """A loop of ``count`` turns over some sums.
 
-
-def _add_product_to(places: Sequence, builder, *product) -> None:
-    """Add `_product`'s sums to what lies at their places."""
-    sums = _product(builder, [_load(builder, place) for place in places], *product)
-    for place, total in zip(places, sums, strict=True):
-        _store(builder, total, place)
-
-
-def _product(builder, start: Sequence, a, a_row, a_step, panels: Sequence, inner) -> list:
-    """The loop over k of ``Σ_k a[r, k] · b[k, 0:16]`` of each panel b, added to ``start``: the vectors of one row after the other."""
+    Args:
+        start: vectors, the sums before.
+        streams: places, and how far each moves in a turn.
+        turn: takes places and sums, gives the next sums.
+    """
     before = builder.block
     loop, body, done = (
-        builder.function.append_basic_block(name) for name in ("tile", "tile.body", "tile.done")
+        builder.function.append_basic_block(name) for name in ("loop", "loop.body", "loop.done")
     )
     builder.branch(loop)
     builder.position_at_end(loop)
-    k, at_a, *at_b = (builder.phi(_NUMBER) for _ in range(2 + len(panels)))
+    number, *places = (builder.phi(_NUMBER) for _ in range(1 + len(streams)))
     sums = [builder.phi(_VECTOR) for _ in start]
-    builder.cbranch(builder.icmp_signed("<", k, inner), body, done)
+    builder.cbranch(builder.icmp_signed("<", number, count), body, done)
     builder.position_at_end(body)
-    right = [_load(builder, builder.add(at, part)) for at in at_b for part in _PARTS]
-    more = []
-    for r in range(len(start) // len(right)):
-        row = builder.add(at_a, builder.mul(a_row, _NUMBER(r)))
-        left = _spread(builder, _load(builder, row, ir.FloatType()))
-        for factor in right:
-            more.append(_add_product(builder, sums[len(more)], left, factor))
-    steps = [(k, _NUMBER(0), _NUMBER(1)), (at_a, a, a_step)]
-    steps += [(at, b, _NUMBER(4 * COLUMNS)) for at, b in zip(at_b, panels, strict=True)]
-    for phi, first, step in steps:
+    more = turn(places, sums)
+    moves = [(number, _NUMBER(0), _NUMBER(1))]
+    moves += [(place, first, step) for place, (first, step) in zip(places, streams, strict=True)]
+    following = [builder.add(phi, step) for phi, _, step in moves]
+    for (phi, first, _), after in zip(moves, following, strict=True):
         phi.add_incoming(first, before)
-        phi.add_incoming(builder.add(phi, step), body)
-    for phi, first, following in zip(sums, start, more, strict=True):
+        phi.add_incoming(after, builder.block)
+    for phi, first, after in zip(sums, start, more, strict=True):
         phi.add_incoming(first, before)
-        phi.add_incoming(following, body)
+        phi.add_incoming(after, builder.block)
     builder.branch(loop)
     builder.position_at_end(done)
     return sums
 
 
-def _places(builder, first, step, rows: int) -> list:
-    """Where the vectors of each row lie."""
-    return [place for row in _places_by_row(builder, first, step, rows) for place in row]
-
-
-def _places_by_row(builder, first, step, rows: int) -> list[list]:
+def _places(builder, first, step, rows: int, *, panels: int = 1) -> list:
+    """Where the vectors of each row lie; a second panel's beside the first's."""
     starts = [builder.add(first, builder.mul(step, _NUMBER(r))) for r in range(rows)]
-    return [[builder.add(start, part) for part in _PARTS] for start in starts]
+    parts = [_NUMBER(4 * column) for column in range(0, panels * COLUMNS, _LANES)]
+    return [builder.add(start, part) for start in starts for part in parts]
 
 
 def _add_product(builder, total, left, right):
@@ -194,35 +225,32 @@ def _add_product(builder, total, left, right):
     )
 
 
-def _load(builder, address, kind=_VECTOR):
-    value = builder.load(builder.inttoptr(address, kind.as_pointer()))
+def _load(builder, address, kind=_VECTOR, *, mask=None):
+    """A number or a vector; of a vector the lanes of the mask, if one is given, and 0 elsewhere."""
+    place = builder.inttoptr(address, kind.as_pointer())
+    if mask is not None:
+        signature = ir.FunctionType(kind, [place.type, _INT, mask.type, kind])
+        load = builder.module.declare_intrinsic(f"llvm.masked.load.v{_LANES}f32.p0", fnty=signature)
+        return builder.call(load, [place, _INT(4), mask, ir.Constant(kind, [0.0] * _LANES)])
+    value = builder.load(place)
     value.align = 4
     return value
 
 
-def _store(builder, value, address) -> None:
-    builder.store(value, builder.inttoptr(address, _VECTOR.as_pointer())).align = 4
+def _store(builder, value, address, *, mask=None) -> None:
+    place = builder.inttoptr(address, _VECTOR.as_pointer())
+    if mask is None:
+        builder.store(value, place).align = 4
+        return
+    signature = ir.FunctionType(ir.VoidType(), [_VECTOR, place.type, _INT, mask.type])
+    store = builder.module.declare_intrinsic(f"llvm.masked.store.v{_LANES}f32.p0", fnty=signature)
+    builder.call(store, [value, place, _INT(4), mask])
 
 
 def _first_lanes(builder, columns, part: int):
     """Which lanes of a tile's vector belong to its first columns."""
     lanes = ir.Constant(ir.VectorType(_NUMBER, _LANES), [part * _LANES + lane for lane in range(_LANES)])
     return builder.icmp_signed("<", lanes, _spread(builder, columns))
-
-
-def _load_some(builder, address, mask):
-    """The lanes of the mask; 0 elsewhere."""
-    place = builder.inttoptr(address, _VECTOR.as_pointer())
-    kind = ir.FunctionType(_VECTOR, [place.type, _INT, mask.type, _VECTOR])
-    load = builder.module.declare_intrinsic(f"llvm.masked.load.v{_LANES}f32.p0", fnty=kind)
-    return builder.call(load, [place, _INT(4), mask, ir.Constant(_VECTOR, [0.0] * _LANES)])
-
-
-def _store_some(builder, value, address, mask) -> None:
-    place = builder.inttoptr(address, _VECTOR.as_pointer())
-    kind = ir.FunctionType(ir.VoidType(), [_VECTOR, place.type, _INT, mask.type])
-    store = builder.module.declare_intrinsic(f"llvm.masked.store.v{_LANES}f32.p0", fnty=kind)
-    builder.call(store, [value, place, _INT(4), mask])
 
 
 def _spread(builder, scalar):
