@@ -24,6 +24,7 @@ PARTS = {
     "net": "fully connected layers",
     "lookup": "gathering histories and rows of tables",
     "rows": "summing the gradients of rows",
+    "shared": "summing the gradients of histories and states",
     "adam": "Adam",
 }
 REST = "between the loops"
