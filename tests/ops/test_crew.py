@@ -60,6 +60,14 @@ def test_what_a_task_raises_is_raised_when_all_have_finished(where):
     assert finished == [1, 2, 2]
 
 
+def test_a_task_that_nobody_has_waited_for_does_not_cost_the_next_one():
+    done, helper = [], crew.Helper()
+    helper.begin(lambda: time.sleep(0.1) or done.append("first"))
+    helper.begin(lambda: done.append("second"))
+    helper.finish()
+    assert done == ["first", "second"]
+
+
 def test_two_that_ask_at_once_both_get_all_of_their_parts_done():
     sums = {}
 

@@ -32,8 +32,9 @@ class Helper(threading.Thread):
         self.start()
 
     def begin(self, task: Callable[[], None]) -> None:
-        """Have a task done; the one before is finished."""
-        self._task = task
+        """Have a task done, after the one before if somebody was interrupted while he waited for that."""
+        self._wait()
+        self._task, self._error = task, None
         self._counts[_ASKED] += 1
         if self._asleep:
             with self._bell:
@@ -45,11 +46,14 @@ class Helper(threading.Thread):
         Raises:
             BaseException: what the task raised.
         """
-        while not _comes(self._counts, _DONE, self._counts[_ASKED], LOOKS):
-            time.sleep(1e-4)
+        self._wait()
         error, self._error = self._error, None
         if error is not None:
             raise error
+
+    def _wait(self) -> None:
+        while not _comes(self._counts, _DONE, self._counts[_ASKED], LOOKS):
+            time.sleep(1e-4)
 
     def run(self) -> None:
         done = 0
