@@ -1,4 +1,3 @@
-import os
 import subprocess
 import sys
 import threading
@@ -90,7 +89,6 @@ def test_two_that_ask_at_once_both_get_all_of_their_parts_done():
     assert sums == dict.fromkeys(range(4), 200 * 28)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system does not fork")
 def test_a_forked_process_has_helpers_of_its_own():
     found = subprocess.run(
         [sys.executable, "-c", FORKED], text=True, capture_output=True, check=True, timeout=120

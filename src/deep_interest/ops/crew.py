@@ -112,7 +112,8 @@ def _begin_anew() -> None:
     _in_use = threading.Lock()
 
 
-os.register_at_fork(after_in_child=_begin_anew)
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_begin_anew)
 
 
 @njit(cache=True, nogil=True, fastmath=False)
