@@ -37,11 +37,12 @@ def calls(tmp_path_factory):
     found, data = {}, small_data(users=40)
 
     def recorded(kernel, *arguments, work):
-        sizes = [given.size for given in arguments if isinstance(given, np.ndarray)]
+        flat = list(leaves(arguments))
+        sizes = [given.size for given in flat if isinstance(given, np.ndarray)]
         way = kernel, tuple(size > 0 for size in sizes)  # an empty array stands for something left out
         if sum(sizes) > found.get(way, (0,))[0]:
-            given = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
-            found[way] = sum(sizes), given, compiled.parts_of(work)
+            given = [a.copy() if isinstance(a, np.ndarray) else a for a in flat]
+            found[way] = sum(sizes), (given, arguments), compiled.parts_of(work)
         run(kernel, *arguments, work=work)
 
     run = compiled.run
@@ -63,6 +64,20 @@ def calls(tmp_path_factory):
     return found
 
 
+def leaves(arguments):
+    """The arguments with the parts of tuples in their place."""
+    for given in arguments:
+        if isinstance(given, tuple):
+            yield from leaves(given)
+        else:
+            yield given
+
+
+def nested(flat, like):
+    """The leaves of ``like`` put together as there."""
+    return tuple(nested(flat, given) if isinstance(given, tuple) else next(flat) for given in like)
+
+
 def laid(arguments, first=None, second=None, gap=0):
     """The arguments with their arrays copied into one room, far from each other; but ``second`` lies close behind ``first``."""
     arrays = [i for i, given in enumerate(arguments) if isinstance(given, np.ndarray)]
@@ -78,19 +93,19 @@ def laid(arguments, first=None, second=None, gap=0):
     return placed
 
 
-def done(kernel, parts, placed):
+def done(kernel, parts, placed, like):
     for part in range(parts):
-        kernel(*placed, part, parts)
+        kernel(*nested(iter(placed), like), part, parts)
     return [given.tobytes() for given in placed if isinstance(given, np.ndarray)]
 
 
 def test_every_loop_finds_the_same_wherever_its_arrays_lie(calls):
     assert len(calls) > 25
     differ = set()
-    for (kernel, _), (_, arguments, parts) in calls.items():
-        expected = done(kernel, parts, laid(arguments))
+    for (kernel, _), (_, (arguments, like), parts) in calls.items():
+        expected = done(kernel, parts, laid(arguments), like)
         arrays = [i for i, given in enumerate(arguments) if isinstance(given, np.ndarray)]
         for (first, second), gap in product(permutations(arrays, 2), GAPS):
-            if done(kernel, parts, laid(arguments, first, second, gap)) != expected:
+            if done(kernel, parts, laid(arguments, first, second, gap), like) != expected:
                 differ.add(f"{kernel.__module__}.{kernel.__name__}: {gap} bytes from {first} to {second}")
     assert not differ

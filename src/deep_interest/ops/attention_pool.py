@@ -10,7 +10,10 @@ from torch.autograd.function import once_differentiable
 from deep_interest.ops.compiled import arrays, compiled, exact, fits, run
 from deep_interest.ops.net import Layer, Shape
 from deep_interest.ops.pair_net import (
+    backward_rights,
     clear_rows,
+    forward_rights,
+    given_to_loops,
     net_of,
     pair_net,
     pairs_backward,
@@ -63,8 +66,8 @@ class _Pool(torch.autograd.Function):
     def forward(ctx, values, queries, offsets, starts, scale: float, shape: Shape, *parameters) -> Tensor:
         inputs, (before, scores) = prepare(ctx, values, queries, offsets, starts, shape, parameters)
         pooled = values.new_empty(len(queries), values.shape[1])
-        rows = arrays(before, scores, pooled)
-        run(_forward, *arrays(*inputs), *shape[:2], np.float32(scale), *rows, work=len(before) * shape.work)
+        given, rows = given_to_loops(forward_rights, inputs, shape), arrays(before, scores, pooled)
+        run(_forward, *given, np.float32(scale), *rows, work=len(before) * shape.work)
         ctx.save_for_backward(*inputs, before, scores)
         ctx.scale = np.float32(scale)
         return pooled
@@ -74,8 +77,9 @@ class _Pool(torch.autograd.Function):
     def backward(ctx, grad: Tensor):
         *inputs, before, weights = ctx.saved_tensors
         work, (to_values, to_queries, sums) = len(before) * ctx.shape.work, room_for_gradients(ctx, before)
+        given = given_to_loops(backward_rights, inputs, ctx.shape)
         rows = arrays(before, weights, torch.empty_like(weights), to_values, to_queries, sums.parts)
-        run(_backward, *arrays(grad, *inputs), *ctx.shape[:2], ctx.scale, *rows, work=work)
+        run(_backward, *arrays(grad), *given, ctx.scale, *rows, work=work)
         return to_values, to_queries, None, None, None, None, *sums.gradients()
 
 
@@ -88,6 +92,7 @@ def _forward(
     numbers,
     widths,
     kinds,
+    rights,
     scale,
     before,
     weights,
@@ -96,7 +101,9 @@ def _forward(
     parts,
 ):
     """``weights (N, 1)`` come out as what the rows are multiplied by; a scale of 0 stands for no softmax."""
-    pairs_forward(values, queries, offsets, starts, numbers, widths, kinds, before, weights, part, parts)
+    pairs_forward(
+        values, queries, offsets, starts, numbers, widths, kinds, rights, before, weights, part, parts
+    )
     first, last = share_of_runs(offsets, part, parts)
     for b in range(first, last):
         begin, end, shift, total = offsets[b], offsets[b + 1], starts[b] - offsets[b], pooled[b]
@@ -122,7 +129,7 @@ def _softmax(scores, scale):
 
 @compiled
 def _backward(
-    grad, values, queries, offsets, starts, numbers, widths, kinds, scale, before, weights, to_scores,
+    grad, values, queries, offsets, starts, numbers, widths, kinds, rights, scale, before, weights, to_scores,
     to_values, to_queries, to_numbers, part, parts,
 ):  # fmt: skip
     first, last = share_of_views(offsets, starts, part, parts)
@@ -147,6 +154,6 @@ def _backward(
             for p in range(begin, end):
                 to_scores[p, 0] = scale * weights[p, 0] * (to_scores[p, 0] - mean)
     pairs_backward(
-        to_scores, values, queries, offsets, starts, numbers, widths, kinds, before,
+        to_scores, values, queries, offsets, starts, numbers, widths, kinds, rights, before,
         to_values, to_queries, to_numbers, part, parts,
     )  # fmt: skip

@@ -187,7 +187,9 @@ class _Net(torch.autograd.Function):
         numbers, rows = flat(parameters), len(x)
         before = x.new_empty(rows, shape.inner)
         out = before if shape.plain else x.new_empty(rows, shape.widths[-1])
-        run(_forward, *arrays(x, numbers), *shape[:2], *arrays(before, out), work=rows * shape.work)
+        of_net = *arrays(numbers), *shape[:2]
+        rights = _forward_panels(*of_net)
+        run(_forward, *arrays(x), *of_net, rights, *arrays(before, out), work=rows * shape.work)
         ctx.save_for_backward(x, numbers, before)
         ctx.shape, ctx.parameters = shape, parameters
         return out
@@ -199,8 +201,10 @@ class _Net(torch.autograd.Function):
         work, needed = len(x) * ctx.shape.work, ctx.needs_input_grad[0]
         to_x = x.new_empty(x.shape if needed else (0, 0))
         sums = Sums.of(ctx.parameters, work)
+        of_net = *arrays(numbers), *ctx.shape[:2]
+        rights = _backward_panels(*of_net)
         rows = arrays(before, to_x, sums.parts)
-        run(_backward, *arrays(grad, x, numbers), *ctx.shape[:2], *rows, work=work)
+        run(_backward, *arrays(grad, x), *of_net, rights, *rows, work=work)
         return to_x if needed else None, None, *sums.gradients()
 
 
@@ -213,10 +217,16 @@ def _add_parts(sums, total, part, parts):
 
 
 @compiled
-def _forward(x, numbers, widths, kinds, before, out, part, parts):
-    right, room = forward_panels(numbers, widths, kinds), forward_room(widths)
-    weight, bias, _ = layer_at(numbers, widths, kinds, 0)
-    first_right = panels_of(weight.T)
+def _forward_panels(numbers, widths, kinds):
+    """Made once for all parts: of the first layer, and of the others."""
+    first = layer_at(numbers, widths, kinds, 0)[0]
+    return panels_of(first.T), forward_panels(numbers, widths, kinds)
+
+
+@compiled
+def _forward(x, numbers, widths, kinds, rights, before, out, part, parts):
+    (first_right, right), room = rights, forward_room(widths)
+    bias = layer_at(numbers, widths, kinds, 0)[1]
     first, last = share(len(x), part, parts)
     for begin in range(first, last, CHUNK):
         end = min(begin + CHUNK, last)
@@ -228,11 +238,16 @@ def _forward(x, numbers, widths, kinds, before, out, part, parts):
 
 
 @compiled
-def _backward(grad, x, numbers, widths, kinds, before, to_x, to_numbers, part, parts):
-    right, room = backward_panels(numbers, widths, kinds), backward_room(widths)
+def _backward_panels(numbers, widths, kinds):
+    """As `_forward_panels`."""
+    return panels_of(layer_at(numbers, widths, kinds, 0)[0]), backward_panels(numbers, widths, kinds)
+
+
+@compiled
+def _backward(grad, x, numbers, widths, kinds, rights, before, to_x, to_numbers, part, parts):
+    (first_right, right), room = rights, backward_room(widths)
     totals = sums_of(to_numbers, part)
     to_weight, to_bias, _ = layer_at(totals, widths, kinds, 0)
-    first_right = panels_of(layer_at(numbers, widths, kinds, 0)[0])
     columns = np.empty((panel_count(widths[0]), CHUNK, COLUMNS), float32)
     first, last = share(len(x), part, parts)
     for begin in range(first, last, CHUNK):

@@ -1,6 +1,6 @@
 """A net over pairs of a row and its run's query: DIN's activation unit, in one pass while the rows are in the cache."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -79,7 +79,8 @@ class _PairNet(torch.autograd.Function):
     @staticmethod
     def forward(ctx, values, queries, offsets, starts, shape: Shape, *parameters) -> Tensor:
         inputs, rows = prepare(ctx, values, queries, offsets, starts, shape, parameters)
-        run(pairs_forward, *arrays(*inputs), *shape[:2], *arrays(*rows), work=len(rows[0]) * shape.work)
+        given = given_to_loops(forward_rights, inputs, shape)
+        run(pairs_forward, *given, *arrays(*rows), work=len(rows[0]) * shape.work)
         ctx.save_for_backward(*inputs, rows[0])
         return rows[1]
 
@@ -88,8 +89,9 @@ class _PairNet(torch.autograd.Function):
     def backward(ctx, grad: Tensor):
         *inputs, before = ctx.saved_tensors
         work, (to_values, to_queries, sums) = len(before) * ctx.shape.work, room_for_gradients(ctx, before)
+        given = given_to_loops(backward_rights, inputs, ctx.shape)
         rows = arrays(before, to_values, to_queries, sums.parts)
-        run(_backward, *arrays(grad, *inputs), *ctx.shape[:2], *rows, work=work)
+        run(_backward, *arrays(grad), *given, *rows, work=work)
         return to_values, to_queries, None, None, None, *sums.gradients()
 
 
@@ -103,6 +105,13 @@ def prepare(
     return [values, queries, offsets, starts, flat(parameters)], rows
 
 
+def given_to_loops(rights_of: Callable, inputs: Sequence[Tensor], shape: Shape) -> tuple:
+    """The first arguments of `pairs_forward`, with `forward_rights`, or of `pairs_backward`, with `backward_rights`."""
+    values, *others, numbers = arrays(*inputs)
+    of_net = numbers, *shape[:2]
+    return values, *others, *of_net, rights_of(*of_net, values.shape[1])
+
+
 def room_for_gradients(ctx, before: Tensor) -> tuple[Tensor, Tensor, Sums]:
     """Room for the gradients of values, of queries and of the net's numbers."""
     values, queries = ctx.saved_tensors[:2]
@@ -110,23 +119,38 @@ def room_for_gradients(ctx, before: Tensor) -> tuple[Tensor, Tensor, Sums]:
     return to_values, queries.new_empty(queries.shape), Sums.of(ctx.parameters, len(before) * ctx.shape.work)
 
 
+@compiled
+def forward_rights(numbers, widths, kinds, inputs):
+    """What the parts of a forward pass multiply with, as panels: by W1 and W3 of `factors`, by W2, and in the other layers."""
+    of_row, of_query, of_product = factors(layer_at(numbers, widths, kinds, 0)[0], inputs)
+    pairs = panels_of(of_row.T), panels_of(of_product.T)
+    return pairs, panels_of(of_query.T), forward_panels(numbers, widths, kinds)
+
+
+@compiled
+def backward_rights(numbers, widths, kinds, inputs):
+    """As `forward_rights`, of a backward pass."""
+    of_row, of_query, of_product = factors(layer_at(numbers, widths, kinds, 0)[0], inputs)
+    pairs = panels_of(of_row), panels_of(of_product)
+    return pairs, panels_of(of_query), backward_panels(numbers, widths, kinds)
+
+
 @exact
-def pairs_forward(values, queries, offsets, starts, numbers, widths, kinds, before, out, part, parts):
-    right, room = forward_panels(numbers, widths, kinds), forward_room(widths)
-    weight, bias, _ = layer_at(numbers, widths, kinds, 0)
-    inputs, outputs = values.shape[1], widths[1]
-    of_row, of_query, of_product = factors(weight, inputs)
-    pair_panels, pair_room = (panels_of(of_row.T), panels_of(of_product.T)), room_for_pairs(outputs, inputs)
+def pairs_forward(values, queries, offsets, starts, numbers, widths, kinds, rights, before, out, part, parts):
+    """Fill ``before`` and ``out``; ``rights`` are `forward_rights`."""
+    of_pairs, of_query, right = rights
+    inputs, outputs, bias = values.shape[1], widths[1], layer_at(numbers, widths, kinds, 0)[1]
+    room, pair_room = forward_room(widths), room_for_pairs(outputs, inputs)
     first, last = share_of_runs(offsets, part, parts)
     constants = np.empty((last - first, outputs), float32)
     for b in range(last - first):
         copy(bias, constants[b])
-    add_product(queries[first:last], panels_of(of_query.T), constants)
+    add_product(queries[first:last], of_query, constants)
     b = first
     for begin in range(offsets[first], offsets[last], CHUNK):
         end = min(begin + CHUNK, offsets[last])
         b = pairs_of(
-            values, queries, constants, first, offsets, starts, begin, end, b, pair_panels,
+            values, queries, constants, first, offsets, starts, begin, end, b, of_pairs,
             before[begin:end, :outputs], pair_room,
         )  # fmt: skip
         forward_chunk(numbers, widths, kinds, right, before[begin:end], out[begin:end], room)
@@ -134,28 +158,26 @@ def pairs_forward(values, queries, offsets, starts, numbers, widths, kinds, befo
 
 @compiled
 def _backward(
-    grad, values, queries, offsets, starts, numbers, widths, kinds, before,
+    grad, values, queries, offsets, starts, numbers, widths, kinds, rights, before,
     to_values, to_queries, to_numbers, part, parts,
 ):  # fmt: skip
     first, last = share_of_views(offsets, starts, part, parts)
     clear_rows(to_values, offsets, starts, first, last)
     pairs_backward(
-        grad, values, queries, offsets, starts, numbers, widths, kinds, before,
+        grad, values, queries, offsets, starts, numbers, widths, kinds, rights, before,
         to_values, to_queries, to_numbers, part, parts,
     )  # fmt: skip
 
 
 @exact
 def pairs_backward(
-    grad, values, queries, offsets, starts, numbers, widths, kinds, before,
+    grad, values, queries, offsets, starts, numbers, widths, kinds, rights, before,
     to_values, to_queries, to_numbers, part, parts,
 ):  # fmt: skip
-    """The gradient of the values is added to what is there; the queries' is set."""
-    right, room = backward_panels(numbers, widths, kinds), backward_room(widths)
-    totals = sums_of(to_numbers, part)
-    weight, inputs, outputs = layer_at(numbers, widths, kinds, 0)[0], values.shape[1], widths[1]
-    of_row, of_query, of_product = factors(weight, inputs)
-    pair_panels = panels_of(of_row), panels_of(of_product)
+    """The gradient of the values is added to what is there; the queries' is set. ``rights`` are `backward_rights`."""
+    of_pairs, of_query, right = rights
+    totals, room = sums_of(to_numbers, part), backward_room(widths)
+    inputs, outputs = values.shape[1], widths[1]
     pair_room, sums = room_for_gradients_of_pairs(outputs, inputs), panels_for_sums(outputs, inputs)
     first, last = share_of_views(offsets, starts, part, parts)
     to_constants = np.zeros((last - first, outputs), float32)
@@ -168,12 +190,12 @@ def pairs_backward(
         )
         b = add_gradients_of_pairs(
             flows[: end - begin, :outputs], values, queries, to_constants, first, offsets, starts, begin, end, b,
-            pair_panels, to_values, to_queries, sums, pair_room,
+            of_pairs, to_values, to_queries, sums, pair_room,
         )  # fmt: skip
     to_weight, to_bias, _ = layer_at(totals, widths, kinds, 0)
     for b in range(last - first):
         add(to_constants[b], to_bias)
-    add_product(to_constants, panels_of(of_query), to_queries[first:last])
+    add_product(to_constants, of_query, to_queries[first:last])
     to_query = np.zeros((outputs, inputs), float32)
     columns = np.empty((panel_count(inputs), CHUNK, COLUMNS), float32)
     for begin in range(0, last - first, CHUNK):

@@ -38,9 +38,9 @@ def forward(
         activated: ``(N, G)`` reset, update where there is one, candidate.
         recalled: ``(N, H)`` U^h h_{t-1}.
     """
-    given = arrays(inputs, *_all_three(weights), attention, offsets, order)
-    work = _work(order, len(inputs), weights)
-    run(_forward, *given, cell, *arrays(states, activated, recalled), work=work)
+    of_inputs, of_state, *others = arrays(*_all_three(weights), attention, offsets, order)
+    rights, work = (panels_of(of_inputs.T), panels_of(of_state.T)), _work(order, len(inputs), weights)
+    run(_forward, *arrays(inputs), rights, *others, cell, *arrays(states, activated, recalled), work=work)
 
 
 def backward(
@@ -60,9 +60,10 @@ def backward(
     else:
         to_inputs = states.new_empty(rows, inputs.shape[1])
     sums, to_attention = Sums.of(weights, work), torch.zeros_like(attention)
-    first, *given = arrays(grad_states, inputs, *_all_three(weights)[:2], attention, offsets, order)
-    found = arrays(states, activated, recalled)
-    run(_backward, first, last, *given, cell, *found, *arrays(to_inputs, sums.parts, to_attention), work=work)
+    of_inputs, of_state, *others = arrays(*_all_three(weights)[:2], attention, offsets, order)
+    given, rights = arrays(grad_states, inputs), (panels_of(of_inputs), panels_of(of_state))
+    found = arrays(states, activated, recalled, to_inputs, sums.parts, to_attention)
+    run(_backward, last, *given, rights, *others, cell, *found, work=work)
     return to_inputs, sums.gradients(), to_attention
 
 
@@ -81,8 +82,9 @@ def last(
 
     As `forward`, but for ``gates (M, G)``, in which history b has the rows from ``starts[b]`` on, as others may.
     """
-    given = arrays(gates, weight, attention, offsets, starts, order)
-    run(_last, *given, cell, *arrays(states), work=_work(order, int(offsets[-1]), [weight]))
+    work = _work(order, int(offsets[-1]), [weight])
+    of_state, gates, *others, states = arrays(weight, gates, attention, offsets, starts, order, states)
+    run(_last, gates, panels_of(of_state.T), *others, cell, states, work=work)
 
 
 def _work(order: Tensor, places: int, weights: Sequence[Tensor]) -> int:
@@ -94,12 +96,12 @@ def _work(order: Tensor, places: int, weights: Sequence[Tensor]) -> int:
 
 @compiled
 def _forward(
-    inputs, input_weight, weight, bias, attention, offsets, order, cell, states, activated, recalled, part, parts,
+    inputs, rights, bias, attention, offsets, order, cell, states, activated, recalled, part, parts,
 ):  # fmt: skip
-    """A part takes every so many-th group of histories."""
-    width, hidden = weight.shape
-    inner = input_weight.shape[1]  # 0 where the inputs are the gates
-    right, input_right = panels_of(weight.T), panels_of(input_weight.T)
+    """A part takes every so many-th group of histories; ``rights`` are the weights of inputs and of the state, as panels."""
+    input_right, right = rights
+    width, hidden = activated.shape[1], states.shape[1]
+    inner = input_right.shape[1]  # 0 where the inputs are the gates
     state = np.zeros((GROUP, hidden), float32)
     x, gates, products = rows_of(CHUNK, inner), rows_of(CHUNK, width), rows_of(GROUP, width)
     places = np.empty(GROUP, int64)
@@ -146,10 +148,9 @@ def _gates_ahead(inputs, right, bias, offsets, order, first, rows, t, x, gates):
 
 
 @compiled
-def _last(gates, weight, attention, offsets, starts, order, cell, states, part, parts):
+def _last(gates, right, attention, offsets, starts, order, cell, states, part, parts):
     """As `_forward`; a history that ends leaves its state and the group."""
-    width, hidden = weight.shape
-    right = panels_of(weight.T)
+    width, hidden = gates.shape[1], states.shape[1]
     state = np.zeros((GROUP, hidden), float32)
     products = np.zeros((GROUP, width), float32)
     now = np.empty(width, float32)
@@ -173,14 +174,14 @@ def _last(gates, weight, attention, offsets, starts, order, cell, states, part, 
 
 @compiled
 def _backward(
-    grad_states, last, inputs, input_weight, weight, attention, offsets, order, cell, states, activated, recalled,
+    last, grad_states, inputs, rights, attention, offsets, order, cell, states, activated, recalled,
     to_inputs, sums, grad_attention, part, parts,
 ):  # fmt: skip
     """As `_forward`; the gradients of the weights, in the order of `forward`, are added to ``sums[part]``."""
-    width, hidden = weight.shape
-    inner, soft = input_weight.shape[1], width - hidden
+    input_right, right = rights
+    width, hidden, inner = activated.shape[1], states.shape[1], inputs.shape[1]
+    soft = width - hidden
     to_weights = _weights_in(sums_of(sums, part), width, inner, hidden)
-    right, input_right = panels_of(weight), panels_of(input_weight)
     flowing = np.zeros((GROUP, hidden), float32)  # ∂L/∂h_t from later steps
     # gradients of a few steps: in [:soft] before the sigmoids, in [soft:width] of U^h h_{t-1}, in the last H before the tanh
     flows = rows_of(CHUNK, width + hidden)
