@@ -15,7 +15,7 @@ from deep_interest.ops.tiles import (
     ROWS_SCALED,
     add_pair_tile,
     add_product,
-    add_product_of_two,
+    add_products_of_two,
     panel_count,
     panels,
     rows_of,
@@ -40,9 +40,9 @@ def factors(weight, inputs):
 
 @exact
 def room_for_pairs(outputs, inputs):
-    """What the pairs of a chunk need: e, e∘v and the first layer's values, each place's number in the chunk."""
+    """What the pairs of a chunk need: e, e∘v and the first layer's values, each place's number in the chunk, products."""
     rows = rows_of(CHUNK, inputs), rows_of(CHUNK, inputs), rows_of(CHUNK, outputs)
-    return rows, np.empty(CHUNK, np.int64)
+    return rows, np.empty(CHUNK, np.int64), np.empty((CHUNK // LONG, 4), np.int64)
 
 
 @uncounted
@@ -61,10 +61,10 @@ def pairs_of(values, queries, constants, first, offsets, starts, begin, end, b, 
     Returns:
         The last place's run.
     """
-    (rows, products, sums), places = room
+    (rows, products, sums), places, own_products = room
     single, product = right
     outputs, inputs = out.shape[1], values.shape[1]
-    short, p = 0, begin
+    short, own, p = 0, 0, begin
     while p < end:
         b, stop, q = _segment(offsets, starts, p, end, b)
         query, stretch, rows_out = queries[b], values[q : q + stop - p], out[p - begin : stop - begin]
@@ -73,8 +73,13 @@ def pairs_of(values, queries, constants, first, offsets, starts, begin, end, b, 
         if len(stretch) < LONG:
             short = _pair(stretch, query, p - begin, rows, products, places, short)
         else:
-            add_product_of_two(ROWS_SCALED, stretch, single, product, query, rows_out)
+            _note(own_products[own], stretch, rows_out, query)
+            own += 1
         p = stop
+    if own:
+        add_products_of_two(
+            ROWS_SCALED, own_products[:own], values.strides[0], single, product, out.strides[0], outputs
+        )
     if short:
         sums[:short] = 0
         add_product(rows[:short, :inputs], single, sums[:short, :outputs])
@@ -86,12 +91,13 @@ def pairs_of(values, queries, constants, first, offsets, starts, begin, end, b, 
 
 @exact
 def room_for_gradients_of_pairs(outputs, inputs):
-    """What the gradients of a chunk need: rows, each place's number in the chunk, panels, segments and vectors of theirs."""
+    """What the gradients of a chunk need: rows, each place's number in the chunk, panels, segments and vectors of theirs, products."""
     count, most = panel_count(inputs), CHUNK // LONG
     rows = rows_of(CHUNK, inputs), rows_of(CHUNK, inputs), rows_of(CHUNK, outputs)
     columns = np.zeros((count, CHUNK, COLUMNS), float32)
     own = np.zeros((count, most, COLUMNS), float32), np.zeros((count, most, COLUMNS), float32)
-    return rows, np.empty(CHUNK, np.int64), columns, np.empty((most, 3), np.int64), own
+    segments, products = np.empty((most, 3), np.int64), np.empty((most, 4), np.int64)
+    return rows, np.empty(CHUNK, np.int64), columns, segments, own, products
 
 
 @exact
@@ -133,7 +139,7 @@ def add_gradients_of_pairs(
     Returns:
         The last place's run.
     """
-    (rows, products, _), places, columns, segments, (own_queries, _) = room
+    (rows, products, _), places, columns, segments, (own_queries, _), own_products = room
     single, product = right
     short, own, p = 0, 0, begin
     while p < end:
@@ -145,12 +151,15 @@ def add_gradients_of_pairs(
             short = _pair(stretch, query, p - begin, rows, products, places, short)
         else:
             segments[own] = p - begin, stop - begin, b
+            _note(own_products[own], given, to_values[q : q + stop - p], query)
             _pack(queries[b : b + 1], own_queries, own)
-            add_product_of_two(COLUMNS_SCALED, given, single, product, query, to_values[q : q + stop - p])
             _pack(stretch, columns, p - begin)
             own += 1
         p = stop
     if own:
+        add_products_of_two(
+            COLUMNS_SCALED, own_products[:own], flow.strides[0], single, product, to_values.strides[0], values.shape[1],
+        )  # fmt: skip
         _own_products(flow, segments[:own], right[1], to_queries, sums, room)
     if short:
         _short_products(
@@ -162,7 +171,7 @@ def add_gradients_of_pairs(
 @uncounted
 def _own_products(flow, segments, product, to_queries, sums, room):
     """The gradients of W1, W3 and the queries, of runs that have a matrix of their own: from ``G = flowᵀ e`` of each run."""
-    _, _, columns, _, (own_queries, to_own) = room
+    _, _, columns, _, (own_queries, to_own), _ = room
     to_single, to_product = sums
     own, outputs = len(segments), flow.shape[1]
     to_own[:, :own] = 0
@@ -187,7 +196,7 @@ def _short_products(
     flow, values, queries, offsets, starts, begin, short, right, to_values, to_queries, sums, room
 ):
     """The gradients of the paired rows."""
-    (rows, products, flows), places, columns, _, _ = room
+    (rows, products, flows), places, columns, _, _, _ = room
     inputs, outputs = values.shape[1], flow.shape[1]
     for s in range(short):
         copy(flow[places[s]], flows[s, :outputs])
@@ -239,6 +248,13 @@ def _pair(stretch, query, place, rows, products, places, short):
         places[short] = place + r
         short += 1
     return short
+
+
+@njit(inline="always")
+def _note(product, left, out, factors):
+    """A product for `tiles.add_products_of_two`."""
+    product[0] = len(left)
+    product[1], product[2], product[3] = left.ctypes.data, out.ctypes.data, factors.ctypes.data
 
 
 @uncounted

@@ -61,7 +61,7 @@ def panels_of(right):
     return out
 
 
-PLAIN, ROWS_SCALED, COLUMNS_SCALED = range(3)
+ROWS_SCALED, COLUMNS_SCALED = range(2)
 _one, _two, _some = tiles_of(as_it_is)
 _one_by_rows, _two_by_rows, _some_by_rows = tiles_of(with_rows_scaled)
 _one_by_columns, _two_by_columns, _some_by_columns = tiles_of(with_columns_scaled)
@@ -73,49 +73,64 @@ def add_product(left, right, out):
 
     Shape: ``left (R, K)`` of any strides, ``right`` as `panels` of ``(K, C)`` in the same room or more, ``out (R, C)``.
     """
-    _add_tiles(PLAIN, left, right, right, 0, out)
-
-
-@uncounted
-def add_product_of_two(kind, left, right, more, factors, out):
-    """``out += left @ (right + diag(factors) more)``, or with COLUMNS_SCALED ``left @ (right + more diag(factors))``.
-
-    Shape: as of `add_product`, ``more`` as ``right``, ``factors (K,)``, or ``(C,)``.
-    """
-    _add_tiles(kind, left, right, more, factors.ctypes.data, out)
-
-
-@uncounted
-def _add_tiles(kind, left, right, more, factors, out):
     rows, inner = left.shape
     columns = out.shape[1]
     left_row, left_step = left.strides
     out_row, panel = out.strides[0], right.strides[0]
-    a, b, m, c = left.ctypes.data, right.ctypes.data, more.ctypes.data, out.ctypes.data
-    tiles = max(1, (rows + ROWS - 1) // ROWS)
-    size = max(1, (rows + tiles - 1) // tiles)  # all tiles have about as many rows
-    j = 0
+    a, b, c, size, j = left.ctypes.data, right.ctypes.data, out.ctypes.data, _tile_size(rows), 0
     while j < columns:
-        width = columns - j
-        width = TOGETHER * COLUMNS if width >= TOGETHER * COLUMNS else min(width, COLUMNS)
+        width = _tile_width(columns - j)
         for i in range(0, rows, size):
             some, at, to = min(size, rows - i), a + i * left_row, c + i * out_row
-            if kind == PLAIN:
-                add_tile(some, width, at, left_row, left_step, b, panel, inner, to, out_row)
-            elif kind == ROWS_SCALED:
-                _add_tile_of_rows(
-                    some, width, at, left_row, left_step, b, m, panel, factors, inner, to, out_row
-                )
-            else:
-                _add_tile_of_columns(
-                    some, width, at, left_row, left_step, b, m, panel, factors, inner, to, out_row
-                )
+            add_tile(some, width, at, left_row, left_step, b, panel, inner, to, out_row)
+        j += width
+        b += panel * (width // COLUMNS)
+        c += 4 * width
+
+
+@uncounted
+def add_products_of_two(kind, products, left_row, right, more, out_row, columns):
+    """``out += left @ (right + diag(factors) more)`` for several products, or with COLUMNS_SCALED
+    ``left @ (right + more diag(factors))``: a panel is read for all of them while it is near.
+
+    Args:
+        kind: ROWS_SCALED or COLUMNS_SCALED.
+        products: ``(P, 4)`` int64, of each the rows, and where left, out and factors lie, as addresses.
+        left_row, out_row: bytes from row to row.
+        right, more: as `panels` of ``(K, C)``; factors are ``(K,)``, or ``(C,)``.
+        columns: C.
+    """
+    inner, panel = right.shape[1], right.strides[0]
+    b, m, j = right.ctypes.data, more.ctypes.data, 0
+    while j < columns:
+        width = _tile_width(columns - j)
+        for p in range(len(products)):
+            rows, a, c, factors = products[p, 0], products[p, 1], products[p, 2] + 4 * j, products[p, 3]
+            size = _tile_size(rows)
+            for i in range(0, rows, size):
+                some, at, to = min(size, rows - i), a + i * left_row, c + i * out_row
+                if kind == ROWS_SCALED:
+                    _add_tile_of_rows(some, width, at, left_row, 4, b, m, panel, factors, inner, to, out_row)
+                else:
+                    _add_tile_of_columns(
+                        some, width, at, left_row, 4, b, m, panel, factors + 4 * j, inner, to, out_row
+                    )
         j += width
         b += panel * (width // COLUMNS)
         m += panel * (width // COLUMNS)
-        c += 4 * width
-        if kind == COLUMNS_SCALED:
-            factors += 4 * width
+
+
+@njit(inline="always")
+def _tile_size(rows):
+    """Rows of a tile: all tiles have about as many."""
+    tiles = max(1, (rows + ROWS - 1) // ROWS)
+    return max(1, (rows + tiles - 1) // tiles)
+
+
+@njit(inline="always")
+def _tile_width(columns):
+    """Columns of the next tile, of so many that are left."""
+    return TOGETHER * COLUMNS if columns >= TOGETHER * COLUMNS else min(columns, COLUMNS)
 
 
 @uncounted
