@@ -31,18 +31,14 @@ def drawn(rng, *shapes):
 def test_tiles_for_narrow_and_for_wide_registers(features, most, kind, monkeypatch):
     cpu = written_for(features, monkeypatch)
     assert cpu.ROWS == most
-    one, two, some = cpu.tiles_of(getattr(cpu, kind))
+    tile = cpu.tile_of(getattr(cpu, kind))
 
     @njit
     def multiply(rows, a, b, more, factors, c, columns):
-        given = a.ctypes.data, a.strides[0], 4, b.ctypes.data, more.ctypes.data, b.strides[0]
-        rest = factors.ctypes.data, b.shape[1], c.ctypes.data, c.strides[0], columns
-        if columns > 16:
-            two(rows, *given, *rest)
-        elif columns == 16:
-            one(rows, *given, *rest)
-        else:
-            some(rows, *given, *rest)
+        tile(
+            rows, columns, a.ctypes.data, a.strides[0], 4, b.ctypes.data, more.ctypes.data, b.strides[0],
+            factors.ctypes.data, b.shape[1], c.ctypes.data, c.strides[0],
+        )  # fmt: skip
 
     rng = np.random.default_rng(0)
     for rows in range(1, most + 1):
@@ -52,7 +48,7 @@ def test_tiles_for_narrow_and_for_wide_registers(features, most, kind, monkeypat
             right = right + factors[:INNER, None] * others
         elif kind == "with_columns_scaled":
             right = right + factors * others
-        for columns in (*range(1, 17), 32):
+        for columns in (*range(1, 17), 16 * cpu.TOGETHER):
             (c,) = drawn(rng, (rows, 40))
             expected = c.copy()
             expected[:, :columns] += a @ right[:, :columns]

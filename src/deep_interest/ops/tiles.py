@@ -13,7 +13,7 @@ from deep_interest.ops.vectors import (
     TOGETHER,
     as_it_is,
     pair_tile,
-    tiles_of,
+    tile_of,
     with_columns_scaled,
     with_rows_scaled,
 )  # fmt: skip
@@ -62,9 +62,9 @@ def panels_of(right):
 
 
 ROWS_SCALED, COLUMNS_SCALED = range(2)
-_one, _two, _some = tiles_of(as_it_is)
-_one_by_rows, _two_by_rows, _some_by_rows = tiles_of(with_rows_scaled)
-_one_by_columns, _two_by_columns, _some_by_columns = tiles_of(with_columns_scaled)
+_tile, _tile_by_rows, _tile_by_columns = (
+    tile_of(right) for right in (as_it_is, with_rows_scaled, with_columns_scaled)
+)
 
 
 @uncounted
@@ -82,7 +82,7 @@ def add_product(left, right, out):
         width = _tile_width(columns - j)
         for i in range(0, rows, size):
             some, at, to = min(size, rows - i), a + i * left_row, c + i * out_row
-            add_tile(some, width, at, left_row, left_step, b, panel, inner, to, out_row)
+            _add_tile(some, width, at, left_row, left_step, b, panel, inner, to, out_row)
         j += width
         b += panel * (width // COLUMNS)
         c += 4 * width
@@ -110,10 +110,10 @@ def add_products_of_two(kind, products, left_row, right, more, out_row, columns)
             for i in range(0, rows, size):
                 some, at, to = min(size, rows - i), a + i * left_row, c + i * out_row
                 if kind == ROWS_SCALED:
-                    _add_tile_of_rows(some, width, at, left_row, 4, b, m, panel, factors, inner, to, out_row)
+                    _add_tile_of_rows(some, width, at, left_row, b, m, panel, factors, inner, to, out_row)
                 else:
                     _add_tile_of_columns(
-                        some, width, at, left_row, 4, b, m, panel, factors + 4 * j, inner, to, out_row
+                        some, width, at, left_row, b, m, panel, factors + 4 * j, inner, to, out_row
                     )
         j += width
         b += panel * (width // COLUMNS)
@@ -133,44 +133,24 @@ def _tile_width(columns):
     return TOGETHER * COLUMNS if columns >= TOGETHER * COLUMNS else min(columns, COLUMNS)
 
 
-@uncounted
-def add_tile(rows, columns, a, a_row, a_step, b, panel, inner, c, c_row):
-    """``c[r, 0:columns] += Σ_k a[r, k] · b[k, 0:columns]`` for up to ROWS rows r; at most 16 columns, or TOGETHER · 16.
-
-    It takes addresses and distances in bytes: of ``a`` and of its next row and next k, of ``b`` and of its next panel, the number
-    of k, of ``c`` and of its next row.
-    """
-    if TOGETHER > 1 and columns > COLUMNS:
-        _two(rows, a, a_row, a_step, b, b, panel, 0, inner, c, c_row, columns)
-    elif columns == COLUMNS:
-        _one(rows, a, a_row, a_step, b, b, panel, 0, inner, c, c_row, columns)
-    else:
-        _some(rows, a, a_row, a_step, b, b, panel, 0, inner, c, c_row, columns)
+# Compiled once each:
 
 
 @uncounted
-def _add_tile_of_rows(rows, columns, a, a_row, a_step, b, more, panel, factors, inner, c, c_row):
-    """As `add_tile`, of ``b[k, :] + factors[k] · more[k, :]``."""
-    if TOGETHER > 1 and columns > COLUMNS:
-        _two_by_rows(rows, a, a_row, a_step, b, more, panel, factors, inner, c, c_row, columns)
-    elif columns == COLUMNS:
-        _one_by_rows(rows, a, a_row, a_step, b, more, panel, factors, inner, c, c_row, columns)
-    else:
-        _some_by_rows(rows, a, a_row, a_step, b, more, panel, factors, inner, c, c_row, columns)
+def _add_tile(rows, columns, a, a_row, a_step, b, panel, inner, c, c_row):
+    _tile(rows, columns, a, a_row, a_step, b, b, panel, 0, inner, c, c_row)
 
 
 @uncounted
-def _add_tile_of_columns(rows, columns, a, a_row, a_step, b, more, panel, factors, inner, c, c_row):
-    """As `add_tile`, of ``b[k, :] + factors[:] ∘ more[k, :]``."""
-    if TOGETHER > 1 and columns > COLUMNS:
-        _two_by_columns(rows, a, a_row, a_step, b, more, panel, factors, inner, c, c_row, columns)
-    elif columns == COLUMNS:
-        _one_by_columns(rows, a, a_row, a_step, b, more, panel, factors, inner, c, c_row, columns)
-    else:
-        _some_by_columns(rows, a, a_row, a_step, b, more, panel, factors, inner, c, c_row, columns)
+def _add_tile_of_rows(rows, columns, a, a_row, b, more, panel, factors, inner, c, c_row):
+    _tile_by_rows(rows, columns, a, a_row, 4, b, more, panel, factors, inner, c, c_row)
+
+
+@uncounted
+def _add_tile_of_columns(rows, columns, a, a_row, b, more, panel, factors, inner, c, c_row):
+    _tile_by_columns(rows, columns, a, a_row, 4, b, more, panel, factors, inner, c, c_row)
 
 
 @uncounted
 def add_pair_tile(rows, a, a_step, e, runs, count, v, to_v, weight, single, product):
-    """`vectors.pair_tile`, compiled once."""
     pair_tile(rows, a, a_step, e, runs, count, v, to_v, weight, single, product)

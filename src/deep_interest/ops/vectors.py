@@ -21,39 +21,57 @@ _LINE = _NUMBER(4 * COLUMNS)  # of a panel
 _PARTS = [_NUMBER(4 * column) for column in range(0, COLUMNS, _LANES)]  # where a row's vectors begin
 
 
-def tiles_of(right: Callable) -> tuple[Callable, Callable, Callable]:
-    """Tiles of ``c[r, :] += Σ_k a[r, k] · B[k, :]`` for 1 to ROWS rows r: of 16 columns, of two panels, of the first columns of one.
+def tile_of(right: Callable) -> Callable:
+    """``c[r, 0:columns] += Σ_k a[r, k] · B[k, 0:columns]`` for 1 to ROWS rows r; at most 16 columns, or TOGETHER · 16.
 
-    All take ``(rows, a, a_row, a_step, b, more, panel, factors, inner, c, c_row, columns)``, see `tiles.add_tile`.
+    It takes ``(rows, columns, a, a_row, a_step, b, more, panel, factors, inner, c, c_row)``: of a and of its next row and next k, of b
+    and more, of their next panel, of factors, the number of k, of c and of its next row.
 
     Args:
-        right: `as_it_is`, `with_rows_scaled` or `with_columns_scaled`: how B comes from what is given.
+        right: `as_it_is`, `with_rows_scaled` or `with_columns_scaled`: how B comes from b, more and factors.
     """
 
-    def tile(*, panels: int = 1, some: bool = False) -> Callable:
-        @intrinsic
-        def code(typing, rows, a, a_row, a_step, b, more, panel, factors, inner, c, c_row, columns):
-            def generate(builder, rows, a, a_row, a_step, b, more, panel, factors, inner, c, c_row, columns):
-                count = panels * len(_PARTS)
-                masks = (
-                    [_first_lanes(builder, columns, part) for part in range(count)]
-                    if some
-                    else [None] * count
+    @intrinsic
+    def tile(typing, rows, columns, a, a_row, a_step, b, more, panel, factors, inner, c, c_row):
+        def generate(builder, rows, arguments, *, panels: int = 1, some: bool = False):
+            columns, a, a_row, a_step, b, more, panel, factors, inner, c, c_row = arguments
+            count = panels * len(_PARTS)
+            masks = [_first_lanes(builder, columns, part) if some else None for part in range(count)]
+            places = _places(builder, c, c_row, rows, panels=panels)
+            start = [
+                _load(builder, place, mask=mask) for place, mask in zip(places, masks * rows, strict=True)
+            ]
+            streams, values = right(builder, b, more, panel, factors, panels, masks)
+            sums = _product(builder, start, a, a_row, a_step, streams, values, inner)
+            for place, mask, total in zip(places, masks * rows, sums, strict=True):
+                _store(builder, total, place, mask=mask)
+
+        def code(context, builder, signature, arguments):
+            rows, *others = arguments
+
+            def generated(**width) -> None:
+                _for_each_number_of_rows(
+                    builder, rows, ROWS, lambda count: generate(builder, count, others, **width)
                 )
-                places = _places(builder, c, c_row, rows, panels=panels)
-                start = [
-                    _load(builder, place, mask=mask) for place, mask in zip(places, masks * rows, strict=True)
-                ]
-                streams, values = right(builder, b, more, panel, factors, panels, masks)
-                sums = _product(builder, start, a, a_row, a_step, streams, values, inner)
-                for place, mask, total in zip(places, masks * rows, sums, strict=True):
-                    _store(builder, total, place, mask=mask)
 
-            return types.void(*[types.int64] * 12), _for_each_number_of_rows(generate)
+            with builder.if_else(builder.icmp_signed("<", others[0], _NUMBER(COLUMNS))) as (less, enough):
+                with less:
+                    generated(some=True)
+                with enough:
+                    if TOGETHER == 1:
+                        generated()
+                    else:
+                        one = builder.icmp_signed("==", others[0], _NUMBER(COLUMNS))
+                        with builder.if_else(one) as (of_one, of_two):
+                            with of_one:
+                                generated()
+                            with of_two:
+                                generated(panels=2)
+            return context.get_dummy_value()
 
-        return code
+        return types.void(*[types.int64] * 12), code
 
-    return tile(), tile(panels=2), tile(some=True)
+    return tile
 
 
 def as_it_is(builder, b, more, panel, factors, panels: int, masks):
@@ -133,27 +151,25 @@ def pair_tile(typing, rows, a, a_step, e, runs, count, v, to_v, weight, single, 
         for target, total in zip(targets, _turns(builder, start, count, streams, run), strict=True):
             _store(builder, total, target)
 
-    return types.void(*[types.int64] * 11), _for_each_number_of_rows(generate, PAIR_ROWS)
-
-
-def _for_each_number_of_rows(generate: Callable, most: int = ROWS) -> Callable:
-    """Code for a tile of one row, of two and so on: its registers are counted when it is made."""
-
     def code(context, builder, signature, arguments):
         rows, *others = arguments
-        function = builder.function
-        done = function.append_basic_block("tiles.done")
-        cases = [function.append_basic_block(f"tile.of.{count}") for count in range(1, most + 1)]
-        choice = builder.switch(rows, done)
-        for count, block in enumerate(cases, 1):
-            choice.add_case(_NUMBER(count), block)
-            builder.position_at_end(block)
-            generate(builder, count, *others)
-            builder.branch(done)
-        builder.position_at_end(done)
+        _for_each_number_of_rows(builder, rows, PAIR_ROWS, lambda count: generate(builder, count, *others))
         return context.get_dummy_value()
 
-    return code
+    return types.void(*[types.int64] * 11), code
+
+
+def _for_each_number_of_rows(builder, rows, most: int, generate: Callable[[int], None]) -> None:
+    """Code for a tile of one row, of two and so on: its registers are counted when it is made."""
+    done = builder.function.append_basic_block("tiles.done")
+    choice = builder.switch(rows, done)
+    for count in range(1, most + 1):
+        block = builder.function.append_basic_block(f"tile.of.{count}")
+        choice.add_case(_NUMBER(count), block)
+        builder.position_at_end(block)
+        generate(count)
+        builder.branch(done)
+    builder.position_at_end(done)
 
 
 def _product(builder, start: Sequence, a, a_row, a_step, streams: Sequence, right: Callable, inner) -> list:
