@@ -7,8 +7,7 @@ in compiled code that leaves the interpreter to others, before it sleeps.
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import numpy as np
 from llvmlite import ir
@@ -88,21 +87,15 @@ def share(task: Callable[[], None], helpers: int) -> None:
     try:
         while len(_helpers) < helpers:
             _helpers.append(Helper())
-        with _all_of(_helpers[:helpers], task):
+        for helper in _helpers[:helpers]:
+            helper.begin(task)
+        try:
             task()
+        finally:
+            for helper in _helpers[:helpers]:
+                helper.finish()
     finally:
         _in_use.release()
-
-
-@contextmanager
-def _all_of(helpers: list[Helper], task: Callable[[], None]) -> Iterator[None]:
-    for helper in helpers:
-        helper.begin(task)
-    try:
-        yield
-    finally:
-        for helper in helpers:
-            helper.finish()
 
 
 def _begin_anew() -> None:

@@ -93,7 +93,7 @@ class Shape(NamedTuple):
     def of(inputs: int, layers: Sequence[Layer]) -> "Shape":
         """The shape of layers whose input is so wide."""
         return _shape(
-            (inputs, *(len(layer.bias) for layer in layers)), tuple(layer.activation for layer in layers)
+            (inputs, *(layer.bias.shape[0] for layer in layers)), tuple(layer.activation for layer in layers)
         )
 
 

@@ -44,15 +44,20 @@ class Touched(NamedTuple):
 
 def merged(table: Tensor) -> Touched:
     """What the sparse gradient of a table says, one entry a touched row."""
-    gradient = table.grad
+    gradient, last = table.grad, _SUMS.get(table)
     assert gradient is not None
-    rows, values = gradient._indices()[0], gradient._values()
+    values = gradient._values()
+    if (
+        last is not None
+        and values.data_ptr() == last.gradient.data_ptr()
+        and values.shape == last.gradient.shape
+    ):
+        return last
+    rows = gradient._indices()[0]
     if not fits(table):
         return plain_merged(rows, values)
-    last = _SUMS.get(table)
-    if last is None or values.data_ptr() != last.data_ptr() or len(values) != len(last):
-        gradient = merge(table, [Piece(rows, values)])
-    return Touched(gradient._indices()[0], gradient._values())
+    merge(table, [Piece(rows, values)])
+    return _SUMS[table]
 
 
 def plain_merged(rows: Tensor, values: Tensor) -> Touched:
@@ -86,9 +91,9 @@ def merge(table: Tensor, pieces: Sequence[Piece]) -> Tensor:
         work = len(piece.codes) * width
         run(_add, *arrays(piece.gradient), piece.column, begin, order, starts, sums, work=work)
         begin += len(piece.codes)
-    _SUMS[table] = values = torch.from_numpy(sums)
+    _SUMS[table] = found = Touched(torch.from_numpy(rows[:count]), torch.from_numpy(sums))
     return torch.sparse_coo_tensor(
-        torch.from_numpy(rows[:count]).unsqueeze(0), values, table.shape, check_invariants=False
+        found.rows.unsqueeze(0), found.gradient, table.shape, check_invariants=False
     )  # fmt: skip
 
 

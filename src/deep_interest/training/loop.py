@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from tqdm import tqdm
 
 from deep_interest.errors import InputError
 from deep_interest.models.layers import leans_on_torch
 from deep_interest.ops.compiled import all_threads_to_compiled
+from deep_interest.ops.log_loss import log_loss
 from deep_interest.ops.net import adding_to_gradients
 from deep_interest.training.data import SampleSet
 from deep_interest.training.dropout import drop_behaviors
@@ -130,7 +130,9 @@ class Fit:
             rows = order[progress.step * size : (progress.step + 1) * size]
             self.optimizer.learning_rate = self.learning_rate()
             losses = self.train_step(rows)
-            self._loss_sums += losses.double() * len(rows)
+            for total, loss in zip(self._loss_sums, losses, strict=True):
+                if loss is not None:
+                    total.add_(loss, alpha=len(rows))
             progress.step += 1
             progress.total_steps += 1
             progress.samples += len(rows)
@@ -142,23 +144,25 @@ class Fit:
         progress.loss_sum, progress.auxiliary_sum = self._loss_sums.tolist()
         progress.seconds += time.perf_counter() - start
 
-    def train_step(self, rows: Tensor) -> Tensor:
-        """One step on the samples ``rows (B,)``, numbered on the CPU; the target loss and the auxiliary loss with its weight, ``(2,)``."""
+    def train_step(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
+        """One step on the samples ``rows (B,)``, numbered on the CPU; the target loss, and the auxiliary loss with its weight if there is one."""
         with self._threads():
             return self._step(rows)
 
-    def _step(self, rows: Tensor) -> Tensor:
+    def _step(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
         batch = self.train.batch(rows, negatives=self.drawn_fields)
         if self.options.behavior_dropout:
             batch = drop_behaviors(batch, self.options.behavior_dropout)
         output = self.model(batch)
-        loss = F.binary_cross_entropy_with_logits(output.logits, batch.labels)
+        loss, to_logits = log_loss(output.logits, batch.labels)
         auxiliary = output.auxiliary_loss
         with adding_to_gradients():
-            (loss if auxiliary is None else loss + auxiliary).backward()
+            if auxiliary is None:
+                output.logits.backward(to_logits)
+            else:
+                torch.autograd.backward([output.logits, auxiliary], [to_logits, None])
         self.optimizer.step(batch)
-        loss = loss.detach()
-        return torch.stack([loss, torch.zeros_like(loss) if auxiliary is None else auxiliary.detach()])
+        return loss, None if auxiliary is None else auxiliary.detach()
 
     def learning_rate(self) -> float:
         """The learning rate of the next step."""
