@@ -1,7 +1,7 @@
 """Where the time of a training step goes: ``python benchmarks/breakdown.py``; one JSON line a part of the step.
 
-The workload of ``train.py``, jagged histories. Every call of a compiled loop is timed; what lies between them is Python, autograd
-and torch's own operations.
+The workload of ``train.py``, jagged histories. Every call of a compiled loop that threads may share is timed; what lies between them is
+Python, autograd, torch's own operations, and what one thread does for all: sorting codes, and bringing weights into the order of products.
 """
 
 import argparse

@@ -108,8 +108,8 @@ def breakdown_section(frame: pd.DataFrame) -> str:
     }
     return (
         "## Where a step's time goes\n\nHistories are jagged (`python benchmarks/breakdown.py`). The compiled loops of attention units, GRUs and "
-        "fully connected layers hold the products that *of peak* counts, and what goes with them: activations, and bringing weights into the order in "
-        "which the products read them. *Between the loops* are Python, autograd and torch's own operations.\n\n" + markdown(frame, names)
+        "fully connected layers hold the products that *of peak* counts, and what goes with them, such as activations. *Between the loops* are Python, "
+        "autograd, torch's own operations, and what one thread does for all: sorting codes, and bringing weights into the order in which products read them.\n\n" + markdown(frame, names)
     )  # fmt: skip
 
 
@@ -182,7 +182,7 @@ def main() -> None:
         f"# Performance\n\nMeasured on {options.machine}, {' or '.join(map(str, threads))} threads, float32. Embeddings of 64 + 64, "
         "attention 80-40, MLP 200-80, Adam, 63,001 items and 801 categories; histories *jagged* (mean 9, at most 100) or *full* (all 100), unless the "
         "line says otherwise. `make bench` measures every model and case, and writes this page anew. Fewer cases on "
-        "[a smaller machine](performance_zen4.md) and on [an Intel one](performance_intel.md)."
+        "[a smaller machine](performance_zen4.md), on [an Intel one](performance_intel.md) and on [one without AVX-512](performance_zen3.md)."
     )  # fmt: skip
     parts = [section(tables[name]) for name, section in SECTIONS.items() if name in tables]
     (DOCS / "performance.md").write_text("\n\n".join([head, *parts]) + "\n")

@@ -63,8 +63,10 @@ def pool_by(scores: Tensor, values: Tensor, runs: Runs, *, softmax_scale: float 
 
 class _Pool(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, values, queries, offsets, starts, scale: float, shape: Shape, *parameters) -> Tensor:
-        inputs, (before, scores) = prepare(ctx, values, queries, offsets, starts, shape, parameters)
+    def forward(
+        ctx, values, queries, offsets, starts, places: int, scale: float, shape: Shape, *parameters
+    ) -> Tensor:
+        inputs, (before, scores) = prepare(ctx, values, queries, offsets, starts, places, shape, parameters)
         pooled = values.new_empty(len(queries), values.shape[1])
         given, rows = given_to_loops(forward_rights, inputs, shape), arrays(before, scores, pooled)
         run(_forward, *given, np.float32(scale), *rows, work=len(before) * shape.work)
@@ -80,7 +82,7 @@ class _Pool(torch.autograd.Function):
         given = given_to_loops(backward_rights, inputs, ctx.shape)
         rows = arrays(before, weights, torch.empty_like(weights), to_values, to_queries, sums.parts)
         run(_backward, *arrays(grad), *given, ctx.scale, *rows, work=work)
-        return to_values, to_queries, None, None, None, None, *sums.gradients()
+        return to_values, to_queries, None, None, None, None, None, *sums.gradients()
 
 
 @compiled

@@ -118,12 +118,13 @@ def flat(parameters: Sequence[Tensor]) -> Tensor:
 
 def side_by_side(parameters: Sequence[Tensor]) -> Tensor | None:
     """The vector that the parameters are parts of, one after the other; None if they are not."""
-    first, size = parameters[0], sum(parameter.numel() for parameter in parameters)
-    at = first.data_ptr()
+    first = parameters[0]
+    at = begin = first.data_ptr()
     for parameter in parameters:
         if parameter.data_ptr() != at or not parameter.is_contiguous():
             return None
-        at += parameter.numel() * parameter.element_size()
+        at += parameter.nbytes
+    size = (at - begin) // first.element_size()
     if first.storage_offset() + size > first.untyped_storage().nbytes() // first.element_size():
         return None
     return first.detach().as_strided((size,), (1,))

@@ -65,9 +65,9 @@ def pair_net(values: Tensor, queries: Tensor, layers: Sequence[Layer], runs: Run
     return net(hidden, rest) if rest else hidden
 
 
-def places_of(runs: Runs) -> tuple[Tensor, Tensor | None]:
-    """Offsets, and starts if the runs are views."""
-    return runs.offsets, runs.starts if isinstance(runs, Views) else None
+def places_of(runs: Runs) -> tuple[Tensor, Tensor | None, int]:
+    """Offsets, starts if the runs are views, and how many places there are."""
+    return runs.offsets, runs.starts if isinstance(runs, Views) else None, runs.total
 
 
 def net_of(layers: Sequence[Layer]) -> list[Shape | Tensor]:
@@ -77,8 +77,8 @@ def net_of(layers: Sequence[Layer]) -> list[Shape | Tensor]:
 
 class _PairNet(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, values, queries, offsets, starts, shape: Shape, *parameters) -> Tensor:
-        inputs, rows = prepare(ctx, values, queries, offsets, starts, shape, parameters)
+    def forward(ctx, values, queries, offsets, starts, places: int, shape: Shape, *parameters) -> Tensor:
+        inputs, rows = prepare(ctx, values, queries, offsets, starts, places, shape, parameters)
         given = given_to_loops(forward_rights, inputs, shape)
         run(pairs_forward, *given, *arrays(*rows), work=len(rows[0]) * shape.work)
         ctx.save_for_backward(*inputs, rows[0])
@@ -92,15 +92,15 @@ class _PairNet(torch.autograd.Function):
         given = given_to_loops(backward_rights, inputs, ctx.shape)
         rows = arrays(before, to_values, to_queries, sums.parts)
         run(_backward, *arrays(grad), *given, *rows, work=work)
-        return to_values, to_queries, None, None, None, *sums.gradients()
+        return to_values, to_queries, None, None, None, None, *sums.gradients()
 
 
 def prepare(
-    ctx, values, queries, offsets, starts, shape: Shape, parameters
+    ctx, values, queries, offsets, starts, places: int, shape: Shape, parameters
 ) -> tuple[list[Tensor], list[Tensor]]:
     """What `pairs_forward` takes: its inputs, and room for the values before the activations and for the result."""
     ctx.all_shown, ctx.shape, ctx.parameters = starts is None, shape, parameters
-    starts, places = offsets[:-1] if starts is None else starts, int(offsets[-1])
+    starts = offsets[:-1] if starts is None else starts
     rows = [values.new_empty(places, width) for width in (shape.inner, shape.widths[-1])]
     return [values, queries, offsets, starts, flat(parameters)], rows
 
