@@ -69,9 +69,8 @@ _threads: int | None = None  # that share the compiled operations; torch's numbe
 
 def fits(*tensors: Tensor) -> bool:
     """Whether the compiled writing takes these tensors."""
-    return all(
-        [tensor.is_cpu and tensor.dtype == torch.float32 for tensor in tensors]
-    )  # a step asks often: a list is faster
+    found = [tensor.is_cpu and tensor.dtype == torch.float32 for tensor in tensors]
+    return all(found)  # every operation asks: a list is faster than a generator
 
 
 def arrays(*tensors: Tensor) -> list[np.ndarray]:

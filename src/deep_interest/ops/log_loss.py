@@ -16,9 +16,8 @@ def log_loss(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """
     logits = logits.detach()
     if not fits(logits, labels):
-        return F.binary_cross_entropy_with_logits(logits, labels), (torch.sigmoid(logits) - labels) / len(
-            labels
-        )
+        gradient = (torch.sigmoid(logits) - labels) / len(labels)
+        return F.binary_cross_entropy_with_logits(logits, labels), gradient
     loss, gradient = logits.new_empty(()), logits.new_empty(logits.shape)
     _log_loss(*arrays(logits, labels, loss, gradient))
     return loss, gradient
