@@ -87,9 +87,9 @@ def share(task: Callable[[], None], helpers: int) -> None:
     try:
         while len(_helpers) < helpers:
             _helpers.append(Helper())
-        for helper in _helpers[:helpers]:
-            helper.begin(task)
         try:
+            for helper in _helpers[:helpers]:
+                helper.begin(task)
             task()
         finally:
             for helper in _helpers[:helpers]:

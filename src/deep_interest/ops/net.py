@@ -189,7 +189,7 @@ class _Net(torch.autograd.Function):
         before = x.new_empty(rows, shape.inner)
         out = before if shape.plain else x.new_empty(rows, shape.widths[-1])
         of_net = *arrays(numbers), *shape[:2]
-        rights = _forward_panels(*of_net)
+        rights = _forward_rights(*of_net)
         run(_forward, *arrays(x), *of_net, rights, *arrays(before, out), work=rows * shape.work)
         ctx.save_for_backward(x, numbers, before)
         ctx.shape, ctx.parameters = shape, parameters
@@ -203,7 +203,7 @@ class _Net(torch.autograd.Function):
         to_x = x.new_empty(x.shape if needed else (0, 0))
         sums = Sums.of(ctx.parameters, work)
         of_net = *arrays(numbers), *ctx.shape[:2]
-        rights = _backward_panels(*of_net)
+        rights = _backward_rights(*of_net)
         rows = arrays(before, to_x, sums.parts)
         run(_backward, *arrays(grad, x), *of_net, rights, *rows, work=work)
         return to_x if needed else None, None, *sums.gradients()
@@ -218,8 +218,8 @@ def _add_parts(sums, total, part, parts):
 
 
 @compiled
-def _forward_panels(numbers, widths, kinds):
-    """Made once for all parts: of the first layer, and of the others."""
+def _forward_rights(numbers, widths, kinds):
+    """What the parts of a forward pass multiply with, as panels: in the first layer, and in the others."""
     first = layer_at(numbers, widths, kinds, 0)[0]
     return panels_of(first.T), forward_panels(numbers, widths, kinds)
 
@@ -239,8 +239,8 @@ def _forward(x, numbers, widths, kinds, rights, before, out, part, parts):
 
 
 @compiled
-def _backward_panels(numbers, widths, kinds):
-    """As `_forward_panels`."""
+def _backward_rights(numbers, widths, kinds):
+    """As `_forward_rights`, of a backward pass."""
     return panels_of(layer_at(numbers, widths, kinds, 0)[0]), backward_panels(numbers, widths, kinds)
 
 

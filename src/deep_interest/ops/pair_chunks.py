@@ -61,7 +61,7 @@ def pairs_of(values, queries, constants, first, offsets, starts, begin, end, b, 
     Returns:
         The last place's run.
     """
-    (rows, products, sums), places, own_products = room
+    (rows, products, sums), places, noted = room
     single, product = right
     outputs, inputs = out.shape[1], values.shape[1]
     short, own, p = 0, 0, begin
@@ -73,12 +73,12 @@ def pairs_of(values, queries, constants, first, offsets, starts, begin, end, b, 
         if len(stretch) < LONG:
             short = _pair(stretch, query, p - begin, rows, products, places, short)
         else:
-            _note(own_products[own], stretch, rows_out, query)
+            _note(noted[own], stretch, rows_out, query)
             own += 1
         p = stop
     if own:
         add_products_of_two(
-            ROWS_SCALED, own_products[:own], values.strides[0], single, product, out.strides[0], outputs
+            ROWS_SCALED, noted[:own], values.strides[0], single, product, out.strides[0], outputs
         )
     if short:
         sums[:short] = 0
@@ -139,7 +139,7 @@ def add_gradients_of_pairs(
     Returns:
         The last place's run.
     """
-    (rows, products, _), places, columns, segments, (own_queries, _), own_products = room
+    (rows, products, _), places, columns, segments, (own_queries, _), noted = room
     single, product = right
     short, own, p = 0, 0, begin
     while p < end:
@@ -151,14 +151,14 @@ def add_gradients_of_pairs(
             short = _pair(stretch, query, p - begin, rows, products, places, short)
         else:
             segments[own] = p - begin, stop - begin, b
-            _note(own_products[own], given, to_values[q : q + stop - p], query)
+            _note(noted[own], given, to_values[q : q + stop - p], query)
             _pack(queries[b : b + 1], own_queries, own)
             _pack(stretch, columns, p - begin)
             own += 1
         p = stop
     if own:
         add_products_of_two(
-            COLUMNS_SCALED, own_products[:own], flow.strides[0], single, product, to_values.strides[0], values.shape[1],
+            COLUMNS_SCALED, noted[:own], flow.strides[0], single, product, to_values.strides[0], values.shape[1],
         )  # fmt: skip
         _own_products(flow, segments[:own], right[1], to_queries, sums, room)
     if short:
