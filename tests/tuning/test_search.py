@@ -37,7 +37,8 @@ def search_process(folder, n_trials, workers, epochs=3):
 
 
 def kill_when(process, search, ready):
-    """SIGKILL the searching process once its trials are as wanted; the study it leaves and what was running."""
+    """SIGKILL the searching process once its trials are as wanted; the states that it leaves, and the numbers of the trials to be
+    tried again: those that were running with their options drawn."""
     deadline, trials = time.monotonic() + 300, []
     while time.monotonic() < deadline and not ready(trials):
         assert process.poll() is None, process.communicate()[1]
@@ -48,8 +49,8 @@ def kill_when(process, search, ready):
             trials = []
     process.send_signal(signal.SIGKILL)
     process.wait()
-    left = states(open_study(search))
-    return left, [number for number, state in enumerate(left) if state == TrialState.RUNNING]
+    study = open_study(search)
+    return states(study), [trial.number for trial in begun(study.get_trials(deepcopy=False))]
 
 
 def begun(trials):
@@ -86,8 +87,8 @@ def test_a_search_killed_in_the_middle_ends_with_the_trials_of_one_that_was_not(
     undisturbed = tune(small_search(tmp_path / "undisturbed", n_trials=6, epochs=12), data_to_kill())
     process = search_process(tmp_path / "killed", 6, 1, 12)
     search = small_search(tmp_path / "killed", n_trials=6, epochs=12)
-    left, running = kill_when(process, search, lambda trials: len(trials) > 2 and begun(trials))
-    assert len(running) == 1
+    left, again = kill_when(process, search, lambda trials: len(trials) > 2 and begun(trials))
+    assert left.count(TrialState.RUNNING) == 1
     assert sum(state in FINISHED for state in left) < 6
     ended = search_process(tmp_path / "killed", 6, 1, 12)
     assert ended.wait(timeout=300) == 0, ended.communicate()[1]
@@ -96,7 +97,7 @@ def test_a_search_killed_in_the_middle_ends_with_the_trials_of_one_that_was_not(
     assert TrialState.RUNNING not in states(study)
     assert finished(study) == finished(undisturbed)
     retried = trial_table(study).dropna(subset=["retry_of"])
-    assert retried["retry_of"].tolist() == running
+    assert retried["retry_of"].tolist() == again
 
 
 def test_a_finished_search_goes_on_when_more_trials_are_asked_for(tmp_path):
@@ -114,14 +115,14 @@ def test_a_finished_search_goes_on_when_more_trials_are_asked_for(tmp_path):
 def test_two_workers_killed_in_the_middle_finish_exactly_the_trials_asked_for(tmp_path):
     search = small_search(tmp_path, n_trials=8, epochs=12)
     process = search_process(tmp_path, 8, 2, 12)
-    _, running = kill_when(process, search, lambda trials: len(trials) > 2 and len(begun(trials)) == 2)
+    left, again = kill_when(process, search, lambda trials: len(trials) > 2 and len(begun(trials)) == 2)
     ended = search_process(tmp_path, 8, 2, 12)
     assert ended.wait(timeout=300) == 0, ended.communicate()[1]
     study = open_study(search)
     trials = finished(study)
     assert len(trials) == 8
-    assert len(states(study)) == 8 + len(running)
-    assert sorted(trial_table(study)["retry_of"].dropna()) == running
+    assert len(states(study)) == 8 + left.count(TrialState.RUNNING)
+    assert sorted(trial_table(study)["retry_of"].dropna()) == again
     assert len({tuple(params.values()) for params, *_ in trials}) == 8
     spans = [(t.datetime_start, t.datetime_complete) for t in study.get_trials(deepcopy=False)]
     assert any(a[0] < b[0] < a[1] for a in spans for b in spans), "no two trials ran at the same time"
