@@ -12,33 +12,39 @@ FORKED = """
 import os
 from deep_interest.ops import crew
 
-crew.share(lambda: None, 2)
+crew.share(lambda number: None, 2)
 if os.fork() == 0:
     done = []
-    crew.share(lambda: done.append(1), 2)
+    crew.share(done.append, 2)
     os._exit(len(done))
 print(os.waitstatus_to_exitcode(os.wait()[1]))
 """
 
 
 def test_a_task_is_done_here_and_in_every_helper_time_after_time():
+    seen = {}
     for helpers in (0, 1, 3, 1):
         for _ in range(50):
             threads = []
-            crew.share(lambda threads=threads: threads.append(threading.get_ident()), helpers)
-            assert len(set(threads)) == len(threads) == helpers + 1
-            assert threading.get_ident() in threads
+            crew.share(
+                lambda number, threads=threads: threads.append((number, threading.get_ident())), helpers
+            )
+            assert [number for number, _ in sorted(threads)] == list(range(helpers + 1))
+            assert dict(threads)[0] == threading.get_ident()
+            for number, thread in threads:
+                assert seen.setdefault(number, thread) == thread
+    assert len(set(seen.values())) == 4
 
 
 def test_a_helper_that_has_fallen_asleep_is_woken():
-    crew.share(lambda: None, 1)
+    crew.share(lambda number: None, 1)
     (helper, *_) = crew._helpers
     deadline = time.monotonic() + 30
     while not helper._asleep and time.monotonic() < deadline:
         time.sleep(0.01)
     assert helper._asleep
     done = []
-    crew.share(lambda: done.append(1), 1)
+    crew.share(lambda number: done.append(1), 1)
     assert done == [1, 1]
 
 
@@ -46,7 +52,7 @@ def test_a_helper_that_has_fallen_asleep_is_woken():
 def test_what_a_task_raises_is_raised_when_all_have_finished(where):
     ours, finished = threading.get_ident(), []
 
-    def task():
+    def task(number):
         if (threading.get_ident() == ours) == (where == "here"):
             raise ValueError("not this one")
         time.sleep(0.05)
@@ -55,14 +61,14 @@ def test_what_a_task_raises_is_raised_when_all_have_finished(where):
     with pytest.raises(ValueError, match="not this one"):
         crew.share(task, 1)
     assert finished == [1]
-    crew.share(lambda: finished.append(2), 1)
+    crew.share(lambda number: finished.append(2), 1)
     assert finished == [1, 2, 2]
 
 
 def test_a_task_that_nobody_has_waited_for_does_not_cost_the_next_one():
-    done, helper = [], crew.Helper()
-    helper.begin(lambda: time.sleep(0.1) or done.append("first"))
-    helper.begin(lambda: done.append("second"))
+    done, helper = [], crew.Helper(1)
+    helper.begin(lambda number: time.sleep(0.1) or done.append("first"))
+    helper.begin(lambda number: done.append("second"))
     helper.finish()
     assert done == ["first", "second"]
 
@@ -74,7 +80,7 @@ def test_two_that_ask_at_once_both_get_all_of_their_parts_done():
         for _ in range(200):
             left, done = count(), []
 
-            def task(left=left, done=done):
+            def task(number, left=left, done=done):
                 while (part := next(left)) < 8:
                     done.append(part)
 

@@ -11,7 +11,6 @@ from deep_interest.ops.compiled import arrays, compiled, exact, fits, run
 from deep_interest.ops.net import Layer, Shape
 from deep_interest.ops.pair_net import (
     backward_rights,
-    clear_rows,
     forward_rights,
     given_to_loops,
     net_of,
@@ -22,10 +21,11 @@ from deep_interest.ops.pair_net import (
     prepare,
     room_for_gradients,
 )  # fmt: skip
+from deep_interest.ops.pool_chunks import pool_runs
 from deep_interest.ops.products import weighted_sum
 from deep_interest.ops.runs import Runs
 from deep_interest.ops.segments import segment_softmax
-from deep_interest.ops.views import share_of_runs, share_of_views, view
+from deep_interest.ops.views import share_of_runs, view
 
 
 def attention_pool(
@@ -107,26 +107,7 @@ def _forward(
         values, queries, offsets, starts, numbers, widths, kinds, rights, before, weights, part, parts
     )
     first, last = share_of_runs(offsets, part, parts)
-    for b in range(first, last):
-        begin, end, shift, total = offsets[b], offsets[b + 1], starts[b] - offsets[b], pooled[b]
-        total[:] = 0
-        if scale and begin < end:
-            _softmax(weights[begin:end], scale)
-        for p in range(begin, end):
-            row, weight = values[p + shift], weights[p, 0]
-            for j in range(len(total)):
-                total[j] += weight * row[j]
-
-
-@exact
-def _softmax(scores, scale):
-    top = scores.max()
-    total = scores.dtype.type(0)
-    for i in range(len(scores)):
-        scores[i, 0] = np.exp(scale * (scores[i, 0] - top))
-        total += scores[i, 0]
-    for i in range(len(scores)):
-        scores[i, 0] /= total
+    pool_runs(values, offsets, starts, first, last, scale, weights, pooled)
 
 
 @compiled
@@ -134,28 +115,7 @@ def _backward(
     grad, values, queries, offsets, starts, numbers, widths, kinds, rights, scale, before, weights, to_scores,
     to_values, to_queries, to_numbers, part, parts,
 ):  # fmt: skip
-    first, last = share_of_views(offsets, starts, part, parts)
-    clear_rows(to_values, offsets, starts, first, last)
-    for b in range(first, last):
-        begin, end, shift, flow = offsets[b], offsets[b + 1], starts[b] - offsets[b], grad[b]
-        mean = grad.dtype.type(0)
-        for p in range(begin, end):
-            row, out, weight, product = (
-                values[p + shift],
-                to_values[p + shift],
-                weights[p, 0],
-                grad.dtype.type(0),
-            )
-            for j in range(len(flow)):
-                product += flow[j] * row[j]
-            for j in range(len(flow)):
-                out[j] += weight * flow[j]
-            to_scores[p, 0] = product
-            mean += weight * product
-        if scale:
-            for p in range(begin, end):
-                to_scores[p, 0] = scale * weights[p, 0] * (to_scores[p, 0] - mean)
     pairs_backward(
         to_scores, values, queries, offsets, starts, numbers, widths, kinds, rights, before,
-        to_values, to_queries, to_numbers, part, parts,
+        to_values, to_queries, to_numbers, part, parts, (grad, scale, weights),
     )  # fmt: skip

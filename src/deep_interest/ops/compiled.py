@@ -5,7 +5,6 @@ import hashlib
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -107,6 +106,8 @@ def all_threads_to_compiled() -> Iterator[None]:
 def run(kernel, *arguments, work: int) -> None:
     """Run ``kernel(*arguments, part, parts)`` for every part; torch's number of threads share them.
 
+    A thread begins with parts of its own, the same ones in every operation, whose rows are near it then; what is left it takes from the others.
+
     Args:
         kernel: a compiled function whose last two arguments say which share of the rows it takes.
         arguments: the kernel's, without the last two.
@@ -116,13 +117,16 @@ def run(kernel, *arguments, work: int) -> None:
     if parts == 1:
         kernel(*arguments, 0, 1)
         return
-    left = count()
+    threads = min(_threads or torch.get_num_threads(), parts)
+    left = dict.fromkeys(range(parts), True)
 
-    def take() -> None:
-        while (part := next(left)) < parts:
-            kernel(*arguments, part, parts)
+    def take(number: int) -> None:
+        own = parts * number // threads
+        for part in (*range(own, parts), *range(own)):
+            if left.pop(part, False):
+                kernel(*arguments, part, parts)
 
-    crew.share(take, min(_threads or torch.get_num_threads(), parts) - 1)
+    crew.share(take, threads - 1)
 
 
 def _keep_freed_memory() -> None:

@@ -20,17 +20,21 @@ _ASKED, _DONE = 0, 8  # where a helper's counts of tasks lie, in different lines
 
 
 class Helper(threading.Thread):
-    """A thread that does one task at a time."""
+    """A thread that does one task at a time.
 
-    def __init__(self) -> None:
+    Args:
+        number: what its tasks know it by.
+    """
+
+    def __init__(self, number: int) -> None:
         super().__init__(name="ops", daemon=True)
-        self._counts = np.zeros(16, np.int64)
-        self._task: Callable[[], None] | None = None
+        self._number, self._counts = number, np.zeros(16, np.int64)
+        self._task: Callable[[int], None] | None = None
         self._error: BaseException | None = None
         self._asleep, self._bell = False, threading.Condition()
         self.start()
 
-    def begin(self, task: Callable[[], None]) -> None:
+    def begin(self, task: Callable[[int], None]) -> None:
         """Have a task done, after the one before if somebody was interrupted while he waited for that."""
         self._wait()
         self._task, self._error = task, None
@@ -64,7 +68,7 @@ class Helper(threading.Thread):
                     self._asleep = False
             try:
                 assert self._task is not None
-                self._task()
+                self._task(self._number)
             except BaseException as error:
                 self._error = error
             self._task = None
@@ -75,22 +79,26 @@ _helpers: list[Helper] = []
 _in_use = threading.Lock()
 
 
-def share(task: Callable[[], None], helpers: int) -> None:
+def share(task: Callable[[int], None], helpers: int) -> None:
     """Do a task here and in so many helpers at once; here alone while another thread has them.
+
+    Args:
+        task: is given a number: 0 here, and in the helpers the same one every time, from 1.
+        helpers: how many.
 
     Raises:
         BaseException: what the task raised in one of them.
     """
     if not helpers or not _in_use.acquire(blocking=False):
-        task()
+        task(0)
         return
     try:
         while len(_helpers) < helpers:
-            _helpers.append(Helper())
+            _helpers.append(Helper(1 + len(_helpers)))
         try:
             for helper in _helpers[:helpers]:
                 helper.begin(task)
-            task()
+            task(0)
         finally:
             for helper in _helpers[:helpers]:
                 helper.finish()

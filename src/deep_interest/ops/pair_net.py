@@ -32,6 +32,7 @@ from deep_interest.ops.pair_chunks import (
     room_for_gradients_of_pairs,
     room_for_pairs,
 )
+from deep_interest.ops.pool_chunks import gradients_of_pool
 from deep_interest.ops.runs import Runs, Views
 from deep_interest.ops.tiles import COLUMNS, add_product, panel_count, panels, panels_of
 from deep_interest.ops.views import share_of_runs, share_of_views, view
@@ -165,16 +166,22 @@ def _backward(
     clear_rows(to_values, offsets, starts, first, last)
     pairs_backward(
         grad, values, queries, offsets, starts, numbers, widths, kinds, rights, before,
-        to_values, to_queries, to_numbers, part, parts,
+        to_values, to_queries, to_numbers, part, parts, None,
     )  # fmt: skip
 
 
 @exact
 def pairs_backward(
     grad, values, queries, offsets, starts, numbers, widths, kinds, rights, before,
-    to_values, to_queries, to_numbers, part, parts,
+    to_values, to_queries, to_numbers, part, parts, pool,
 ):  # fmt: skip
-    """The gradient of the values is added to what is there; the queries' is set. ``rights`` are `backward_rights`."""
+    """The gradient of the values is added to what is there; the queries' is set.
+
+    Args:
+        rights: `backward_rights`.
+        pool: None; or how the rows are pooled by the net's scores, as `gradients_of_pool` takes it: the gradient, scale and weights.
+            Then ``grad`` is room for the scores' gradient, and the values' is set.
+    """
     of_pairs, of_query, right = rights
     totals, room = sums_of(to_numbers, part), backward_room(widths)
     inputs, outputs = values.shape[1], widths[1]
@@ -182,9 +189,14 @@ def pairs_backward(
     first, last = share_of_views(offsets, starts, part, parts)
     to_constants = np.zeros((last - first, outputs), float32)
     to_queries[first:last] = 0
-    b = first
+    b = of_pool = first
+    shown = 0
     for begin in range(offsets[first], offsets[last], CHUNK):
         end = min(begin + CHUNK, offsets[last])
+        if pool is not None:
+            of_pool, shown = gradients_of_pool(
+                pool[0], values, offsets, starts, of_pool, last, end, shown, pool[1], pool[2], grad, to_values
+            )
         flows = backward_chunk(
             grad[begin:end], numbers, widths, kinds, right, before[begin:end], totals, room
         )

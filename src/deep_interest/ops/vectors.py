@@ -159,6 +159,38 @@ def pair_tile(typing, rows, a, a_step, e, runs, count, v, to_v, weight, single, 
     return types.void(*[types.int64] * 11), code
 
 
+@intrinsic
+def dot(typing, a, b, count):
+    """``Σ_i a[i] · b[i]`` over ``count`` numbers; always summed in the same order."""
+
+    def code(context, builder, signature, arguments):
+        first, second, count = arguments
+        whole = builder.sdiv(count, _NUMBER(_LANES))
+        step = _NUMBER(4 * _LANES)
+
+        def turn(places, sums):
+            return [_add_product(builder, sums[0], *(_load(builder, place) for place in places))]
+
+        zero = ir.Constant(_VECTOR, [0.0] * _LANES)
+        (total,) = _turns(builder, [zero], whole, [(first, step), (second, step)], turn)
+        done = builder.mul(whole, step)
+        mask = _first_lanes(builder, builder.srem(count, _NUMBER(_LANES)), 0)
+        left = [_load(builder, builder.add(place, done), mask=mask) for place in (first, second)]
+        return _sum(builder, _add_product(builder, total, *left))
+
+    return types.float32(types.int64, types.int64, types.int64), code
+
+
+def _sum(builder, vector):
+    """The sum of a vector's numbers: by halves."""
+    half = _LANES // 2
+    while half:
+        others = ir.Constant(ir.VectorType(_INT, _LANES), [(lane + half) % _LANES for lane in range(_LANES)])
+        vector = builder.fadd(vector, builder.shuffle_vector(vector, vector, others))
+        half //= 2
+    return builder.extract_element(vector, _INT(0))
+
+
 def _for_each_number_of_rows(builder, rows, most: int, generate: Callable[[int], None]) -> None:
     """Code for a tile of one row, of two and so on: its registers are counted when it is made."""
     done = builder.function.append_basic_block("tiles.done")
