@@ -4,7 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.ops import assert_writings_agree, sharing
 
+from deep_interest.ops.gradients import adding_to_gradients
 from deep_interest.ops.lookup import latest, lookup, plain_windows, windows
+from deep_interest.ops.rows import merged
 from deep_interest.ops.runs import Runs
 
 CODES = st.lists(st.integers(0, 4), max_size=9)
@@ -26,6 +28,25 @@ def test_a_gradient_has_the_rows_that_were_looked_up():
     assert table.grad.is_sparse
     assert table.grad.coalesce().indices()[0].tolist() == [3, 7]
     assert table.grad.to_dense()[7].tolist() == [2, 2]
+
+
+def test_a_gradient_that_is_handed_in_is_the_one_that_grad_would_hold():
+    tables = [torch.randn(6, 3, requires_grad=True) for _ in range(2)]
+    groups = [
+        [{0: torch.tensor([5, 1, 5]), 1: torch.tensor([0, 0, 2])}, {0: torch.tensor([1])}],
+        [{0: torch.tensor([1, 3])}],
+    ]
+    total = sum(x.square().sum() for group in groups for x in lookup(tables, group))
+    total.backward(retain_graph=True)
+    expected = [table.grad.to_dense() for table in tables]
+    for table in tables:
+        table.grad = None
+    with adding_to_gradients():
+        total.backward()
+    for table, gradient in zip(tables, expected, strict=True):
+        assert table.grad is None
+        found = merged(table)
+        torch.testing.assert_close(torch.zeros(6, 3).index_add(0, found.rows, found.gradient), gradient)
 
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 8)), max_size=6))

@@ -11,7 +11,8 @@ from support.ops import LENGTHS, assert_writings_agree, runs, sharing
 from deep_interest.ops.activations import prelu
 from deep_interest.ops.attention_pool import attention_pool
 from deep_interest.ops.dice import dice
-from deep_interest.ops.net import Layer, adding_to_gradients, flat, net
+from deep_interest.ops.gradients import adding_to_gradients
+from deep_interest.ops.net import Layer, Layers, flat, net
 from deep_interest.ops.pair_net import pair_net
 from deep_interest.ops.runs import views_of
 from deep_interest.ops.tiles import add_product, panels_of
@@ -55,10 +56,10 @@ ACTIVATIONS = st.lists(st.sampled_from(["linear", "prelu", "relu", "sigmoid"]), 
 def layers_of(parameters, activations):
     """Layers of a flat sequence: weight, bias and slope each; small weights, so that float32 is as good as it can be."""
     triples = zip(*[iter(parameters)] * 3, activations, strict=False)
-    return [
+    return Layers(
         Layer(weight * 0.2, bias, kind, slope if kind == "prelu" else None)
         for weight, bias, slope, kind in triples
-    ]
+    )
 
 
 def parameter_shapes(widths):
@@ -107,7 +108,7 @@ def test_the_writings_of_the_attention_pool_agree(lengths, shared, scale, widths
 
 def test_histories_that_nobody_shows_have_no_gradient():
     pairs, values = views_of(runs([2, 3]), torch.tensor([1])), torch.randn(5, 4, requires_grad=True)
-    layers = [Layer(torch.randn(1, 12), torch.zeros(1))]
+    layers = Layers([Layer(torch.randn(1, 12), torch.zeros(1))])
     for operation in (pair_net, attention_pool):
         values.grad = None
         operation(values, torch.randn(1, 4), layers, pairs).sum().backward()
@@ -122,7 +123,7 @@ def test_a_net_over_pairs_is_one_matrix_on_the_concatenation(dtype):
     values, queries = torch.randn(5, 4, dtype=dtype), torch.randn(3, 4, dtype=dtype)
     query = queries[jagged.segments]
     whole = torch.cat([values, query, values * query, values - query], dim=1)
-    found = pair_net(values, queries, [Layer(weight, bias)], jagged)
+    found = pair_net(values, queries, Layers([Layer(weight, bias)]), jagged)
     torch.testing.assert_close(found, whole @ weight.t() + bias, atol=1e-5, rtol=1e-5)
 
 
@@ -150,7 +151,7 @@ def test_the_number_of_threads_changes_no_bit():
     found = []
     for threads in (1, 3):
         with sharing(threads):
-            net(x, [layer]).square().sum().backward()
+            net(x, Layers([layer])).square().sum().backward()
         found.append([x.grad.clone(), layer.weight.grad.clone()])
         x.grad = layer.weight.grad = None
     for one, several in zip(*found, strict=True):
@@ -183,7 +184,7 @@ def test_gradients_that_lie_side_by_side_are_added_to_as_autograd_would(threads,
 
     def backward(parameters, in_place):
         layers = layers_of(parameters, ["prelu", "prelu"])
-        layers = [layer._replace(weight=p) for layer, p in zip(layers, parameters[::3], strict=True)]
+        layers = Layers(layer._replace(weight=p) for layer, p in zip(layers, parameters[::3], strict=True))
         with adding_to_gradients() if in_place else nullcontext():
             out = pair_net(x, queries, layers, pairs) if over_pairs else net(x, layers)
             (out * torch.linspace(1, 2, out.numel()).view_as(out)).sum().backward()

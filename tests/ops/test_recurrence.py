@@ -16,7 +16,7 @@ from support.ops import runs as jagged
 
 from deep_interest.models.recurrent import GRU
 from deep_interest.ops.compiled import MOST, parts_of
-from deep_interest.ops.net import adding_to_gradients
+from deep_interest.ops.gradients import adding_to_gradients
 from deep_interest.ops.recurrence import CELLS, _Loops, final_states, plain_recurrence
 from deep_interest.ops.recurrence_cpu import GROUP, _work
 from deep_interest.ops.runs import Runs, views_of

@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.ops import sharing
 
-from deep_interest.ops.rows import Piece, merge, merged, plain_merged
+from deep_interest.ops.rows import Piece, hand_in, merge, merged, plain_merged
 
 
 def sparse(codes, *, rows=6, width=3, dtype=torch.float32):
@@ -42,7 +42,7 @@ def test_a_merged_gradient_has_each_row_once_and_the_same_sum(codes):
 
 def test_pieces_are_columns_of_wider_gradients():
     wide, codes = torch.arange(12.0).view(2, 6), torch.tensor([4, 1], dtype=torch.int32)
-    found = merge(torch.zeros(6, 3), [Piece(codes, wide, 2), Piece(codes[:1], torch.ones(1, 3))]).to_dense()
+    found = dense(merge(torch.zeros(6, 3), [Piece(codes, wide, 2), Piece(codes[:1], torch.ones(1, 3))]))
     assert found[4].tolist() == [3, 4, 5]
     assert found[1].tolist() == [8, 9, 10]
     assert not found[[0, 2, 3, 5]].any()
@@ -57,16 +57,18 @@ def test_the_number_of_threads_changes_no_bit():
     assert torch.equal(found[0], found[2])
 
 
-def test_the_sum_of_two_merged_gradients_is_merged_again():
-    pieces = [[Piece(torch.tensor(codes), torch.ones(len(codes), 3))] for codes in ([5, 1, 5], [1, 5, 2])]
-    table = torch.zeros(6, 3, requires_grad=True)
-    table.grad = merge(table, pieces[0]) + merge(table, pieces[1])
+def test_what_was_handed_in_and_a_sparse_gradient_are_merged_together_once():
+    table = table_with(sparse([5, 1, 5]))
+    expected = table.grad.to_dense()
+    for codes in ([1, 2], [2, 0]):
+        gradient = torch.randn(2, 3)
+        hand_in(table, [Piece(torch.tensor(codes), gradient)])
+        expected = expected.index_add(0, torch.tensor(codes), gradient)
     found = merged(table)
-    assert sorted(zip(found.rows.tolist(), found.gradient[:, 0].tolist(), strict=True)) == [
-        (1, 2),
-        (2, 1),
-        (5, 3),
-    ]
+    assert sorted(found.rows.tolist()) == [0, 1, 2, 5]
+    torch.testing.assert_close(dense(found), expected)
+    assert table.grad is None
+    assert merged(table) is None
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=12), st.integers(0, 12))
@@ -81,5 +83,5 @@ def test_pieces_are_added_in_their_order_however_they_are_shared_out(codes, firs
     for threads in (1, 2, 3):
         with sharing(threads):
             found = merge(torch.zeros(6, 3), pieces)
-        assert found._indices()[0].tolist() == list(dict.fromkeys(codes))
-        assert torch.equal(found.to_dense(), expected)
+        assert found.rows.tolist() == list(dict.fromkeys(codes))
+        assert torch.equal(dense(found), expected)

@@ -1,6 +1,7 @@
 """Attention over jagged histories: DIN's activation unit, DIEN's bilinear form, and self-attention."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import accumulate
 
 import torch
@@ -8,9 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from deep_interest.errors import InputError
-from deep_interest.models.layers import MLP, Activation, PReLU, known_layers, make_activation, through
+from deep_interest.models.layers import MLP, Activation, PReLU, make_activation, stages, through
 from deep_interest.models.length_groups import length_groups
 from deep_interest.ops.attention_pool import attention_pool, pool_by
+from deep_interest.ops.net import Layers
 from deep_interest.ops.pair_net import pair_net
 from deep_interest.ops.products import segment_dot, weighted_sum
 from deep_interest.ops.runs import Runs, Views
@@ -34,9 +36,15 @@ class LocalActivationUnit(nn.Module):
         self.activation = make_activation(activation, hidden[0])
         self.rest = MLP(hidden[0], hidden[1:], activation=activation)
 
+    @cached_property
+    def _stages(self) -> tuple[Layers, list[Layers | nn.Module]]:
+        """What sees the pairs, and what comes after."""
+        known, *others = stages([self.first, self.activation, *self.rest.layers])
+        return known, others
+
     def forward(self, history: Tensor, candidate: Tensor, pairs: Runs) -> Tensor:
         """Shape: ``history (N, dim)``, ``candidate (B, dim)``, P behaviours in the B pairs -> scores ``(P,)``."""
-        known, others = known_layers([self.first, self.activation, *self.rest.layers])
+        known, others = self._stages
         return through(others, pair_net(history, candidate, known, pairs)).squeeze(-1)
 
     def pool(
@@ -46,7 +54,7 @@ class LocalActivationUnit(nn.Module):
 
         Shape: as of ``forward`` -> ``(B, dim)``.
         """
-        known, others = known_layers([self.first, self.activation, *self.rest.layers])
+        known, others = self._stages
         if others:
             scores = self(history, candidate, pairs)
             return pool_by(scores, history, pairs, softmax_scale=softmax_scale)

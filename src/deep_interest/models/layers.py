@@ -1,6 +1,7 @@
 """Layers that several models share: row-sparse embeddings, activations, MLP, jagged pooling."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import groupby, pairwise
 from types import MappingProxyType
 from typing import Literal, NamedTuple
@@ -15,7 +16,7 @@ from deep_interest.models.batch import Cells
 from deep_interest.ops.activations import prelu
 from deep_interest.ops.dice import dice
 from deep_interest.ops.lookup import lookup
-from deep_interest.ops.net import Layer, net
+from deep_interest.ops.net import Layer, Layers, net
 from deep_interest.ops.runs import Runs
 from deep_interest.ops.segments import segment_sum
 
@@ -133,6 +134,8 @@ class _Part(NamedTuple):
 
 
 def _parts(codes: Mapping[str, Tensor], fields: Sequence[Field], cells: Cells) -> list[_Part]:
+    if not cells:
+        return [_Part({field.name: codes[field.name] for field in fields})]
     parts = []
     for multi_hot, neighbours in groupby(fields, key=lambda field: field.pooling is not None):
         if multi_hot:
@@ -219,31 +222,42 @@ class MLP(nn.Module):
             layers.append(make_activation(activation, next_width))
         self.layers = nn.Sequential(*layers, nn.Linear(widths[-1], outputs))
 
+    @cached_property
+    def _stages(self) -> list[Layers | nn.Module]:
+        return stages(self.layers)
+
     def forward(self, x: Tensor) -> Tensor:
         """Shape: ``(n, inputs) -> (n, outputs)``."""
-        return through(self.layers, x)
+        return through(self._stages, x)
 
 
-def through(modules: Sequence[nn.Module], x: Tensor) -> Tensor:
-    """Apply linear layers and what follows them; neighbours that `ops.net` knows are one operation."""
-    known, others = known_layers(modules)
-    x = net(x, known) if known else x
-    if others:
-        return through(others[1:], others[0](x))
-    return x
+def stages(modules: Iterable[nn.Module]) -> list[Layers | nn.Module]:
+    """Linear layers and what follows them, in their order: neighbours that `ops.net` knows are one operation, its `Layers`."""
+    found: list[Layers | nn.Module] = []
+    for known, neighbours in groupby(_with_activations(modules), key=lambda part: isinstance(part, Layer)):
+        parts = list(neighbours)
+        found += [Layers(parts)] if known else parts
+    return found
 
 
-def known_layers(modules: Sequence[nn.Module]) -> tuple[list[Layer], list[nn.Module]]:
-    """The modules up to the first that `ops.net` does not know, as its layers; and that one with those after it."""
-    layers: list[Layer] = []
+def _with_activations(modules: Iterable[nn.Module]) -> Iterator[Layer | nn.Module]:
+    """Each linear layer with the activation after it, if `ops.net` knows that."""
     left = list(modules)
-    while left and isinstance(left[0], nn.Linear):
-        linear = left.pop(0)
-        activation = _KNOWN.get(type(left[0]), "linear") if left else "linear"
-        slope = left[0].weight if activation == "prelu" else None
-        layers.append(Layer(linear.weight, linear.bias, activation, slope))
-        left = left if activation == "linear" else left[1:]
-    return layers, left
+    while left:
+        module = left.pop(0)
+        if not isinstance(module, nn.Linear):
+            yield module
+            continue
+        activation = left.pop(0) if left and type(left[0]) in _KNOWN else None
+        slope = activation.weight if isinstance(activation, PReLU) else None
+        yield Layer(module.weight, module.bias, _KNOWN.get(type(activation), "linear"), slope)
+
+
+def through(parts: Iterable[Layers | nn.Module], x: Tensor) -> Tensor:
+    """Apply `stages`."""
+    for part in parts:
+        x = net(x, part) if isinstance(part, Layers) else part(x)
+    return x
 
 
 def make_activation(name: Activation, channels: int) -> nn.Module:

@@ -1,19 +1,16 @@
 """The sum of each run's rows by weights that a net over the pairs of row and query gives them: DIN's user vector."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from deep_interest.ops.compiled import arrays, compiled, exact, fits, run
-from deep_interest.ops.net import Layer, Shape
+from deep_interest.ops.compiled import arrays, compiled, fits, run
+from deep_interest.ops.net import Layers, Shape
 from deep_interest.ops.pair_net import (
     backward_rights,
     forward_rights,
     given_to_loops,
-    net_of,
     pair_net,
     pairs_backward,
     pairs_forward,
@@ -31,7 +28,7 @@ from deep_interest.ops.views import share_of_runs, view
 def attention_pool(
     values: Tensor,
     queries: Tensor,
-    layers: Sequence[Layer],
+    layers: Layers,
     runs: Runs,
     *,
     softmax_scale: float | None = None,
@@ -50,7 +47,7 @@ def attention_pool(
     """
     if fits(values, queries, layers[0].weight):
         scale = 0.0 if softmax_scale is None else softmax_scale
-        return _Pool.apply(values, queries, *places_of(runs), scale, *net_of(layers))
+        return _Pool.apply(values, queries, *places_of(runs), scale, layers.shape, *layers.parameters)
     scores = pair_net(values, queries, layers, runs).squeeze(-1)
     return pool_by(scores, values, runs, softmax_scale=softmax_scale)
 

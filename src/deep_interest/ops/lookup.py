@@ -11,8 +11,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from deep_interest.ops.compiled import arrays, compiled, fits, run, share
+from deep_interest.ops.gradients import is_adding
 from deep_interest.ops.prefetch import AHEAD, fetch
-from deep_interest.ops.rows import Piece, merge
+from deep_interest.ops.rows import Piece, hand_in, merge
 from deep_interest.ops.runs import Runs, Views
 
 
@@ -124,8 +125,17 @@ class _Lookup(torch.autograd.Function):
                 code = next(codes)
                 if gradient is not None:
                     pieces[field].append(Piece(code, gradient, column))
-        merged = [merge(table, found) if found else None for table, found in zip(tables, pieces, strict=True)]
-        return None, None, *merged, *[None] * (len(ctx.saved_tensors) - count)
+        return None, None, *map(_gradient, tables, pieces), *[None] * (len(ctx.saved_tensors) - count)
+
+
+def _gradient(table: Tensor, pieces: list[Piece]) -> Tensor | None:
+    """What backward returns for a table: nothing where the pieces are handed in."""
+    if not pieces:
+        return None
+    if is_adding():
+        return hand_in(table, pieces)
+    rows, values, _ = merge(table, pieces)
+    return torch.sparse_coo_tensor(rows.unsqueeze(0), values, table.shape, check_invariants=False)
 
 
 def _starts(widths: Sequence[int]) -> list[int]:

@@ -1,8 +1,7 @@
 """Feed-forward nets in one pass: a few rows go through all layers while they are in the cache, forward and backward."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from functools import cache
+from collections.abc import Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
@@ -14,6 +13,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from deep_interest.ops.compiled import arrays, compiled, fits, parts_of, run, share
+from deep_interest.ops.gradients import is_adding
 from deep_interest.ops.net_chunks import (
     CHUNK,
     LINEAR,
@@ -52,10 +52,30 @@ class Layer(NamedTuple):
     slope: Tensor | None = None
 
 
-def net(x: Tensor, layers: Sequence[Layer]) -> Tensor:
+class Layers(tuple[Layer, ...]):
+    """Layers one after the other, and what their operations want to know of them at every call."""
+
+    @cached_property
+    def parameters(self) -> list[Tensor]:
+        """Weight, bias and slope of every layer, in the order that the loops know."""
+        return [
+            tensor
+            for layer in self
+            for tensor in (layer.weight, layer.bias, layer.slope)
+            if tensor is not None
+        ]
+
+    @cached_property
+    def shape(self) -> "Shape":
+        """The net's; the first layer's input is as wide as its weight."""
+        widths = self[0].weight.shape[1], *(layer.bias.shape[0] for layer in self)
+        return Shape.of(widths, [layer.activation for layer in self])
+
+
+def net(x: Tensor, layers: Layers) -> Tensor:
     """The layers one after the other. Shape: ``(N, I of the first) -> (N, O of the last)``."""
     if fits(x, *(layer.weight for layer in layers)):
-        return _Net.apply(x, Shape.of(x.shape[1], layers), *parameters_of(layers))
+        return _Net.apply(x, layers.shape, *layers.parameters)
     for layer in layers:
         x = activate(F.linear(x, layer.weight, layer.bias), layer)
     return x
@@ -90,24 +110,9 @@ class Shape(NamedTuple):
         return len(self.kinds) == 1 and self.kinds[0] == LINEAR
 
     @staticmethod
-    def of(inputs: int, layers: Sequence[Layer]) -> "Shape":
-        """The shape of layers whose input is so wide."""
-        return _shape(
-            (inputs, *(layer.bias.shape[0] for layer in layers)), tuple(layer.activation for layer in layers)
-        )
-
-
-@cache
-def _shape(widths: tuple[int, ...], activations: tuple[str, ...]) -> Shape:
-    kinds = np.array([_KINDS[activation] for activation in activations])
-    return Shape(np.array(widths), kinds, sum(widths[1:]), sum(i * o for i, o in pairwise(widths)) // 32)
-
-
-def parameters_of(layers: Sequence[Layer]) -> list[Tensor]:
-    """Weight, bias and slope of every layer, in the order that the loops know."""
-    return [
-        tensor for layer in layers for tensor in (layer.weight, layer.bias, layer.slope) if tensor is not None
-    ]
+    def of(widths: Sequence[int], activations: Sequence[str]) -> "Shape":
+        kinds = np.array([_KINDS[activation] for activation in activations])
+        return Shape(np.array(widths), kinds, sum(widths[1:]), sum(i * o for i, o in pairwise(widths)) // 32)
 
 
 def flat(parameters: Sequence[Tensor]) -> Tensor:
@@ -130,21 +135,6 @@ def side_by_side(parameters: Sequence[Tensor]) -> Tensor | None:
     return first.detach().as_strided((size,), (1,))
 
 
-_adding = False  # to the parameters' own gradients
-
-
-@contextmanager
-def adding_to_gradients() -> Iterator[None]:
-    """Within, a backward pass adds the gradients of nets and GRUs to their parameters' ``.grad`` by itself, where an optimiser has
-    laid these side by side: one operation in place of several a parameter. `torch.autograd.grad` does not see them."""
-    global _adding  # noqa: PLW0603
-    before, _adding = _adding, True
-    try:
-        yield
-    finally:
-        _adding = before
-
-
 class Sums(NamedTuple):
     """Where the gradient of the numbers of a net or a GRU is added up.
 
@@ -161,7 +151,9 @@ class Sums(NamedTuple):
     @staticmethod
     def of(parameters: Sequence[Tensor], work: int) -> "Sums":
         """Room for an operation of so much work, see `compiled.parts_of`."""
-        gradients = [parameter.grad for parameter in parameters if parameter.requires_grad] if _adding else []
+        gradients = (
+            [parameter.grad for parameter in parameters if parameter.requires_grad] if is_adding() else []
+        )
         whole = len(gradients) == len(parameters) and all(gradient is not None for gradient in gradients)
         own = side_by_side(gradients) if whole else None
         parts, shapes = parts_of(work), [parameter.shape for parameter in parameters]

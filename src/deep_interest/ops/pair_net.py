@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from deep_interest.ops.compiled import arrays, compiled, exact, fits, run, uncounted
-from deep_interest.ops.net import Layer, Shape, Sums, activate, flat, net, parameters_of
+from deep_interest.ops.net import Layers, Shape, Sums, activate, flat, net
 from deep_interest.ops.net_chunks import (
     CHUNK,
     add,
@@ -38,7 +38,7 @@ from deep_interest.ops.tiles import COLUMNS, add_product, panel_count, panels, p
 from deep_interest.ops.views import share_of_runs, share_of_views, view
 
 
-def pair_net(values: Tensor, queries: Tensor, layers: Sequence[Layer], runs: Runs) -> Tensor:
+def pair_net(values: Tensor, queries: Tensor, layers: Layers, runs: Runs) -> Tensor:
     """A net over ``[e; v; e∘v]``, or ``[e; v; e∘v; e-v]``, of each row e and its run's query v.
 
     The first layer is factorised: ``W [e; v; e∘v; e-v] = (W1 + W4) e + (W2 - W4) v + W3 (e∘v)``, so that the query's part
@@ -55,7 +55,7 @@ def pair_net(values: Tensor, queries: Tensor, layers: Sequence[Layer], runs: Run
     """
     first, *rest = layers
     if fits(values, queries, first.weight):
-        return _PairNet.apply(values, queries, *places_of(runs), *net_of(layers))
+        return _PairNet.apply(values, queries, *places_of(runs), layers.shape, *layers.parameters)
     of_row, of_query, of_product, *of_difference = first.weight.split(values.shape[1], dim=1)
     for difference in of_difference:
         of_row, of_query = of_row + difference, of_query - difference
@@ -63,17 +63,12 @@ def pair_net(values: Tensor, queries: Tensor, layers: Sequence[Layer], runs: Run
     constant = torch.addmm(first.bias, queries, of_query.t()).index_select(0, runs.segments)
     hidden = constant + rows @ of_row.t() + (rows * query) @ of_product.t()
     hidden = activate(hidden, first)
-    return net(hidden, rest) if rest else hidden
+    return net(hidden, Layers(rest)) if rest else hidden
 
 
 def places_of(runs: Runs) -> tuple[Tensor, Tensor | None, int]:
     """Offsets, starts if the runs are views, and how many places there are."""
     return runs.offsets, runs.starts if isinstance(runs, Views) else None, runs.total
-
-
-def net_of(layers: Sequence[Layer]) -> list[Shape | Tensor]:
-    """The net's shape and parameters."""
-    return [Shape.of(layers[0].weight.shape[1], layers), *parameters_of(layers)]
 
 
 class _PairNet(torch.autograd.Function):

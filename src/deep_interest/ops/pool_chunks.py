@@ -41,7 +41,9 @@ def _softmax(scores, scale):
 
 
 @uncounted
-def gradients_of_pool(grad, values, offsets, starts, b, last, end, shown, scale, weights, to_scores, to_values):
+def gradients_of_pool(
+    grad, values, offsets, starts, b, last, end, shown, scale, weights, to_scores, to_values
+):
     """Take the gradient ``grad (B, D)`` of `pool_runs` back to the rows and to the scores that the weights were.
 
     Args:

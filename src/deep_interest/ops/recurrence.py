@@ -11,7 +11,7 @@ from torch.autograd.function import once_differentiable
 
 from deep_interest.ops import recurrence_cpu
 from deep_interest.ops.compiled import fits
-from deep_interest.ops.net import Layer, net
+from deep_interest.ops.net import Layer, Layers, net
 from deep_interest.ops.runs import Runs, Views
 from deep_interest.ops.views import view
 
@@ -34,7 +34,7 @@ class Weights(NamedTuple):
 
     def gates(self, inputs: Tensor) -> Tensor:
         """What the inputs add to the gates. Shape: ``(N, I) -> (N, G)``."""
-        return net(inputs, [Layer(self.inputs, self.bias)])
+        return net(inputs, Layers([Layer(self.inputs, self.bias)]))
 
 
 def recurrence(inputs: Tensor, weights: Weights, attention: Tensor, runs: Runs, cell: Cell) -> Tensor:

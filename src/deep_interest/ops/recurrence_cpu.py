@@ -51,7 +51,7 @@ def backward(
     have any; the rest as of `forward`.
 
     ``inputs`` may be left out where they are the gates. A weight whose gradient was added to its own already has None, see
-    `net.adding_to_gradients`.
+    `gradients.adding_to_gradients`.
     """
     rows, work = len(states), _work(order, len(states), weights)
     if inputs is None:

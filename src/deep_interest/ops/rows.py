@@ -9,9 +9,7 @@ from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
 from deep_interest.ops.compiled import arrays, compiled, fits, run, share
-
-_PLACES = WeakIdKeyDictionary()  # of each table a number for every row, -1 between two merges
-_SUMS = WeakIdKeyDictionary()  # of each table what its last merge found
+from deep_interest.ops.prefetch import AHEAD, fetch
 
 
 class Piece(NamedTuple):
@@ -42,22 +40,46 @@ class Touched(NamedTuple):
     real: Tensor | None = None
 
 
-def merged(table: Tensor) -> Touched:
-    """What the sparse gradient of a table says, one entry a touched row."""
-    gradient, last = table.grad, _SUMS.get(table)
-    assert gradient is not None
-    values = gradient._values()
-    if (
-        last is not None
-        and values.data_ptr() == last.gradient.data_ptr()
-        and values.shape == last.gradient.shape
-    ):
-        return last
-    rows = gradient._indices()[0]
+class _Known:
+    """What is remembered of a table.
+
+    Attributes:
+        places: ``(R,)`` a number for every row, -1 between two merges.
+        pieces: its gradients that backward passes have handed in.
+    """
+
+    def __init__(self, rows: int) -> None:
+        self.places, self.pieces = np.full(rows, -1, np.int32), list[Piece]()
+
+
+_KNOWN = WeakIdKeyDictionary()
+
+
+def _known(table: Tensor) -> _Known:
+    known = _KNOWN.get(table)
+    if known is None:
+        known = _KNOWN[table] = _Known(len(table))
+    return known
+
+
+def hand_in(table: Tensor, pieces: Sequence[Piece]) -> None:
+    """Keep gradients of a table for `merged`, in place of a sparse one in ``.grad``."""
+    _known(table).pieces += pieces
+
+
+def merged(table: Tensor) -> Touched | None:
+    """The gradient of a table, one entry a touched row: what was handed in, and what ``.grad`` says, which is sparse; none of it is kept.
+
+    None if there is none.
+    """
+    gradient, table.grad = table.grad, None
     if not fits(table):
-        return plain_merged(rows, values)
-    merge(table, [Piece(rows, values)])
-    return _SUMS[table]
+        return None if gradient is None else plain_merged(gradient._indices()[0], gradient._values())
+    known = _known(table)
+    pieces, known.pieces = known.pieces, []
+    if gradient is not None:
+        pieces.append(Piece(gradient._indices()[0], gradient._values()))
+    return merge(table, pieces) if pieces else None
 
 
 def plain_merged(rows: Tensor, values: Tensor) -> Touched:
@@ -74,27 +96,18 @@ def plain_merged(rows: Tensor, values: Tensor) -> Touched:
     return Touched(rows[-1:].repeat(len(rows)).scatter_(0, place, rows), sums, real.to(values).unsqueeze(1))
 
 
-def merge(table: Tensor, pieces: Sequence[Piece]) -> Tensor:
-    """The sum of all pieces as a sparse gradient of the table ``(R, D)``, one entry a touched row.
-
-    It does not say so of itself: torch would take a sum of two such gradients for one, too.
-    """
-    places = _PLACES.get(table)
-    if places is None:
-        places = _PLACES[table] = np.full(len(table), -1, np.int32)
+def merge(table: Tensor, pieces: Sequence[Piece]) -> Touched:
+    """The sum of all pieces, of a table ``(R, D)``."""
     codes, width = arrays(*(piece.codes for piece in pieces)), table.shape[1]
     codes = np.concatenate(codes) if len(codes) > 1 else codes[0]
     rows, order, starts = (np.empty(len(codes) + more, np.int64) for more in (0, 0, 2))
-    count = _group(codes, places, rows, order, starts)
+    count = _group(codes, _known(table).places, rows, order, starts)
     sums, begin = np.empty((count, width), np.float32), 0
     for piece in pieces:
         work = len(piece.codes) * width
         run(_add, *arrays(piece.gradient), piece.column, begin, order, starts, sums, work=work)
         begin += len(piece.codes)
-    _SUMS[table] = found = Touched(torch.from_numpy(rows[:count]), torch.from_numpy(sums))
-    return torch.sparse_coo_tensor(
-        found.rows.unsqueeze(0), found.gradient, table.shape, check_invariants=False
-    )  # fmt: skip
+    return Touched(torch.from_numpy(rows[:count]), torch.from_numpy(sums))
 
 
 @compiled
@@ -139,6 +152,8 @@ def _add(gradient, column, begin, order, starts, sums, part, parts):
     while e < count and starts[e] < last:
         total = sums[e]
         for k in range(starts[e], starts[e + 1]):
+            if k + AHEAD < last and begin <= order[k + AHEAD] < begin + len(gradient):
+                fetch(gradient, order[k + AHEAD] - begin)
             i = order[k] - begin
             if i < 0 or i >= len(gradient):
                 continue

@@ -168,14 +168,16 @@ class SampleSet:
             sent(array, device) for array in (slices.starts, slices.offsets, rows.numpy())
         )
         fields = {field.name: store.history[field.name] for field in store.schema.behavior}
-        history, item = windows(fields, starts, Runs(offsets)), self.item[rows]
+        history = windows(fields, starts, Runs(offsets))
+        item, schema = self.item.index_select(0, rows), store.schema
+        user = self.user.index_select(0, rows) if schema.profile else rows
         return Batch(
-            candidate={field.name: store.items[field.name][item] for field in store.schema.item},
+            candidate={field.name: store.items[field.name].index_select(0, item) for field in schema.item},
             history=history,
             offsets=offsets,
-            profile={field.name: store.users[field.name][self.user[rows]] for field in store.schema.profile},
-            context={field.name: codes[rows] for field, codes in self._context()},
-            labels=self.labels[rows],
+            profile={field.name: store.users[field.name].index_select(0, user) for field in schema.profile},
+            context={field.name: codes.index_select(0, rows) for field, codes in self._context()},
+            labels=self.labels.index_select(0, rows),
             negatives=store.draw_beside({name: history[name] for name in negatives}) if negatives else None,
             owner=None if slices.owner is None else sent(slices.owner, device),
             cells=store.cells,

@@ -17,7 +17,7 @@ from tqdm import tqdm
 from deep_interest.errors import InputError
 from deep_interest.models.layers import leans_on_torch
 from deep_interest.ops.compiled import all_threads_to_compiled
-from deep_interest.ops.net import adding_to_gradients
+from deep_interest.ops.gradients import adding_to_gradients
 from deep_interest.training.data import SampleSet
 from deep_interest.training.dropout import drop_behaviors
 from deep_interest.training.evaluation import predict, validate, watch

@@ -45,7 +45,7 @@ class Optimizer:
     @torch.no_grad()
     def step(self, batch: Batch) -> None:
         """Regularise and clip the gradients of ``batch``, then apply and clear them."""
-        touched = [None if table.grad is None else merged(table) for table in self.tables]
+        touched = [merged(table) for table in self.tables]
         for table, found, regularizer in zip(self.tables, touched, self.regularizers, strict=True):
             if found is not None and regularizer.on:
                 self._penalize(table, found, regularizer, batch)
@@ -54,8 +54,6 @@ class Optimizer:
             clip([self.network.gradient, *gradients], self.options.gradient_norm)
         self.rule.step(self.learning_rate, touched)
         self.network.gradient.zero_()
-        for table in self.tables:
-            table.grad = None
 
     def _penalize(
         self, table: nn.Parameter, touched: Touched, regularizer: Regularizer, batch: Batch
