@@ -15,7 +15,7 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 LOOKS = 3_000_000  # for the next task, before a helper sleeps: about a millisecond
-HEAD_START = 40_000  # looks for which a helper that has a task leaves the interpreter to the one who asked: until he is in compiled code, too
+HEAD_START = 20_000  # looks for which a helper that has a task leaves the interpreter to the one who asked: until he is in compiled code, too
 _ASKED, _DONE = 0, 8  # where a helper's counts of tasks lie, in different lines of the cache
 
 

@@ -8,7 +8,6 @@ from typing import Literal, NamedTuple
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numba import float32
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
@@ -31,7 +30,7 @@ from deep_interest.ops.net_chunks import (
     layer_at,
     sums_of,
 )  # fmt: skip
-from deep_interest.ops.tiles import COLUMNS, add_product, panel_count, panels, panels_of
+from deep_interest.ops.tiles import add_product, panel_room, panels, panels_of
 
 _KINDS = {"linear": LINEAR, "prelu": PRELU, "relu": RELU, "sigmoid": SIGMOID}
 
@@ -241,7 +240,7 @@ def _backward(grad, x, numbers, widths, kinds, rights, before, to_x, to_numbers,
     (first_right, right), room = rights, backward_room(widths)
     totals = sums_of(to_numbers, part)
     to_weight, to_bias, _ = layer_at(totals, widths, kinds, 0)
-    columns = np.empty((panel_count(widths[0]), CHUNK, COLUMNS), float32)
+    columns = panel_room(CHUNK, widths[0])
     first, last = share(len(x), part, parts)
     for begin in range(first, last, CHUNK):
         end = min(begin + CHUNK, last)

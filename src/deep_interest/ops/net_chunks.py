@@ -4,14 +4,13 @@ A net is three arrays: all its numbers in one vector (`net.flat`), the widths of
 The first layer's product is left to them, since the one is of plain rows and the other of pairs.
 """
 
-import numpy as np
 from numba import float32, njit
 
 from deep_interest.ops.activations import bend, bend_backward, sigmoid
 from deep_interest.ops.compiled import exact, uncounted
-from deep_interest.ops.tiles import COLUMNS, add_product, panel_count, panels, rows_of
+from deep_interest.ops.tiles import COLUMNS, add_product, panel_count, panel_room, panels, room_of, rows_of
 
-CHUNK = 96  # rows
+CHUNK = 128  # rows
 LINEAR, PRELU, RELU, SIGMOID = range(4)
 
 
@@ -52,7 +51,7 @@ def _room_for(widths):
     size = 0
     for i in range(len(widths) - 1):
         size += panel_count(widths[i + 1]) * widths[i] * COLUMNS
-    return np.empty(size, float32)
+    return room_of(size)
 
 
 @exact
@@ -115,7 +114,7 @@ def backward_room(widths):
     """What `backward_chunk` needs: three rooms for rows, one for panels."""
     most = widths[1:].max()
     rows = rows_of(CHUNK, most), rows_of(CHUNK, most), rows_of(CHUNK, most)
-    return rows, np.empty((panel_count(most), CHUNK, COLUMNS), float32)
+    return rows, panel_room(CHUNK, most)
 
 
 @exact

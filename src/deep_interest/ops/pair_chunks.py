@@ -6,7 +6,7 @@ queries, and multiplied together.
 """
 
 import numpy as np
-from numba import float32, njit
+from numba import njit
 
 from deep_interest.ops.compiled import exact, uncounted
 from deep_interest.ops.net_chunks import CHUNK, add, copy
@@ -16,9 +16,9 @@ from deep_interest.ops.tiles import (
     add_pair_tile,
     add_product,
     add_products_of_two,
-    panel_count,
     panels,
     rows_of,
+    zero_panels,
 )  # fmt: skip
 from deep_interest.ops.vectors import COLUMNS, PAIR_ROWS
 
@@ -92,10 +92,9 @@ def pairs_of(values, queries, constants, first, offsets, starts, begin, end, b, 
 @exact
 def room_for_gradients_of_pairs(outputs, inputs):
     """What the gradients of a chunk need: rows, each place's number in the chunk, panels, segments and vectors of theirs, products."""
-    count, most = panel_count(inputs), CHUNK // LONG
+    most = CHUNK // LONG
     rows = rows_of(CHUNK, inputs), rows_of(CHUNK, inputs), rows_of(CHUNK, outputs)
-    columns = np.zeros((count, CHUNK, COLUMNS), float32)
-    own = np.zeros((count, most, COLUMNS), float32), np.zeros((count, most, COLUMNS), float32)
+    columns, own = zero_panels(CHUNK, inputs), (zero_panels(most, inputs), zero_panels(most, inputs))
     segments, products = np.empty((most, 3), np.int64), np.empty((most, 4), np.int64)
     return rows, np.empty(CHUNK, np.int64), columns, segments, own, products
 
@@ -103,8 +102,7 @@ def room_for_gradients_of_pairs(outputs, inputs):
 @exact
 def panels_for_sums(outputs, inputs):
     """Room for the gradients of W1 and W3, as panels of 0."""
-    shape = panel_count(inputs), outputs, COLUMNS
-    return np.zeros(shape, float32), np.zeros(shape, float32)
+    return zero_panels(outputs, inputs), zero_panels(outputs, inputs)
 
 
 @uncounted

@@ -34,7 +34,7 @@ from deep_interest.ops.pair_chunks import (
 )
 from deep_interest.ops.pool_chunks import gradients_of_pool
 from deep_interest.ops.runs import Runs, Views
-from deep_interest.ops.tiles import COLUMNS, add_product, panel_count, panels, panels_of
+from deep_interest.ops.tiles import add_product, panel_room, panels, panels_of
 from deep_interest.ops.views import share_of_runs, share_of_views, view
 
 
@@ -204,7 +204,7 @@ def pairs_backward(
         add(to_constants[b], to_bias)
     add_product(to_constants, of_query, to_queries[first:last])
     to_query = np.zeros((outputs, inputs), float32)
-    columns = np.empty((panel_count(inputs), CHUNK, COLUMNS), float32)
+    columns = panel_room(CHUNK, inputs)
     for begin in range(0, last - first, CHUNK):
         end = min(begin + CHUNK, last - first)
         panels(queries[first + begin : first + end], inputs, columns)

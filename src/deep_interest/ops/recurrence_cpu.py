@@ -15,7 +15,7 @@ from deep_interest.ops.compiled import ENOUGH, arrays, compiled, exact, run, unc
 from deep_interest.ops.net import Sums
 from deep_interest.ops.net_chunks import add, copy, sums_of
 from deep_interest.ops.recurrence_step import GRU, move_last, move_rows, move_rows_back, to_attention
-from deep_interest.ops.tiles import COLUMNS, ROWS, add_product, panel_count, panels, panels_of, rows_of
+from deep_interest.ops.tiles import ROWS, add_product, panel_room, panels, panels_of, rows_of
 
 GROUP = 2 * ROWS  # histories walked together at most
 CHUNK = 96  # rows of several steps that share a product; GROUP or more
@@ -187,7 +187,7 @@ def _backward(
     flows = rows_of(CHUNK, width + hidden)
     x, to_x, before = rows_of(CHUNK, inner), rows_of(CHUNK, inner), rows_of(CHUNK, hidden)
     places = np.empty(CHUNK, int64)
-    columns = np.empty((panel_count(max(inner, hidden)), CHUNK, COLUMNS), float32)
+    columns = panel_room(CHUNK, max(inner, hidden))
     to_update = np.zeros((GROUP, hidden), float32)
     kept = 0  # rows of flows that weights and inputs have yet to learn of
     size = _group_size(len(order), parts)

@@ -18,6 +18,8 @@ from deep_interest.ops.vectors import (
     with_rows_scaled,
 )  # fmt: skip
 
+LINE = 16  # numbers that the cache brings at once
+
 
 @njit(inline="always")
 def panel_count(columns):
@@ -46,17 +48,41 @@ def panels(right, columns, out):
 
 
 @exact
+def room_of(size):
+    """Room for so many numbers, from the beginning of a cache line on."""
+    room = np.empty(size + LINE, float32)
+    first = (4 * LINE - room.ctypes.data % (4 * LINE)) % (4 * LINE) // 4
+    return room[first : first + size]
+
+
+@exact
 def rows_of(count, columns):
     """Room for rows of at least so many numbers: an odd number of cache lines each, which the cache spreads best."""
-    lines = (columns + 15) // 16
-    return np.empty((count, 16 * (lines + 1 - lines % 2)), float32)
+    lines = (columns + LINE - 1) // LINE
+    width = LINE * (lines + 1 - lines % 2)
+    return room_of(count * width).reshape((count, width))
+
+
+@exact
+def panel_room(inner, columns):
+    """Room for the `panels` of ``(inner, columns)``."""
+    count = panel_count(columns)
+    return room_of(count * inner * COLUMNS).reshape((count, inner, COLUMNS))
+
+
+@exact
+def zero_panels(inner, columns):
+    """The same with zeros."""
+    room = panel_room(inner, columns)
+    room[:] = 0
+    return room
 
 
 @exact
 def panels_of(right):
     """As `panels`, in new room."""
     inner, columns = right.shape
-    out = np.empty((panel_count(columns), inner, COLUMNS), float32)
+    out = panel_room(inner, columns)
     panels(right, columns, out)
     return out
 
