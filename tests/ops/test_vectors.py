@@ -34,10 +34,10 @@ def test_tiles_for_narrow_and_for_wide_registers(features, most, kind, monkeypat
     tile = cpu.tile_of(getattr(cpu, kind))
 
     @njit
-    def multiply(rows, a, b, more, factors, c, columns):
+    def multiply(rows, a, b, more, factors, start, c, columns):
         tile(
-            rows, columns, a.ctypes.data, a.strides[0], 4, b.ctypes.data, more.ctypes.data, b.strides[0],
-            factors.ctypes.data, b.shape[1], c.ctypes.data, c.strides[0],
+            rows, columns, a.ctypes.data, a.strides[0], 4, b.ctypes.data, more.ctypes.data, b.strides[1], b.strides[0],
+            factors.ctypes.data, b.shape[1], start.ctypes.data, start.strides[0], c.ctypes.data, c.strides[0],
         )  # fmt: skip
 
     rng = np.random.default_rng(0)
@@ -49,10 +49,10 @@ def test_tiles_for_narrow_and_for_wide_registers(features, most, kind, monkeypat
         elif kind == "with_columns_scaled":
             right = right + factors * others
         for columns in (*range(1, 17), 16 * cpu.TOGETHER):
-            (c,) = drawn(rng, (rows, 40))
+            start, c = drawn(rng, (rows, 35), (rows, 40))
             expected = c.copy()
-            expected[:, :columns] += a @ right[:, :columns]
-            multiply(rows, a, b, more, factors, c, columns)
+            expected[:, :columns] = start[:, :columns] + a @ right[:, :columns]
+            multiply(rows, a, b, more, factors, start, c, columns)
             np.testing.assert_allclose(c, expected, atol=1e-5)
 
 

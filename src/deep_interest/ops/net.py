@@ -23,14 +23,13 @@ from deep_interest.ops.net_chunks import (
     backward_chunk,
     backward_panels,
     backward_room,
-    copy,
     forward_chunk,
     forward_panels,
     forward_room,
     layer_at,
     sums_of,
 )  # fmt: skip
-from deep_interest.ops.tiles import add_product, panel_room, panels, panels_of
+from deep_interest.ops.tiles import add_product, panel_room, panels, panels_of, put_product
 
 _KINDS = {"linear": LINEAR, "prelu": PRELU, "relu": RELU, "sigmoid": SIGMOID}
 
@@ -222,9 +221,7 @@ def _forward(x, numbers, widths, kinds, rights, before, out, part, parts):
     first, last = share(len(x), part, parts)
     for begin in range(first, last, CHUNK):
         end = min(begin + CHUNK, last)
-        for r in range(begin, end):
-            copy(bias, before[r])
-        add_product(x[begin:end], first_right, before[begin:end, : widths[1]])
+        put_product(bias, x[begin:end], first_right, before[begin:end, : widths[1]])
         if len(kinds) > 1 or kinds[0] != LINEAR:
             forward_chunk(numbers, widths, kinds, right, before[begin:end], out[begin:end], room)
 

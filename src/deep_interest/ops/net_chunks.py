@@ -8,7 +8,7 @@ from numba import float32, njit
 
 from deep_interest.ops.activations import bend, bend_backward, sigmoid
 from deep_interest.ops.compiled import exact, uncounted
-from deep_interest.ops.tiles import COLUMNS, add_product, panel_count, panel_room, panels, room_of, rows_of
+from deep_interest.ops.tiles import COLUMNS, add_product, panel_count, panels, put_product, room_of, rows_of
 
 CHUNK = 128  # rows
 LINEAR, PRELU, RELU, SIGMOID = range(4)
@@ -99,10 +99,8 @@ def forward_chunk(numbers, widths, kinds, right, before, out, room):
         width = widths[number + 1]
         bias, slope = layer_at(numbers, widths, kinds, number)[1:]
         if number:
-            for r in range(size):
-                copy(bias, before[r, column : column + width])
             now, right_panels = other[:size, : widths[number]], _panels_at(right, widths[1:], number - 1)
-            add_product(now, right_panels, before[:, column : column + width])
+            put_product(bias, now, right_panels, before[:, column : column + width])
         _activate(kinds[number], size, before, column, width, slope, place)
         column, place, other = column + width, other, place
     for r in range(size):
@@ -111,10 +109,9 @@ def forward_chunk(numbers, widths, kinds, right, before, out, room):
 
 @exact
 def backward_room(widths):
-    """What `backward_chunk` needs: three rooms for rows, one for panels."""
+    """What `backward_chunk` needs: three rooms for rows."""
     most = widths[1:].max()
-    rows = rows_of(CHUNK, most), rows_of(CHUNK, most), rows_of(CHUNK, most)
-    return rows, panel_room(CHUNK, most)
+    return rows_of(CHUNK, most), rows_of(CHUNK, most), rows_of(CHUNK, most)
 
 
 @exact
@@ -133,7 +130,7 @@ def backward_chunk(grad, numbers, widths, kinds, right, before, totals, room):
     Returns:
         The gradient of the first layer's values before the activation in the first n rows and ``widths[1]`` columns.
     """
-    (flows, given, inputs), columns = room
+    flows, given, inputs = room
     against, last, size = widths[:0:-1], len(kinds) - 1, len(before)
     end = widths[1:].sum()
     for r in range(size):
@@ -150,8 +147,7 @@ def backward_chunk(grad, numbers, widths, kinds, right, before, totals, room):
             add(flows[r, :width], to_bias)
         width, slope = widths[number], layer_at(numbers, widths, kinds, number - 1)[2]
         _activate(kinds[number - 1], size, before, column - width, width, slope, inputs)
-        panels(inputs[:size], width, columns)
-        add_product(flow.T, columns, to_weight)
+        add_product(flow.T, inputs[:size], to_weight)
         for r in range(size):
             given[r, :width] = 0
         add_product(flow, _panels_at(right, against, last - number), given[:size, :width])

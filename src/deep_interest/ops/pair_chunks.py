@@ -15,8 +15,7 @@ from deep_interest.ops.tiles import (
     ROWS_SCALED,
     add_pair_tile,
     add_product,
-    add_products_of_two,
-    panels,
+    put_products_of_two,
     rows_of,
     zero_panels,
 )  # fmt: skip
@@ -42,7 +41,7 @@ def factors(weight, inputs):
 def room_for_pairs(outputs, inputs):
     """What the pairs of a chunk need: e, e∘v and the first layer's values, each place's number in the chunk, products."""
     rows = rows_of(CHUNK, inputs), rows_of(CHUNK, inputs), rows_of(CHUNK, outputs)
-    return rows, np.empty(CHUNK, np.int64), np.empty((CHUNK // LONG, 4), np.int64)
+    return rows, np.empty(CHUNK, np.int64), np.empty((CHUNK // LONG, 5), np.int64)
 
 
 @uncounted
@@ -67,25 +66,24 @@ def pairs_of(values, queries, constants, first, offsets, starts, begin, end, b, 
     short, own, p = 0, 0, begin
     while p < end:
         b, stop, q = _segment(offsets, starts, p, end, b)
-        query, stretch, rows_out = queries[b], values[q : q + stop - p], out[p - begin : stop - begin]
-        for r in range(len(stretch)):
-            copy(constants[b - first], rows_out[r])
+        query, constant, stretch = queries[b], constants[b - first], values[q : q + stop - p]
         if len(stretch) < LONG:
+            for r in range(len(stretch)):
+                copy(constant, sums[short + r])
             short = _pair(stretch, query, p - begin, rows, products, places, short)
         else:
-            _note(noted[own], stretch, rows_out, query)
+            _note(noted[own], stretch, query, constant, out[p - begin : stop - begin])
             own += 1
         p = stop
     if own:
-        add_products_of_two(
-            ROWS_SCALED, noted[:own], values.strides[0], single, product, out.strides[0], outputs
+        put_products_of_two(
+            ROWS_SCALED, noted[:own], values.strides[0], single, product, 0, out.strides[0], outputs
         )
     if short:
-        sums[:short] = 0
         add_product(rows[:short, :inputs], single, sums[:short, :outputs])
         add_product(products[:short, :inputs], product, sums[:short, :outputs])
         for s in range(short):
-            add(sums[s, :outputs], out[places[s]])
+            copy(sums[s, :outputs], out[places[s]])
     return b
 
 
@@ -95,7 +93,7 @@ def room_for_gradients_of_pairs(outputs, inputs):
     most = CHUNK // LONG
     rows = rows_of(CHUNK, inputs), rows_of(CHUNK, inputs), rows_of(CHUNK, outputs)
     columns, own = zero_panels(CHUNK, inputs), (zero_panels(most, inputs), zero_panels(most, inputs))
-    segments, products = np.empty((most, 3), np.int64), np.empty((most, 4), np.int64)
+    segments, products = np.empty((most, 3), np.int64), np.empty((most, 5), np.int64)
     return rows, np.empty(CHUNK, np.int64), columns, segments, own, products
 
 
@@ -149,14 +147,16 @@ def add_gradients_of_pairs(
             short = _pair(stretch, query, p - begin, rows, products, places, short)
         else:
             segments[own] = p - begin, stop - begin, b
-            _note(noted[own], given, to_values[q : q + stop - p], query)
+            stretch_to = to_values[q : q + stop - p]
+            _note(noted[own], given, query, stretch_to, stretch_to)
             _pack(queries[b : b + 1], own_queries, own)
             _pack(stretch, columns, p - begin)
             own += 1
         p = stop
     if own:
-        add_products_of_two(
-            COLUMNS_SCALED, noted[:own], flow.strides[0], single, product, to_values.strides[0], values.shape[1],
+        put_products_of_two(
+            COLUMNS_SCALED, noted[:own], flow.strides[0], single, product, to_values.strides[0], to_values.strides[0],
+            values.shape[1],
         )  # fmt: skip
         _own_products(flow, segments[:own], right[1], to_queries, sums, room)
     if short:
@@ -194,13 +194,13 @@ def _short_products(
     flow, values, queries, offsets, starts, begin, short, right, to_values, to_queries, sums, room
 ):
     """The gradients of the paired rows."""
-    (rows, products, flows), places, columns, _, _, _ = room
+    (rows, products, flows), places, _, _, _, _ = room
     inputs, outputs = values.shape[1], flow.shape[1]
     for s in range(short):
         copy(flow[places[s]], flows[s, :outputs])
     given = flows[:short, :outputs]
-    _add_sums(given, rows[:short], columns, sums[0], inputs)
-    _add_sums(given, products[:short], columns, sums[1], inputs)
+    _add_sums(given, rows[:short], sums[0])
+    _add_sums(given, products[:short], sums[1])
     rows[:short] = 0
     products[:short] = 0
     add_product(given, right[0], rows[:short, :inputs])
@@ -219,11 +219,10 @@ def _short_products(
 
 
 @uncounted
-def _add_sums(flow, rows, columns, sums, inputs):
+def _add_sums(flow, rows, sums):
     """``sums += flowᵀ rows``, in panels."""
-    panels(rows, inputs, columns)
     for j in range(len(sums)):
-        add_product(flow.T, columns[j : j + 1], sums[j])
+        add_product(flow.T, rows[:, COLUMNS * j :], sums[j])
 
 
 @njit(inline="always")
@@ -249,10 +248,11 @@ def _pair(stretch, query, place, rows, products, places, short):
 
 
 @njit(inline="always")
-def _note(product, left, out, factors):
-    """A product for `tiles.add_products_of_two`."""
+def _note(product, left, factors, start, out):
+    """A product for `tiles.put_products_of_two`."""
     product[0] = len(left)
-    product[1], product[2], product[3] = left.ctypes.data, out.ctypes.data, factors.ctypes.data
+    product[1], product[2] = left.ctypes.data, factors.ctypes.data
+    product[3], product[4] = start.ctypes.data, out.ctypes.data
 
 
 @uncounted

@@ -97,32 +97,62 @@ _tile, _tile_by_rows, _tile_by_columns = (
 def add_product(left, right, out):
     """``out += left @ right``.
 
-    Shape: ``left (R, K)`` of any strides, ``right`` as `panels` of ``(K, C)`` in the same room or more, ``out (R, C)``.
+    Shape: ``left (R, K)`` of any strides, ``right`` as `panels` of ``(K, C)`` or as `rows_of` it, in the same room or more, ``out (R, C)``.
     """
+    _put_product(out.ctypes.data, out.strides[0], left, right, out)
+
+
+@uncounted
+def put_product(start, left, right, out):
+    """``out = start + left @ right``, with ``start (C,)`` for every row."""
+    _put_product(start.ctypes.data, 0, left, right, out)
+
+
+@uncounted
+def _put_product(start, start_row, left, right, out):
     rows, inner = left.shape
     columns = out.shape[1]
     left_row, left_step = left.strides
-    out_row, panel = out.strides[0], right.strides[0]
+    out_row = out.strides[0]
+    if right.ndim == 3:
+        panel, line = right.strides[0], right.strides[1]
+    else:
+        panel, line = 4 * COLUMNS, right.strides[0]
     a, b, c, size, j = left.ctypes.data, right.ctypes.data, out.ctypes.data, _tile_size(rows), 0
     while j < columns:
         width = _tile_width(columns - j)
         for i in range(0, rows, size):
             some, at, to = min(size, rows - i), a + i * left_row, c + i * out_row
-            _add_tile(some, width, at, left_row, left_step, b, panel, inner, to, out_row)
+            _put_tile(
+                some,
+                width,
+                at,
+                left_row,
+                left_step,
+                b,
+                line,
+                panel,
+                inner,
+                start + i * start_row,
+                start_row,
+                to,
+                out_row,
+            )
         j += width
         b += panel * (width // COLUMNS)
         c += 4 * width
+        start += 4 * width
 
 
 @uncounted
-def add_products_of_two(kind, products, left_row, right, more, out_row, columns):
-    """``out += left @ (right + diag(factors) more)`` for several products, or with COLUMNS_SCALED
-    ``left @ (right + more diag(factors))``: a panel is read for all of them while it is near.
+def put_products_of_two(kind, products, left_row, right, more, start_row, out_row, columns):
+    """``out = start + left @ (right + diag(factors) more)`` for several products, or with COLUMNS_SCALED
+    ``start + left @ (right + more diag(factors))``: a panel is read for all of them while it is near.
 
     Args:
         kind: ROWS_SCALED or COLUMNS_SCALED.
-        products: ``(P, 4)`` int64, of each the rows, and where left, out and factors lie, as addresses.
-        left_row, out_row: bytes from row to row.
+        products: ``(P, 5)`` int64, of each the rows, and where left, factors, start and out lie, as addresses.
+        left_row, start_row, out_row: bytes from row to row.
         right, more: as `panels` of ``(K, C)``; factors are ``(K,)``, or ``(C,)``.
         columns: C.
     """
@@ -131,15 +161,35 @@ def add_products_of_two(kind, products, left_row, right, more, out_row, columns)
     while j < columns:
         width = _tile_width(columns - j)
         for p in range(len(products)):
-            rows, a, c, factors = products[p, 0], products[p, 1], products[p, 2] + 4 * j, products[p, 3]
+            rows, a, factors = products[p, 0], products[p, 1], products[p, 2]
+            start, c = products[p, 3] + 4 * j, products[p, 4] + 4 * j
             size = _tile_size(rows)
             for i in range(0, rows, size):
-                some, at, to = min(size, rows - i), a + i * left_row, c + i * out_row
+                some, at, given, to = (
+                    min(size, rows - i),
+                    a + i * left_row,
+                    start + i * start_row,
+                    c + i * out_row,
+                )
                 if kind == ROWS_SCALED:
-                    _add_tile_of_rows(some, width, at, left_row, b, m, panel, factors, inner, to, out_row)
+                    _put_tile_of_rows(
+                        some, width, at, left_row, b, m, panel, factors, inner, given, start_row, to, out_row
+                    )
                 else:
-                    _add_tile_of_columns(
-                        some, width, at, left_row, b, m, panel, factors + 4 * j, inner, to, out_row
+                    _put_tile_of_columns(
+                        some,
+                        width,
+                        at,
+                        left_row,
+                        b,
+                        m,
+                        panel,
+                        factors + 4 * j,
+                        inner,
+                        given,
+                        start_row,
+                        to,
+                        out_row,
                     )
         j += width
         b += panel * (width // COLUMNS)
@@ -163,18 +213,22 @@ def _tile_width(columns):
 
 
 @uncounted
-def _add_tile(rows, columns, a, a_row, a_step, b, panel, inner, c, c_row):
-    _tile(rows, columns, a, a_row, a_step, b, b, panel, 0, inner, c, c_row)
+def _put_tile(rows, columns, a, a_row, a_step, b, line, panel, inner, start, start_row, c, c_row):
+    _tile(rows, columns, a, a_row, a_step, b, b, line, panel, 0, inner, start, start_row, c, c_row)
 
 
 @uncounted
-def _add_tile_of_rows(rows, columns, a, a_row, b, more, panel, factors, inner, c, c_row):
-    _tile_by_rows(rows, columns, a, a_row, 4, b, more, panel, factors, inner, c, c_row)
+def _put_tile_of_rows(rows, columns, a, a_row, b, more, panel, factors, inner, start, start_row, c, c_row):
+    _tile_by_rows(
+        rows, columns, a, a_row, 4, b, more, 4 * COLUMNS, panel, factors, inner, start, start_row, c, c_row
+    )
 
 
 @uncounted
-def _add_tile_of_columns(rows, columns, a, a_row, b, more, panel, factors, inner, c, c_row):
-    _tile_by_columns(rows, columns, a, a_row, 4, b, more, panel, factors, inner, c, c_row)
+def _put_tile_of_columns(rows, columns, a, a_row, b, more, panel, factors, inner, start, start_row, c, c_row):
+    _tile_by_columns(
+        rows, columns, a, a_row, 4, b, more, 4 * COLUMNS, panel, factors, inner, start, start_row, c, c_row
+    )
 
 
 @uncounted

@@ -22,27 +22,36 @@ _PARTS = [_NUMBER(4 * column) for column in range(0, COLUMNS, _LANES)]  # where 
 
 
 def tile_of(right: Callable) -> Callable:
-    """``c[r, 0:columns] += Σ_k a[r, k] · B[k, 0:columns]`` for 1 to ROWS rows r; at most 16 columns, or TOGETHER · 16.
+    """``c[r, 0:columns] = start[r, 0:columns] + Σ_k a[r, k] · B[k, 0:columns]`` for 1 to ROWS rows r; at most 16 columns, or
+    TOGETHER · 16.
 
-    It takes ``(rows, columns, a, a_row, a_step, b, more, panel, factors, inner, c, c_row)``: of a and of its next row and next k, of b
-    and more, of their next panel, of factors, the number of k, of c and of its next row.
+    It takes ``(rows, columns, a, a_row, a_step, b, more, line, panel, factors, inner, start, start_row, c, c_row)``: of a and of its
+    next row and next k, of b and more, of their next k and next panel, of factors, the number of k, of start and of its next row, and
+    the same of c.
 
     Args:
         right: `as_it_is`, `with_rows_scaled` or `with_columns_scaled`: how B comes from b, more and factors.
     """
 
     @intrinsic
-    def tile(typing, rows, columns, a, a_row, a_step, b, more, panel, factors, inner, c, c_row):
+    def tile(
+        typing, rows, columns, a, a_row, a_step, b, more, line, panel, factors, inner, start, start_row, c, c_row
+    ):  # fmt: skip
         def generate(builder, rows, arguments, *, panels: int = 1, some: bool = False):
-            columns, a, a_row, a_step, b, more, panel, factors, inner, c, c_row = arguments
+            columns, a, a_row, a_step, b, more, line, panel, factors, inner, start, start_row, c, c_row = (
+                arguments
+            )
             count = panels * len(_PARTS)
             masks = [_first_lanes(builder, columns, part) if some else None for part in range(count)]
-            places = _places(builder, c, c_row, rows, panels=panels)
-            start = [
-                _load(builder, place, mask=mask) for place, mask in zip(places, masks * rows, strict=True)
+            places, given = (
+                _places(builder, first, step, rows, panels=panels)
+                for first, step in ((c, c_row), (start, start_row))
+            )
+            before = [
+                _load(builder, place, mask=mask) for place, mask in zip(given, masks * rows, strict=True)
             ]
-            streams, values = right(builder, b, more, panel, factors, panels, masks)
-            sums = _product(builder, start, a, a_row, a_step, streams, values, inner)
+            streams, values = right(builder, b, more, line, panel, factors, panels, masks)
+            sums = _product(builder, before, a, a_row, a_step, streams, values, inner)
             for place, mask, total in zip(places, masks * rows, sums, strict=True):
                 _store(builder, total, place, mask=mask)
 
@@ -69,17 +78,17 @@ def tile_of(right: Callable) -> Callable:
                                 generated(panels=2)
             return context.get_dummy_value()
 
-        return types.void(*[types.int64] * 12), code
+        return types.void(*[types.int64] * 15), code
 
     return tile
 
 
-def as_it_is(builder, b, more, panel, factors, panels: int, masks):
+def as_it_is(builder, b, more, line, panel, factors, panels: int, masks):
     """B is given."""
-    return [(b, _LINE)], lambda places: _panels(builder, places[0], panel, panels)
+    return [(b, line)], lambda places: _panels(builder, places[0], panel, panels)
 
 
-def with_rows_scaled(builder, b, more, panel, factors, panels: int, masks):
+def with_rows_scaled(builder, b, more, line, panel, factors, panels: int, masks):
     """``B[k, :] = b[k, :] + factors[k] · more[k, :]``."""
 
     def values(places):
@@ -87,10 +96,10 @@ def with_rows_scaled(builder, b, more, panel, factors, panels: int, masks):
         pairs = zip(*(_panels(builder, place, panel, panels) for place in places[:2]), strict=True)
         return [_add_product(builder, one, other, factor) for one, other in pairs]
 
-    return [(b, _LINE), (more, _LINE), (factors, _NUMBER(4))], values
+    return [(b, line), (more, line), (factors, _NUMBER(4))], values
 
 
-def with_columns_scaled(builder, b, more, panel, factors, panels: int, masks):
+def with_columns_scaled(builder, b, more, line, panel, factors, panels: int, masks):
     """``B[k, :] = b[k, :] + factors[:] ∘ more[k, :]``."""
     places = [builder.add(factors, _NUMBER(4 * _LANES * part)) for part in range(len(masks))]
     scales = [_load(builder, place, mask=mask) for place, mask in zip(places, masks, strict=True)]
@@ -99,7 +108,7 @@ def with_columns_scaled(builder, b, more, panel, factors, panels: int, masks):
         triples = zip(*(_panels(builder, place, panel, panels) for place in places), scales, strict=True)
         return [_add_product(builder, one, other, factor) for one, other, factor in triples]
 
-    return [(b, _LINE), (more, _LINE)], values
+    return [(b, line), (more, line)], values
 
 
 def _panels(builder, first, panel, count: int) -> list:
