@@ -77,6 +77,16 @@ def arrays(*tensors: Tensor) -> list[np.ndarray]:
     return [(tensor.detach() if tensor.requires_grad else tensor).contiguous().numpy() for tensor in tensors]
 
 
+def room_for(rows: int, width: int, like: Tensor) -> Tensor:
+    """An empty ``(rows, width)`` of the kind of ``like``.
+
+    The memory is a little more, so that batches of about the same size are given the same memory, step after step: each thread finds its
+    part of it in its own cache, and need not fetch what another one wrote there.
+    """
+    step = 1 << max(0, rows.bit_length() - 3)
+    return like.new_empty(-(-rows // step) * step, width)[:rows]
+
+
 def parts_of(work: int) -> int:
     """How many parts an operation is done in: by its size alone, so that sums come out the same for any number of threads.
 

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from deep_interest.ops.compiled import arrays, compiled, fits, run, share
+from deep_interest.ops.compiled import arrays, compiled, fits, room_for, run, share
 from deep_interest.ops.gradients import is_adding
 from deep_interest.ops.prefetch import AHEAD, fetch
 from deep_interest.ops.rows import Piece, hand_in, merge
@@ -105,7 +105,7 @@ class _Lookup(torch.autograd.Function):
         for group in fields:
             taken = [next(left) for _ in group]
             widths = [tables[field].shape[1] for field in group]
-            rows = tables[0].new_empty(len(taken[0]), sum(widths))
+            rows = room_for(len(taken[0]), sum(widths), tables[0])
             for field, code, column in zip(group, taken, _starts(widths), strict=True):
                 run(
                     _take, *arrays(tables[field], code, rows), column, work=len(code) * tables[field].shape[1]
@@ -150,9 +150,9 @@ def _take(table, codes, rows, column, part, parts):
     for i in range(first, last):
         if i + AHEAD < last:
             fetch(table, codes[i + AHEAD])
-        row, out = table[codes[i]], rows[i]
+        row, out = table[codes[i]], rows[i, column : column + width]  # out[column + j] would not be vectorised
         for j in range(width):
-            out[column + j] = row[j]
+            out[j] = row[j]
 
 
 @compiled

@@ -8,7 +8,7 @@ from numba import float32
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from deep_interest.ops.compiled import arrays, compiled, exact, fits, run, uncounted
+from deep_interest.ops.compiled import arrays, compiled, exact, fits, room_for, run, uncounted
 from deep_interest.ops.net import Layers, Shape, Sums, activate, flat, net
 from deep_interest.ops.net_chunks import (
     CHUNK,
@@ -97,7 +97,7 @@ def prepare(
     """What `pairs_forward` takes: its inputs, and room for the values before the activations and for the result."""
     ctx.all_shown, ctx.shape, ctx.parameters = starts is None, shape, parameters
     starts = offsets[:-1] if starts is None else starts
-    rows = [values.new_empty(places, width) for width in (shape.inner, shape.widths[-1])]
+    rows = [room_for(places, width, values) for width in (shape.inner, shape.widths[-1])]
     return [values, queries, offsets, starts, flat(parameters)], rows
 
 
@@ -111,7 +111,7 @@ def given_to_loops(rights_of: Callable, inputs: Sequence[Tensor], shape: Shape) 
 def room_for_gradients(ctx, before: Tensor) -> tuple[Tensor, Tensor, Sums]:
     """Room for the gradients of values, of queries and of the net's numbers."""
     values, queries = ctx.saved_tensors[:2]
-    to_values = values.new_empty(values.shape) if ctx.all_shown else values.new_zeros(values.shape)
+    to_values = room_for(*values.shape, values) if ctx.all_shown else values.new_zeros(values.shape)
     return to_values, queries.new_empty(queries.shape), Sums.of(ctx.parameters, len(before) * ctx.shape.work)
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
-from deep_interest.ops.compiled import arrays, compiled, fits, run, share
+from deep_interest.ops.compiled import arrays, compiled, fits, room_for, run, share
 from deep_interest.ops.prefetch import AHEAD, fetch
 
 
@@ -102,12 +102,12 @@ def merge(table: Tensor, pieces: Sequence[Piece]) -> Touched:
     codes = np.concatenate(codes) if len(codes) > 1 else codes[0]
     rows, order, starts = (np.empty(len(codes) + more, np.int64) for more in (0, 0, 2))
     count = _group(codes, _known(table).places, rows, order, starts)
-    sums, begin = np.empty((count, width), np.float32), 0
+    sums, begin = room_for(count, width, table), 0
     for piece in pieces:
         work = len(piece.codes) * width
-        run(_add, *arrays(piece.gradient), piece.column, begin, order, starts, sums, work=work)
+        run(_add, *arrays(piece.gradient), piece.column, begin, order, starts, sums.numpy(), work=work)
         begin += len(piece.codes)
-    return Touched(torch.from_numpy(rows[:count]), torch.from_numpy(sums))
+    return Touched(torch.from_numpy(rows[:count]), sums)
 
 
 @compiled
