@@ -245,8 +245,8 @@ def _backward(grad, x, numbers, widths, kinds, rights, before, to_x, to_numbers,
             grad[begin:end], numbers, widths, kinds, right, before[begin:end], totals, room
         )
         flow = flows[: end - begin, : widths[1]]
-        for r in range(len(flow)):
-            add(flow[r], to_bias)
+        for r in range(len(flow)):  # a row of a slice of columns would not be vectorised
+            add(flows[r, : widths[1]], to_bias)
         panels(x[begin:end], widths[0], columns)
         add_product(flow.T, columns, to_weight)
         if len(to_x):

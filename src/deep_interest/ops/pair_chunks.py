@@ -54,7 +54,7 @@ def pairs_of(values, queries, constants, first, offsets, starts, begin, end, b, 
         begin, end: at most CHUNK places.
         b: the first one's run, or one before.
         right: panels of W1ᵀ and of W3ᵀ.
-        out: ``(end - begin, O)``.
+        out: ``(end - begin, O)``, or wider rows.
         room: `room_for_pairs`.
 
     Returns:
@@ -62,7 +62,7 @@ def pairs_of(values, queries, constants, first, offsets, starts, begin, end, b, 
     """
     (rows, products, sums), places, noted = room
     single, product = right
-    outputs, inputs = out.shape[1], values.shape[1]
+    outputs, inputs = constants.shape[1], values.shape[1]
     short, own, p = 0, 0, begin
     while p < end:
         b, stop, q = _segment(offsets, starts, p, end, b)
@@ -83,7 +83,7 @@ def pairs_of(values, queries, constants, first, offsets, starts, begin, end, b, 
         add_product(rows[:short, :inputs], single, sums[:short, :outputs])
         add_product(products[:short, :inputs], product, sums[:short, :outputs])
         for s in range(short):
-            copy(sums[s, :outputs], out[places[s]])
+            copy(sums[s, :outputs], out[places[s], :outputs])
     return b
 
 
@@ -122,10 +122,10 @@ def add_to_factors(sums, to_query, to_weight):
 def add_gradients_of_pairs(
     flow, values, queries, to_constants, first, offsets, starts, begin, end, b, right, to_values, to_queries, sums, room
 ):  # fmt: skip
-    """Take the gradient ``flow (end - begin, O)`` of `pairs_of` back to the rows, the queries, the constants, W1 and W3.
+    """Take the gradient of `pairs_of` back to the rows, the queries, the constants, W1 and W3.
 
     Args:
-        flow: of ``out``.
+        flow: of ``out``, in the first rows and columns.
         values, queries, first, offsets, starts, begin, end, b: as there.
         right: panels of W1 and of W3.
         to_values, to_queries, to_constants: as the rows, the queries and the constants; added to.
@@ -137,12 +137,13 @@ def add_gradients_of_pairs(
     """
     (rows, products, _), places, columns, segments, (own_queries, _), noted = room
     single, product = right
+    outputs = to_constants.shape[1]
     short, own, p = 0, 0, begin
     while p < end:
         b, stop, q = _segment(offsets, starts, p, end, b)
         query, stretch, given = queries[b], values[q : q + stop - p], flow[p - begin : stop - begin]
-        for r in range(len(given)):
-            add(given[r], to_constants[b - first])
+        for r in range(len(given)):  # a row of a slice of columns would not be vectorised
+            add(given[r, :outputs], to_constants[b - first])
         if len(stretch) < LONG:
             short = _pair(stretch, query, p - begin, rows, products, places, short)
         else:
@@ -171,7 +172,7 @@ def _own_products(flow, segments, product, to_queries, sums, room):
     """The gradients of W1, W3 and the queries, of runs that have a matrix of their own: from ``G = flowᵀ e`` of each run."""
     _, _, columns, _, (own_queries, to_own), _ = room
     to_single, to_product = sums
-    own, outputs = len(segments), flow.shape[1]
+    own, outputs = len(segments), product.shape[1]
     to_own[:, :own] = 0
     at, row = flow.ctypes.data, flow.strides[0]
     for j in range(len(product)):
@@ -195,9 +196,9 @@ def _short_products(
 ):
     """The gradients of the paired rows."""
     (rows, products, flows), places, _, _, _, _ = room
-    inputs, outputs = values.shape[1], flow.shape[1]
+    inputs, outputs = values.shape[1], right[0].shape[1]
     for s in range(short):
-        copy(flow[places[s]], flows[s, :outputs])
+        copy(flow[places[s], :outputs], flows[s, :outputs])
     given = flows[:short, :outputs]
     _add_sums(given, rows[:short], sums[0])
     _add_sums(given, products[:short], sums[1])

@@ -147,7 +147,7 @@ def pairs_forward(values, queries, offsets, starts, numbers, widths, kinds, righ
         end = min(begin + CHUNK, offsets[last])
         b = pairs_of(
             values, queries, constants, first, offsets, starts, begin, end, b, of_pairs,
-            before[begin:end, :outputs], pair_room,
+            before[begin:end], pair_room,
         )  # fmt: skip
         forward_chunk(numbers, widths, kinds, right, before[begin:end], out[begin:end], room)
 
@@ -196,7 +196,7 @@ def pairs_backward(
             grad[begin:end], numbers, widths, kinds, right, before[begin:end], totals, room
         )
         b = add_gradients_of_pairs(
-            flows[: end - begin, :outputs], values, queries, to_constants, first, offsets, starts, begin, end, b,
+            flows, values, queries, to_constants, first, offsets, starts, begin, end, b,
             of_pairs, to_values, to_queries, sums, pair_room,
         )  # fmt: skip
     to_weight, to_bias, _ = layer_at(totals, widths, kinds, 0)
