@@ -150,10 +150,8 @@ def _take(table, codes, rows, column, part, parts):
     for i in range(first, last):
         if i + AHEAD < last:
             fetch(table, codes[i + AHEAD])
-        row, out = (
-            table[codes[i]],
-            rows[i, column : column + width],
-        )  # out[column + j] would not be vectorised
+        row = table[codes[i]]
+        out = rows[i, column : column + width]  # out[column + j] would not be vectorised
         for j in range(width):
             out[j] = row[j]
 

@@ -15,7 +15,7 @@ from deep_interest.ops.compiled import ENOUGH, arrays, compiled, exact, run, unc
 from deep_interest.ops.net import Sums
 from deep_interest.ops.net_chunks import add, copy, sums_of
 from deep_interest.ops.recurrence_step import GRU, move_last, move_rows, move_rows_back, to_attention
-from deep_interest.ops.tiles import ROWS, add_product, panel_room, panels, panels_of, rows_of
+from deep_interest.ops.tiles import ROWS, add_product, panels_of, put_product, rows_of
 
 GROUP = 2 * ROWS  # histories walked together at most
 CHUNK = 96  # rows of several steps that share a product; GROUP or more
@@ -135,7 +135,6 @@ def _gates_ahead(inputs, right, bias, offsets, order, first, rows, t, x, gates):
             row = inputs[offsets[order[first + r]] + t]
             if inner:
                 copy(row, x[known + r])
-                copy(bias, gates[known + r])
             else:
                 copy(row, gates[known + r])
         known += rows
@@ -143,7 +142,7 @@ def _gates_ahead(inputs, right, bias, offsets, order, first, rows, t, x, gates):
         while rows and _length(offsets, order, first + rows - 1) <= t:
             rows -= 1
     if inner:
-        add_product(x[:known, :inner], right, gates[:known, : len(bias)])
+        put_product(bias, x[:known, :inner], right, gates[:known, : len(bias)])
     return known
 
 
@@ -187,7 +186,6 @@ def _backward(
     flows = rows_of(CHUNK, width + hidden)
     x, to_x, before = rows_of(CHUNK, inner), rows_of(CHUNK, inner), rows_of(CHUNK, hidden)
     places = np.empty(CHUNK, int64)
-    columns = panel_room(CHUNK, max(inner, hidden))
     to_update = np.zeros((GROUP, hidden), float32)
     kept = 0  # rows of flows that weights and inputs have yet to learn of
     size = _group_size(len(order), parts)
@@ -201,7 +199,7 @@ def _backward(
                     copy(grad_states[order[first + rows]], flowing[rows])
                 rows += 1
             if kept + rows > CHUNK:
-                _to_weights(flows[:kept], before, x, columns, to_weights)
+                _to_weights(flows[:kept], before, x, to_weights)
                 _to_inputs(flows[:kept], input_right, to_x, places, hidden, to_inputs)
                 kept = 0
             for r in range(rows):
@@ -217,7 +215,7 @@ def _backward(
                     grad_attention[p] = to_attention(cell, to_update[r], activated[p, soft - hidden : soft])
             add_product(flows[kept : kept + rows, :width], right, flowing[:rows])
             kept += rows
-    _to_weights(flows[:kept], before, x, columns, to_weights)
+    _to_weights(flows[:kept], before, x, to_weights)
     _to_inputs(flows[:kept], input_right, to_x, places, hidden, to_inputs)
 
 
@@ -232,17 +230,15 @@ def _weights_in(numbers, width, inner, hidden):
 
 
 @uncounted
-def _to_weights(flows, before, x, columns, totals):
+def _to_weights(flows, before, x, totals):
     """Add to the gradients of the weights what some rows bring."""
     of_inputs, of_state, of_bias = totals
     rows, inner, (width, hidden) = len(flows), of_inputs.shape[1], of_state.shape
     soft, end = width - hidden, width + hidden
-    panels(before[:rows], hidden, columns)
-    add_product(flows[:, :width].T, columns, of_state)
+    add_product(flows[:, :width].T, before[:rows], of_state)
     if inner:
-        panels(x[:rows], inner, columns)
-        add_product(flows[:, :soft].T, columns, of_inputs[:soft])
-        add_product(flows[:, width:end].T, columns, of_inputs[soft:])
+        add_product(flows[:, :soft].T, x[:rows], of_inputs[:soft])
+        add_product(flows[:, width:end].T, x[:rows], of_inputs[soft:])
         for r in range(rows):
             add(flows[r, :soft], of_bias[:soft])
             add(flows[r, width:end], of_bias[soft:])
