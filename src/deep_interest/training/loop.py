@@ -18,10 +18,10 @@ from deep_interest.errors import InputError
 from deep_interest.models.layers import leans_on_torch
 from deep_interest.ops.compiled import all_threads_to_compiled
 from deep_interest.ops.gradients import adding_to_gradients
+from deep_interest.ops.log_loss import log_loss
 from deep_interest.training.data import SampleSet
 from deep_interest.training.dropout import drop_behaviors
 from deep_interest.training.evaluation import predict, validate, watch
-from deep_interest.training.log_loss import log_loss
 from deep_interest.training.optimizers import Optimizer
 from deep_interest.training.parameters import TrainingOptions
 from deep_interest.training.state import Progress, load_state, save_state

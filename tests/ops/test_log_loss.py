@@ -4,18 +4,22 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from deep_interest.training.log_loss import log_loss
+from deep_interest.ops.log_loss import log_loss
 
 
-def test_the_gradient_is_the_one_of_autograd():
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_loss_and_gradient_are_those_of_torch(dtype):
     torch.manual_seed(0)
-    logits = torch.cat([torch.randn(50), torch.tensor([0.0, 80, -80, 200, -200, 1e4, -1e4])])
-    labels = (torch.arange(len(logits)) % 3 == 0).float()
+    logits = torch.cat([torch.randn(50), torch.tensor([0.0, 80, -80, 200, -200, 1e4, -1e4])]).to(dtype)
+    labels = (torch.arange(len(logits)) % 3 == 0).to(dtype)
     exact = logits.double().requires_grad_()
-    F.binary_cross_entropy_with_logits(exact, labels.double()).backward()
+    expected = F.binary_cross_entropy_with_logits(exact, labels.double())
+    expected.backward()
     loss, gradient = log_loss(logits.requires_grad_(), labels)
+    assert loss.dtype == gradient.dtype == dtype
     assert not loss.requires_grad
     assert not gradient.requires_grad
+    torch.testing.assert_close(loss.double(), expected.detach(), rtol=1e-6, atol=0)
     torch.testing.assert_close(gradient.double(), exact.grad, rtol=1e-6, atol=1e-8)
 
 
