@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from deep_interest.models.batch import Batch
 from deep_interest.models.layers import embedding_tables
+from deep_interest.ops.pages import put_on_large_pages
 from deep_interest.ops.rows import Touched, merged
 from deep_interest.training.parameters import TrainingOptions
 from deep_interest.training.regularizers import Regularizer, regularizers
@@ -35,7 +36,7 @@ class Optimizer:
     ) -> None:
         tables = embedding_tables(model)
         self.regularizers = regularizers(tables, options, occurrences)
-        self.tables = [table.weight for table in tables]
+        self.tables = [put_on_large_pages(table.weight) for table in tables]
         sparse = {id(table) for table in self.tables}
         self.network = Flat([parameter for parameter in model.parameters() if id(parameter) not in sparse])
         self.rule = (Adam if options.optimizer == "adam" else SGD)(self.network, self.tables)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from deep_interest.ops.adam import adam, adam_rows
+from deep_interest.ops.pages import put_on_large_pages
 from deep_interest.ops.rows import Touched
 
 
@@ -52,7 +53,7 @@ class Adam:
         self.network, self.tables, self.betas, self.eps = network, tables, betas, eps
         self.steps = [0] * (1 + len(tables))  # the network's, and each table's
         self.moments = [
-            (torch.zeros_like(values), torch.zeros_like(values))
+            (put_on_large_pages(torch.zeros_like(values)), put_on_large_pages(torch.zeros_like(values)))
             for values in (network.values, *(table.detach() for table in tables))
         ]
 
