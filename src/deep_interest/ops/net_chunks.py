@@ -201,3 +201,9 @@ def copy(given, out):
 def add(given, total):
     for j in range(len(given)):
         total[j] += given[j]
+
+
+@njit(inline="always")
+def subtract(given, total):
+    for j in range(len(given)):
+        total[j] -= given[j]

@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from deep_interest.ops.compiled import exact, uncounted
-from deep_interest.ops.net_chunks import CHUNK, add, copy
+from deep_interest.ops.net_chunks import CHUNK, add, copy, subtract
 from deep_interest.ops.tiles import (
     COLUMNS_SCALED,
     ROWS_SCALED,
@@ -109,13 +109,18 @@ def add_to_factors(sums, to_query, to_weight):
     single, product = sums
     outputs, inputs = to_query.shape
     for o in range(outputs):
-        for j in range(inputs):
-            to_row = single[j // COLUMNS, o, j % COLUMNS]
-            to_weight[o, j] += to_row
-            to_weight[o, inputs + j] += to_query[o, j]
-            to_weight[o, 2 * inputs + j] += product[j // COLUMNS, o, j % COLUMNS]
-            if to_weight.shape[1] > 3 * inputs:
-                to_weight[o, 3 * inputs + j] += to_row - to_query[o, j]
+        to_row, of_query = to_weight[o], to_query[o]
+        add(of_query, to_row[inputs : 2 * inputs])
+        for j in range(len(single)):
+            first = COLUMNS * j
+            width = min(COLUMNS, inputs - first)
+            of_row, of_product = single[j, o, :width], product[j, o, :width]
+            add(of_row, to_row[first : first + width])
+            add(of_product, to_row[2 * inputs + first : 2 * inputs + first + width])
+            if len(to_row) > 3 * inputs:
+                to_difference = to_row[3 * inputs + first : 3 * inputs + first + width]
+                add(of_row, to_difference)
+                subtract(of_query[first : first + width], to_difference)
 
 
 @uncounted
