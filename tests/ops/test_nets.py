@@ -15,7 +15,7 @@ from deep_interest.ops.gradients import adding_to_gradients
 from deep_interest.ops.net import Layer, Layers, flat, net
 from deep_interest.ops.pair_net import pair_net
 from deep_interest.ops.runs import views_of
-from deep_interest.ops.tiles import add_product, panels_of
+from deep_interest.ops.tiles import add_product, panels_of, put_product, rows_of
 from deep_interest.training.update_rules import Flat
 
 
@@ -142,6 +142,18 @@ def test_a_product_of_tiles(rows, inner, columns):
     np.testing.assert_allclose(out, expected, atol=1e-5)
     add_product(np.ascontiguousarray(left.T).T, panels_of(right), out)
     np.testing.assert_allclose(out, expected + left @ right, atol=1e-5)
+    lying = rows_of(inner, columns)
+    lying[:] = np.nan  # what rows have beyond their columns is never seen
+    lying[:, :columns] = right
+    put_product(left[:, 0].mean() * right[0], left, lying, out)
+    np.testing.assert_allclose(out, left[:, 0].mean() * right[0] + left @ right, atol=1e-5)
+
+
+def test_rooms_begin_with_a_cache_line():
+    for columns in (1, 16, 40):
+        for room in (rows_of(3, columns), panels_of(np.ones((3, columns), np.float32))):
+            assert room.ctypes.data % 64 == 0
+            assert room.flags.c_contiguous
 
 
 def test_the_number_of_threads_changes_no_bit():

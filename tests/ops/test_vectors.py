@@ -81,3 +81,17 @@ def test_tiles_of_pairs(features, most, monkeypatch):
         gradients(rows, a, e, runs, v, to_v, weight, single, product)
         for ours, theirs in zip((to_v, single, product), expected, strict=True):
             np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+@CPUS
+def test_a_dot_of_any_length(features, most, monkeypatch):
+    dot = written_for(features, monkeypatch).dot
+
+    @njit
+    def product(a, b):
+        return dot(a.ctypes.data, b.ctypes.data, len(a))
+
+    rng = np.random.default_rng(0)
+    for size in (0, 1, 7, 8, 15, 16, 17, 40, 128):
+        a, b = drawn(rng, size, size)
+        assert product(a, b) == pytest.approx(a.astype(float) @ b.astype(float), abs=1e-4)

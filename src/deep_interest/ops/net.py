@@ -109,6 +109,7 @@ class Shape(NamedTuple):
 
     @staticmethod
     def of(widths: Sequence[int], activations: Sequence[str]) -> "Shape":
+        """The shape of a net of these widths, its input's first, with an activation after each layer."""
         kinds = np.array([_KINDS[activation] for activation in activations])
         return Shape(np.array(widths), kinds, sum(widths[1:]), sum(i * o for i, o in pairwise(widths)) // 32)
 

@@ -123,21 +123,10 @@ def _put_product(start, start_row, left, right, out):
         width = _tile_width(columns - j)
         for i in range(0, rows, size):
             some, at, to = min(size, rows - i), a + i * left_row, c + i * out_row
+            given = start + i * start_row
             _put_tile(
-                some,
-                width,
-                at,
-                left_row,
-                left_step,
-                b,
-                line,
-                panel,
-                inner,
-                start + i * start_row,
-                start_row,
-                to,
-                out_row,
-            )
+                some, width, at, left_row, left_step, b, line, panel, inner, given, start_row, to, out_row
+            )  # fmt: skip
         j += width
         b += panel * (width // COLUMNS)
         c += 4 * width
@@ -165,32 +154,16 @@ def put_products_of_two(kind, products, left_row, right, more, start_row, out_ro
             start, c = products[p, 3] + 4 * j, products[p, 4] + 4 * j
             size = _tile_size(rows)
             for i in range(0, rows, size):
-                some, at, given, to = (
-                    min(size, rows - i),
-                    a + i * left_row,
-                    start + i * start_row,
-                    c + i * out_row,
-                )
+                some, at = min(size, rows - i), a + i * left_row
+                given, to = start + i * start_row, c + i * out_row
                 if kind == ROWS_SCALED:
                     _put_tile_of_rows(
                         some, width, at, left_row, b, m, panel, factors, inner, given, start_row, to, out_row
                     )
                 else:
                     _put_tile_of_columns(
-                        some,
-                        width,
-                        at,
-                        left_row,
-                        b,
-                        m,
-                        panel,
-                        factors + 4 * j,
-                        inner,
-                        given,
-                        start_row,
-                        to,
-                        out_row,
-                    )
+                        some, width, at, left_row, b, m, panel, factors + 4 * j, inner, given, start_row, to, out_row
+                    )  # fmt: skip
         j += width
         b += panel * (width // COLUMNS)
         m += panel * (width // COLUMNS)
