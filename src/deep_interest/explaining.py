@@ -13,7 +13,7 @@ from kedro.io import DatasetError
 from deep_interest.configured import dataset_blocks
 from deep_interest.datasets.reports import write_png
 from deep_interest.errors import InputError
-from deep_interest.grid import MODELS, TUNED, datasets_of
+from deep_interest.grid import MODELS, TUNED, datasets_of, pipeline_of
 from deep_interest.reporting.explain import explain
 from deep_interest.reporting.shop import Shop
 from deep_interest.training.parameters import TrainingOptions
@@ -89,9 +89,7 @@ def _load(dataset: str, model: str, env: str | None) -> tuple[list[Any], Path]:
                 context.catalog.load(f"{dataset}.{name}") for name in (f"{model}.checkpoint", *entities)
             ]
         except DatasetError as error:
-            untuned = model.removesuffix(TUNED)
-            pipeline = f"{dataset}.{model}" if untuned == model else f"tuned.{dataset}.{untuned}"
             raise InputError(
-                f"{dataset}.{model}: {error.__cause__ or error}; train it by `kedro run --pipelines={pipeline}`"
+                f"{dataset}.{model}: {error.__cause__ or error}; train it by `kedro run --pipelines={pipeline_of(dataset, model)}`"
             ) from error
         return loaded, Path(context.config_loader["globals"]["data"]) / "08_reporting"

@@ -155,6 +155,13 @@ def row_of(key: str) -> ModelRow:
     return replace(row, name=f"{row.name}, tuned", baseline=False)
 
 
+def pipeline_of(dataset: str, row: str) -> str:
+    """The pipeline that writes the files of a model or of another table of a dataset."""
+    if row in ABLATIONS:
+        return f"{row}.{dataset}"
+    return f"tuned.{dataset}.{row.removesuffix(TUNED)}" if row.endswith(TUNED) else f"{dataset}.{row}"
+
+
 def tuned_table(model: str) -> Table:
     """A row tuned, against the same row as it is configured."""
     return Table(f"{MODELS[model].name}, tuned and not", (model, f"{model}{TUNED}"), base=model)
@@ -172,6 +179,7 @@ __all__ = [
     "Source",
     "Table",
     "datasets_of",
+    "pipeline_of",
     "row_of",
     "table_of",
     "tuned_table",

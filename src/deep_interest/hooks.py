@@ -1,5 +1,6 @@
 """What happens around a run: one line a node, and plain errors for what a user can mend."""
 
+import glob
 import logging
 import sys
 import time
@@ -18,6 +19,7 @@ from kedro.validation import ParameterValidationError
 
 from deep_interest.configured import check_files
 from deep_interest.errors import InputError
+from deep_interest.files import clear_unfinished_below
 from deep_interest.grid import MODELS, SEARCHED, datasets_of
 from deep_interest.pipeline_registry import use_blocks
 
@@ -29,11 +31,13 @@ class ProjectHooks:
 
     def __init__(self) -> None:
         self._started: dict[str, float] = {}
+        self._data = Path("data")
 
     @hook_impl
     def after_context_created(self, context: KedroContext) -> None:
         """From here on, what a user can mend is one message; a block of parameters that nobody reads is such a thing."""
         sys.excepthook = explain
+        self._data = Path(context.project_path) / context.config_loader["globals"]["data"]
         parameters = _parameters(context)
         _check_keys(
             "parameters",
@@ -52,7 +56,8 @@ class ProjectHooks:
 
     @hook_impl
     def before_pipeline_run(self, pipeline: Pipeline, catalog: CatalogProtocol) -> None:
-        """Refuse a device or a recipe that does not exist before any work is done."""
+        """Refuse a device or a recipe that does not exist before any work is done; clear what killed runs have left."""
+        clear_killed_runs(self._data, pipeline)
         if "params:training" not in pipeline.inputs():
             return
         from deep_interest.training.device import resolve_device  # noqa: PLC0415
@@ -92,6 +97,18 @@ def _parameters(context: KedroContext) -> dict[str, Any]:
         raise InputError(
             f"{error}. Give each key in one file; a dataset of your own needs a name of its own."
         ) from error
+
+
+def clear_killed_runs(data: Path, pipeline: Pipeline) -> None:
+    """Remove the unfinished files of killed runs from the folders of a pipeline's datasets; raw files are not touched.
+
+    Args:
+        data: root of everything that runs write.
+        pipeline: the run's.
+    """
+    for dataset in {str(node.namespace).split(".")[0] for node in pipeline.nodes if node.namespace}:
+        for folder in data.glob(f"0[2-8]_*/{glob.escape(dataset)}"):
+            clear_unfinished_below(folder)
 
 
 def _check_searched_before(pipeline: Pipeline, catalog: CatalogProtocol) -> None:

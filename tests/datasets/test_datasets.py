@@ -7,19 +7,29 @@ import pytest
 import torch
 from kedro.io import DatasetError
 
+from deep_interest.checksums import damage_of
 from deep_interest.datasets import (
+    BehaviorLogFolder,
     ChartFile,
     ChartFiles,
     CheckpointFile,
     CSVTable,
+    DayFolders,
+    FeatureTablesFolder,
     JSONFile,
     JSONFiles,
     ParquetFolder,
     ParquetTable,
     RawFile,
+    ScoresFile,
     TextFile,
 )
 from deep_interest.figures.chart import Chart, Line, Panel
+from deep_interest.files import atomic_path
+from deep_interest.logs.behavior_log import BehaviorLog
+from deep_interest.logs.encoding import FeatureTables
+from deep_interest.logs.schema import FeatureSchema, Field
+from deep_interest.serving.pairs import Scores
 
 
 def test_a_missing_raw_file_names_file_command_and_page(tmp_path):
@@ -106,20 +116,26 @@ def test_values_of_several_rows_come_by_their_folders_and_none_without_one(tmp_p
 
 
 def test_charts_of_other_pipelines_come_by_folder_and_name_and_none_before_they_are_drawn(tmp_path):
-    every = ChartFiles(filepath=str(tmp_path), names=["curves", "tuning"])
+    every = ChartFiles(filepath=str(tmp_path), names={"curves": "shop", "tuning": "tune.shop"})
     assert every.load() == {}
     for place in ("dien/tuning", "din/tuning", "din_table4/curves", "din_table4/results"):
-        (tmp_path / place).parent.mkdir(exist_ok=True)
-        (tmp_path / f"{place}.json").write_text(json.dumps({"of": place}))
-    (tmp_path / "curves.json").write_text("{}")  # the dataset's own
+        JSONFile(filepath=str(tmp_path / f"{place}.json")).save({"of": place})
+    JSONFile(filepath=str(tmp_path / "curves.json")).save({})  # the dataset's own
     assert list(every.load()) == ["din_table4_curves", "dien_tuning", "din_tuning"]
     assert every.load()["din_tuning"] == {"of": "din/tuning"}
+    for place, pipeline in (("din/tuning", "tune.shop.din"), ("din_table4/curves", "din_table4.shop")):
+        file = tmp_path / f"{place}.json"
+        whole = file.read_text()
+        file.write_text(whole.replace("i", "j"))
+        with pytest.raises(DatasetError, match=rf"{place}\.json: it does not .* --pipelines={pipeline}`"):
+            every.load()
+        file.write_text(whole)
 
 
 def test_a_chart_becomes_a_picture_and_a_preview(tmp_path):
     chart = ChartFile(filepath=str(tmp_path / "a.json"))
     assert chart.preview() is None
-    with pytest.raises(DatasetError, match="run the pipeline that draws it"):
+    with pytest.raises(DatasetError, match="is not there; run the pipeline that writes it first"):
         chart.load()
     chart.save(Chart("Title", [Panel([Line([0, 1], [2, 3], "DIN")])]))
     assert (tmp_path / "a.png").read_bytes()[:4] == b"\x89PNG"
@@ -128,25 +144,81 @@ def test_a_chart_becomes_a_picture_and_a_preview(tmp_path):
 
 
 def test_a_checkpoint_never_runs_code_from_its_file(tmp_path):
+    """Not even where the checksum is that of the file, as a stranger who writes both would have it."""
+
     class Trap:
         def __reduce__(self):
             return (open, (str(tmp_path / "sprung"), "w"))
 
     path = tmp_path / "checkpoint.pt"
     torch.save({"states": [Trap()]}, path)
-    with pytest.raises(DatasetError, match="no whole checkpoint"):
-        CheckpointFile(filepath=str(path)).load()
-    path.write_bytes(pickle.dumps(Trap()))
-    with pytest.raises(DatasetError, match="no whole checkpoint"):
-        CheckpointFile(filepath=str(path)).load()
+    for content in (path.read_bytes(), pickle.dumps(Trap())):
+        with atomic_path(path, checksum=True) as temporary:
+            temporary.write_bytes(content)
+        with pytest.raises(DatasetError, match="is not a checkpoint"):
+            CheckpointFile(filepath=str(path)).load()
     assert not (tmp_path / "sprung").exists()
 
 
-def test_a_checkpoint_comes_back_and_a_damaged_one_is_named(tmp_path):
+def test_a_checkpoint_comes_back(tmp_path):
     dataset = CheckpointFile(filepath=str(tmp_path / "checkpoint.pt"))
     dataset.save({"seeds": [1], "states": [{"w": torch.ones(3)}]})
     torch.testing.assert_close(dataset.load()["states"][0]["w"], torch.ones(3))
-    whole = (tmp_path / "checkpoint.pt").read_bytes()
-    (tmp_path / "checkpoint.pt").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(DatasetError, match=r"checkpoint\.pt is no whole checkpoint .* train the model again"):
-        dataset.load()
+
+
+ARRAYS = {"goods": np.arange(3, dtype=np.int32)}
+SCHEMA = FeatureSchema(item=(Field(name="goods", size=4),), behavior=(Field(name="goods", size=4),))
+READ_BACK = {
+    CheckpointFile: {"seeds": [1], "states": [{"w": torch.ones(3)}]},
+    ParquetTable: pd.DataFrame({"a": [1, 2]}),
+    CSVTable: pd.DataFrame({"a": [1, 2]}),
+    TextFile: "text\n",
+    JSONFile: {"a": 1},
+    ChartFile: Chart("Title", [Panel([Line([0, 1], [2, 3], "DIN")])]),
+    BehaviorLogFolder: BehaviorLog(np.array([0, 3]), ARRAYS),
+    FeatureTablesFolder: FeatureTables(SCHEMA, ARRAYS, {}, {}),
+    ParquetFolder: {"items": [pd.DataFrame({"item": [1]})]},
+}
+
+
+def damages(path):
+    """Each way to damage a file or folder, and back."""
+    file = path if path.is_file() else max(path.iterdir(), key=lambda one: one.stat().st_size)
+    digest = path.with_name(f".{path.name}.sha256") if path.is_file() else path / "SHA256SUMS"
+    whole, recorded = file.read_bytes(), digest.read_bytes()
+    middle = len(whole) // 2
+    flipped = whole[:middle] + bytes([whole[middle] ^ 16]) + whole[middle + 1 :]
+    for content in (flipped, whole[:middle], b"", whole + b"\0", b"another file\n"):
+        file.write_bytes(content)
+        yield
+    file.write_bytes(whole)
+    for content in (None, b"", recorded[:-9]):
+        digest.write_bytes(content) if content is not None else digest.unlink()
+        yield
+    digest.write_bytes(recorded)
+
+
+@pytest.mark.parametrize("kind", READ_BACK, ids=lambda kind: kind.__name__)
+def test_what_is_read_back_is_checked_and_damage_names_file_and_pipeline(tmp_path, kind):
+    dataset = kind(filepath=str(tmp_path / "x"), pipeline="shop.din_mba_tuned")
+    dataset.save(READ_BACK[kind])
+    dataset.load()
+    for _ in damages(tmp_path / "x"):
+        with pytest.raises(DatasetError, match=r"/x: .*; run `kedro run --pipelines=tuned\.shop\.din_mba`"):
+            dataset.load()
+    dataset.load()
+    (tmp_path / "x").write_bytes(b"") if (tmp_path / "x").is_file() else (tmp_path / "x/SHA256SUMS").unlink()
+    dataset.save(READ_BACK[kind])  # the pipeline that writes it runs again
+    dataset.load()
+
+
+def test_scores_get_a_checksum(tmp_path):
+    scores = Scores("v1", iter([pd.DataFrame({"user": [1]})]))
+    ScoresFile(filepath=str(tmp_path / "scores.parquet")).save(scores)
+    assert damage_of(tmp_path / "scores.parquet") == ""
+
+
+def test_raw_files_need_no_checksum(tmp_path):
+    (tmp_path / "days/2024-03-01").mkdir(parents=True)
+    assert RawFile(filepath=str(tmp_path / "days")).load() == tmp_path / "days"
+    assert DayFolders(filepath=str(tmp_path / "days")).load() == tmp_path / "days"

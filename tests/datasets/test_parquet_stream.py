@@ -43,7 +43,7 @@ def test_an_error_in_the_middle_leaves_the_old_file_and_nothing_else(tmp_path: P
     with pytest.raises(OSError, match="No space left"):
         write_parquet(broken(), tmp_path / "table.parquet")
 
-    assert [path.name for path in tmp_path.iterdir()] == ["table.parquet"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".table.parquet.sha256", "table.parquet"]
     assert pd.read_parquet(tmp_path / "table.parquet").a.tolist() == [1]
 
 

@@ -195,8 +195,9 @@ def test_a_disk_that_takes_no_more_leaves_the_champion_and_the_next_run_ends_as_
     undisturbed = fourth_night[0]
     arrive(shop, 3)
     if fitted:
-        state = "project/data/smoke/06_models/shop/base/retraining.pt"
-        shutil.copy(undisturbed / state, shop / state)
+        for name in ("retraining.pt", ".retraining.pt.sha256"):
+            state = f"project/data/smoke/06_models/shop/base/{name}"
+            shutil.copy(undisturbed / state, shop / state)
     before = contents(shop)
     done = night(shop, OPEN_GATE, largest_file=largest_file)
     assert done.returncode == 1
@@ -301,7 +302,7 @@ def test_a_better_challenger_is_promoted_and_can_be_rolled_back_and_a_damaged_ch
     weights.write_bytes(weights.read_bytes()[:-1] + b"\1")
     scored = score()
     assert scored.returncode == 1
-    assert "weights.pt not as its checksum says" in scored.stdout
+    assert "weights.pt does not match its checksum" in scored.stdout
     listed = registry_command("list", "shop.base").stdout
     assert f"{better}  champion  DAMAGED" in listed
     assert f"{first}  previous" in listed

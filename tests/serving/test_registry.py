@@ -88,7 +88,7 @@ def test_damage_is_found_and_never_served_and_the_version_before_takes_over(regi
 
 def test_a_file_beside_the_written_ones_is_damage(registry):
     (registry.folder / "v2/extra.pt").write_bytes(b"")
-    with pytest.raises(DamagedVersionError, match=r"extra\.pt without a checksum"):
+    with pytest.raises(DamagedVersionError, match=r"extra\.pt not listed in SHA256SUMS"):
         registry.champion()
 
 

@@ -18,10 +18,10 @@ class CheckpointFile(LocalDataset[dict[str, Any]]):
         try:
             return torch.load(path, map_location="cpu", weights_only=True)
         except Exception as error:
-            raise DatasetError(f"{path} is no whole checkpoint ({error}); train the model again") from error
+            raise DatasetError(f"{path} is not a checkpoint ({error}); train the model again") from error
 
     def write(self, data: dict[str, Any], path: Path) -> None:
         import torch  # noqa: PLC0415
 
-        with atomic_path(path) as temporary, temporary.open("wb") as file:
+        with atomic_path(path, checksum=True) as temporary, temporary.open("wb") as file:
             torch.save(data, file)

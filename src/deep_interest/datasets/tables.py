@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
+from kedro.io import DatasetError
 from kedro_datasets._typing import TablePreview
 
 from deep_interest.datasets.local import LocalDataset
-from deep_interest.datasets.parquet_stream import write_parquet
+from deep_interest.datasets.parquet_stream import stream_parquet, write_parquet
 from deep_interest.files import atomic_path
 from deep_interest.serving.pairs import Scores
 
@@ -22,7 +23,7 @@ class ParquetTable(LocalDataset[pd.DataFrame]):
         return table
 
     def write(self, data: pd.DataFrame, path: Path) -> None:
-        with atomic_path(path) as temporary:
+        with atomic_path(path, checksum=True) as temporary:
             data.to_parquet(temporary, index=False)
 
     def preview(self, nrows: int = 5) -> TablePreview:
@@ -45,7 +46,7 @@ class ParquetFolder(LocalDataset[Path]):
     def write(self, data: dict[str, Iterable[pd.DataFrame]], path: Path) -> None:
         with atomic_path(path, directory=True) as folder:
             for name, blocks in data.items():
-                write_parquet(blocks, folder / f"{name}.parquet")
+                stream_parquet(blocks, folder / f"{name}.parquet")
 
 
 class ScoresFile(LocalDataset[Scores]):
@@ -56,12 +57,17 @@ class ScoresFile(LocalDataset[Scores]):
 
 
 class DayFolders(LocalDataset[Path]):
-    """A folder for each day with its tables, each day written in one step; loading gives the path of them all."""
+    """A folder for each day with its tables, each day written in one step; loading gives the path of them all.
 
-    maker = "the pipeline simulate_days"
+    Days are raw files, which users may change: nothing is compared with checksums here, retraining has its own checks.
+    """
 
-    def read(self, path: Path) -> Path:
-        return path
+    def load(self) -> Path:
+        if not self._exists():
+            raise DatasetError(
+                f"{self._filepath} is not there; run `kedro run --pipelines={self._pipeline}` first"
+            )
+        return self._filepath
 
     def write(self, data: Iterable[tuple[str, dict[str, pd.DataFrame]]], path: Path) -> None:
         for day, tables in data:
@@ -77,7 +83,7 @@ class CSVTable(LocalDataset[pd.DataFrame]):
         return pd.read_csv(path)
 
     def write(self, data: pd.DataFrame, path: Path) -> None:
-        with atomic_path(path) as temporary:
+        with atomic_path(path, checksum=True) as temporary:
             data.to_csv(temporary, index=False)
 
     def preview(self, nrows: int = 40) -> TablePreview:

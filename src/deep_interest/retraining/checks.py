@@ -1,7 +1,7 @@
 """Is a day fit to learn from? Its tables against fixed rules and against the days before it."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -35,11 +35,11 @@ def check_days(
     bounds: DayBounds,
     vocabularies: FieldVocabularies | None,
 ) -> dict[str, Record]:
-    """Check every new day against the rules and the days before it.
+    """Check every new or changed day against the rules and the days before it.
 
     Args:
         folder: of the days.
-        new: days to check, in order.
+        new: days to check, in order; a changed one is compared as if it had not been taken before.
         records: of the days that were taken before.
         reading: how a day's files are read.
         bounds: what it must keep to.
@@ -51,7 +51,7 @@ def check_days(
     Raises:
         BadDayError: names every day that fails and everything that is wrong with it.
     """
-    known, findings = dict(records), []
+    known, findings = {day: record for day, record in records.items() if day not in new}, []
     for day in new:
         try:
             record = _record(folder / day, day, reading, vocabularies)
@@ -68,6 +68,17 @@ def check_days(
             + "\nMend the day's files and run again, or move its folder away to go on without it."
         )
     return {day: known[day] for day in new}
+
+
+def changed_days(folder: Path, days: Iterable[str], records: Mapping[str, Record]) -> list[str]:
+    """Return the days that were taken before and whose files have changed since, by their SHA-256.
+
+    Args:
+        folder: of the days.
+        days: the days that a run reads.
+        records: of the days that were taken before.
+    """
+    return [day for day in days if day in records and content_hash(folder / day) != records[day]["hash"]]
 
 
 def _record(folder: Path, day: str, reading: Reading, vocabularies: FieldVocabularies | None) -> Record:

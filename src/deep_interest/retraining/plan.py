@@ -1,7 +1,7 @@
 """What a run has to do: which days are new, which train, which one judges, and from which version it starts."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from deep_interest.errors import InputError
 from deep_interest.retraining.checks import Record
@@ -27,7 +27,8 @@ class Plan:
         strategy: how the challenger is fitted.
         parent: the champion's version, or None.
         trained: all days that the challenger will have seen.
-        records: of the new days.
+        records: of the new and the changed days.
+        changed: days that were taken before and whose files have changed since.
     """
 
     new: tuple[str, ...]
@@ -39,6 +40,11 @@ class Plan:
     parent: str | None
     trained: tuple[str, ...]
     records: dict[str, Record]
+    changed: tuple[str, ...] = ()
+
+    def with_changed(self, records: dict[str, Record]) -> "Plan":
+        """Return the plan with the new records of changed days."""
+        return replace(self, changed=tuple(records), records=self.records | records)
 
 
 def new_days(found: Iterable[str], state: RegistryState) -> list[str]:

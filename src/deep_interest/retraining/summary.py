@@ -30,7 +30,7 @@ def run_summary(
         **_head(dataset, model, outcome), "version": version, "champion_before": plan.parent,
         "strategy": plan.strategy,
         "days": {
-            "new": list(plan.new), "late": list(plan.late), "trained_on": list(plan.train), "held_out": plan.held_out,
+            "new": list(plan.new), "late": list(plan.late), "changed": list(plan.changed), "trained_on": list(plan.train), "held_out": plan.held_out,
         },
         "cost": {"samples": fitted.samples, "seconds": round(fitted.seconds, 3)},
         **verdict.as_dict(),
@@ -64,6 +64,7 @@ def summary_page(summary: dict[str, Any]) -> str:
         + (f" (late: {', '.join(days['late'])})" if days["late"] else "")
         + f". Trained on {', '.join(days['trained_on'])} ({summary['cost']['samples']:,} samples, "
         f"{summary['cost']['seconds']:.1f} s), judged on {days['held_out']}.",
+        *_changed(days["changed"]),
         "",
         "| | GAUC | AUC | log loss | calibration |",
         "|---|---:|---:|---:|---:|",
@@ -81,6 +82,16 @@ def summary_page(summary: dict[str, Any]) -> str:
             f"| {check['name']} | {found} | {check['expected']} | {'yes' if check['passed'] else '**no**'} |"
         )
     return "\n".join([*lines, ""])
+
+
+def _changed(days: list[str]) -> list[str]:
+    """The sentence about days whose files have changed since a run took them."""
+    if not days:
+        return []
+    return [
+        "",
+        f"The files of {', '.join(days)} have changed since an earlier run took them; this run uses the present files.",
+    ]
 
 
 def notify(url: str, summary: dict[str, Any], *, seconds: float) -> None:

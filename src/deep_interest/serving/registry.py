@@ -1,7 +1,7 @@
 """The model registry: every trained version as a folder that never changes, and one small file that says which one serves.
 
     registry/
-        champion.json              which version serves, which did before, which days are done
+        champion.json              which version serves, which did before, which days are done; its checksum is in a hidden file
         2024-03-14-1f0c2a9b/       one version, see `version`
 
 A version appears in one step; promotion replaces ``champion.json`` in one step. So at every moment, whatever was killed or
@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
+from deep_interest.checksums import damage_of, sidecar
 from deep_interest.errors import InputError
 from deep_interest.files import atomic_path
-from deep_interest.serving.version import Content, Version, damage_of, read_version, write_version
+from deep_interest.serving.version import Content, Version, read_version, write_version
 
 _STATE, _LOCK = "champion.json", ".lock"
 
@@ -84,22 +85,21 @@ class Registry:
         """What serves, and which days are done.
 
         Raises:
-            InputError: the file is damaged.
+            InputError: the file does not match its checksum.
         """
         path = self.folder / _STATE
         if not path.exists():
             return RegistryState()
-        try:
-            return RegistryState.model_validate_json(path.read_text(encoding="utf-8"))
-        except (ValidationError, UnicodeDecodeError) as error:
+        if damage := damage_of(path):
             raise InputError(
-                f"{path} is damaged ({error}); bring it back from a backup, or delete it and promote a version again: the days "
-                "are then taken anew"
-            ) from error
+                f"{path} is damaged: {damage}. Restore it and {sidecar(path).name} from a backup, or delete both and promote a "
+                "version again: the next run then takes all days as new ones"
+            )
+        return RegistryState.model_validate_json(path.read_text(encoding="utf-8"))
 
     def commit(self, state: RegistryState) -> None:
         """Make ``state`` the registry's, in one step."""
-        with atomic_path(self.folder / _STATE) as temporary:
+        with atomic_path(self.folder / _STATE, checksum=True) as temporary:
             temporary.write_text(state.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
     def add(self, version: str, content: Content) -> None:

@@ -10,7 +10,6 @@
 It is written under a temporary name, flushed and renamed; it is read after its files have been compared with their checksums.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,12 +18,13 @@ from typing import Any
 
 import pandas as pd
 
+from deep_interest.checksums import damage_of
 from deep_interest.errors import InputError
 from deep_interest.files import atomic_path
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.logs.vocabulary import FieldVocabularies, FieldVocabulary, Vocabulary
 
-_SUMS, _MANIFEST, _WEIGHTS, _OPTIMIZER = "SHA256SUMS", "manifest.json", "weights.pt", "optimizer.pt"
+_MANIFEST, _WEIGHTS, _OPTIMIZER = "manifest.json", "weights.pt", "optimizer.pt"
 
 
 class DamagedVersionError(InputError):
@@ -113,8 +113,6 @@ def write_version(folder: Path, content: Content) -> None:
             pd.DataFrame({"value": field.vocabulary.values}).to_parquet(part / _vocabulary_file(name))
         manifest = {"version": folder.name, **content.manifest, "fields": fields}
         (part / _MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
-        sums = "".join(f"{_sha256(file)}  {file.name}\n" for file in sorted(part.iterdir()))
-        (part / _SUMS).write_text(sums, encoding="utf-8")
 
 
 def read_version(folder: Path) -> Version:
@@ -129,22 +127,6 @@ def read_version(folder: Path) -> Version:
             "rollback), promote another, or bring the files back"
         )
     return Version(folder.name, folder, json.loads((folder / _MANIFEST).read_text(encoding="utf-8")))
-
-
-def damage_of(folder: Path) -> str:
-    """What is wrong with a version's files; empty if nothing is."""
-    try:
-        lines = (folder / _SUMS).read_text(encoding="utf-8").splitlines()
-        expected = {name: digest for digest, name in (line.split("  ", 1) for line in lines)}
-    except (OSError, ValueError) as error:
-        return f"{_SUMS} cannot be read ({error})"
-    found = {file.name for file in folder.iterdir()} - {_SUMS}
-    if missing := sorted(set(expected) - found):
-        return f"{', '.join(missing)} missing"
-    if strange := sorted(found - set(expected)):
-        return f"{', '.join(strange)} without a checksum"
-    changed = sorted(name for name, digest in expected.items() if _sha256(folder / name) != digest)
-    return f"{', '.join(changed)} not as its checksum says" if changed or not expected else ""
 
 
 def _vocabulary_file(field: str) -> str:
@@ -162,8 +144,3 @@ def _load(path: Path) -> dict[str, Any]:
     import torch  # noqa: PLC0415
 
     return torch.load(path, map_location="cpu", weights_only=True)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

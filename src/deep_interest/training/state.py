@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -11,7 +12,10 @@ import numpy as np
 import torch
 
 import deep_interest
+from deep_interest.checksums import damage_of
 from deep_interest.files import atomic_path, clear_unfinished
+
+logger = logging.getLogger(__name__)
 
 _CODE = (
     "logs/*.py",
@@ -64,25 +68,28 @@ def save_state(path: Path, *, fingerprint: str, progress: Progress, tensors: dic
         tensors: model, optimiser, best model and random state.
     """
     with (
-        atomic_path(path) as temporary,
+        atomic_path(path, checksum=True) as temporary,
         temporary.open("wb") as file,
     ):  # by its path, torch would hide a full disk
         torch.save({"fingerprint": fingerprint, "progress": asdict(progress), **tensors}, file)
 
 
 def load_state(path: Path, *, fingerprint: str, device: torch.device) -> dict[str, Any] | None:
-    """The saved state if it belongs to this very fit; None if there is none or it is of another one.
+    """Load the saved state if it belongs to this very fit; None if there is none or it is of another one.
 
-    What a kill has left of a state half written is removed.
+    A damaged state is one warning, and None as well: the fit starts again. What a killed writer has left is removed.
     """
     clear_unfinished(path)
     if not path.exists():
         return None
     try:
+        if damage := damage_of(path):
+            raise ValueError(damage)
         state = torch.load(path, map_location=device, weights_only=True)
-    except Exception:  # a damaged file of any kind: the fit starts anew
+    except Exception as error:  # also a whole file that another version of torch has written
+        logger.warning("%s: %s; the fit starts again", path, error)
         return None
-    return state if state.get("fingerprint") == fingerprint else None
+    return state if state["fingerprint"] == fingerprint else None
 
 
 def fingerprint(*parts: Any, arrays: Iterable[np.ndarray] = ()) -> str:

@@ -1,6 +1,8 @@
 """Check the new days, fit a challenger, judge it, keep it, and let it serve if it is better."""
 
+import logging
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,7 @@ from deep_interest.errors import InputError
 from deep_interest.logs.vocabulary import FieldVocabularies
 from deep_interest.pipelines.parameters import DatasetParameters
 from deep_interest.pipelines.train.nodes import options_of
-from deep_interest.retraining.checks import check_days
+from deep_interest.retraining.checks import changed_days, check_days
 from deep_interest.retraining.days import Reading, list_days, read_days
 from deep_interest.retraining.parameters import RetrainingParameters
 from deep_interest.retraining.plan import Plan, new_days, plan_run
@@ -16,17 +18,32 @@ from deep_interest.retraining.summary import run_summary, summary_page
 from deep_interest.serving.registry import Registry
 from deep_interest.training.parameters import Recipes, RowOptions, RunParameters
 
+logger = logging.getLogger(__name__)
+
 
 def plan(
     days: Path, registry: Registry, settings: DatasetParameters, retraining: RetrainingParameters
 ) -> Plan:
-    """Check every new day, and decide what to train on and what judges."""
+    """Check every new day, and decide what to train on and what judges.
+
+    Days that were taken before and have changed since are checked like new ones, and are a warning.
+    """
     state, champion, found = registry.state(), registry.champion(), list_days(days)
-    records = check_days(
-        days, new_days(found, state), state.days, reading_of(settings), retraining.days,
-        champion.vocabularies() if champion else None,
+    check = partial(
+        check_days, days, reading=reading_of(settings), bounds=retraining.days,
+        vocabularies=champion.vocabularies() if champion else None,
     )  # fmt: skip
-    return plan_run(found, state, champion, retraining, records)
+    records = check(new_days(found, state), state.days)
+    planned = plan_run(found, state, champion, retraining, records)
+    changed = changed_days(days, planned.history, state.days)
+    if not changed:
+        return planned
+    logger.warning(
+        "%s: the files of %s have changed since an earlier run took them; this run uses the present files, "
+        "versions trained before have seen the earlier ones",
+        days, ", ".join(changed),
+    )  # fmt: skip
+    return planned.with_changed(check(changed, state.days | records))
 
 
 def prepare(
