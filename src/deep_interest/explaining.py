@@ -13,11 +13,11 @@ from kedro.io import DatasetError
 from deep_interest.configured import dataset_blocks
 from deep_interest.datasets.reports import write_png
 from deep_interest.errors import InputError
-from deep_interest.grid import MODELS, TUNED, datasets_of
+from deep_interest.grid import MODELS, TUNED, datasets_of, training_pipeline
 from deep_interest.reporting.explain import explain
 from deep_interest.reporting.shop import Shop
 from deep_interest.training.parameters import TrainingOptions
-from deep_interest.training.runs import Data
+from deep_interest.training.runs import Data, require_same_data
 
 
 def explain_row(
@@ -41,7 +41,7 @@ def explain_row(
         say: takes each line.
 
     Raises:
-        InputError: no such row, user or item, a row that is not trained, or another folder than the project's.
+        InputError: no such row, user or item, a row that is not trained, or was on other data, or another folder than the project's.
     """
     dataset, _, model = row.partition(".")
     known = datasets_of(dataset_blocks(environment=env))
@@ -56,7 +56,9 @@ def explain_row(
     loaded, folder = _load(dataset, model, env)
     checkpoint, log, features, samples, *ids = loaded
     max_len = TrainingOptions.model_validate_json(checkpoint["training"]).max_len
-    found = explain(checkpoint, Shop(Data(log, features, samples), *ids, max_len=max_len), user, candidate)
+    data = Data(log, features, samples)
+    require_same_data(checkpoint, data.fingerprint())
+    found = explain(checkpoint, Shop(data, *ids, max_len=max_len), user, candidate)
     say(found.text(top))
     path = (
         Path(picture)
@@ -89,8 +91,7 @@ def _load(dataset: str, model: str, env: str | None) -> tuple[list[Any], Path]:
                 context.catalog.load(f"{dataset}.{name}") for name in (f"{model}.checkpoint", *entities)
             ]
         except DatasetError as error:
-            untuned = model.removesuffix(TUNED)
-            pipeline = f"{dataset}.{model}" if untuned == model else f"tuned.{dataset}.{untuned}"
+            pipeline = training_pipeline(dataset, model)
             raise InputError(
                 f"{dataset}.{model}: {error.__cause__ or error}; train it by `kedro run --pipelines={pipeline}`"
             ) from error

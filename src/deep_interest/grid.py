@@ -155,6 +155,11 @@ def row_of(key: str) -> ModelRow:
     return replace(row, name=f"{row.name}, tuned", baseline=False)
 
 
+def training_pipeline(dataset: str, model: str) -> str:
+    """The pipeline that trains a model, which may be a tuned one."""
+    return f"tuned.{dataset}.{model.removesuffix(TUNED)}" if model.endswith(TUNED) else f"{dataset}.{model}"
+
+
 def tuned_table(model: str) -> Table:
     """A row tuned, against the same row as it is configured."""
     return Table(f"{MODELS[model].name}, tuned and not", (model, f"{model}{TUNED}"), base=model)
@@ -174,5 +179,6 @@ __all__ = [
     "datasets_of",
     "row_of",
     "table_of",
+    "training_pipeline",
     "tuned_table",
 ]
