@@ -1,7 +1,6 @@
 """Runs at the same time, in real processes: one is stopped in the middle while the others run."""
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -12,8 +11,8 @@ import pandas as pd
 import pytest
 import yaml
 from support.days import FEATURES, day_tables, write_tables
-from support.forked import Forked
-from support.project import PROJECT, environment, results
+from support.forked import new_project, run, start
+from support.project import environment, results
 
 from deep_interest.locks import lock_path
 
@@ -24,24 +23,6 @@ SHOP = {
     "title": "Shop", "protocol": {"name": "by_day"}, "features": FEATURES,
     "source": {name: {"files": f"{name}.parquet"} for name in FILES},
 }  # fmt: skip
-
-
-def new_project(folder):
-    """A project without data; the code is this tree's, with its compiled kernels."""
-    (folder / "src").mkdir(parents=True)
-    for name in ("pyproject.toml", ".telemetry", "README.md"):
-        shutil.copy(PROJECT / name, folder / name)
-    shutil.copytree(PROJECT / "conf", folder / "conf")
-    return folder
-
-
-def start(project, *arguments, raw=None):
-    command = ["kedro", "run", "--env=smoke", *arguments]
-    return Forked(command, cwd=project, env=environment(raw))
-
-
-def run(project, *arguments, raw=None):
-    return start(project, *arguments, raw=raw).wait()
 
 
 def wait_for(condition, run):

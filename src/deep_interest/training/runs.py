@@ -102,7 +102,9 @@ class FittedSeed:
     history: list[dict[str, float]]
 
 
-def settings_of(cell: Cell, *, recipe: str, tuned: dict[str, Any], data: str) -> dict[str, Any]:
+def settings_of(
+    cell: Cell, *, recipe: str, tuned: dict[str, Any], data: str, tuned_on_other_data: bool
+) -> dict[str, Any]:
     """What a row was made with, as plain values: options, seeds, tuned values, versions, fingerprint of the data.
 
     Args:
@@ -110,6 +112,7 @@ def settings_of(cell: Cell, *, recipe: str, tuned: dict[str, Any], data: str) ->
         recipe: name of its recipe.
         tuned: the values of it that a search has found, by dotted name.
         data: fingerprint of the data.
+        tuned_on_other_data: the search saw other data than the present ones.
     """
     config, options = _config_and_options(cell)
     versions = {
@@ -121,6 +124,7 @@ def settings_of(cell: Cell, *, recipe: str, tuned: dict[str, Any], data: str) ->
         "dataset": cell.dataset, "model": cell.model, "recipe": recipe, "seeds": list(cell.seeds),
         "device": resolve_device(cell.run.device).type, "tuned": tuned, "config": config.model_dump(mode="json"),
         "training": options.model_dump(mode="json"), "versions": versions, "data": data,
+        "tuned_on_other_data": tuned_on_other_data,
     }  # fmt: skip
 
 

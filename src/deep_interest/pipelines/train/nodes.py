@@ -53,12 +53,12 @@ def make_train(
 
         recipe = choose_recipe(recipes.root, run, default=settings.recipe, training=settings.training)
         name = run.recipe or settings.recipe
-        values = {}
+        values, other_data = {}, False
         if tuned or (run.tuned and model in SEARCHED):
             own = found if tuned else found.get(model, {})
             values = tuned_values(own, dataset=dataset, model=model, recipe=name)
             recipe = recipe.with_values(model, values)
-            _warn_of_other_samples(own, Data(log, features, without_test(samples)))
+            other_data = _was_tuned_on_other_data(own, Data(log, features, without_test(samples)))
         cell = Cell(
             dataset=dataset,
             model=model,
@@ -69,7 +69,13 @@ def make_train(
             variant=TUNED if tuned else "",
         )
         checkpoint, curves = train_cell(cell, Data(log, features, samples))
-        return checkpoint, curves, settings_of(cell, recipe=name, tuned=values, data=checkpoint["data"])
+        return (
+            checkpoint,
+            curves,
+            settings_of(
+                cell, recipe=name, tuned=values, data=checkpoint["data"], tuned_on_other_data=other_data
+            ),
+        )
 
     return train
 
@@ -103,15 +109,17 @@ def without_test(samples: pd.DataFrame) -> pd.DataFrame:
     return samples[samples["split"] != "test"].reset_index(drop=True)
 
 
-def _warn_of_other_samples(found: dict[str, Any], seen: Any) -> None:
-    """Log a warning if a search's values were found on other data than ``seen``, those that a search would see now."""
-    if found.get("data") != seen.fingerprint():
+def _was_tuned_on_other_data(found: dict[str, Any], seen: Any) -> bool:
+    """Whether a search's values were found on other data than ``seen``, those that a search would see now; if so, warn."""
+    other = found.get("data") != seen.fingerprint()
+    if other:
         name = f"{found['dataset']}.{found['model']}"
         logger.warning(
             "training.tuned: the values for %s were found on other samples, features or behaviours than the present ones; they "
             "are used as they are. To search again, delete the study below 06_models and run `kedro run --pipelines=tune.%s`",
             name, name,
         )  # fmt: skip
+    return other
 
 
 def predict(
