@@ -26,7 +26,7 @@ def arguments_of(pipeline: str, log: str) -> tuple[str, ...]:
     return f"--pipelines={pipeline}", f"--params={log}"
 
 
-def alone(pipeline: str, log: str, folder: Path) -> tuple[list[list[str]], float]:
+def alone(pipeline: str, log: str, folder: Path) -> tuple[list[str], float]:
     """The table that a run without another one reports, and its seconds."""
     project = new_project(folder / f"{pipeline}.{log}")
     status, output, seconds = Run(project, arguments_of(pipeline, log)).wait()
@@ -35,14 +35,14 @@ def alone(pipeline: str, log: str, folder: Path) -> tuple[list[list[str]], float
     return table, seconds
 
 
-def judge(status: int, output: str, expected: list[list[str]]) -> str:
+def judge(status: int, output: str, expected: list[str]) -> str:
     """How a run ended: ``right``, ``refused``, ``wrong`` (another table with status 0) or ``failed``."""
     if status == 0:
         return "right" if reported_table(output) == expected else "wrong"
     return "refused" if REFUSED in output else "failed"
 
 
-def pair(pipeline: str, tables: list[list[list[str]]], offset: float, project: Path) -> dict[str, Any]:
+def pair(pipeline: str, tables: list[list[str]], offset: float, project: Path) -> dict[str, Any]:
     """Start two runs ``offset`` seconds apart, and say how each ended."""
     new_project(project)
     first = Run(project, arguments_of(pipeline, LOGS[0]))

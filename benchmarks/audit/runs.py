@@ -11,6 +11,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TIMEOUT_SECONDS = 1800
+_SPEED = "samples_per_second"
 
 
 def new_project(folder: Path) -> Path:
@@ -61,14 +62,13 @@ class Run:
         return self.process.returncode < 0
 
 
-def reported_table(output: str) -> list[list[str]]:
-    """The table that a run's log shows, by rows of words, without the training speed, its last column."""
+def reported_table(output: str) -> list[str]:
+    """The table that a run's log shows, by lines, without the training speed, its last column."""
     found = re.search(
         r"Test set, means over seeds:\n(.*?)(?=^\d\d:\d\d:\d\d|\Z)", output, re.DOTALL | re.MULTILINE
     )
     lines = found[1].splitlines() if found else []
-    width = len(lines[0].split()) if lines else 0
-    return [line.split()[: width - 1] for line in lines if line.strip()]
+    return [line[: len(lines[0]) - len(_SPEED)].rstrip() for line in lines]
 
 
 def left_over(project: Path) -> list[str]:

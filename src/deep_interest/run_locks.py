@@ -44,9 +44,9 @@ class LockHooks:
         self._held: dict[str, ResourceLock] = {}
         self._searches: dict[str, set[str]] = {}
 
-    @hook_impl
+    @hook_impl(trylast=True)
     def after_context_created(self, context: KedroContext) -> None:
-        """Note where the environment keeps its data."""
+        """Note where the environment keeps its data, once its configuration has been checked."""
         self._data = Path(context.project_path) / context.config_loader["globals"]["data"]
 
     @hook_impl(wrapper=True)

@@ -18,8 +18,8 @@ def test_a_report_names_every_model_that_was_scored_on_other_samples(tmp_path):
     before = table.read_bytes()
     stale = run(project, "--pipelines=report.simulated", NEW)
     assert stale.returncode == 1
-    assert "error: predictions of base, lr (simulated): made from other samples" in stale.stdout
-    assert "`kedro run --pipelines=simulated.base,simulated.lr`" in stale.stdout
+    assert "error: predictions of lr, base (simulated): made from other samples" in stale.stdout
+    assert "`kedro run --pipelines=simulated.lr,simulated.base`" in stale.stdout
     assert "Traceback" not in stale.stdout
     explained = ["explain", "simulated.lr", "--user=1", "--candidate=1", "--env=smoke"]
     refused = Forked(["deep-interest", *explained], cwd=project, env=environment()).wait()
