@@ -99,6 +99,12 @@ def test_a_damaged_record_does_not_hide_that_the_lock_is_held(tmp_path, hold):
         ResourceLock(path).acquire("mine")
 
 
+def test_a_data_folder_that_cannot_be_written_is_one_message(tmp_path):
+    (tmp_path / ".locks").write_text("a file where the folder should be")
+    with pytest.raises(InputError, match=r"shop\.lock: the lock file cannot be written or locked \("):
+        ResourceLock(lock_path(tmp_path, "shop")).acquire("mine")
+
+
 WRITES, READS = False, True
 DAYS = {"simulated.days": READS}
 

@@ -92,27 +92,45 @@ class ResourceLock:
 
         Raises:
             LockedError: another process holds it, or holds it exclusively if ``shared``.
+            InputError: the file cannot be written or locked.
         """
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-        if not _locked(handle, shared=shared):
-            os.close(handle)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+            locked = _locked(self._handle, shared=shared)
+            if locked:
+                self._record(command, alone=not shared)
+        except OSError as error:
+            self._close()
+            raise InputError(
+                f"{self.path}: the lock file cannot be written or locked ({error.strerror}); a run needs a data folder that it may "
+                "write to, with free space, on a file system that supports locks"
+            ) from error
+        if not locked:
+            self._close()
             holders = [holder for holder in _recorded(self.path) if holder.may_run]
             raise LockedError(self.path.stem, holders, advice)
-        if not shared:
-            os.truncate(handle, 0)  # whoever is recorded was killed
-        os.write(handle, (json.dumps(asdict(Holder.current(command))) + "\n").encode())
-        self._handle = handle
 
     def release(self) -> None:
         """Give the lock back; nothing happens if it is not held."""
         if self._handle is None:
             return
-        handle, self._handle = self._handle, None
         with contextlib.suppress(BlockingIOError):  # others share it; the last one empties the file
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.truncate(handle, 0)
-        os.close(handle)
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.truncate(self._handle, 0)
+        self._close()
+
+    def _record(self, command: str, *, alone: bool) -> None:
+        """Add this process to the holders; those that are recorded beside a process that is ``alone`` were killed."""
+        if alone:
+            os.truncate(self._handle, 0)
+        os.write(self._handle, (json.dumps(asdict(Holder.current(command))) + "\n").encode())
+
+    def _close(self) -> None:
+        """Close the file, which unlocks it."""
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
 
 
 def lock_path(data: Path, resource: str) -> Path:
