@@ -5,7 +5,7 @@ DATASETS ?= simulated
 BIN := $(VENV)/bin
 export DO_NOT_TRACK := 1
 
-.PHONY: run test test-kills lint format viz docs bench clean
+.PHONY: run test test-kills audit lint format viz docs bench clean
 .DEFAULT_GOAL := run
 
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -24,6 +24,10 @@ test: $(VENV)/.installed  ## the whole test suite
 
 test-kills: $(VENV)/.installed  ## retraining, killed at 20 random moments of a run
 	DEEP_INTEREST_KILLS=20 $(BIN)/python -m pytest tests/end_to_end/test_retraining.py -k killed
+
+audit: $(VENV)/.installed  ## smoke runs killed at 40 random moments, and 20 pairs of runs at the same time (about an hour)
+	$(BIN)/python benchmarks/audit/kills.py --count 40
+	$(BIN)/python benchmarks/audit/parallel_runs.py --count 20
 
 lint: $(VENV)/.installed  ## style, and which floor may import which
 	$(BIN)/ruff check .

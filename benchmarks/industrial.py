@@ -81,7 +81,9 @@ def train(folder: Path, behaviors: int) -> dict[str, Any]:
     )
     data = Data(*loaded, _table(folder, "samples").load())
     parameters = fit_seed(cell, data, 1).state.values()
-    held = sum(array.nbytes for array in data.arrays()) + 3 * sum(array.nbytes for array in parameters)
+    held = sum(array.nbytes for array in data.arrays().values()) + 3 * sum(
+        array.nbytes for array in parameters
+    )
     return {"held_mb": held >> 20}
 
 

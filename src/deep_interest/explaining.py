@@ -17,7 +17,7 @@ from deep_interest.grid import MODELS, TUNED, datasets_of, pipeline_of
 from deep_interest.reporting.explain import explain
 from deep_interest.reporting.shop import Shop
 from deep_interest.training.parameters import TrainingOptions
-from deep_interest.training.runs import Data
+from deep_interest.training.runs import Data, require_same_data
 
 
 def explain_row(
@@ -41,7 +41,7 @@ def explain_row(
         say: takes each line.
 
     Raises:
-        InputError: no such row, user or item, a row that is not trained, or another folder than the project's.
+        InputError: no such row, user or item, a row that is not trained, or was on other data, or another folder than the project's.
     """
     dataset, _, model = row.partition(".")
     known = datasets_of(dataset_blocks(environment=env))
@@ -56,7 +56,9 @@ def explain_row(
     loaded, folder = _load(dataset, model, env)
     checkpoint, log, features, samples, *ids = loaded
     max_len = TrainingOptions.model_validate_json(checkpoint["training"]).max_len
-    found = explain(checkpoint, Shop(Data(log, features, samples), *ids, max_len=max_len), user, candidate)
+    data = Data(log, features, samples)
+    require_same_data(checkpoint, data.fingerprint())
+    found = explain(checkpoint, Shop(data, *ids, max_len=max_len), user, candidate)
     say(found.text(top))
     path = (
         Path(picture)

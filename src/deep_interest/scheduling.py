@@ -15,10 +15,14 @@ logger = logging.getLogger(__name__)
 
 
 class SchedulingHooks:
-    """Hooks of the runs of ``retrain.<dataset>.<model>``; other runs pass."""
+    """Hooks of the runs of ``retrain.<dataset>.<model>``; other runs pass.
 
-    def __init__(self) -> None:
-        self._locks = ExitStack()
+    Args:
+        locks: everything that this process holds for the present run; `LockHooks` releases it at the end.
+    """
+
+    def __init__(self, locks: ExitStack) -> None:
+        self._locks = locks
 
     @hook_impl
     def before_pipeline_run(self, pipeline: Pipeline, catalog: CatalogProtocol) -> None:
@@ -28,14 +32,14 @@ class SchedulingHooks:
         from deep_interest.serving.mlflow_alias import require_mlflow  # noqa: PLC0415
         from deep_interest.serving.registry import BusyError  # noqa: PLC0415
 
-        for dataset, model in _rows(pipeline):
+        for dataset, model in retrained_rows(pipeline):
             registry = catalog.load(f"{dataset}.{model}.registry")
             if catalog.load("params:retraining").mlflow_uri:
                 require_mlflow()
             try:
                 self._locks.enter_context(registry.locked())
             except BusyError as error:
-                _leave("busy", str(error))
+                exit_with("busy", str(error))
             try:
                 new_days(list_days(catalog.load(f"{dataset}.days")), registry.state())
             except NothingNewError as error:
@@ -46,16 +50,14 @@ class SchedulingHooks:
         """Tell how the run ended; what the gate refused has an exit status of its own."""
         from deep_interest.serving.mlflow_alias import tell_mlflow  # noqa: PLC0415
 
-        for dataset, model in _rows(pipeline):
+        for dataset, model in retrained_rows(pipeline):
             summary = catalog.load(f"{dataset}.{model}.run_summary")
             if uri := catalog.load("params:retraining").mlflow_uri:
                 tell_mlflow(catalog.load(f"{dataset}.{model}.registry"), f"{dataset}.{model}", uri)
             self._notify(catalog, summary)
             logger.info("%s.%s: %s %s", dataset, model, summary["version"], summary["outcome"])
             if summary["exit_code"]:
-                self._locks.close()
                 sys.exit(summary["exit_code"])
-        self._locks.close()
 
     @hook_impl
     def on_pipeline_error(self, error: Exception, pipeline: Pipeline, catalog: CatalogProtocol) -> None:
@@ -64,13 +66,12 @@ class SchedulingHooks:
         from deep_interest.retraining.plan import NothingNewError  # noqa: PLC0415
 
         known = {BadDayError: "bad_data", NothingNewError: "nothing_new"}
-        for dataset, model in _rows(pipeline):
+        for dataset, model in retrained_rows(pipeline):
             root = error
             while isinstance(root, DatasetError) and root.__cause__ is not None:
                 root = root.__cause__
             outcome = next((name for kind, name in known.items() if isinstance(root, kind)), "failed")
             self._end_early(dataset, model, catalog, outcome, str(root), leave=outcome != "failed")
-        self._locks.close()
 
     def _end_early(
         self, dataset: str, model: str, catalog: CatalogProtocol, outcome: Any, message: str, *, leave: bool = True
@@ -85,8 +86,7 @@ class SchedulingHooks:
             logger.warning("the run's summary could not be written: %s", error)
         self._notify(catalog, summary)
         if leave:
-            self._locks.close()
-            _leave(outcome, message)
+            exit_with(outcome, message)
 
     def _notify(self, catalog: CatalogProtocol, summary: dict[str, Any]) -> None:
         from deep_interest.retraining.summary import notify  # noqa: PLC0415
@@ -96,13 +96,14 @@ class SchedulingHooks:
             notify(retraining.webhook, summary, seconds=retraining.webhook_seconds)
 
 
-def _rows(pipeline: Pipeline) -> list[tuple[str, str]]:
+def retrained_rows(pipeline: Pipeline) -> list[tuple[str, str]]:
     """Datasets and models of the rows that a pipeline retrains."""
     namespaces = {node.namespace for node in pipeline.only_nodes_with_tags(TAG).nodes}
     return sorted((name.split(".")[0], name.split(".")[1]) for name in namespaces)
 
 
-def _leave(outcome: Any, message: str) -> None:
+def exit_with(outcome: Any, message: str) -> None:
+    """End the process with an outcome's exit status, and say why."""
     from deep_interest.retraining.summary import EXIT_CODES  # noqa: PLC0415
 
     sys.stderr.write(f"{outcome.replace('_', ' ')}: {message}\n")

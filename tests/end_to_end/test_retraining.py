@@ -19,6 +19,7 @@ from support.days import FEATURES, day_name, day_tables, write_days, write_table
 from support.forked import Forked
 from support.project import PROJECT, environment, run
 
+from deep_interest.locks import ResourceLock, lock_path
 from deep_interest.serving.registry import Registry
 
 KILLS = int(os.environ.get("DEEP_INTEREST_KILLS", "2"))
@@ -224,6 +225,22 @@ def test_of_two_runs_at_once_the_second_ends_without_a_change(shop):
     assert codes in ([0, 13], [0, 10]), ended  # 10: the second began when the first had ended
     assert list(registry(shop).state().days) == [day_name(number) for number in range(4)]
     assert len(registry(shop).names()) == 2
+
+
+def test_a_run_is_busy_while_its_days_are_rewritten_and_shares_them_with_other_runs(shop):
+    arrive(shop, 3)
+    before = contents(shop)
+    days = ResourceLock(lock_path(shop / "project/data/smoke", "shop.days"))
+    days.acquire("kedro run --pipelines=simulate_days")
+    done = night(shop, OPEN_GATE)
+    assert done.returncode == 13
+    assert "busy: shop.days is in use by `kedro run --pipelines=simulate_days`" in done.stdout
+    assert contents(shop) == before
+    days.release()
+    days.acquire("kedro run --pipelines=retrain.shop.lr", shared=True)
+    done = night(shop, OPEN_GATE)
+    days.release()
+    assert done.returncode == 0, done.stdout
 
 
 def test_bad_days_stop_the_run_stay_unconfirmed_and_are_taken_when_they_are_mended(shop):

@@ -1,41 +1,103 @@
+import re
+from dataclasses import replace
+
+import numpy as np
 import pandas as pd
 import pytest
+from support.training import small_data
 
 from deep_interest.errors import InputError
 from deep_interest.grid import Table
 from deep_interest.pipelines.report.nodes import make_compare
+from deep_interest.pipelines.report.pictures import make_groups, make_seeds
+from deep_interest.training.content import Data
 
-SAMPLES = pd.DataFrame(
-    {
-        "user": [1, 1, 2, 2, 1],
-        "item": [5, 6, 7, 8, 9],
-        "label": [1, 0, 1, 0, 1],
-        "split": ["test"] * 4 + ["train"],
-    }
-)
+LABELS, SCORES = [1, 0, 1, 0], [0.9, 0.1, 0.2, 0.4]  # user 1 is ranked right, user 2 wrong: GAUC 1/2
 CURVES = pd.DataFrame(
     {"seed": [3], "epoch": [1.0], "samples": [10], "seconds": [2.0], "validation_gauc": [0.7]}
 )
 
 
-def predictions(items=(5, 6, 7, 8)):
-    return pd.DataFrame({"user": [1, 1, 2, 2], "item": items, "seed_3": [0.9, 0.1, 0.2, 0.4]})
+def present_data() -> Data:
+    """The small log with four test samples and one that is trained on."""
+    samples = pd.DataFrame(
+        {
+            "user": [1, 1, 2, 2, 1],
+            "item": [5, 6, 7, 8, 9],
+            "label": [*LABELS, 1],
+            "history_end": [0] * 5,
+            "split": ["test"] * 4 + ["train"],
+        }
+    )
+    return replace(small_data(), samples=samples)
 
 
-def compare(base_predictions):
-    node = make_compare(Table("one row", ("base",)))
-    return node(SAMPLES, base_predictions=base_predictions, base_curves=CURVES)
+def predictions(data: Data, tmp_path, scores=SCORES) -> pd.DataFrame:
+    """Predictions as a run leaves them in a file."""
+    rows = data.samples.loc[data.samples["split"] == "test", ["user", "item"]]
+    table = rows.reset_index(drop=True).assign(seed_3=scores)
+    table.attrs["data"] = data.fingerprint()
+    table.to_parquet(tmp_path / "predictions.parquet", index=False)
+    return pd.read_parquet(tmp_path / "predictions.parquet")
 
 
-def test_the_table_is_made_of_predictions_and_curves():
-    row = compare(predictions()).iloc[0]
+def compare(data: Data, **tables: pd.DataFrame) -> pd.DataFrame:
+    node = make_compare("shop", Table("rows", tuple(tables), base=next(iter(tables))))
+    outputs = {f"{model}_predictions": table for model, table in tables.items()}
+    outputs |= {f"{model}_curves": CURVES for model in tables}
+    return node(data.log, data.features, data.samples, **outputs)
+
+
+def with_changed(data: Data, what: str) -> Data:
+    """The data with one value changed."""
+    samples = data.samples.copy()
+    if what in samples:
+        samples.loc[0, what] = {"label": 0, "user": 2, "item": 6, "history_end": 1, "split": "train"}[what]
+        return replace(data, samples=samples)
+    if what == "log":
+        fields = data.log.fields | {"category": data.log.fields["category"] + 1}
+        return replace(data, log=replace(data.log, fields=fields))
+    items = data.features.items | {"category": np.roll(data.features.items["category"], 1)}
+    return replace(data, features=replace(data.features, items=items))
+
+
+def test_the_table_is_made_of_predictions_and_curves(tmp_path):
+    data = present_data()
+    row = compare(data, base=predictions(data, tmp_path)).iloc[0]
     assert (row["model"], row["gauc"], row["seeds"]) == ("base", 0.5, 1)
     assert (row["validation_gauc"], row["samples_per_second"]) == (0.7, 5)
 
 
-@pytest.mark.parametrize("wrong", [predictions((5, 6, 7, 9)), predictions().iloc[:3]])
-def test_predictions_of_other_samples_are_refused(wrong):
-    with pytest.raises(
-        InputError, match=r"predictions of base: found . rows of other samples than the present 4"
-    ):
-        compare(wrong)
+@pytest.mark.parametrize("what", ["label", "user", "item", "history_end", "split", "log", "features"])
+def test_predictions_of_other_data_are_refused(tmp_path, what):
+    old, new = present_data(), with_changed(present_data(), what)
+    stale = predictions(old, tmp_path)
+    with pytest.raises(InputError, match=r"predictions of base \(shop\): made from other samples"):
+        compare(new, base=stale)
+
+
+def test_one_message_names_every_stale_model_and_the_command_to_run(tmp_path):
+    old, new = present_data(), with_changed(present_data(), "label")
+    stale, fresh = predictions(old, tmp_path), predictions(new, tmp_path)
+    command = "kedro run --pipelines=shop.lr,tuned.shop.din`"
+    with pytest.raises(InputError, match=rf"predictions of lr, din_tuned \(shop\).*{re.escape(command)}"):
+        compare(new, base=fresh, lr=stale, din_tuned=stale)
+
+
+def test_predictions_without_a_fingerprint_are_refused(tmp_path):
+    data = present_data()
+    unknown = predictions(data, tmp_path)
+    unknown.attrs.clear()
+    with pytest.raises(InputError, match="made from other samples"):
+        compare(data, base=unknown)
+
+
+@pytest.mark.parametrize("make", [make_seeds, make_groups])
+def test_plots_refuse_predictions_of_other_data(tmp_path, make):
+    old, new = present_data(), with_changed(present_data(), "label")
+    results = [None] if make is make_seeds else []
+    with pytest.raises(InputError, match=r"kedro run --pipelines=shop\.base"):
+        make("shop")(
+            *results, log=new.log, features=new.features, samples=new.samples, settings=None,
+            base=predictions(old, tmp_path),
+        )  # fmt: skip

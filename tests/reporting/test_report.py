@@ -117,6 +117,14 @@ def test_the_table_has_every_row_interval_and_published_figure(page):
     assert "0.8600¹" in text
 
 
+def test_values_that_a_search_found_on_other_data_are_marked(page):
+    marked = "training.mba = 2.5 (the search saw other samples, features or behaviours than the present ones)"
+    assert marked not in Page(page).text
+    made = report()
+    made.settings["din"]["tuned_on_other_data"] = True
+    assert marked in Page(report_html(made)).text
+
+
 def test_data_options_tuned_values_and_versions_are_told(page):
     text = Page(page).text
     for expected in ("12,345", "0.41%", "training.mba = 2.5", "torch 2", '"hidden"', "Recipe: ours"):

@@ -2,13 +2,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 import yaml
-from support.training import sample_set, small_data
+from support.training import sample_set, small_data, with_tags
 
 from deep_interest.errors import InputError
 from deep_interest.models.registry import MODELS
+from deep_interest.training.content import Data
 from deep_interest.training.device import resolve_device
 from deep_interest.training.evaluation import predict
 from deep_interest.training.parameters import Recipe, RecipeRow, RowOptions, RunParameters
@@ -175,3 +177,31 @@ def test_the_filter_is_kept_in_the_checkpoint(tmp_path):
     chosen = replace(cell(tmp_path, seeds=(1,)), options=RowOptions({"keep_top": 3}))
     checkpoint, _ = train_cell(chosen, small_data())
     assert restore(checkpoint, 1).embeddings.tables["goods"].kept.sum() == 3
+
+
+def test_a_checkpoint_does_not_score_other_data_than_it_was_trained_on(tmp_path):
+    data, chosen = small_data(), cell(tmp_path, seeds=(1,))
+    checkpoint, _ = train_cell(chosen, data)
+    assert predict_cell(checkpoint, chosen.run, data).attrs["data"] == data.fingerprint()
+    test = data.samples.index[data.samples["split"] == "test"]
+    data.samples.loc[test[0], "label"] = 1 - data.samples.loc[test[0], "label"]
+    with pytest.raises(
+        InputError, match=r"small\.base: .*train it again by `kedro run --pipelines=small\.base`"
+    ):
+        predict_cell(checkpoint, chosen.run, data)
+
+
+def test_a_fingerprint_follows_the_values_not_how_they_are_stored(tmp_path):
+    from deep_interest.logs.storage import load_features, load_log, save_features, save_log
+
+    data = with_tags(small_data())
+    save_log(data.log, tmp_path / "log")
+    save_features(data.features, tmp_path / "features")
+    data.samples.to_parquet(tmp_path / "samples.parquet", index=False)
+    stored = Data(
+        load_log(tmp_path / "log"), load_features(tmp_path / "features"), pd.read_parquet(tmp_path / "samples.parquet")
+    )  # fmt: skip
+    assert stored.fingerprint() == data.fingerprint()
+    tags = data.features.cells["tags"]
+    data.features.cells["tags"] = replace(tags, values=tags.values[::-1].copy())
+    assert stored.fingerprint() != data.fingerprint()

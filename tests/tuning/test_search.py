@@ -135,6 +135,17 @@ def test_two_runs_never_search_the_same_row_at_once(tmp_path):
         tune(search, seen_data())
 
 
+def test_a_worker_that_gets_other_samples_than_the_search_began_with_stops_it(tmp_path, monkeypatch):
+    data, other = seen_data(), seen_data(seed=1)
+
+    def map_with_replaced_files(work, shared, workers, *, processes):
+        return [work(*(other if value is data else value for value in shared), worker) for worker in workers]
+
+    monkeypatch.setattr("deep_interest.tuning.search.map_seeds", map_with_replaced_files)
+    with pytest.raises(InputError, match="another run replaced the samples while the search was starting"):
+        tune(small_search(tmp_path), data)
+
+
 def test_bad_trials_end_early(tmp_path):
     ranges = SearchRanges(training={"learning_rate": SearchRange(low=1e-7, high=0.05, log=True)})
     options = {"n_trials": 14, "epochs": 6, "ranges": ranges}

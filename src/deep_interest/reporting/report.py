@@ -16,6 +16,7 @@ from deep_interest.figures.plotly import panels_of
 from deep_interest.reporting.sentences import sentences
 from deep_interest.reporting.template import PAGE
 
+TUNED_ON_OTHER_DATA = " (the search saw other samples, features or behaviours than the present ones)"
 UNKNOWN = "unknown_"  # begins the name of a share among counts
 
 
@@ -167,7 +168,9 @@ def _made(report: Report) -> str:
     first = next(iter(known.values()))
     versions = ", ".join(f"{name} {version}" for name, version in first["versions"].items())
     tuned = [
-        f"{_name(report, key)}: {_values(found['tuned'])}" for key, found in known.items() if found["tuned"]
+        f"{_name(report, key)}: {_values(found['tuned'])}{TUNED_ON_OTHER_DATA if found.get('tuned_on_other_data') else ''}"
+        for key, found in known.items()
+        if found["tuned"]
     ]
     parts = [
         f"<p>Versions: {html.escape(versions)}. Device: {html.escape(first['device'])}. Recipe: {html.escape(first['recipe'])}.</p>"

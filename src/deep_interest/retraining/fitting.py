@@ -132,7 +132,7 @@ def fit_challenger(
         cell.dataset, cell.model, config.model_dump_json(), options.model_dump_json(),
         data.features.schema.model_dump_json(), parent.id if parent else None, teacher_weight, device.type, seed,
     )  # fmt: skip
-    identity = fingerprint(*described, arrays=data.arrays())
+    identity = fingerprint(*described, data.fingerprint())
     fit = Fit(
         label=f"{cell.name} seed {seed}", model=model, train=train, validation=validation, options=options, seed=seed,
         state_file=state_file, fingerprint=identity,

@@ -15,13 +15,12 @@ from torch import nn
 
 import deep_interest
 from deep_interest.errors import InputError
-from deep_interest.logs.behavior_log import BehaviorLog
-from deep_interest.logs.encoding import FeatureTables
 from deep_interest.logs.protocols import SPLITS
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.config import ModelConfig
 from deep_interest.models.layers import embedding_tables
 from deep_interest.models.registry import build_model, model_config, model_row
+from deep_interest.training.content import Data
 from deep_interest.training.data import FeatureStore, SampleSet
 from deep_interest.training.device import resolve_device
 from deep_interest.training.evaluation import predict, validate
@@ -67,40 +66,6 @@ class Cell:
         return f"{self.dataset}.{self.row}"
 
 
-@dataclass(frozen=True)
-class Data:
-    """What the samples pipeline made of a dataset.
-
-    Attributes:
-        log: every user's behaviours.
-        features: schema and feature codes.
-        samples: the canonical table.
-    """
-
-    log: BehaviorLog
-    features: FeatureTables
-    samples: pd.DataFrame
-
-    def arrays(self) -> list[np.ndarray]:
-        """Everything a fit reads, for its fingerprint."""
-        samples, features = self.samples, self.features
-        split = (
-            samples["split"].cat.codes
-            if samples["split"].dtype == "category"
-            else samples["split"].map(SPLITS.index)
-        )
-        used = ["user", "item", "history_end", "label", *(field.name for field in features.schema.context)]
-        columns = [split.to_numpy(), *(samples[name].to_numpy() for name in used)]
-        return [
-            *columns,
-            self.log.offsets,
-            *self.log.fields.values(),
-            *features.items.values(),
-            *features.users.values(),
-            *(array for cells in features.cells.values() for array in (cells.offsets, cells.values)),
-        ]
-
-
 def train_cell(cell: Cell, data: Data) -> tuple[Checkpoint, pd.DataFrame]:
     """Fit every seed of a row, or load those that are finished.
 
@@ -115,8 +80,10 @@ def train_cell(cell: Cell, data: Data) -> tuple[Checkpoint, pd.DataFrame]:
     curves = [{"seed": seed, **row} for seed, fit in zip(seeds, fits, strict=True) for row in fit.history]
     config, options = _config_and_options(cell)
     checkpoint = {
-        "dataset": cell.dataset, "model": cell.model, "config": config.model_dump_json(), "training": options.model_dump_json(),
+        "dataset": cell.dataset, "model": cell.model, "variant": cell.variant,
+        "config": config.model_dump_json(), "training": options.model_dump_json(),
         "schema": data.features.schema.model_dump_json(), "seeds": list(seeds),
+        "data": data.fingerprint(),
         "states": [{name: torch.from_numpy(array) for name, array in fit.state.items()} for fit in fits],
     }  # fmt: skip
     return checkpoint, pd.DataFrame(curves)
@@ -135,13 +102,17 @@ class FittedSeed:
     history: list[dict[str, float]]
 
 
-def settings_of(cell: Cell, *, recipe: str, tuned: dict[str, Any]) -> dict[str, Any]:
-    """What a row was made with, as plain values: options, seeds, tuned values, versions.
+def settings_of(
+    cell: Cell, *, recipe: str, tuned: dict[str, Any], data: str, tuned_on_other_data: bool
+) -> dict[str, Any]:
+    """What a row was made with, as plain values: options, seeds, tuned values, versions, fingerprint of the data.
 
     Args:
         cell: the row.
         recipe: name of its recipe.
         tuned: the values of it that a search has found, by dotted name.
+        data: fingerprint of the data.
+        tuned_on_other_data: the search saw other data than the present ones.
     """
     config, options = _config_and_options(cell)
     versions = {
@@ -152,7 +123,8 @@ def settings_of(cell: Cell, *, recipe: str, tuned: dict[str, Any]) -> dict[str, 
     return {
         "dataset": cell.dataset, "model": cell.model, "recipe": recipe, "seeds": list(cell.seeds),
         "device": resolve_device(cell.run.device).type, "tuned": tuned, "config": config.model_dump(mode="json"),
-        "training": options.model_dump(mode="json"), "versions": versions,
+        "training": options.model_dump(mode="json"), "versions": versions, "data": data,
+        "tuned_on_other_data": tuned_on_other_data,
     }  # fmt: skip
 
 
@@ -202,7 +174,7 @@ def fit_seed(
         history = Fit(
             label=f"{cell.name} seed {seed}", model=model, train=train, validation=validation, options=options, seed=seed,
             state_file=Path(cell.run.workspace) / cell.dataset / cell.row / f"seed_{seed}.pt",
-            fingerprint=fingerprint(*described, seed, arrays=data.arrays()), watched=test if options.watch_test else None,
+            fingerprint=fingerprint(*described, seed, data.fingerprint()), watched=test if options.watch_test else None,
             occurrences=occurrences_of(embedding_tables(model), train) if options.mba else None,
             evaluation_batch_size=cell.run.evaluation_batch_size, checkpoint_seconds=cell.run.checkpoint_seconds,
             after_evaluation=after_evaluation,
@@ -233,9 +205,14 @@ def predict_cell(
     """Score a split with every seed's parameters.
 
     Returns:
-        A row for each sample of the split: ``user`` and ``item``, so that nobody compares scores of other samples, and
-        one column ``seed_<k>`` each.
+        A row for each sample of the split: ``user``, ``item`` and one column ``seed_<k>`` each; the attribute ``data`` (also in the
+        file's metadata) is the fingerprint of the data that they were made from.
+
+    Raises:
+        InputError: the checkpoint was trained on other data.
     """
+    present = data.fingerprint()
+    require_same_data(checkpoint, present)
     device = prepare_device(run)
     options = TrainingOptions.model_validate_json(checkpoint["training"])
     chosen = SampleSet.build(
@@ -248,7 +225,28 @@ def predict_cell(
         for seed in checkpoint["seeds"]
     }
     rows = data.samples.loc[data.samples["split"] == split, ["user", "item"]]
-    return rows.reset_index(drop=True).assign(**scores)
+    predictions = rows.reset_index(drop=True).assign(**scores)
+    predictions.attrs["data"] = present
+    return predictions
+
+
+def require_same_data(checkpoint: Checkpoint, present: str) -> None:
+    """Refuse a checkpoint that was trained on other data than those that it is used with.
+
+    Args:
+        checkpoint: the trained parameters.
+        present: fingerprint of the data.
+
+    Raises:
+        InputError: it was; the message names the command that trains it again.
+    """
+    if checkpoint.get("data") != present:
+        row = f"{checkpoint['dataset']}.{checkpoint['model']}"
+        pipeline = f"tuned.{row}" if checkpoint.get("variant") else row
+        raise InputError(
+            f"{row}{checkpoint.get('variant', '')}: the checkpoint was trained on other samples, features or behaviours than the "
+            f"present ones; train it again by `kedro run --pipelines={pipeline}`"
+        )
 
 
 def restore(checkpoint: Checkpoint, seed: int) -> nn.Module:

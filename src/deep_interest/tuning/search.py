@@ -56,7 +56,7 @@ def tune(search: Search, data: Data) -> optuna.Study:
             _retry_unfinished(study, set(search.ranges))
             _tell_if_done(study, search)
             workers = range(search.tuning.workers)
-            map_seeds(_work, (search, data), workers, processes=len(workers))
+            map_seeds(_work, (search, data, study.user_attrs["data"]), workers, processes=len(workers))
             shutil.rmtree(search.folder / "fits", ignore_errors=True)
             return study
     except Timeout:
@@ -86,7 +86,7 @@ def _check_same(study: optuna.Study, search: Search, data: Data) -> None:
     """A study goes on only with the data and the settings that it began with."""
     cell = search.cell
     found = {
-        "data": _digest(data),
+        "data": data.fingerprint(),
         "recipe": cell.recipe.model_dump_json(exclude={"rows"})
         + json.dumps(cell.recipe.model_dump()["rows"].get(cell.model)),
         "options": json.dumps(cell.options.root, sort_keys=True),
@@ -103,14 +103,6 @@ def _check_same(study: optuna.Study, search: Search, data: Data) -> None:
         )
     for name, value in found.items():
         study.set_user_attr(name, value)
-
-
-def _digest(data: Data) -> str:
-    digest = hashlib.blake2b(digest_size=16)
-    for array in data.arrays():
-        digest.update(str((array.dtype, array.shape)).encode())
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
 
 
 def _retry_unfinished(study: optuna.Study, searched: set[str]) -> None:
@@ -131,8 +123,23 @@ def _tell_if_done(study: optuna.Study, search: Search) -> None:
         )  # fmt: skip
 
 
-def _work(search: Search, data: Data, worker: int) -> None:
-    """One worker: a trial after the other, as long as there are trials to finish."""
+def _work(search: Search, data: Data, fingerprint: str, worker: int) -> None:
+    """One worker: a trial after the other, as long as there are trials to finish.
+
+    Args:
+        search: what to search.
+        data: the samples; another process gets mapped files by their names, and other runs may replace these in the meantime.
+        fingerprint: of the data that the search began with.
+        worker: index of the worker.
+
+    Raises:
+        InputError: the data are not those that the search began with.
+    """
+    if data.fingerprint() != fingerprint:
+        raise InputError(
+            f"{search.cell.name}: another run replaced the samples while the search was starting its workers; run the same "
+            "command again"
+        )
     study = open_study(search)
     while (begun := _next_trial(study, search)) is not None:
         trial, values = begun

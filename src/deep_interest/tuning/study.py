@@ -70,7 +70,7 @@ def best_values(study: optuna.Study, search: Search) -> dict[str, Any]:
     best = max(complete, key=lambda trial: (trial.value, -trial.number))
     states = [trial.state for trial in study.get_trials(deepcopy=False)]
     return {
-        "dataset": search.cell.dataset, "model": search.cell.model, "recipe": search.recipe,
+        "dataset": search.cell.dataset, "model": search.cell.model, "recipe": search.recipe, "data": study.user_attrs["data"],
         "values": best.params, "validation_gauc": best.value, "trial": best.number,
         "finished": sum(state in FINISHED for state in states), "pruned": states.count(TrialState.PRUNED),
         "ranges": {name: found.model_dump(exclude_defaults=True) for name, found in search.ranges.items()},

@@ -1,7 +1,7 @@
 """Gather the rows of a dataset, compare them, and write the table, the page and the picture."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,25 +11,26 @@ from deep_interest.errors import InputError
 from deep_interest.evaluation.comparison import ModelRuns, compare
 from deep_interest.evaluation.page import results_markdown
 from deep_interest.evaluation.published import published_figures
-from deep_interest.grid import Table, row_of
+from deep_interest.grid import Table, pipeline_of, row_of
+from deep_interest.logs.behavior_log import BehaviorLog
+from deep_interest.logs.encoding import FeatureTables
 from deep_interest.logs.impressions import TRUE_PROBABILITY
 from deep_interest.pipelines.parameters import DatasetParameters
 
 logger = logging.getLogger(__name__)
 
 
-def make_compare(table: Table) -> Callable[..., pd.DataFrame]:
+def make_compare(dataset: str, table: Table) -> Callable[..., pd.DataFrame]:
     """The comparing node's function of a table; it takes ``<model>_predictions`` and ``<model>_curves`` of each row."""
 
-    def compare_rows(samples: pd.DataFrame, **outputs: pd.DataFrame) -> pd.DataFrame:
+    def compare_rows(
+        log: BehaviorLog, features: FeatureTables, samples: pd.DataFrame, **outputs: pd.DataFrame
+    ) -> pd.DataFrame:
         """The table ``results``: means over seeds, intervals over users, timings."""
+        predictions = {model: outputs[f"{model}_predictions"] for model in table.models}
+        require_present(dataset, predictions, log, features, samples)
         test = _test_rows(samples)
-        for model in table.models:
-            _check_same_samples(model, outputs[f"{model}_predictions"], test)
-        runs = {
-            model: _runs(model, outputs[f"{model}_predictions"], outputs[f"{model}_curves"])
-            for model in table.models
-        }
+        runs = {model: _runs(model, predictions[model], outputs[f"{model}_curves"]) for model in table.models}
         results = compare(test, runs, base=table.base, second=table.second)
         logger.info("Test set, means over seeds:\n%s", _for_terminal(results))
         return results
@@ -78,20 +79,33 @@ def make_curves(table: Table) -> Callable[..., Any]:
     return draw_curves
 
 
+def require_present(
+    dataset: str, predictions: Mapping[str, pd.DataFrame], log: BehaviorLog, features: FeatureTables, samples: pd.DataFrame
+) -> None:  # fmt: skip
+    """Refuse predictions that were made from other data than the present ones.
+
+    Args:
+        dataset: the dataset's key.
+        predictions: by model; the attribute ``data`` is the fingerprint of what they were made from.
+        log, features, samples: the present data.
+
+    Raises:
+        InputError: some were made from other data; the message names them all, and the command that makes them again.
+    """
+    from deep_interest.training.content import Data
+
+    present = Data(log, features, samples).fingerprint()
+    stale = [model for model, table in predictions.items() if table.attrs.get("data") != present]
+    if stale:
+        pipelines = ",".join(pipeline_of(dataset, model) for model in stale)
+        raise InputError(
+            f"predictions of {', '.join(stale)} ({dataset}): made from other samples, features or behaviours than the present "
+            f"ones; train and score again by `kedro run --pipelines={pipelines}`, then run this command again"
+        )
+
+
 def _title(dataset: DatasetParameters, table: Table) -> str:
     return f"{dataset.title}: {table.title}"
-
-
-def _check_same_samples(model: str, predictions: pd.DataFrame, test: pd.DataFrame) -> None:
-    keys = ["user", "item"]
-    same = len(predictions) == len(test) and all(
-        (predictions[key].array == test[key].array).all() for key in keys
-    )
-    if not same:
-        raise InputError(
-            f"predictions of {model}: found {len(predictions):,} rows of other samples than the present {len(test):,} test "
-            f"samples; train and score the row again, `kedro run --pipelines=<dataset>.{model}`"
-        )
 
 
 def _runs(model: str, predictions: pd.DataFrame, curves: pd.DataFrame) -> ModelRuns:

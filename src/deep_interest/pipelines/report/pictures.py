@@ -5,10 +5,11 @@ from typing import Any
 
 import pandas as pd
 
-from deep_interest.grid import Table, row_of
+from deep_interest.grid import row_of
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
 from deep_interest.pipelines.parameters import DatasetParameters
+from deep_interest.pipelines.report.nodes import require_present
 from deep_interest.simulation.config import SimulationConfig
 
 Checkpoint = dict[str, Any]
@@ -28,7 +29,7 @@ def draw_attention(
     """Activation weights (DIN Fig. 5), and goods in t-SNE (DIN Fig. 6)."""
     from deep_interest.reporting import pictures
 
-    shop = _shop(attention, log, features, samples, user_ids, item_ids, items)
+    shop = _shop([attention], log, features, samples, user_ids, item_ids, items)
     return pictures.draw_attention(attention, shop), pictures.draw_embedding(attention, shop)
 
 
@@ -39,7 +40,7 @@ def draw_evolution(
     """Evolving interests (DIEN Fig. 3)."""
     from deep_interest.reporting import pictures
 
-    shop = _shop(evolution, log, features, samples, user_ids, item_ids, items)
+    shop = _shop([evolution], log, features, samples, user_ids, item_ids, items)
     return pictures.draw_evolution(evolution, shop)
 
 
@@ -54,16 +55,18 @@ def draw_auxiliary(with_loss: pd.DataFrame, without: pd.DataFrame) -> Any:
     )  # fmt: skip
 
 
-def make_seeds(table: Table) -> Callable[..., Any]:
-    """The node's function that shows each seed of a table's rows."""
+def make_seeds(dataset: str) -> Callable[..., Any]:
+    """The node's function that shows each seed of a dataset's rows; it takes the predictions by model."""
 
     def draw_seeds(
-        results: pd.DataFrame, samples: pd.DataFrame, dataset: DatasetParameters, **predictions: pd.DataFrame
-    ) -> Any:
+        results: pd.DataFrame, log: BehaviorLog, features: FeatureTables, samples: pd.DataFrame, settings: DatasetParameters,
+        **predictions: pd.DataFrame,
+    ) -> Any:  # fmt: skip
         """GAUC of every fit."""
         from deep_interest.evaluation.metrics import gauc
         from deep_interest.figures.comparison import seeds_chart
 
+        require_present(dataset, predictions, log, features, samples)
         test = samples[samples["split"] == "test"]
         rows = [
             {"model": model, "seed": int(name.removeprefix("seed_")),
@@ -72,7 +75,7 @@ def make_seeds(table: Table) -> Callable[..., Any]:
             for name in scores
             if name.startswith("seed_")
         ]  # fmt: skip
-        return seeds_chart(results, pd.DataFrame(rows), title=f"{dataset.title}: every seed")
+        return seeds_chart(results, pd.DataFrame(rows), title=f"{settings.title}: every seed")
 
     return draw_seeds
 
@@ -84,32 +87,39 @@ def draw_speed(results: pd.DataFrame, dataset: DatasetParameters) -> Any:
     return speed_chart(results, title=f"{dataset.title}: accuracy and speed")
 
 
-def draw_groups(
-    samples: pd.DataFrame, dataset: DatasetParameters, **predictions: pd.DataFrame
-) -> tuple[Any, Any]:
-    """Calibration, and GAUC by length of the history and by how active the user is."""
-    from deep_interest.figures.comparison import calibration_chart, groups_chart
-    from deep_interest.reporting.pictures import calibration, gauc_by_group
+def make_groups(dataset: str) -> Callable[..., tuple[Any, Any]]:
+    """The node's function that shows for whom a dataset's rows work; it takes the predictions by model."""
 
-    test = samples[samples["split"] == "test"]
-    users, labels = test["user"].to_numpy(), test["label"].to_numpy()
-    scores = {
-        row_of(model).name: table.filter(like="seed_").to_numpy().T for model, table in predictions.items()
-    }
-    trained = samples.loc[samples["split"] == "train", "user"].value_counts()
-    activity = trained.reindex(users).fillna(0).to_numpy().astype(int)
-    groups = {
-        "length of the history": gauc_by_group(users, labels, scores, test["history_end"].to_numpy()),
-        "the user's training samples": gauc_by_group(users, labels, scores, activity),
-    }
-    curves = {name: calibration(labels, values) for name, values in scores.items()}
-    return (
-        calibration_chart(curves, title=f"{dataset.title}: calibration"),
-        groups_chart(
-            {axis: table for axis, table in groups.items() if len(table)},
-            title=f"{dataset.title}: for whom it works",
-        ),
-    )
+    def draw_groups(
+        log: BehaviorLog, features: FeatureTables, samples: pd.DataFrame, settings: DatasetParameters, **predictions: pd.DataFrame
+    ) -> tuple[Any, Any]:  # fmt: skip
+        """Calibration, and GAUC by length of the history and by how active the user is."""
+        from deep_interest.figures.comparison import calibration_chart, groups_chart
+        from deep_interest.reporting.pictures import calibration, gauc_by_group
+
+        require_present(dataset, predictions, log, features, samples)
+        test = samples[samples["split"] == "test"]
+        users, labels = test["user"].to_numpy(), test["label"].to_numpy()
+        scores = {
+            row_of(model).name: table.filter(like="seed_").to_numpy().T
+            for model, table in predictions.items()
+        }
+        trained = samples.loc[samples["split"] == "train", "user"].value_counts()
+        activity = trained.reindex(users).fillna(0).to_numpy().astype(int)
+        groups = {
+            "length of the history": gauc_by_group(users, labels, scores, test["history_end"].to_numpy()),
+            "the user's training samples": gauc_by_group(users, labels, scores, activity),
+        }
+        curves = {name: calibration(labels, values) for name, values in scores.items()}
+        return (
+            calibration_chart(curves, title=f"{settings.title}: calibration"),
+            groups_chart(
+                {axis: table for axis, table in groups.items() if len(table)},
+                title=f"{settings.title}: for whom it works",
+            ),
+        )
+
+    return draw_groups
 
 
 def measure_structure(
@@ -120,7 +130,7 @@ def measure_structure(
     from deep_interest.figures.insight import structure_chart
     from deep_interest.reporting import pictures
 
-    shop = _shop(next(iter(checkpoints.values())), log, features, samples, user_ids, item_ids, items)
+    shop = _shop(list(checkpoints.values()), log, features, samples, user_ids, item_ids, items)
     found = pictures.measure_structure(checkpoints, shop, simulation)
     return found, structure_chart(found.assign(model=[row_of(key).name for key in found["model"]]))
 
@@ -151,15 +161,26 @@ def make_report(dataset: str) -> Callable[..., str]:
     return write_report
 
 
-def _shop(checkpoint: Checkpoint, log: Any, features: Any, samples: pd.DataFrame, *ids: pd.DataFrame) -> Any:
+def _shop(
+    checkpoints: list[Checkpoint], log: Any, features: Any, samples: pd.DataFrame, *ids: pd.DataFrame
+) -> Any:
+    """The dataset as the first checkpoint's model sees it.
+
+    Raises:
+        InputError: a checkpoint was trained on other data.
+    """
     from deep_interest.reporting.shop import Shop
     from deep_interest.training.parameters import TrainingOptions
-    from deep_interest.training.runs import Data
+    from deep_interest.training.runs import Data, require_same_data
 
-    options = TrainingOptions.model_validate_json(checkpoint["training"])
-    return Shop(Data(log, features, samples), *ids, max_len=options.max_len)
+    data = Data(log, features, samples)
+    present = data.fingerprint()
+    for checkpoint in checkpoints:
+        require_same_data(checkpoint, present)
+    options = TrainingOptions.model_validate_json(checkpoints[0]["training"])
+    return Shop(data, *ids, max_len=options.max_len)
 
 
 __all__ = [
-    "draw_activation", "draw_attention", "draw_auxiliary", "draw_evolution", "draw_groups", "draw_speed", "make_report", "make_seeds", "measure_structure",
+    "draw_activation", "draw_attention", "draw_auxiliary", "draw_evolution", "draw_speed", "make_groups", "make_report", "make_seeds", "measure_structure",
 ]  # fmt: skip

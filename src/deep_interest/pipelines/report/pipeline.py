@@ -9,6 +9,7 @@ from deep_interest.grid import MODELS, Table
 from deep_interest.pipelines.report import pictures
 from deep_interest.pipelines.report.nodes import make_compare, make_curves, make_figure, make_page
 
+PRESENT = ("log", "features", "samples")  # what predictions are checked against
 COMPARED = ("base", "din_softmax", "dien")  # rows of the pictures that show a few
 FIGURES = tuple(
     f"{name}_figure"
@@ -66,6 +67,7 @@ def create_pictures_pipeline(dataset: str, rows: Table) -> Pipeline:
     entities = {
         name: f"{dataset}.{name}" for name in ("log", "features", "samples", "user_ids", "item_ids", "items")
     }
+    present = {name: f"{dataset}.{name}" for name in PRESENT}
     compared = {model: f"{dataset}.{model}.predictions" for model in COMPARED if model in rows.models}
     every = {model: f"{dataset}.{model}.predictions" for model in rows.models}
 
@@ -80,13 +82,13 @@ def create_pictures_pipeline(dataset: str, rows: Table) -> Pipeline:
 
     nodes = [
         node(
-            pictures.make_seeds(rows),
-            {"results": f"{dataset}.results", "samples": f"{dataset}.samples", "dataset": settings, **every},
+            pictures.make_seeds(dataset),
+            {"results": f"{dataset}.results", "settings": settings, **present, **every},
             "seeds_figure",
         ),
         node(pictures.draw_speed, {"results": f"{dataset}.results", "dataset": settings}, "speed_figure"),
         node(
-            pictures.draw_groups, {"samples": f"{dataset}.samples", "dataset": settings, **compared},
+            pictures.make_groups(dataset), {"settings": settings, **present, **compared},
             "calibration_figure", "groups_figure",
         ),
     ]  # fmt: skip
@@ -129,10 +131,12 @@ def create_row_pipeline(dataset: str, model: str) -> Pipeline:
 
 
 def _compare(namespace: str, table: Table, output: str, *, dataset: str) -> Node:
-    inputs = {"samples": f"{dataset}.samples"}
+    inputs = {name: f"{dataset}.{name}" for name in PRESENT}
     for model in table.models:
         inputs |= {
             f"{model}_predictions": f"{dataset}.{model}.predictions",
             f"{model}_curves": f"{dataset}.{model}.learning_curves",
         }
-    return Node(make_compare(table), inputs=inputs, outputs=output, name="compare", namespace=namespace)
+    return Node(
+        make_compare(dataset, table), inputs=inputs, outputs=output, name="compare", namespace=namespace
+    )

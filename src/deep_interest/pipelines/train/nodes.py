@@ -1,5 +1,6 @@
 """Train a row and score its test set; torch is imported when a node runs, not when pipelines are listed."""
 
+import logging
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -14,6 +15,8 @@ from deep_interest.logs.encoding import FeatureTables
 from deep_interest.models.registry import model_config
 from deep_interest.pipelines.parameters import DatasetParameters
 from deep_interest.training.parameters import Recipes, RowOptions, RunParameters
+
+logger = logging.getLogger(__name__)
 
 
 @cache
@@ -50,11 +53,12 @@ def make_train(
 
         recipe = choose_recipe(recipes.root, run, default=settings.recipe, training=settings.training)
         name = run.recipe or settings.recipe
-        values = {}
+        values, other_data = {}, False
         if tuned or (run.tuned and model in SEARCHED):
             own = found if tuned else found.get(model, {})
             values = tuned_values(own, dataset=dataset, model=model, recipe=name)
             recipe = recipe.with_values(model, values)
+            other_data = _was_tuned_on_other_data(own, Data(log, features, without_test(samples)))
         cell = Cell(
             dataset=dataset,
             model=model,
@@ -65,7 +69,13 @@ def make_train(
             variant=TUNED if tuned else "",
         )
         checkpoint, curves = train_cell(cell, Data(log, features, samples))
-        return checkpoint, curves, settings_of(cell, recipe=name, tuned=values)
+        return (
+            checkpoint,
+            curves,
+            settings_of(
+                cell, recipe=name, tuned=values, data=checkpoint["data"], tuned_on_other_data=other_data
+            ),
+        )
 
     return train
 
@@ -92,6 +102,24 @@ def tuned_values(found: dict[str, Any], *, dataset: str, model: str, recipe: str
             f"{recipe}; search again by `{search} --params=training.recipe={recipe}`"
         )
     return found["values"]
+
+
+def without_test(samples: pd.DataFrame) -> pd.DataFrame:
+    """The samples that a search sees: those of the training and validation splits."""
+    return samples[samples["split"] != "test"].reset_index(drop=True)
+
+
+def _was_tuned_on_other_data(found: dict[str, Any], seen: Any) -> bool:
+    """Whether a search's values were found on other data than ``seen``, those that a search would see now; if so, warn."""
+    other = found.get("data") != seen.fingerprint()
+    if other:
+        name = f"{found['dataset']}.{found['model']}"
+        logger.warning(
+            "training.tuned: the values for %s were found on other samples, features or behaviours than the present ones; they "
+            "are used as they are. To search again, delete the study below 06_models and run `kedro run --pipelines=tune.%s`",
+            name, name,
+        )  # fmt: skip
+    return other
 
 
 def predict(

@@ -8,14 +8,14 @@ import pandas as pd
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
 from deep_interest.pipelines.parameters import DatasetParameters
-from deep_interest.pipelines.train.nodes import options_of
+from deep_interest.pipelines.train.nodes import options_of, without_test
 from deep_interest.training.parameters import Recipes, RowOptions, RunParameters
 from deep_interest.tuning.parameters import TuningParameters
 
 
 def hide_test(samples: pd.DataFrame) -> pd.DataFrame:
     """The samples without the test set."""
-    return samples[samples["split"] != "test"].reset_index(drop=True)
+    return without_test(samples)
 
 
 def make_tune(dataset: str, model: str) -> Callable[..., tuple[dict[str, Any], pd.DataFrame]]:

@@ -1,0 +1,128 @@
+"""Kill smoke runs at random moments: ``python benchmarks/audit/kills.py --count 40 [--seed 0]``; one JSON line per kill.
+
+Each kill sends SIGKILL to a run of a dataset, of a search or of a retraining, at a moment drawn uniformly over the length of an
+undisturbed run. The same command is then run again. It must end as the undisturbed run did (``same``), with nothing left over
+of the killed run (``left_over``). A run that ends before its moment was not killed, and does not count. The exit status is 1 if a kill shows otherwise.
+"""
+
+import argparse
+import hashlib
+import json
+import random
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from runs import Run, left_over, new_project
+
+DATA = "data/smoke"
+DAYS = ("--pipelines=simulate_days", "--params=backtest.log.corrupted_day=null")
+ENDED = (0, 10, 11)  # promoted, nothing new (the kill came after the last step), refused by the gate
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is killed.
+
+    Attributes:
+        name: of the case.
+        arguments: of the run that is killed.
+        outcome: what must be the same, read from a project.
+        before: arguments of a run that comes first and is not killed.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    outcome: Callable[[Path], Any]
+    before: tuple[str, ...] | None = None
+
+
+def row_outcome(project: Path) -> Any:
+    """The table of a row without its timings, and its predictions."""
+    table = pd.read_csv(project / DATA / "08_reporting/simulated/din/results.csv")
+    predictions = pd.read_parquet(project / DATA / "07_model_output/simulated/din/predictions.parquet")
+    return table.drop(columns=["train_seconds", "samples_per_second"]).to_csv(), predictions.to_csv()
+
+
+def search_outcome(project: Path) -> Any:
+    """What a search has found; numbers of trials count those that were interrupted as well."""
+    tuned = json.loads((project / DATA / "06_models/simulated/din_mba/tuned.json").read_text())
+    return {name: tuned[name] for name in ("values", "validation_gauc", "finished", "pruned", "data")}
+
+
+def registry_outcome(project: Path) -> Any:
+    """The files of a registry by their digests, locks and unfinished files aside."""
+    folder = project / DATA / "06_models/simulated/base/registry"
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.relative_to(folder).parts[0].startswith(".")
+    }
+
+
+CASES = (
+    Case("dataset", ("--pipelines=simulated.din", "--params=training.checkpoint_seconds=0"), row_outcome),
+    Case("tune", ("--pipelines=tune.simulated.din_mba",), search_outcome),
+    Case("retrain", ("--pipelines=retrain.simulated.base", "--params=training.checkpoint_seconds=0"), registry_outcome, DAYS),
+)  # fmt: skip
+
+
+def undisturbed(case: Case, folder: Path) -> tuple[Path, Any, float]:
+    """A project as it is before the run, the outcome of a run to its end, and its seconds."""
+    prepared = new_project(folder / f"{case.name}.before")
+    if case.before:
+        status, output, _ = Run(prepared, case.before).wait()
+        assert status == 0, output
+    project = shutil.copytree(prepared, folder / f"{case.name}.undisturbed")
+    status, output, seconds = Run(project, case.arguments).wait()
+    assert status in ENDED, output
+    return prepared, case.outcome(project), seconds
+
+
+def kill(case: Case, prepared: Path, expected: Any, moment: float, project: Path) -> dict[str, Any]:
+    """Kill one run, run again, and compare."""
+    shutil.copytree(prepared, project)
+    killed = Run(project, case.arguments).kill_at(moment)
+    unfinished = len(left_over(project))
+    status, output, _ = Run(project, case.arguments).wait()
+    same = status in ENDED and case.outcome(project) == expected
+    return {
+        "bench": "kills", "case": case.name, "at_s": round(moment, 2), "killed": killed, "unfinished": unfinished,
+        "status": status, "same": same, "left_over": left_over(project), **({} if same else {"output": output[-2000:]}),
+    }  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=40, help="kills in all, the cases taking turns")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the moments")
+    arguments = parser.parse_args()
+    draw, bad = random.Random(arguments.seed), 0
+    with tempfile.TemporaryDirectory() as folder:
+        references = {
+            case.name: undisturbed(case, Path(folder)) for case in CASES[: min(arguments.count, len(CASES))]
+        }
+        kills = 0
+        while kills < arguments.count:
+            case = CASES[kills % len(CASES)]
+            prepared, expected, seconds = references[case.name]
+            project = Path(folder) / "killed"
+            found = kill(case, prepared, expected, draw.uniform(0, seconds), project)
+            if found["killed"]:
+                kills += 1
+            else:  # the machine is faster by now than it was for the undisturbed run
+                references[case.name] = prepared, expected, found["at_s"]
+            bad += not found["same"] or bool(found["left_over"])
+            print(json.dumps(found), flush=True)
+            shutil.rmtree(project)
+    print(json.dumps({"bench": "kills", "case": "all", "kills": arguments.count, "bad": bad}))
+    sys.exit(bool(bad))
+
+
+if __name__ == "__main__":
+    main()

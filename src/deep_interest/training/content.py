@@ -1,0 +1,62 @@
+"""What the samples pipeline made of a dataset, and the fingerprint by which results are recognised as made from it."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from deep_interest.logs.behavior_log import BehaviorLog
+from deep_interest.logs.encoding import FeatureTables
+from deep_interest.logs.protocols import SPLITS
+
+
+@dataclass(frozen=True)
+class Data:
+    """What the samples pipeline made of a dataset.
+
+    Attributes:
+        log: every user's behaviours.
+        features: schema and feature codes.
+        samples: the canonical table.
+    """
+
+    log: BehaviorLog
+    features: FeatureTables
+    samples: pd.DataFrame
+
+    def fingerprint(self) -> str:
+        """A hash of every value of the three, computed at each call; about a second per GB."""
+        return _fingerprint(self.features.schema.model_dump_json(), self.arrays())
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Every array by name: ``samples.<column>``, ``log.<field>``, ``items.<field>``, …"""
+        samples, features = self.samples, self.features
+        columns = {name: samples[name].to_numpy() for name in samples if name != "split"}
+        split = samples["split"].map({name: code for code, name in enumerate(SPLITS)}).to_numpy(np.int8)
+        groups = {
+            "samples": columns | {"split": split},
+            "log": self.log.fields | {"": self.log.offsets},
+            "items": features.items,
+            "users": features.users,
+            "cells": {name: cells.values for name, cells in features.cells.items()},
+            "cell_offsets": {name: cells.offsets for name, cells in features.cells.items()},
+        }
+        return {
+            f"{group}.{name}": array for group, arrays in groups.items() for name, array in arrays.items()
+        }
+
+
+def _fingerprint(description: str, arrays: Mapping[str, np.ndarray]) -> str:
+    """A hash of named arrays, whatever their order.
+
+    Args:
+        description: what the arrays do not say.
+        arrays: of numbers, by name.
+    """
+    digest = hashlib.blake2b(description.encode(), digest_size=16)
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
