@@ -78,9 +78,7 @@ def text_lines(path: Path, limit: int = LINE_LIMIT) -> Iterator[tuple[int, bytes
         InputError: a .gz is truncated or damaged, or a line is longer than ``limit`` bytes.
     """
     with _opened(path) as stream, _named_damage(path):
-        for number, line in enumerate(iter(partial(stream.readline, limit + 1), b""), start=1):
-            if len(line) > limit:
-                raise InputError(long_line(str(path), number, limit))
+        for number, line in bounded_lines(stream, str(path), limit):
             if not line.isspace():
                 yield number, line
 
@@ -90,12 +88,24 @@ def is_gzip(path: Path) -> bool:
     return path.suffix == ".gz"
 
 
-def long_line(shown: str, number: int, limit: int) -> str:
-    """Return the message about a line that is too long."""
-    return (
-        f"{shown}, line {number}: the line is longer than {limit:,} bytes, the most that is read. Split or remove the "
-        "line, or check that the file is what its name says."
-    )
+def bounded_lines(stream: BinaryIO, shown: str, limit: int = LINE_LIMIT) -> Iterator[tuple[int, bytes]]:
+    """Yield ``(line number from 1, line)`` without ever holding more than one line of ``limit`` bytes.
+
+    Args:
+        stream: an open file.
+        shown: its name for messages.
+        limit: bytes of the longest line allowed, without its line feed.
+
+    Raises:
+        InputError: a line is longer.
+    """
+    for number, line in enumerate(iter(partial(stream.readline, limit + 1), b""), start=1):
+        if len(line) > limit and not line.endswith(b"\n"):
+            raise InputError(
+                f"{shown}, line {number}: the line is longer than {limit:,} bytes, the most that is read. Split or remove "
+                "the line, or check that the file is what its name says."
+            )
+        yield number, line
 
 
 class _LineLengths:

@@ -118,7 +118,10 @@ def _columns_of(file: Path, format_: str, table: TableFiles, *, skip_bad: bool) 
         return list(table.names)
     if not is_gzip(file):
         _refuse_what_is_no_csv(file)
-    header = next(csv.reader([_first_line(file)], delimiter=table.delimiter or _delimiter(file)))
+    try:
+        header = next(csv.reader([_first_line(file)], delimiter=table.delimiter or _delimiter(file)))
+    except csv.Error as error:  # a name of more than 128 KiB, or a carriage return within the line
+        raise InputError(f"{file}, line 1: not a header of a CSV file ({error})") from error
     header = [name or f"column {number} without a name" for number, name in enumerate(header, start=1)]
     twice = [name for name in header if header.count(name) > 1]
     if twice:
