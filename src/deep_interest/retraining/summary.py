@@ -4,6 +4,7 @@ import json
 import logging
 import urllib.request
 from datetime import UTC, datetime
+from http.client import HTTPMessage
 from typing import TYPE_CHECKING, Any, Literal
 
 from deep_interest.retraining.gate import Verdict
@@ -83,15 +84,24 @@ def summary_page(summary: dict[str, Any]) -> str:
     return "\n".join([*lines, ""])
 
 
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Leaves a 3xx answer as it is: the summary goes to the configured address and nowhere else."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> None:
+        return None
+
+
 def notify(url: str, summary: dict[str, Any], *, seconds: float) -> None:
-    """Post a summary as JSON; whatever goes wrong is a warning."""
+    """Post a summary as JSON; whatever goes wrong, a redirect included, is a warning."""
     try:
         request = urllib.request.Request(
             url, json.dumps(summary).encode(), {"Content-Type": "application/json"}, method="POST"
         )
         if request.type not in ("http", "https"):
             raise ValueError(f"expected an http(s) address, found {request.type}")
-        with urllib.request.urlopen(request, timeout=seconds):
+        with urllib.request.build_opener(_NoRedirect).open(request, timeout=seconds):
             pass
     except Exception as error:  # a run's result stands, whether anybody hears of it or not
         logger.warning("retraining.webhook: the summary could not be posted (%s)", error)
