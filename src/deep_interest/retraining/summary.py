@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from http.client import HTTPMessage
 from typing import TYPE_CHECKING, Any, Literal
 
+from deep_interest.evaluation.page import markdown_row
 from deep_interest.retraining.gate import Verdict
 from deep_interest.retraining.plan import Plan
 
@@ -57,7 +58,7 @@ def summary_page(summary: dict[str, Any]) -> str:
         f"{summary['finished']}, exit status {summary['exit_code']}.", "",
     ]  # fmt: skip
     if "message" in summary:
-        return "\n".join([*lines, "```", summary["message"], "```", ""])
+        return "\n".join([*lines, "```", summary["message"].replace("```", "'''"), "```", ""])
     days = summary["days"]
     lines += [
         f"Version `{summary['version']}` by {summary['strategy'].replace('_', ' ')}, champion before: "
@@ -79,7 +80,7 @@ def summary_page(summary: dict[str, Any]) -> str:
     for check in summary["checks"]:
         found = "–" if check["found"] is None else f"{check['found']:.5g}"
         lines.append(
-            f"| {check['name']} | {found} | {check['expected']} | {'yes' if check['passed'] else '**no**'} |"
+            markdown_row([check["name"], found, check["expected"], "yes" if check["passed"] else "**no**"])
         )
     return "\n".join([*lines, ""])
 
