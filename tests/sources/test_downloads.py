@@ -33,7 +33,7 @@ def test_movielens_has_a_published_checksum_and_amazon_none() -> None:
     assert movielens.md5_url == "https://files.grouplens.org/datasets/movielens/ml-1m.zip.md5"
     reviews, _ = DOWNLOADS["amazon_electronics"].files
     assert reviews.url == (
-        "http://snap.stanford.edu/data/amazon/productGraph/categoryFiles/reviews_Electronics_5.json.gz"
+        "https://snap.stanford.edu/data/amazon/productGraph/categoryFiles/reviews_Electronics_5.json.gz"
     )
     assert reviews.md5_url is None
 

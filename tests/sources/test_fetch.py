@@ -6,11 +6,14 @@ import hashlib
 import io
 import random
 import signal
+import ssl
 import subprocess
 import sys
+import threading
 import time
 import zipfile
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -18,7 +21,7 @@ from support.file_server import FileServer, serve
 
 from deep_interest.errors import InputError
 from deep_interest.sources import transfer
-from deep_interest.sources.downloads import RemoteFile
+from deep_interest.sources.downloads import DOWNLOADS, RemoteFile
 from deep_interest.sources.fetch import fetch
 
 NOISE = random.Random(0).randbytes(1_000_000)
@@ -257,3 +260,67 @@ def test_a_full_disk_is_one_line_and_keeps_what_arrived(
             fetch(reviews, tmp_path, say=say_nothing)
     assert fetch(reviews, tmp_path, say=say_nothing).read_bytes() == GZ
     assert server.requests[-1][2] == 206
+
+
+def test_every_public_file_is_fetched_over_https() -> None:
+    files = [file for download in DOWNLOADS.values() for file in download.files]
+    assert all(file.url.startswith("https://") for file in files)
+    assert all(file.md5_url is None or file.md5_url.startswith("https://") for file in files)
+
+
+def test_a_pinned_checksum_is_not_asked_of_the_server_and_refuses_another_file(
+    server: FileServer, archive: RemoteFile, tmp_path: Path
+) -> None:
+    other = "0" * 32
+    server.files["/ml.zip.md5"] = f"{hashlib.md5(server.files['/ml.zip']).hexdigest()}  ml.zip".encode()
+    with pytest.raises(InputError, match=rf"the publisher's is {other}.*thrown away"):
+        fetch(RemoteFile(archive.url, archive.place, archive.md5_url, md5=other), tmp_path, say=say_nothing)
+    assert [path for path, _, _ in server.requests] == ["/ml.zip"]
+    right = hashlib.md5(server.files["/ml.zip"]).hexdigest()
+    fetch(RemoteFile(archive.url, archive.place, archive.md5_url, md5=right), tmp_path, say=say_nothing)
+    assert {path for path, _, _ in server.requests} == {"/ml.zip"}
+
+
+@pytest.fixture
+def redirecting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HTTPServer]:
+    """An https server that redirects every request to its attribute ``target``."""
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    new = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *subject]
+    subprocess.run([*new, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(certificate))
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(302)
+            self.send_header("Location", self.server.target)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize("of_checksum", [False, True])
+def test_a_redirect_may_not_leave_https(
+    redirecting: HTTPServer, server: FileServer, tmp_path: Path, of_checksum: bool
+) -> None:
+    redirecting.target = server.url("/a.json.gz")
+    secure = f"https://127.0.0.1:{redirecting.server_port}/a.json.gz"
+    file = RemoteFile(
+        server.url("/a.json.gz") if of_checksum else secure, "a.json.gz", secure if of_checksum else None
+    )
+    with pytest.raises(
+        InputError, match=r"^https://.* redirects to http://.* is not encrypted; the file was not fetched"
+    ):
+        fetch(file, tmp_path / "raw", say=say_nothing)
+    assert server.requests == []

@@ -37,13 +37,14 @@ def results_markdown(
     """
     columns, sources, base_name = _shown(results, published, base)
     parts = [
-        f"# {title}",
+        f"# {' '.join(title.splitlines())}",
         _summary(results, protocol, test_samples, test_users, watched=watched),
         _table(results, columns),
         _footnotes(sources),
         "## How to read the table\n\n" + "\n".join(f"- {note}" for note in _notes(list(columns), base_name)),
     ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    page = "\n\n".join(part for part in parts if part) + "\n"
+    return page.replace("<", "&lt;")  # names are text: a Markdown page may contain HTML
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,13 @@ def _table(results: pd.DataFrame, columns: Mapping[str, Cell]) -> str:
         [":---", *["---:"] * (len(columns) - 1)],
         *([cell(row) for cell in columns.values()] for _, row in results.iterrows()),
     ]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return "\n".join(markdown_row(line) for line in lines)
+
+
+def markdown_row(cells: Sequence[str]) -> str:
+    """Return one row of a Markdown table; a name with ``|``, ``<`` or a line break stays within its cell, as text."""
+    escaped = (cell.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;") for cell in cells)
+    return f"| {' | '.join(' '.join(cell.splitlines()) for cell in escaped)} |"
 
 
 def _difference(row: pd.Series, *, prefix: str = "") -> str:

@@ -26,7 +26,7 @@ def plotly_figure(chart: Chart) -> dict[str, Any]:
     count, columns = len(chart.panels), min(chart.columns, len(chart.panels))
     rows = -(-count // columns)
     layout: dict[str, Any] = {
-        "title": {"text": chart.title, "x": 0, "xanchor": "left", "font": {"size": 15}},
+        "title": {"text": literal_text(chart.title), "x": 0, "xanchor": "left", "font": {"size": 15}},
         "meta": {
             "note": chart.note,
             "numbers": chart.numbers,
@@ -49,7 +49,7 @@ def plotly_figure(chart: Chart) -> dict[str, Any]:
         if scale:
             layout["coloraxis"] = {"colorscale": SCALE, "colorbar": _bar(scale)}
         for trace in traces:
-            name = trace.get("name")
+            name = trace["name"] = literal_text(trace.get("name") or "")
             listed = trace.pop("listed", True)
             trace["showlegend"] = bool(name) and name not in named and listed
             named.add(name or "")
@@ -58,6 +58,16 @@ def plotly_figure(chart: Chart) -> dict[str, Any]:
         layout["shapes"] = layout.get("shapes", []) + axes.pop("shapes")
         layout |= axes
     return {"data": data, "layout": layout}
+
+
+def literal_text(text: str) -> str:
+    """Return a text that Plotly shows as it is: an item may be called ``<a href=…>``, and Plotly would make a link of it."""
+    return text.replace("<", "&lt;")
+
+
+def original_text(text: str) -> str:
+    """Return the text that `literal_text` was given, for pages with an escaping of their own."""
+    return text.replace("&lt;", "<")
 
 
 def panels_of(figure: dict[str, Any]) -> list[dict[str, Any]]:
@@ -81,7 +91,7 @@ def _alone(figure: dict[str, Any], number: int) -> dict[str, Any]:
         if note["yref"] == f"y{suffix}":
             texts.append({**note, "yref": "y", "x": 1})
         elif note["yref"] == "paper" and (note["x"], note["y"]) == (left, top):
-            title = note["text"].removeprefix("<b>").removesuffix("</b>")
+            title = original_text(note["text"].removeprefix("<b>").removesuffix("</b>"))
     shapes = []
     for shape in layout.get("shapes", []):
         if shape["xref"].split()[0] == f"x{suffix}":
@@ -132,9 +142,11 @@ def _panel(
     for trace in traces:
         trace |= {"xaxis": x_name, "yaxis": y_name}
     shapes = [_rule(mark, x_name, y_name) for mark in panel.marks if isinstance(mark, Rule)]
-    annotations = [_text(f"<b>{panel.title}</b>", across[0], up[1], above=True)] if panel.title else []
+    annotations = (
+        [_text(f"<b>{literal_text(panel.title)}</b>", across[0], up[1], above=True)] if panel.title else []
+    )
     annotations += [
-        {**_text(text, across[1], place), "yref": y_name, "xanchor": "left"}
+        {**_text(literal_text(text), across[1], place), "yref": y_name, "xanchor": "left"}
         for place, text in enumerate(panel.right or ())
     ]
     axes = {
@@ -158,11 +170,15 @@ def _axis(
     downwards: bool = False,
 ) -> dict[str, Any]:
     axis: dict[str, Any] = {
-        "title": {"text": title}, "domain": list(domain), "anchor": anchor, "gridcolor": GRID, "zeroline": False,
+        "title": {"text": literal_text(title)}, "domain": list(domain), "anchor": anchor, "gridcolor": GRID, "zeroline": False,
         "automargin": True, "type": "linear",
     }  # fmt: skip
     if ticks is not None:
-        axis |= {"tickmode": "array", "tickvals": list(range(len(ticks))), "ticktext": list(ticks)}
+        axis |= {
+            "tickmode": "array",
+            "tickvals": list(range(len(ticks))),
+            "ticktext": [literal_text(text) for text in ticks],
+        }
     if downwards and ticks is not None:
         axis["range"] = [len(ticks) - 0.5, -0.5]
     elif downwards:
@@ -276,7 +292,10 @@ def _points(points: Points) -> dict[str, Any]:
         "type": "scatter", "mode": "markers", "x": _plain(points.x), "y": _plain(points.y), "name": points.name, "marker": marker,
     }  # fmt: skip
     if points.text is not None:
-        trace |= {"text": list(points.text), "hovertemplate": "%{text}<extra></extra>"}
+        trace |= {
+            "text": [literal_text(text) for text in points.text],
+            "hovertemplate": "%{text}<extra></extra>",
+        }
     if points.error is not None:
         trace["error_x"] = {
             "type": "data",

@@ -12,7 +12,7 @@ import pandas as pd
 from deep_interest.evaluation.comparison import ORACLE
 from deep_interest.evaluation.page import SIGNIFICANT, ResultsTable, results_table, seeds_of
 from deep_interest.evaluation.published import Published
-from deep_interest.figures.plotly import panels_of
+from deep_interest.figures.plotly import original_text, panels_of
 from deep_interest.reporting.sentences import sentences
 from deep_interest.reporting.template import PAGE
 
@@ -68,8 +68,17 @@ def report_html(report: Report) -> str:
         data=_data(report.summary),
         made=_made(report),
         plotly=get_plotlyjs(),
-        json=json.dumps(panels).replace("</", "<\\/"),
+        json=script_json(panels),
     )
+
+
+def script_json(value: Any) -> str:
+    """Return JSON that can stand within ``<script>``.
+
+    No ``<`` is left: ``</script>`` would end the script, and ``<!--<script>`` would keep it from ending (HTML standard,
+    "Restrictions for contents of script elements").
+    """
+    return json.dumps(value).replace("<", "\\u003c")
 
 
 def _summary(report: Report) -> str:
@@ -118,12 +127,12 @@ def _figure(name: str, figure: dict[str, Any]) -> str:
     layout = figure["layout"]
     least = {1: "100%", 2: "420px"}.get(layout["meta"]["panels"], "300px")
     places = "".join(
-        f'<div>{_heading(panel)}<div id="{name}-{number}"></div></div>'
+        f'<div>{_heading(panel)}<div id="{html.escape(name)}-{number}"></div></div>'
         for number, panel in enumerate(panels_of(figure))
     )
     note = html.escape(layout["meta"]["note"])
     return (
-        f'<figure id="{name}"><h3>{html.escape(layout["title"]["text"])}</h3><div class="panels" style="--least: {least}">{places}</div>'
+        f'<figure id="{html.escape(name)}"><h3>{html.escape(original_text(layout["title"]["text"]))}</h3><div class="panels" style="--least: {least}">{places}</div>'
         f"<figcaption>{note}</figcaption></figure>"
     )
 

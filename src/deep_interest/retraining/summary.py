@@ -4,8 +4,10 @@ import json
 import logging
 import urllib.request
 from datetime import UTC, datetime
+from http.client import HTTPMessage
 from typing import TYPE_CHECKING, Any, Literal
 
+from deep_interest.evaluation.page import markdown_row
 from deep_interest.retraining.gate import Verdict
 from deep_interest.retraining.plan import Plan
 
@@ -56,7 +58,7 @@ def summary_page(summary: dict[str, Any]) -> str:
         f"{summary['finished']}, exit status {summary['exit_code']}.", "",
     ]  # fmt: skip
     if "message" in summary:
-        return "\n".join([*lines, "```", summary["message"], "```", ""])
+        return "\n".join([*lines, "```", summary["message"].replace("```", "'''"), "```", ""])
     days = summary["days"]
     lines += [
         f"Version `{summary['version']}` by {summary['strategy'].replace('_', ' ')}, champion before: "
@@ -79,7 +81,7 @@ def summary_page(summary: dict[str, Any]) -> str:
     for check in summary["checks"]:
         found = "–" if check["found"] is None else f"{check['found']:.5g}"
         lines.append(
-            f"| {check['name']} | {found} | {check['expected']} | {'yes' if check['passed'] else '**no**'} |"
+            markdown_row([check["name"], found, check["expected"], "yes" if check["passed"] else "**no**"])
         )
     return "\n".join([*lines, ""])
 
@@ -94,15 +96,24 @@ def _changed(days: list[str]) -> list[str]:
     ]
 
 
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Leaves a 3xx answer as it is: the summary goes to the configured address and nowhere else."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> None:
+        return None
+
+
 def notify(url: str, summary: dict[str, Any], *, seconds: float) -> None:
-    """Post a summary as JSON; whatever goes wrong is a warning."""
+    """Post a summary as JSON; whatever goes wrong, a redirect included, is a warning."""
     try:
         request = urllib.request.Request(
             url, json.dumps(summary).encode(), {"Content-Type": "application/json"}, method="POST"
         )
         if request.type not in ("http", "https"):
             raise ValueError(f"expected an http(s) address, found {request.type}")
-        with urllib.request.urlopen(request, timeout=seconds):
+        with urllib.request.build_opener(_NoRedirect).open(request, timeout=seconds):
             pass
     except Exception as error:  # a run's result stands, whether anybody hears of it or not
         logger.warning("retraining.webhook: the summary could not be posted (%s)", error)

@@ -15,7 +15,9 @@ import pyarrow.compute as pc
 from deep_interest.errors import InputError
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.sources.amazon_metadata import item_categories
+from deep_interest.sources.database import connect
 from deep_interest.sources.raw_files import plain_parts, require_file, text_lines
+from deep_interest.sources.sql import exact_path
 
 # fault codes of _REVIEWS, by the column to blame; 0 is a good line
 _REASONS = {
@@ -94,10 +96,10 @@ def read_amazon(
 
 
 def _query(reviews: Path) -> pa.Table:
-    with duckdb.connect() as connection:
+    with connect() as connection:
         try:
             parts = [
-                connection.sql(_REVIEWS, params={"path": str(part)}).to_arrow_table()
+                connection.sql(_REVIEWS, params={"path": exact_path(part)}).to_arrow_table()
                 for part in plain_parts(reviews)
             ]
         except duckdb.Error as error:
@@ -119,6 +121,9 @@ def _explain_first_fault(reviews: Path, faults: pa.ChunkedArray) -> str:
         review = json.loads(line.strip())
     except json.JSONDecodeError as error:
         found = f"broken JSON ({error.msg}, character {error.colno})"
+        return _bad_line(reviews, f"line {number}", found, "one JSON object a line")
+    except RecursionError:
+        found = "values nested too deeply"
         return _bad_line(reviews, f"line {number}", found, "one JSON object a line")
     except UnicodeDecodeError:
         return _bad_line(reviews, f"line {number}", "bytes that are not UTF-8", "one JSON object a line")

@@ -97,4 +97,6 @@ def _last_element(lists: str, *, is_json: bool) -> str | None:
 
 @lru_cache(maxsize=1 << 16)  # many products are of one kind
 def _text(literal: str, *, is_json: bool) -> str:
-    return json.loads(literal) if is_json else ast.literal_eval(literal)
+    text = json.loads(literal) if is_json else ast.literal_eval(literal)
+    text.encode()  # a lone surrogate is not text: an error here, not when the table is written
+    return text

@@ -1,5 +1,7 @@
 """A publisher's .zip, or the folder it unpacks to, read in the same way."""
 
+import errno
+import lzma
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -10,7 +12,41 @@ from typing import BinaryIO
 from deep_interest.errors import InputError
 from deep_interest.sources.raw_files import require_file
 
+DAMAGE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError)
+"""What `zipfile` raises for a damaged archive; an OSError with an ``errno`` other than ``EINVAL`` is the disk's fault."""
 _BLOCK = 1 << 20
+_ENCRYPTED = 0x1 | 0x40  # flag bits: with a password, with strong encryption
+_METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA}
+_SMALL = 64 << 20  # bytes: no check of the ratio below
+_RATIO = 200  # tables of text shrink to a third or a tenth, at the very best to a fiftieth
+_LIST = 256 << 20  # bytes of a member that is read whole; the longest list of movies has 4 MB
+
+
+def is_disk_fault(error: BaseException) -> bool:
+    """Whether one of `DAMAGE` says that the disk could not be read, rather than that the file is damaged."""
+    return getattr(error, "errno", None) not in (None, errno.EINVAL)
+
+
+def check_member(path: Path, member: zipfile.ZipInfo) -> None:
+    """Check that a member of a .zip can be read, by what the .zip says about it.
+
+    Raises:
+        InputError: it is encrypted, packed by an unknown method, or unpacks to an absurd size.
+    """
+    if member.flag_bits & _ENCRYPTED:
+        raise InputError(
+            f"{path}: {member.filename} is encrypted. Unpack it with its password, or get the publisher's own file."
+        )
+    if member.compress_type not in _METHODS:
+        raise InputError(
+            f"{path}: {member.filename} is packed by method {member.compress_type}, which is not supported. Pack it anew as an "
+            "ordinary .zip (deflate), or unpack it into a folder."
+        )
+    if member.file_size > max(_SMALL, _RATIO * member.compress_size):
+        raise InputError(
+            f"{path}: {member.filename} would unpack from {member.compress_size:,} to {member.file_size:,} bytes, more than "
+            f"{_RATIO} times its size, which no table does. Check where the file comes from."
+        )
 
 
 class Archive:
@@ -35,8 +71,10 @@ class Archive:
                 self._zip = zipfile.ZipFile(self.path)
             names = self._zip.namelist()
         # the shallowest wins; __MACOSX holds the shadows that a Mac packs along
-        deepest_first = sorted((PurePosixPath(name) for name in names), key=lambda name: -len(name.parts))
-        self._places = {name.name: str(name) for name in deepest_first if name.parts[0] != "__MACOSX"}
+        deepest_first = sorted(names, key=lambda name: -len(PurePosixPath(name).parts))
+        self._places = {
+            PurePosixPath(name).name: name for name in deepest_first if not name.startswith("__MACOSX/")
+        }
 
     def __enter__(self) -> "Archive":
         return self
@@ -53,12 +91,24 @@ class Archive:
         """Open ``name`` for reading; a checksum that fails at its end is an ``InputError``.
 
         Raises:
-            InputError: if there is no such file, or it is damaged.
+            InputError: there is no such file, or it is damaged, encrypted or packed by an unknown method.
         """
         if name not in self:
             raise InputError(f"{self.path}: found no {name} in it. The set is incomplete: fetch it again.")
         with self._named_damage(), self._open(self._places[name]) as stream:
             yield stream
+
+    def content(self, name: str) -> bytes:
+        """Read ``name`` whole.
+
+        Raises:
+            InputError: as `member`, or it has more than 256 MiB.
+        """
+        with self.member(name) as stream:
+            content = stream.read(_LIST + 1)
+        if len(content) > _LIST:
+            raise InputError(f"{self.path}: {name} has more than {_LIST:,} bytes. Fetch the set again.")
+        return content
 
     def verify(self, name: str) -> None:
         """Read ``name`` to its checksum, so that damage is told apart from bad contents."""
@@ -67,13 +117,24 @@ class Archive:
                 pass
 
     def _open(self, place: str) -> BinaryIO:
-        return (self.path / place).open("rb") if self._zip is None else self._zip.open(place)
+        if self._zip is None:
+            return (self.path / place).open("rb")
+        member = self._zip.getinfo(place)
+        check_member(self.path, member)
+        return self._zip.open(member)
 
     @contextmanager
     def _named_damage(self) -> Iterator[None]:
         try:
             yield
-        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        except NotImplementedError as error:
+            raise InputError(
+                f"{self.path}: the .zip is packed in a way that is not supported ({error}). Pack it anew as an ordinary "
+                ".zip, or unpack it into a folder."
+            ) from error
+        except DAMAGE as error:
+            if is_disk_fault(error):
+                raise
             found = str(error) or "it ends too early"
             raise InputError(
                 f"{self.path}: the .zip is truncated or damaged ({found}). Delete it and fetch it again."

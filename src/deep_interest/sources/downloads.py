@@ -16,11 +16,13 @@ class RemoteFile:
         url: where the publisher keeps it.
         place: where it belongs below the root of the raw files, ``movielens/ml-1m.zip``.
         md5_url: the publisher's checksum beside it, or None where there is none.
+        md5: the checksum itself, where the file is final: the publisher's server is then not asked for it.
     """
 
     url: str
     place: str
     md5_url: str | None = None
+    md5: str | None = None
 
 
 @dataclass(frozen=True)
@@ -62,26 +64,26 @@ def _download_of(name: str) -> str | None:
     return None
 
 
-def _movielens(name: str, page: str) -> Download:
+def _movielens(name: str, page: str, md5: str | None = None) -> Download:
     url = f"https://files.grouplens.org/datasets/movielens/{name}.zip"
-    file = RemoteFile(url, f"movielens/{name}.zip", md5_url=f"{url}.md5")
+    file = RemoteFile(url, f"movielens/{name}.zip", md5_url=f"{url}.md5", md5=md5)
     return Download(f"https://grouplens.org/datasets/movielens/{page}/", (file,))
 
 
 def _amazon(category: str) -> Download:
-    base = "http://snap.stanford.edu/data/amazon/productGraph/categoryFiles"
+    base = "https://snap.stanford.edu/data/amazon/productGraph/categoryFiles"
     names = (f"reviews_{category}_5.json.gz", f"meta_{category}.json.gz")
     files = tuple(RemoteFile(f"{base}/{name}", f"amazon/{name}") for name in names)
     return Download("https://cseweb.ucsd.edu/~jmcauley/datasets/amazon/links.html", files)
 
 
 DOWNLOADS: dict[str, Download] = {
-    "movielens_100k": _movielens("ml-100k", "100k"),
-    "movielens_1m": _movielens("ml-1m", "1m"),
-    "movielens_20m": _movielens("ml-20m", "20m"),
-    "movielens_25m": _movielens("ml-25m", "25m"),
-    "movielens_32m": _movielens("ml-32m", "32m"),
-    "movielens_latest_small": _movielens("ml-latest-small", "latest"),
+    "movielens_100k": _movielens("ml-100k", "100k", "0e33842e24a9c977be4e0107933c0723"),
+    "movielens_1m": _movielens("ml-1m", "1m", "c4d9eecfca2ab87c1945afe126590906"),
+    "movielens_20m": _movielens("ml-20m", "20m", "cd245b17a1ae2cc31bb14903e1204af3"),
+    "movielens_25m": _movielens("ml-25m", "25m", "6b51fb2759a8657d3bfcbfc42b592ada"),
+    "movielens_32m": _movielens("ml-32m", "32m", "d472be332d4daa821edc399621853b57"),
+    "movielens_latest_small": _movielens("ml-latest-small", "latest"),  # changes over time: no fixed digest
     "amazon_toys": _amazon("Toys_and_Games"),
     "amazon_beauty": _amazon("Beauty"),
     "amazon_sports": _amazon("Sports_and_Outdoors"),

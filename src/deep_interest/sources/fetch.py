@@ -8,7 +8,7 @@ import requests
 from deep_interest.errors import InputError
 from deep_interest.sources.downloads import RemoteFile
 from deep_interest.sources.integrity import check_archive, check_md5, md5_in
-from deep_interest.sources.transfer import discard, finish, named_errors, transfer
+from deep_interest.sources.transfer import SafeSession, discard, finish, named_errors, transfer
 
 _TIMEOUT = (10, 60)  # seconds
 
@@ -63,10 +63,10 @@ def _check(path: Path, file: RemoteFile, md5: str | None) -> str:
 
 
 def _published_md5(file: RemoteFile) -> str | None:
-    if file.md5_url is None:
-        return None
-    with named_errors(file.md5_url):
-        response = requests.get(file.md5_url, timeout=_TIMEOUT)
+    if file.md5 or file.md5_url is None:
+        return file.md5
+    with named_errors(file.md5_url), SafeSession() as session:
+        response = session.get(file.md5_url, timeout=_TIMEOUT)
     if response.status_code == requests.codes.not_found:
         return None
     if not response.ok:

@@ -4,10 +4,10 @@ import gzip
 import hashlib
 import re
 import zipfile
-import zlib
 from pathlib import Path
 
 from deep_interest.errors import InputError
+from deep_interest.sources.archive import DAMAGE, check_member, is_disk_fault
 
 _BLOCK = 1 << 20
 
@@ -36,7 +36,9 @@ def check_archive(path: Path, name: str) -> str:
     """
     try:
         _read_zip(path) if name.endswith(".zip") else _read_gzip(path)
-    except (EOFError, gzip.BadGzipFile, zlib.error, zipfile.BadZipFile) as error:
+    except (NotImplementedError, *DAMAGE) as error:  # gzip.BadGzipFile is an OSError
+        if is_disk_fault(error):
+            raise
         raise InputError(f"{path}: the file is truncated or damaged ({error}).") from error
     with path.open("rb") as stream:
         sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
@@ -45,6 +47,8 @@ def check_archive(path: Path, name: str) -> str:
 
 def _read_zip(path: Path) -> None:
     with zipfile.ZipFile(path) as archive:
+        for member in archive.infolist():
+            check_member(path, member)
         damaged = archive.testzip()
     if damaged:
         raise zipfile.BadZipFile(f"bad checksum of {damaged}")

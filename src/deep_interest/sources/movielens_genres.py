@@ -8,6 +8,7 @@ from deep_interest.errors import InputError
 from deep_interest.sources.archive import Archive
 from deep_interest.sources.movielens_ratings import Layout
 
+_DIGITS = 18  # of a movie's id
 NO_GENRES = "(no genres listed)"  # as the CSV layout writes it
 
 
@@ -17,8 +18,7 @@ def movie_categories(archive: Archive, layout: Layout, *, first_only: bool) -> d
     Raises:
         InputError: if the list of movies is missing or damaged, or a line of it has no id or no genres.
     """
-    with archive.member(layout.movies) as stream:
-        content = stream.read()
+    content = archive.content(layout.movies)
     movies = {
         "movies.csv": lambda: _from_csv(content),
         "movies.dat": lambda: _from_dat(content),
@@ -26,9 +26,9 @@ def movie_categories(archive: Archive, layout: Layout, *, first_only: bool) -> d
     }[layout.movies]()
     categories = {}
     for number, movie, genres in movies:
-        if not movie.isdecimal() or genres is None:
+        if not movie.isdecimal() or len(movie) > _DIGITS or genres is None:
             raise InputError(
-                f"{archive.path}, {layout.movies}, line {number}: found movie {movie!r} with genres {genres!r}, "
+                f"{archive.path}, {layout.movies}, line {number}: found movie {movie[:60]!r} with genres {genres and genres[:60]!r}, "
                 "expected an integer id, a title and genres. Mend the line, or fetch the file again."
             )
         categories[int(movie)] = (genres.split("|")[0] if first_only else genres) or NO_GENRES
@@ -40,8 +40,11 @@ def movie_categories(archive: Archive, layout: Layout, *, first_only: bool) -> d
 
 def _from_csv(content: bytes) -> Iterator[tuple[int, str, str | None]]:
     rows = csv.DictReader(io.StringIO(content.decode("utf-8-sig", "replace")))
-    for row in rows:
-        yield rows.line_num, row.get("movieId") or "", row.get("genres")
+    try:
+        for row in rows:
+            yield rows.line_num, row.get("movieId") or "", row.get("genres")
+    except csv.Error:  # a field of more than 128 KiB
+        yield rows.line_num + 1, "", None
 
 
 def _from_dat(content: bytes) -> Iterator[tuple[int, str, str | None]]:
@@ -64,8 +67,7 @@ def _from_flags(content: bytes, names: list[str]) -> Iterator[tuple[int, str, st
 
 
 def _genre_names(archive: Archive) -> list[str]:
-    with archive.member("u.genre") as stream:
-        return [line.partition("|")[0] for _, line in _lines(stream.read())]
+    return [line.partition("|")[0] for _, line in _lines(archive.content("u.genre"))]
 
 
 def _lines(content: bytes) -> Iterator[tuple[int, str]]:

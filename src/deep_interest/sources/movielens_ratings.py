@@ -14,6 +14,7 @@ import pyarrow.csv as pa_csv
 
 from deep_interest.errors import InputError
 from deep_interest.sources.archive import Archive
+from deep_interest.sources.raw_files import bounded_lines
 
 _INT32 = (-(2**31), 2**31 - 1)
 _INT64 = (-(2**63), 2**63 - 1)
@@ -75,7 +76,8 @@ def read_ratings(archive: Archive, layout: Layout) -> pa.Table:
 
 def _header(archive: Archive, layout: Layout) -> tuple[str, ...]:
     with archive.member(layout.ratings) as stream:
-        columns = tuple(stream.readline().decode("utf-8-sig", "replace").strip().split(layout.separator))
+        line = next((line for _, line in bounded_lines(stream, f"{archive.path}, {layout.ratings}")), b"")
+    columns = tuple(line.decode("utf-8-sig", "replace").strip().split(layout.separator))
     missing = [name for name in _FIELDS if name not in columns]
     if missing:
         archive.verify(layout.ratings)
@@ -113,13 +115,14 @@ def _count_bad(table: pa.Table) -> int:
 
 def _explain(archive: Archive, layout: Layout, columns: tuple[str, ...], bad_rows: int) -> str:
     with archive.member(layout.ratings) as stream:
-        where = _first_bad_line(stream, layout, columns)
+        lines = bounded_lines(stream, f"{archive.path}, {layout.ratings}")
+        where = _first_bad_line(lines, layout, columns)
     more = f" ({bad_rows} such lines)" if bad_rows > 1 else ""
     return f"{archive.path}, {layout.ratings}, {where}{more}. Mend the lines, or fetch the file again."
 
 
-def _first_bad_line(lines: Iterable[bytes], layout: Layout, columns: tuple[str, ...]) -> str:
-    for number, line in enumerate(lines, start=1):
+def _first_bad_line(lines: Iterable[tuple[int, bytes]], layout: Layout, columns: tuple[str, ...]) -> str:
+    for number, line in lines:
         if line.isspace() or (layout.header and number == 1):
             continue
         values = line.decode("utf-8", "replace").rstrip("\r\n").split(layout.separator)

@@ -1,9 +1,7 @@
 """Tables of any layout to canonical tables, as a dataset's block declares them; DuckDB does the reading."""
 
-import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -13,13 +11,15 @@ import pandas as pd
 from deep_interest.errors import InputError
 from deep_interest.logs.encoding import GOODS, USER_ID, FeatureColumns
 from deep_interest.logs.tables import TRUE_PROBABILITY, CanonicalTables
+from deep_interest.sources.database import confine, connect
 from deep_interest.sources.declaration import BehaviorFiles, Source, TableFiles
+from deep_interest.sources.sql import quoted
 from deep_interest.sources.table_checks import Checks
 from deep_interest.sources.table_columns import Ids, Part
 from deep_interest.sources.table_entities import add_missing_items, make_unique, select_entities
 from deep_interest.sources.table_events import EventForm, positive_texts, select_events
 from deep_interest.sources.table_files import FoundFiles, check_unchanged, find_files
-from deep_interest.sources.table_scan import SOURCE_FILE, columns_of, load, quoted
+from deep_interest.sources.table_scan import SOURCE_FILE, columns_of, load
 from deep_interest.sources.table_times import TIME_FEATURES, time_unit
 
 OnBadLine = Literal["error", "skip"]
@@ -45,19 +45,8 @@ def read_own_tables(
         InputError: for a missing, damaged or changing file, a missing column, a value that is not what it must be, or an id
             twice among the items or users.
     """
-    with _connection() as connection:
+    with connect() as connection:
         return _Reader(connection, folder, source, features, on_bad_line).read()
-
-
-@contextmanager
-def _connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    """An in-memory database that moves to disk what does not fit."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        duckdb.connect(config={"temp_directory": folder}) as connection,
-    ):
-        connection.execute("SET TimeZone = 'UTC'")
-        yield connection
 
 
 class _Reader:
@@ -68,14 +57,19 @@ class _Reader:
     ) -> None:  # fmt: skip
         self.connection, self.folder, self.source, self.features = connection, folder, source, features
         self.checks = Checks(connection, skip=on_bad_line == "skip")
-        self.found: list[FoundFiles] = []
         wanted = {
             "behaviors": [], "items": [name for name in features.item if name != GOODS],
             "users": [name for name in features.profile if name != USER_ID], "impressions": list(features.context),
         }  # fmt: skip
-        self.parts = {table: self._load_all(table, getattr(source, table), wanted[table]) for table in wanted}
-        for found in self.found:  # one file may serve two tables: it must be the same for both
-            check_unchanged(found)
+        found = {table: [self._find(block) for block in getattr(source, table)] for table in wanted}
+        every = [files for of_table in found.values() for files in of_table if files]
+        confine(connection, [file for files in every for file in files.files])
+        self.parts = {
+            table: self._load_all(table, getattr(source, table), found[table], wanted[table])
+            for table in wanted
+        }
+        for files in every:  # one file may serve two tables: it must be the same for both
+            check_unchanged(files)
 
     def read(self) -> CanonicalTables:
         parts, form = self.parts, self._form()
@@ -144,11 +138,16 @@ class _Reader:
                 f"({', '.join(positive_texts(part.block.label))}); the column's values are {', '.join(value for value, _ in there.most_common(8))}"
             )
 
-    def _load_all(self, table: str, blocks: Sequence[TableFiles], wanted: list[str]) -> list[Part]:
+    def _find(self, block: TableFiles) -> FoundFiles | None:
+        return find_files(self.folder, block, page=self.source.page)
+
+    def _load_all(
+        self, table: str, blocks: Sequence[TableFiles], found: Sequence[FoundFiles | None], wanted: list[str]
+    ) -> list[Part]:
         parts = [
-            part
-            for number, block in enumerate(blocks)
-            if (part := self._load(f"raw_{table}_{number}", table, block, wanted))
+            self._load(f"raw_{table}_{number}", table, block, files, wanted)
+            for number, (block, files) in enumerate(zip(blocks, found, strict=True))
+            if files
         ]
         if blocks and not parts and table in ("behaviors", "impressions"):
             names = ", ".join(name for block in blocks for name in block.files)
@@ -167,11 +166,7 @@ class _Reader:
             )
         return parts
 
-    def _load(self, name: str, table: str, block: TableFiles, wanted: list[str]) -> Part | None:
-        found = find_files(self.folder, block, page=self.source.page)
-        if found is None:
-            return None
-        self.found.append(found)
+    def _load(self, name: str, table: str, block: TableFiles, found: FoundFiles, wanted: list[str]) -> Part:
         available = columns_of(found, block, skip_bad=self.checks.skip)
         part = Part.of(name, table, block, found.shown, available, wanted)
         columns = part.physical + (

@@ -4,6 +4,7 @@ import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -15,6 +16,8 @@ from deep_interest.sources.downloads import explain_missing
 
 _STEP = 1 << 20  # bytes inflated at a time: they stay in the cache until they are checked
 _PART = 32 << 20
+LINE_LIMIT = 16 << 20
+"""Bytes of the longest line that is read; a longer one is not a record but a damaged or hostile file."""
 
 
 def require_file(path: Path) -> None:
@@ -25,16 +28,20 @@ def require_file(path: Path) -> None:
         raise InputError(f"{path}: the file is empty (0 bytes). Delete it and fetch it again.")
 
 
-def verify_gzip(path: Path) -> None:
-    """Read a .gz to its checksum.
+def verify_text(path: Path, limit: int = LINE_LIMIT) -> None:
+    """Read a plain or .gz file to its end, in constant memory.
+
+    Args:
+        path: the file.
+        limit: bytes of the longest line allowed, at least 1 MiB.
 
     Raises:
-        InputError: it is truncated or damaged.
+        InputError: a .gz is truncated or damaged, or a line is too long.
     """
-    block = bytearray(_STEP)
-    with igzip.open(path) as stream, _named_damage(path):
-        while stream.readinto(block):
-            pass
+    block, lines = bytearray(_STEP), _LineLengths(path, limit)
+    with _opened(path) as stream, _named_damage(path):
+        while size := stream.readinto(block):
+            lines.check(block, 0, size)
 
 
 def plain_parts(path: Path) -> Iterator[Path]:
@@ -45,9 +52,10 @@ def plain_parts(path: Path) -> Iterator[Path]:
     takes a truncated file for a shorter one; a check beside it would inflate everything twice.
 
     Raises:
-        InputError: if a .gz is truncated or damaged, at the latest after its last part.
+        InputError: a .gz is truncated or damaged, at the latest after its last part, or a line is too long.
     """
     if not is_gzip(path):
+        verify_text(path)
         yield path
         return
     with (
@@ -63,14 +71,14 @@ def plain_parts(path: Path) -> Iterator[Path]:
             part.unlink()
 
 
-def text_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+def text_lines(path: Path, limit: int = LINE_LIMIT) -> Iterator[tuple[int, bytes]]:
     """Yield ``(line number from 1, line)`` of a plain or .gz file, without its blank lines.
 
     Raises:
-        InputError: if a .gz is truncated or damaged.
+        InputError: a .gz is truncated or damaged, or a line is longer than ``limit`` bytes.
     """
-    with igzip.open(path) if is_gzip(path) else path.open("rb") as stream, _named_damage(path):
-        for number, line in enumerate(stream, start=1):
+    with _opened(path) as stream, _named_damage(path):
+        for number, line in bounded_lines(stream, str(path), limit):
             if not line.isspace():
                 yield number, line
 
@@ -80,11 +88,53 @@ def is_gzip(path: Path) -> bool:
     return path.suffix == ".gz"
 
 
+def bounded_lines(stream: BinaryIO, shown: str, limit: int = LINE_LIMIT) -> Iterator[tuple[int, bytes]]:
+    """Yield ``(line number from 1, line)`` without ever holding more than one line of ``limit`` bytes.
+
+    Args:
+        stream: an open file.
+        shown: its name for messages.
+        limit: bytes of the longest line allowed, without its line feed.
+
+    Raises:
+        InputError: a line is longer.
+    """
+    for number, line in enumerate(iter(partial(stream.readline, limit + 1), b""), start=1):
+        if len(line) > limit and not line.endswith(b"\n"):
+            raise InputError(
+                f"{shown}, line {number}: the line is longer than {limit:,} bytes, the most that is read. Split or remove "
+                "the line, or check that the file is what its name says."
+            )
+        yield number, line
+
+
+class _LineLengths:
+    """Looks for a line that is too long in a file that is read block by block."""
+
+    def __init__(self, path: Path, limit: int) -> None:
+        self.path, self.limit, self.length = path, limit, 0
+
+    def check(self, block: bytearray, start: int, end: int) -> None:
+        """Take the file's next bytes, at most 1 MiB: a line within them cannot be too long."""
+        first, last = block.find(b"\n", start, end), block.rfind(b"\n", start, end)
+        self.length += (end if first < 0 else first) - start
+        if self.length > self.limit:
+            for _ in text_lines(self.path, self.limit):  # counts the lines and raises the error
+                pass
+        if last >= 0:
+            self.length = end - last - 1
+
+
+def _opened(path: Path) -> BinaryIO:
+    return igzip.open(path) if is_gzip(path) else path.open("rb")
+
+
 def _inflate(stream: BinaryIO, path: Path, folder: Path) -> Iterator[Path]:
     block = bytearray(_PART)  # one for all parts: fresh pages cost a third of the time
     unfinished_line = b""
     number = 0
-    while size := _fill(block, stream, path):
+    lines = _LineLengths(path, LINE_LIMIT)
+    while size := _fill(block, stream, lines):
         end = block.rfind(b"\n", 0, size) + 1
         if end:
             yield _write(folder / f"{number}.json", unfinished_line, memoryview(block)[:end])
@@ -95,10 +145,11 @@ def _inflate(stream: BinaryIO, path: Path, folder: Path) -> Iterator[Path]:
         yield _write(folder / f"{number}.json", unfinished_line)
 
 
-def _fill(block: bytearray, stream: BinaryIO, path: Path) -> int:
+def _fill(block: bytearray, stream: BinaryIO, lines: _LineLengths) -> int:
     size = 0
-    with memoryview(block) as view, _named_damage(path):
+    with memoryview(block) as view, _named_damage(lines.path):
         while read := stream.readinto(view[size : size + _STEP]):
+            lines.check(block, size, size + read)
             size += read
     return size
 

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import duckdb
 
 from deep_interest.errors import InputError
+from deep_interest.sources.sql import quoted
 from deep_interest.sources.table_columns import Checked, Part
-from deep_interest.sources.table_scan import SOURCE_FILE, first_row, quoted
+from deep_interest.sources.table_scan import SOURCE_FILE, first_row
 
 
 class Checks:

@@ -14,10 +14,12 @@ from deep_interest.sources.declaration import (
     ItemFiles,
     TableFiles,
 )
-from deep_interest.sources.table_scan import first_row, quoted
+from deep_interest.sources.sql import quoted
+from deep_interest.sources.table_scan import first_row
 
 INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
 BACK = "steps before the last"  # of a sequence's element, as a column
+_IDS = '"ids of the sequence"'
 
 
 @dataclass
@@ -82,8 +84,8 @@ class Part:
         column, back = quoted(sequence), quoted(BACK)
         connection.execute(
             f"""CREATE TEMP TABLE {self.name}_rows AS
-            SELECT * EXCLUDE (ids) REPLACE (unnest(ids) AS {column}), len(ids) - unnest(range(1, len(ids) + 1)) AS {back}
-            FROM (SELECT *, list_filter(string_split(CAST({column} AS VARCHAR), $separator), lambda id: id <> '') AS ids
+            SELECT * EXCLUDE ({_IDS}) REPLACE (unnest({_IDS}) AS {column}), len({_IDS}) - unnest(range(1, len({_IDS}) + 1)) AS {back}
+            FROM (SELECT *, list_filter(string_split(CAST({column} AS VARCHAR), $separator), lambda id: id <> '') AS {_IDS}
                   FROM {self.name})""",
             {"separator": separator},
         )

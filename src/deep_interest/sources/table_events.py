@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from deep_interest.logs.encoding import FeatureColumns
 from deep_interest.logs.tables import TRUE_PROBABILITY
 from deep_interest.sources.declaration import BehaviorFiles, ImpressionFiles, LabelColumn
+from deep_interest.sources.sql import literal, quoted
 from deep_interest.sources.table_checks import Checks
 from deep_interest.sources.table_columns import Checked, Ids, Part
 from deep_interest.sources.table_features import select_features
-from deep_interest.sources.table_scan import quoted
 from deep_interest.sources.table_times import TIME_FEATURES, day_of, local_time, time_value
 
 
@@ -87,6 +87,6 @@ def _label(label: LabelColumn) -> str:
     """SQL of the label, 0 or 1; NULL where it is neither."""
     text = f"CAST({quoted(label.column)} AS VARCHAR)"
     if label.positive is not None:
-        listed = ", ".join("'" + value.replace("'", "''") + "'" for value in positive_texts(label))
+        listed = ", ".join(literal(value) for value in positive_texts(label))
         return f"CAST(coalesce({text} IN ({listed}), false) AS TINYINT)"
     return f"CAST(CASE WHEN lower({text}) IN ('1', '1.0', 'true') THEN 1 WHEN lower({text}) IN ('0', '0.0', 'false') THEN 0 END AS TINYINT)"

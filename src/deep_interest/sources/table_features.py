@@ -6,8 +6,9 @@ import duckdb
 
 from deep_interest.errors import InputError
 from deep_interest.logs.encoding import FeatureColumns
+from deep_interest.sources.sql import literal, quoted
 from deep_interest.sources.table_columns import INTEGERS, Part
-from deep_interest.sources.table_scan import first_row, quoted
+from deep_interest.sources.table_scan import first_row
 
 
 def select_features(
@@ -57,7 +58,7 @@ def _plain(part: Part, feature: str, *, as_text: bool) -> str:
 
 def _cell(part: Part, feature: str, separator: str) -> str:
     """The values of a cell as one text, ``separator`` between them."""
-    return f"nullif(coalesce(array_to_string({_list(part, feature)}, {_text(separator)}), CAST({quoted(part.features[feature])} AS VARCHAR)), '')"
+    return f"nullif(coalesce(array_to_string({_list(part, feature)}, {literal(separator)}), CAST({quoted(part.features[feature])} AS VARCHAR)), '')"
 
 
 def _list(part: Part, feature: str) -> str:
@@ -95,7 +96,3 @@ def _check_separator(connection: duckdb.DuckDBPyConnection, part: Part, name: st
             f"{part.shown}, column {part.features[name]}: {rows:,} values of its lists contain the separator {separator!r}, such as "
             f"{value!r}; set features.multi_hot.{name} to a text that none of them contains"
         )
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"

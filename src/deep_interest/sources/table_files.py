@@ -16,7 +16,7 @@ _FORMATS = {
     ".csv": "csv", ".tsv": "csv", ".txt": "csv", ".parquet": "parquet", ".pq": "parquet",
     ".json": "json", ".jsonl": "json", ".ndjson": "json", ".duckdb": "duckdb",
 }  # fmt: skip
-_PARTITION = re.compile(r"([^=/]+)=([^/]*)")
+_PARTITION = re.compile(r"([^=/\\?\n]+)=([^=/\\?\n]*)")  # what DuckDB takes for a partition
 _log = logging.getLogger(__name__)
 
 
@@ -89,11 +89,13 @@ def parse_date(text: str) -> datetime | None:
 
 
 def _matches(folder: Path, name: str) -> list[Path]:
-    if any(letter in name for letter in "*?["):
+    if (folder / name).exists():  # a file called x[1].csv is this file, not a pattern
+        places = [folder / name]
+    elif any(letter in name for letter in "*?["):
         anchor = Path(name).anchor  # an absolute name stands for itself
         places = sorted(Path(anchor).glob(name.removeprefix(anchor)) if anchor else folder.glob(name))
     else:
-        places = [folder / name] if (folder / name).exists() else []
+        places = []
     files = [file for place in places for file in (place.rglob("*") if place.is_dir() else [place])]
     return [file for file in files if file.is_file() and not file.name.startswith((".", "_"))]
 

@@ -13,11 +13,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deep_interest.errors import InputError
+from deep_interest.sources.database import confine, connect
 from deep_interest.sources.declaration import TableFiles
-from deep_interest.sources.raw_files import is_gzip, text_lines, verify_gzip
+from deep_interest.sources.raw_files import LINE_LIMIT, is_gzip, text_lines, verify_text
+from deep_interest.sources.sql import exact_path, literal, local_path, quoted
 from deep_interest.sources.table_files import FoundFiles, check_unchanged, partition_keys
 
 SOURCE_FILE = "source file"  # the column that says which file a row comes from
+_LINE_LIMITS = {
+    "csv": 2_000_000,
+    "json": LINE_LIMIT,
+}  # bytes; beyond its own, DuckDB may drop a CSV line silently
 _DELIMITERS = ",\t;|"
 _SAMPLED_LINES = 1000  # of JSON, to know the columns
 _FIRST_BYTES = {
@@ -48,23 +54,26 @@ def load(
         The number of broken lines left out (0 unless ``skip_bad``).
 
     Raises:
-        InputError: a file is damaged, a line is broken, or a file changed meanwhile.
+        InputError: a file is damaged, a line is broken or too long, a file changed meanwhile, or a view in a database
+            reads something outside the database.
     """
-    for file in found.files:
-        if is_gzip(file):
-            verify_gzip(file)
+    if found.format in _LINE_LIMITS:
+        for file in found.files:
+            verify_text(file, _LINE_LIMITS[found.format])
     scans = []
     parameters: dict[str, Any] = {"missing": _MISSING} if found.format == "csv" else {}
     for number, (present, files) in enumerate(_by_columns(found, table, skip_bad=skip_bad).items()):
-        parameters[f"files{number}"] = [str(file) for file in files]
         wanted = sorted(set(columns) & set(present))
         if found.format == "duckdb":
             _attach(connection, files[0], number)
+        else:
+            parameters[f"files{number}"] = [exact_path(file) for file in files]
         scan = _scan(found.format, table, present, wanted, files[0], number=number, skip_bad=skip_bad)
         scans.append(f"SELECT {', '.join(quoted(column) for column in [*wanted, SOURCE_FILE])} FROM {scan}")
     rejects = "DROP TABLE IF EXISTS reject_errors; DROP TABLE IF EXISTS reject_scans"
     connection.execute(rejects)
-    _run(connection, f"CREATE TEMP TABLE {name} AS {' UNION ALL BY NAME '.join(scans)}", parameters, found)
+    sql = f"CREATE TEMP TABLE {name} AS {' UNION ALL BY NAME '.join(scans)}"
+    _run(connection, sql, parameters, found)
     if found.format == "duckdb":
         connection.execute("DETACH database0")
     check_unchanged(found)
@@ -81,11 +90,6 @@ def first_row(
     """The first row of a query, fetched to its end; None if it has none."""
     rows = connection.execute(sql, parameters or {}).fetchall()
     return rows[0] if rows else None
-
-
-def quoted(column: str) -> str:
-    """A column's name as SQL."""
-    return '"' + column.replace('"', '""') + '"'
 
 
 def _by_columns(found: FoundFiles, table: TableFiles, *, skip_bad: bool) -> dict[tuple[str, ...], list[Path]]:
@@ -114,7 +118,10 @@ def _columns_of(file: Path, format_: str, table: TableFiles, *, skip_bad: bool) 
         return list(table.names)
     if not is_gzip(file):
         _refuse_what_is_no_csv(file)
-    header = next(csv.reader([_first_line(file)], delimiter=table.delimiter or _delimiter(file)))
+    try:
+        header = next(csv.reader([_first_line(file)], delimiter=table.delimiter or _delimiter(file)))
+    except csv.Error as error:  # a name of more than 128 KiB, or a carriage return within the line
+        raise InputError(f"{file}, line 1: not a header of a CSV file ({error})") from error
     header = [name or f"column {number} without a name" for number, name in enumerate(header, start=1)]
     twice = [name for name in header if header.count(name) > 1]
     if twice:
@@ -137,7 +144,7 @@ def _keys_of(file: Path, *, skip_bad: bool) -> list[str]:
         try:
             entry = json.loads(line)
             found = "" if isinstance(entry, dict) else f"a JSON {type(entry).__name__}"
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:  # RecursionError: thousands of nested brackets
             entry, found = {}, str(error)
         if not found:
             keys |= dict.fromkeys(entry)
@@ -157,7 +164,7 @@ def _scan(
     if format_ == "parquet":
         return f"read_parquet({common}, union_by_name=true)"
     if format_ == "duckdb":
-        return f"(SELECT *, $files{number}[1] AS {quoted(SOURCE_FILE)} FROM {_in_database(f'database{number}', table)})"
+        return f"(SELECT *, {literal(str(file))} AS {quoted(SOURCE_FILE)} FROM {_in_database(f'database{number}', table)})"
     if format_ == "json":
         ignore = ", ignore_errors=true" if skip_bad else ""
         columns = _text_columns(name for name in wanted if name not in keys)
@@ -166,13 +173,13 @@ def _scan(
     columns = _text_columns(name for name in present if name not in keys)
     return (
         f"read_csv({common}, auto_detect=false, header={'false' if table.names else 'true'}, columns={columns}, "
-        f"delim={_text(delimiter)}, quote='\"', escape='\"', nullstr=$missing{', store_rejects=true' if skip_bad else ''})"
+        f"delim={literal(delimiter)}, quote='\"', escape='\"', nullstr=$missing{', store_rejects=true' if skip_bad else ''})"
     )
 
 
 def _attach(connection: duckdb.DuckDBPyConnection, file: Path, number: int) -> None:
     try:
-        connection.execute(f"ATTACH {_text(str(file))} AS database{number} (READ_ONLY)")
+        connection.execute(f"ATTACH {literal(local_path(file))} AS database{number} (READ_ONLY)")
     except duckdb.Error as error:
         raise InputError(f"{file}: not readable as a DuckDB database ({error})") from error
 
@@ -182,7 +189,8 @@ def _in_database(database: str, table: TableFiles) -> str:
 
 
 def _columns_of_database(file: Path, table: TableFiles) -> list[str]:
-    with duckdb.connect() as connection:
+    with connect() as connection:
+        confine(connection, [file])
         _attach(connection, file, 0)
         if table.table is None:
             found = "SELECT table_name FROM duckdb_tables() WHERE database_name = 'database0' ORDER BY 1"
@@ -193,18 +201,23 @@ def _columns_of_database(file: Path, table: TableFiles) -> list[str]:
                 row[0]
                 for row in connection.execute(f"DESCRIBE {_in_database('database0', table)}").fetchall()
             ]
+        except duckdb.PermissionException as error:
+            raise _outside(f"{file}, {table.table}", error) from error
         except duckdb.Error as error:
             raise InputError(
-                f"{file}: no table {table.table} ({' '.join(str(error).split())[:200]})"
+                f"{file}: table or view {table.table} not found or not readable ({' '.join(str(error).split())[:200]})"
             ) from error
 
 
+def _outside(shown: str, error: duckdb.Error) -> InputError:
+    return InputError(
+        f"{shown}: the view reads something outside the database ({' '.join(str(error).split())[:200]}), which is not "
+        "allowed. Store its rows in the database (CREATE TABLE … AS FROM the view), or declare the files themselves."
+    )
+
+
 def _text_columns(names: Iterable[str]) -> str:
-    return "{" + ", ".join(f"{_text(name)}: 'VARCHAR'" for name in names) + "}"
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
+    return "{" + ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names) + "}"
 
 
 def _delimiter(file: Path) -> str:
@@ -213,7 +226,7 @@ def _delimiter(file: Path) -> str:
 
 
 def _first_line(file: Path) -> str:
-    for _, line in text_lines(file):
+    for _, line in text_lines(file, _LINE_LIMITS["csv"]):
         return line.decode("utf-8-sig", errors="replace").rstrip("\r\n")
     return ""
 
@@ -223,6 +236,8 @@ def _run(
 ) -> list[tuple]:
     try:
         return connection.execute(sql, parameters).fetchall()
+    except duckdb.PermissionException as error:
+        raise _outside(found.shown, error) from error
     except duckdb.Error as error:
         reason = " ".join(str(error).split("LINE 1:")[0].split("Possible fixes")[0].split())
         if found.format == "csv" and "unicode" in reason.lower():

@@ -4,9 +4,10 @@ import duckdb
 
 from deep_interest.errors import InputError
 from deep_interest.sources.declaration import TimeColumn
+from deep_interest.sources.sql import literal, quoted
 from deep_interest.sources.table_columns import BACK, INTEGERS, Part
 from deep_interest.sources.table_files import DATE_FORMATS
-from deep_interest.sources.table_scan import first_row, quoted
+from deep_interest.sources.table_scan import first_row
 
 TIME_FEATURES = ("hour", "weekday")
 _UNITS = {"seconds": 1, "milliseconds": 1_000, "microseconds": 1_000_000}  # in a second
@@ -80,15 +81,14 @@ def _check_range(
 
 def _timestamp(column: str, type_: str, time: TimeColumn, zone: str) -> str:
     """SQL of a TIMESTAMP WITH TIME ZONE."""
-    local = f"timezone('{zone}', {{}})"
+    local = f"timezone({literal(zone)}, {{}})"
     if type_ == "TIMESTAMP WITH TIME ZONE":
         return column
     if type_.startswith("TIMESTAMP") or type_ == "DATE":
         return local.format(f"CAST({column} AS TIMESTAMP)")
     text = f"CAST({column} AS VARCHAR)"
     if time.format:
-        pattern = "'" + time.format.replace("'", "''") + "'"
-        parsed = f"try_strptime({text}, {pattern})"
+        parsed = f"try_strptime({text}, {literal(time.format)})"
         return f"TRY_CAST({parsed} AS TIMESTAMPTZ)" if "%z" in time.format else local.format(parsed)
     return (
         f"(CASE WHEN regexp_matches({text}, '{_OFFSET}') THEN TRY_CAST({text} AS TIMESTAMPTZ) "
@@ -104,7 +104,7 @@ def local_time(part: str, time: str, unit: int, zone: str) -> str:
     """SQL of the local ``day`` (since 1970-01-01), ``hour`` (0 to 23) or ``weekday`` (1, Monday, to 7) of a time in ticks."""
     if zone == "UTC" and part == "day":
         return f"CAST(floor({time} / {86_400 * unit}) AS INTEGER)"
-    local = f"timezone('{zone}', make_timestamptz({time} * {1_000_000 // unit}))"
+    local = f"timezone({literal(zone)}, make_timestamptz({time} * {1_000_000 // unit}))"
     if part == "day":
         return f"CAST(date_diff('day', DATE '1970-01-01', CAST({local} AS DATE)) AS INTEGER)"
     return f"CAST({'hour' if part == 'hour' else 'isodow'}({local}) AS INTEGER)"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from urllib.parse import urljoin
 
 import requests
 import urllib3
@@ -34,6 +35,19 @@ class Origin:
     size: int | None
 
 
+class SafeSession(requests.Session):
+    """A session whose redirects may not lead from https to an unencrypted address."""
+
+    def get_redirect_target(self, resp: requests.Response) -> str | None:
+        target = super().get_redirect_target(resp)
+        if target and resp.url.startswith("https:") and not urljoin(resp.url, target).startswith("https:"):
+            raise InputError(
+                f"{resp.url}: the server redirects to {target}, which is not encrypted; the file was not fetched. Try again "
+                "later, or fetch it from the dataset's official page."
+            )
+        return target
+
+
 def transfer(url: str, part: Path) -> None:
     """Fetch ``url`` into ``part``, going on after the bytes that an earlier transfer of the same file left there.
 
@@ -43,7 +57,7 @@ def transfer(url: str, part: Path) -> None:
     Raises:
         InputError: if the server refuses, the connection breaks off, or the disk is full. ``part`` stays.
     """
-    with named_errors(url), requests.Session() as session:
+    with named_errors(url), SafeSession() as session:
         have, origin = _unfinished(url, part)
         response = _get(session, url, have, origin)
         if (
