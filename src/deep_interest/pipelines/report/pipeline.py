@@ -129,7 +129,7 @@ def create_row_pipeline(dataset: str, model: str) -> Pipeline:
 
 
 def _compare(namespace: str, table: Table, output: str, *, dataset: str) -> Node:
-    inputs = {"samples": f"{dataset}.samples"}
+    inputs = {"samples": f"{dataset}.samples", "evaluation": "params:evaluation"}
     for model in table.models:
         inputs |= {
             f"{model}_predictions": f"{dataset}.{model}.predictions",
