@@ -120,7 +120,9 @@ def test_too_few_users_give_a_difference_but_no_interval_and_no_p_value():
     results = compare(six_rows(), EVEN, minimum=minimum).set_index("model")
     lr = results.loc["lr"]
     assert lr["difference"] == -0.25
-    assert lr[["difference_low", "difference_high", "p_value", "p_holm", "gauc_low", "rela_impr"]].isna().all()
+    assert (
+        lr[["difference_low", "difference_high", "p_value", "p_holm", "gauc_low", "rela_impr"]].isna().all()
+    )
     assert lr["interval_note"] == (
         "the test set has only 2 users with both classes (at least 3 are needed: evaluation.minimum_users)"
     )

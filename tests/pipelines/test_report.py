@@ -2,6 +2,7 @@ import pandas as pd
 import pytest
 
 from deep_interest.errors import InputError
+from deep_interest.evaluation.evidence import EvaluationParameters
 from deep_interest.grid import Table
 from deep_interest.pipelines.report.nodes import make_compare
 
@@ -24,7 +25,7 @@ def predictions(items=(5, 6, 7, 8)):
 
 def compare(base_predictions):
     node = make_compare(Table("one row", ("base",)))
-    return node(SAMPLES, base_predictions=base_predictions, base_curves=CURVES)
+    return node(SAMPLES, EvaluationParameters(), base_predictions=base_predictions, base_curves=CURVES)
 
 
 def test_the_table_is_made_of_predictions_and_curves():
