@@ -24,7 +24,8 @@ from environments import PROJECT, WORK, command, environment, install
 from padded import padded
 
 from deep_interest.evaluation.metrics import per_user_auc
-from deep_interest.evaluation.significance import mean_over_seeds, paired_bootstrap
+from deep_interest.evaluation.seed_variance import moderated, seed_spread
+from deep_interest.evaluation.significance import difference_interval, mean_over_seeds
 from deep_interest.files import atomic_path
 
 LIBRARIES = ("deepctr_torch", "torch_rechub")
@@ -158,14 +159,19 @@ def main() -> None:
     test = dict(np.load(arrays / "test.npz"))
     for peer in options.peers:
         best, scores = best_fits(peer, job, seeds=SEEDS[options.model], work=work)
-        theirs = mean_over_seeds([per_user_auc(test["user"], test["label"], s) for s in scores])
+        their_fits = [per_user_auc(test["user"], test["label"], s) for s in scores]
+        theirs = mean_over_seeds(their_fits)
         for model in OURS[options.model]:
             ours_all = our_scores(options.dataset, model, test=test)
-            ours = mean_over_seeds([per_user_auc(test["user"], test["label"], s) for s in ours_all])
+            our_fits = [per_user_auc(test["user"], test["label"], s) for s in ours_all]
+            ours, seeds = (
+                mean_over_seeds(our_fits),
+                moderated([seed_spread(our_fits), seed_spread(their_fits)]),
+            )
             line = {
                 "bench": "accuracy_vs_peers", "case": options.dataset, "model": model, "peer": peer, **best,
                 "gauc": ours.gauc().value, "peer_gauc": theirs.gauc().value, "seeds": len(ours_all), "peer_seeds": len(scores),
-                **asdict(paired_bootstrap(ours, theirs, seed=0)),
+                **asdict(difference_interval(ours, theirs, seeds=seeds)),
             }  # fmt: skip
             print(json.dumps(line), flush=True)
 

@@ -42,7 +42,17 @@ class ProjectHooks:
         _check_keys(
             "parameters",
             parameters,
-            ("backtest", "datasets", "models", "recipes", "retraining", "simulation", "training", "tuning"),
+            (
+                "backtest",
+                "datasets",
+                "evaluation",
+                "models",
+                "recipes",
+                "retraining",
+                "simulation",
+                "training",
+                "tuning",
+            ),
         )
         _check_keys("models", parameters["models"], MODELS)
         known = datasets_of(parameters["datasets"])

@@ -9,6 +9,7 @@ import pytest
 
 from deep_interest.errors import InputError
 from deep_interest.evaluation.comparison import ModelRuns, compare
+from deep_interest.evaluation.evidence import EvaluationParameters
 from deep_interest.evaluation.significance import holm
 
 COLUMNS = [
@@ -24,7 +25,10 @@ COLUMNS = [
         "second_p_holm",
     ),
     *("train_seconds", "samples_per_second"),
+    *("gauc_low", "gauc_high", "seed_variance", "interval_note", "second_interval_note"),
 ]
+ANY = EvaluationParameters(minimum_users=2, minimum_positives=1)
+T_ONE_DF = 12.7062047364  # 97.5 % quantile of Student's t with one degree of freedom
 
 
 def four_rows():
@@ -43,6 +47,10 @@ def runs_of(name, *probabilities, seconds=None, **facts):
     )
 
 
+def fixed(model):
+    return replace(model, deterministic=True)
+
+
 LR = runs_of("LR", [0.5, 0.5, 0.5, 0.5])  # knows nothing: user AUCs .5 and .5
 BASE = runs_of("BaseModel", [0.2, 0.6, 0.5, 0.5])  # user AUCs 1 and .5
 DIN = runs_of("DIN", [0.1, 0.9, 0.3, 0.8], [0.1, 0.9, 0.8, 0.3], seconds=[2, 4])  # seeds: 1 and 1, 1 and 0
@@ -50,7 +58,7 @@ BETTER = runs_of("Better", [0.1, 0.9, 0.3, 0.8])  # user AUCs 1 and 1
 
 
 def compared(runs, test=None, **options):
-    results = compare(four_rows() if test is None else test, runs, resamples=200, seed=0, **options)
+    results = compare(four_rows() if test is None else test, runs, minimum=ANY, **options)
     return results.set_index("model", drop=False)
 
 
@@ -79,25 +87,105 @@ def test_one_seed_has_no_deviation():
     assert row[["gauc_std", "auc_std"]].isna().all()
 
 
+def six_rows():
+    return pd.DataFrame({"user": [1, 1, 1, 2, 2, 2], "label": [0, 0, 1, 0, 0, 1]})
+
+
+EVEN = {  # every user has the same AUC: .5, .75 (one win, one tie), 1
+    "lr": fixed(runs_of("LR", [0.5] * 6)),
+    "base": fixed(runs_of("BaseModel", [0.2, 0.6, 0.6] * 2)),
+    "better": fixed(runs_of("Better", [0.1, 0.2, 0.9] * 2)),
+}
+
+
 def test_models_are_compared_with_the_base():
-    results = compared({"lr": LR, "base": BASE, "better": BETTER})
-    # Gains over .5: LR 0, BaseModel .25, Better .5.
+    results = compared(EVEN, six_rows())
     assert results["rela_impr"].tolist() == pytest.approx([-100, 0, 100])
+    # No variance over users nor seeds: the interval is the difference.
+    ends = results.loc[["lr", "better"], ["difference", "difference_low", "difference_high"]]
+    np.testing.assert_allclose(ends, [[-0.25] * 3, [0.25] * 3])
+
+
+def test_rela_impr_is_empty_where_the_bases_interval_includes_one_half():
+    # BaseModel's user AUCs are 1 and .5: .75 ± 12.7 × .25.
+    results = compared({"lr": fixed(LR), "base": fixed(BASE)})
+    half = T_ONE_DF * 0.25
+    base = results.loc["base"]
+    assert (base["gauc_low"], base["gauc_high"]) == pytest.approx((0.75 - half, 0.75 + half))
+    assert results["rela_impr"].isna().all()
+
+
+def test_too_few_users_give_a_difference_but_no_interval_and_no_p_value():
+    minimum = EvaluationParameters(minimum_users=3, minimum_positives=2)
+    results = compare(six_rows(), EVEN, minimum=minimum).set_index("model")
     lr = results.loc["lr"]
-    # Per user LR loses .5 and 0; resamples of two users give -.5, -.25 or 0.
-    assert (lr["difference"], lr["difference_low"], lr["difference_high"]) == (-0.25, -0.5, 0)
-    better = results.loc["better"]
-    assert (better["difference"], better["difference_low"], better["difference_high"]) == (0.25, 0, 0.5)
+    assert lr["difference"] == -0.25
+    assert (
+        lr[["difference_low", "difference_high", "p_value", "p_holm", "gauc_low", "rela_impr"]].isna().all()
+    )
+    assert lr["interval_note"] == (
+        "the test set has only 2 users with both classes (at least 3 are needed: evaluation.minimum_users)"
+    )
+
+
+def test_too_few_positives_are_refused_as_well():
+    results = compare(six_rows(), EVEN, minimum=EvaluationParameters(minimum_users=2, minimum_positives=3))
+    assert results["difference_low"].isna().all()
+    assert "2 positive samples of such users (at least 3" in results["interval_note"].iloc[0]
+
+
+def test_the_default_minimum_refuses_one_user_with_both_classes():
+    """The case of the audit: a star and a verdict from one user with both classes."""
+    test = pd.DataFrame({"user": [1, 1, 2, 3], "label": [0, 1, 1, 1]})
+    runs = {"base": runs_of("BaseModel", [0.6, 0.5, 0, 0]), "din": runs_of("DIN", [0.1, 0.9, 0, 0])}
+    din = compare(test, runs).set_index("model").loc["din"]
+    assert din["difference"] == 1
+    assert din[["difference_low", "difference_high", "p_value", "rela_impr"]].isna().all()
+
+
+def test_one_seed_of_a_random_model_gives_an_interval_over_users_and_no_p_value():
+    results = compared({"lr": LR, "base": BASE, "din": fixed(BETTER)})
+    assert results.loc[["lr", "din"], ["p_value", "p_holm"]].isna().all(axis=None)
+    assert results.loc["lr", "difference_low"] == pytest.approx(-0.25 - T_ONE_DF * 0.25)
+    assert results.loc["lr", "interval_note"] == "over users only: LR and BaseModel have one seed"
+    assert results.loc["din", "interval_note"] == "over users only: BaseModel has one seed"
+
+
+def test_the_variance_over_seeds_widens_the_interval():
+    """Four users of equal AUC: a seed moves all of them, so users alone would give an interval of width 0."""
+    test = pd.DataFrame({"user": np.repeat([1, 2, 3, 4], 3), "label": [0, 0, 1] * 4})
+    tie, win, lose = [0.2, 0.6, 0.6], [0.1, 0.2, 0.9], [0.9, 0.1, 0.5]  # AUC .75, 1 and .5
+    flat = np.array([tie * 4, [*tie, *tie, *win, *lose]])  # the second fit moves two users by +.25 and -.25
+    moved = np.array([win * 4, [*lose, *lose, *tie, *lose]])  # GAUC 1 and .5625
+    runs = {"base": runs_of("BaseModel", *flat), "din": runs_of("DIN", *moved)}
+    din = compared(runs, test).loc["din"]
+    # Variance ratios. BaseModel: 0, its GAUC is .75 twice. DIN: variance .4375²/2 = .0957; residuals after user and seed
+    # means: second minus first is -.5, -.5, -.25, -.5, mean -.4375; half of the centred differences squared and summed over
+    # two fits: (.0625² × 3 + .1875²) / 2 = .0234; divided by 4² × 3/4 = 12: .00195. Ratio 49. The mean of both: 24.5.
+    assert din["seed_variance"] == pytest.approx(24.5 * 0.001953125)
+    assert din["difference_low"] < 0 < din["difference_high"]
+    assert din["p_value"] > 0.05
+
+
+def test_the_interval_of_two_users_by_hand():
+    results = compared({"lr": fixed(LR), "base": fixed(BASE)})
+    lr = results.loc["lr"]
+    # Per user LR loses .5 and 0: mean -.25, standard error of the mean of two values half of their distance.
+    half = T_ONE_DF * 0.25
+    assert lr["difference"] == -0.25
+    assert (lr["difference_low"], lr["difference_high"]) == pytest.approx((-0.25 - half, -0.25 + half))
+    # Student's t of 1 with one degree of freedom is Cauchy: two-sided p is 1/2.
+    assert (lr["p_value"], lr["p_holm"]) == pytest.approx((0.5, 0.5))
 
 
 def test_the_base_is_not_compared_with_itself():
-    row = compared({"lr": LR, "base": BASE}).loc["base"]
+    row = compared(EVEN, six_rows()).loc["base"]
     assert row["rela_impr"] == 0
     assert row[["difference", "difference_low", "difference_high", "p_value"]].isna().all()
 
 
-def test_seeds_that_average_to_the_base_show_no_difference():
-    row = compared({"base": BASE, "din": DIN}).loc["din"]
+def test_a_model_equal_to_the_base_shows_no_difference():
+    row = compared({"base": fixed(BASE), "din": fixed(replace(BASE, name="DIN"))}).loc["din"]
     assert (row["difference"], row["difference_low"], row["difference_high"], row["p_value"]) == (0, 0, 0, 1)
 
 
@@ -137,14 +225,14 @@ def test_without_a_validated_baseline_there_is_no_best_one():
 
 def test_p_values_are_corrected_for_all_models_and_not_for_the_oracle():
     test = four_rows().assign(true_probability=[0.1, 0.9, 0.2, 0.8])
-    results = compared({"lr": LR, "base": BASE, "better": BETTER}, test)
+    results = compared({"lr": fixed(LR), "base": fixed(BASE), "better": fixed(BETTER)}, test)
     models = results.loc[["lr", "better"]]
     np.testing.assert_allclose(models["p_holm"], holm(models["p_value"]))
     assert results.loc[["base", "oracle"], "p_holm"].isna().all()
 
 
 def test_another_base_can_be_named():
-    results = compared({"base": BASE, "better": BETTER}, base="better")
+    results = compared({"base": EVEN["base"], "better": EVEN["better"]}, six_rows(), base="better")
     assert results.loc["base", "rela_impr"] == pytest.approx(-50)
     assert results.loc["base", "difference"] == -0.25
 
@@ -156,13 +244,13 @@ def test_coverage_counts_users_and_rows_with_both_classes():
 
 
 def test_true_probabilities_add_the_oracle_last_and_each_rows_share_of_its_gain():
-    test = four_rows().assign(true_probability=[0.1, 0.9, 0.2, 0.8])
-    results = compared({"lr": LR, "base": BASE, "better": BETTER}, test)
+    test = six_rows().assign(true_probability=[0.1, 0.1, 0.9, 0.2, 0.2, 0.8])
+    results = compared(EVEN, test)
     assert results["model"].tolist() == ["lr", "base", "better", "oracle"]
     assert results["oracle_share"].tolist() == pytest.approx([0, 0.5, 1, 1])
     oracle = results.loc["oracle"]
     assert (oracle["name"], oracle["gauc"], oracle["rela_impr"]) == ("Oracle (true probability)", 1.0, 100)
-    assert oracle["logloss"] == pytest.approx(-(2 * math.log(0.9) + 2 * math.log(0.8)) / 4)
+    assert oracle["logloss"] == pytest.approx(-(3 * math.log(0.9) + 3 * math.log(0.8)) / 6)
     assert oracle[["gauc_std", "train_seconds", "samples_per_second"]].isna().all()
     share = COLUMNS.index("train_seconds")
     assert results.columns.tolist() == [*COLUMNS[:share], "oracle_share", *COLUMNS[share:]]

@@ -12,6 +12,7 @@ ROW = {
     **{"logloss": 0.6, "rela_impr": 0.0, "user_coverage": 0.5, "impression_coverage": 0.925, "seeds": 3},
     **{"difference": np.nan, "difference_low": np.nan, "difference_high": np.nan, "p_holm": np.nan},
     **{"train_seconds": 61.25, "samples_per_second": 25012.4},
+    **{"gauc_low": 0.775, "gauc_high": 0.785, "seed_variance": 1e-6, "interval_note": np.nan},
 }
 LR = {
     **ROW,
@@ -99,6 +100,42 @@ def test_the_second_is_a_second_measure():
 def test_a_base_that_is_the_second_is_one_column():
     text = page([{**row, **BEST, "second": "base"} for row in (ROW, DIN)])
     assert sum(heading.startswith("Difference") for heading in cells(text, "DIN")) == 1
+
+
+SHORT = "the test set has only 3 users with both classes (at least 50 are needed: evaluation.minimum_users)"
+REFUSED = {"difference_low": np.nan, "difference_high": np.nan, "p_holm": np.nan, "interval_note": SHORT}
+REFUSED |= {"rela_impr": np.nan, "gauc_low": np.nan, "gauc_high": np.nan}
+
+
+def test_a_test_set_that_is_too_small_gives_a_difference_and_the_reason():
+    text = page([{**row, **REFUSED} for row in (LR, ROW, DIN)])
+    assert cells(text, "LR")["Difference to BaseModel [95% interval]"] == "-0.1400"
+    assert cells(text, "LR")["RelaImpr"] == "–"
+    assert f"No interval, star or verdict is given: {SHORT}." in text
+    assert (
+        "RelaImpr is left out: this test set cannot show that BaseModel's GAUC (0.7800) differs from 0.5"
+        in text
+    )
+
+
+def test_a_model_with_one_seed_is_marked_and_not_tested():
+    single = {**DIN, "p_holm": np.nan, "seed_variance": np.nan, "seeds": 1}
+    text = page([LR, ROW, single])
+    assert cells(text, "DIN")["Difference to BaseModel [95% interval]"] == "+0.0012 [-0.0008, +0.0031] †"
+    assert "DIN: one seed, so the interval is over users only and no difference is tested" in text
+    assert "one seed, so" not in page([LR, ROW, DIN])
+
+
+def test_rela_impr_relative_to_chance_is_left_out_with_the_reason():
+    rows = [{**row, "rela_impr": np.nan} for row in (LR, {**ROW, "gauc": 0.51, "gauc_low": 0.49}, DIN)]
+    text = page(rows)
+    assert cells(text, "LR")["RelaImpr"] == "–"
+    assert "RelaImpr is left out: BaseModel's GAUC, 0.5100 with the 95% interval [0.4900, 0.7850]" in text
+    assert "RelaImpr is left out" not in page([LR, ROW, DIN])
+
+
+def test_the_notes_say_that_the_intervals_include_seeds():
+    assert "the 95% interval over users and seeds" in page([LR, ROW, DIN])
 
 
 def test_one_seed_shows_no_deviation():

@@ -1,13 +1,15 @@
-"""The paired bootstrap against an enumeration, a slow reference and its nominal coverage; Holm by hand."""
+"""Intervals by hand, against SciPy's t-test and by their nominal coverage; Holm by hand."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from deep_interest.errors import InputError
 from deep_interest.evaluation.metrics import UserAUC
-from deep_interest.evaluation.significance import holm, mean_over_seeds, paired_bootstrap, paired_bootstraps
+from deep_interest.evaluation.seed_variance import SeedVariance
+from deep_interest.evaluation.significance import chance_interval, difference_interval, holm, mean_over_seeds
 
 
 def user_aucs(auc, impressions=None, first_user=0):
@@ -25,93 +27,77 @@ def random_pair(rng, users, *, gain):
     return user_aucs(base + difference, impressions), user_aucs(base, impressions)
 
 
-def test_every_resample_of_two_users_is_one_of_the_three_possible_differences():
-    # Users weigh 1 and 3 with differences +.4 and -.2: drawn (1,1): .4, (2,2): -.2, one of each: (.4 - .6) / 4.
-    ours, base = user_aucs([0.9, 0.3], [1, 3]), user_aucs([0.5, 0.5], [1, 3])
-    interval = paired_bootstrap(ours, base, resamples=4000, confidence=0.6, seed=0)
-    # Probabilities 1/4 for -.2, 1/2 for -.05, 1/4 for .4: the 20 % and 80 % quantiles are the two ends.
-    assert interval.difference == pytest.approx(-0.05)
-    assert (interval.low, interval.high) == pytest.approx((-0.2, 0.4))
-    # One quarter of the resamples is above 0, three quarters below: two-sided 2 × 1/4.
-    assert interval.p_value == pytest.approx(0.5, abs=0.03)
-
-
-def test_the_interval_equals_a_slow_bootstrap_over_the_same_draws():
+def test_users_of_equal_weight_give_the_paired_t_test():
     rng = np.random.default_rng(5)
-    ours, base = random_pair(rng, 40, gain=0.05)
-    interval = paired_bootstrap(ours, base, resamples=300, confidence=0.9, seed=11)
+    ours, base = user_aucs(rng.random(40)), user_aucs(rng.random(40))
+    interval = difference_interval(ours, base, confidence=0.9)
+    reference = stats.ttest_rel(ours.auc, base.auc)
+    low, high = reference.confidence_interval(0.9)
+    assert (interval.low, interval.high) == pytest.approx((low, high))
+    assert interval.p_value == pytest.approx(reference.pvalue)
 
-    draws, differences = np.random.default_rng(11), []
-    for _ in range(300):
-        chosen = draws.integers(40, size=40).tolist()
-        weight = sum(int(ours.impressions[u]) for u in chosen)
-        gauc_ours = sum(ours.impressions[u] * ours.auc[u] for u in chosen) / weight
-        gauc_base = sum(base.impressions[u] * base.auc[u] for u in chosen) / weight
-        differences.append(gauc_ours - gauc_base)
-    assert (interval.low, interval.high) == pytest.approx(
-        (np.quantile(differences, 0.05), np.quantile(differences, 0.95))
-    )
-    one_sided = min(sum(d <= 0 for d in differences), sum(d >= 0 for d in differences))
-    assert interval.p_value == pytest.approx(2 * (one_sided + 1) / 301)
+
+def test_weighted_users_by_hand():
+    # Weights 1/4 and 3/4, differences +.4 and -.2: mean -.05, residuals .45 and -.15.
+    # Variance (1/16 × .2025) / (3/4) + (9/16 × .0225) / (1/4) = .016875 + .050625 = .0675.
+    # Degrees of freedom 1 / (1/16 + 9/16) - 1 = .6.
+    ours, base = user_aucs([0.9, 0.3], [1, 3]), user_aucs([0.5, 0.5], [1, 3])
+    interval = difference_interval(ours, base)
+    half = stats.t.ppf(0.975, 0.6) * 0.0675**0.5
+    assert interval.difference == pytest.approx(-0.05)
+    assert (interval.low, interval.high) == pytest.approx((-0.05 - half, -0.05 + half))
+    assert interval.p_value == pytest.approx(2 * stats.t.sf(0.05 / 0.0675**0.5, 0.6))
+
+
+def test_seed_variances_by_hand():
+    # Users: differences .1 and .3, variance of their mean .01, one degree of freedom. Seeds: .04 of .05 is the main effect,
+    # averaged over two fits .02, for each of two models: variance .05, error of the variance .01² / 1 + 2 × .025² / 4 + .05² / 5.
+    ours, base = user_aucs([0.6, 0.8]), user_aucs([0.5, 0.5])
+    seeds = [SeedVariance(seeds=2, total=0.05, interaction=0.01, df=4, shared_df=5)] * 2
+    interval = difference_interval(ours, base, seeds=seeds)
+    df = 0.05**2 / (0.01**2 + 2 * 0.025**2 / 4 + 0.05**2 / 5)
+    half = stats.t.ppf(0.975, df) * 0.05**0.5
+    assert (interval.low, interval.high) == pytest.approx((0.2 - half, 0.2 + half))
+
+
+def test_a_gauc_is_compared_with_chance():
+    interval = chance_interval(user_aucs([0.6, 0.8]))
+    half = stats.t.ppf(0.975, 1) * 0.1
+    assert interval.difference == pytest.approx(0.2)
+    assert (interval.low, interval.high) == pytest.approx((0.2 - half, 0.2 + half))
 
 
 def test_the_difference_is_that_of_the_two_gaucs():
     ours, base = random_pair(np.random.default_rng(6), 30, gain=0.1)
-    interval = paired_bootstrap(ours, base, resamples=10, seed=0)
-    assert interval.difference == pytest.approx(ours.gauc().value - base.gauc().value)
+    assert difference_interval(ours, base).difference == pytest.approx(ours.gauc().value - base.gauc().value)
 
 
-def test_a_nominal_95_percent_interval_covers_the_true_difference_about_95_times_in_100():
+@pytest.mark.parametrize("users", [30, 150])
+def test_a_nominal_95_percent_interval_covers_the_true_difference_about_95_times_in_100(users):
     # True difference: gain × (weight of users with more than 10 impressions) over all weights, n uniform on 2 … 19.
     n = np.arange(2, 20)
     truth = 0.05 * n[n > 10].sum() / n.sum()
     rng = np.random.default_rng(7)
     covered = 0
-    for _ in range(200):
-        interval = paired_bootstrap(*random_pair(rng, 150, gain=0.05), resamples=400, seed=3)
+    for _ in range(2000):
+        interval = difference_interval(*random_pair(rng, users, gain=0.05))
         covered += interval.low <= truth <= interval.high
-    assert 0.90 <= covered / 200 <= 0.99  # binomial deviation is .015
+    assert 0.94 <= covered / 2000 <= 0.965  # binomial deviation is .005
 
 
 def test_equal_models_give_an_interval_of_zero_and_p_one():
     _, base = random_pair(np.random.default_rng(8), 20, gain=0)
-    interval = paired_bootstrap(base, base, resamples=50, seed=0)
+    interval = difference_interval(base, base)
     assert (interval.difference, interval.low, interval.high, interval.p_value) == (0, 0, 0, 1)
-
-
-def test_models_without_a_true_difference_are_rarely_told_apart():
-    rng = np.random.default_rng(9)
-    p_values = [
-        paired_bootstrap(*random_pair(rng, 100, gain=0), resamples=200, seed=1).p_value for _ in range(100)
-    ]
-    assert np.mean(np.array(p_values) < 0.05) < 0.12  # 5 % expected, binomial deviation .022
 
 
 def test_swapping_the_models_mirrors_the_interval():
     ours, base = random_pair(np.random.default_rng(10), 50, gain=0.03)
-    there = paired_bootstrap(ours, base, resamples=200, seed=4)
-    back = paired_bootstrap(base, ours, resamples=200, seed=4)
+    there, back = difference_interval(ours, base), difference_interval(base, ours)
     assert (back.difference, back.low, back.high) == pytest.approx(
         (-there.difference, -there.high, -there.low)
     )
-    assert back.p_value == there.p_value
-
-
-def test_several_models_share_the_draws_of_one():
-    rng = np.random.default_rng(12)
-    base = user_aucs(rng.random(25))
-    rows = [user_aucs(rng.random(25)) for _ in range(3)]
-    together = paired_bootstraps(rows, base, resamples=100, seed=2)
-    for row, interval in zip(rows, together, strict=True):
-        alone = paired_bootstrap(row, base, resamples=100, seed=2)
-        assert (interval.low, interval.high) == pytest.approx((alone.low, alone.high))
-
-
-def test_one_seed_repeats_the_interval_and_another_changes_it():
-    ours, base = random_pair(np.random.default_rng(13), 50, gain=0.03)
-    first, again, other = (paired_bootstrap(ours, base, resamples=100, seed=s) for s in (0, 0, 1))
-    assert first == again
-    assert first != other
+    assert back.p_value == pytest.approx(there.p_value)
 
 
 def test_the_mean_over_seeds_averages_each_users_auc():
@@ -130,27 +116,21 @@ def test_the_mean_over_seeds_averages_each_users_auc():
 )
 def test_models_scored_on_different_rows_are_refused(other, message):
     with pytest.raises(InputError, match=message):
-        paired_bootstrap(user_aucs([0.5, 0.5]), other, seed=0)
+        difference_interval(user_aucs([0.5, 0.5]), other)
     with pytest.raises(InputError, match="scored on different test rows"):
         mean_over_seeds([user_aucs([0.5, 0.5]), other])
 
 
-def test_a_comparison_without_users_is_refused():
-    with pytest.raises(InputError, match="no user has both classes"):
-        paired_bootstrap(user_aucs([]), user_aucs([]), seed=0)
+@pytest.mark.parametrize("users", [0, 1])
+def test_fewer_than_two_users_are_refused(users):
+    with pytest.raises(InputError, match=f"users: found {users} with both classes, expected at least 2"):
+        difference_interval(user_aucs([0.5] * users), user_aucs([0.5] * users))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"resamples": 0}, "resamples: found 0"),
-        ({"confidence": 95}, "confidence: found 95"),
-        ({"confidence": 0}, "0"),
-    ],
-)
-def test_options_out_of_range_are_refused(options, message):
-    with pytest.raises(InputError, match=message):
-        paired_bootstrap(user_aucs([0.5]), user_aucs([0.5]), seed=0, **options)
+@pytest.mark.parametrize("confidence", [95, 0])
+def test_a_confidence_out_of_range_is_refused(confidence):
+    with pytest.raises(InputError, match=f"confidence: found {confidence}"):
+        difference_interval(user_aucs([0.5, 0.6]), user_aucs([0.5, 0.5]), confidence=confidence)
 
 
 def test_holm_multiplies_by_the_comparisons_left_and_never_decreases():

@@ -7,6 +7,7 @@ import pytest
 from support.training import small_data
 
 from deep_interest.errors import InputError
+from deep_interest.evaluation.evidence import EvaluationParameters
 from deep_interest.grid import Table
 from deep_interest.pipelines.report.nodes import make_compare
 from deep_interest.pipelines.report.pictures import make_groups, make_seeds
@@ -45,7 +46,7 @@ def compare(data: Data, **tables: pd.DataFrame) -> pd.DataFrame:
     node = make_compare("shop", Table("rows", tuple(tables), base=next(iter(tables))))
     outputs = {f"{model}_predictions": table for model, table in tables.items()}
     outputs |= {f"{model}_curves": CURVES for model in tables}
-    return node(data.log, data.features, data.samples, **outputs)
+    return node(data.log, data.features, data.samples, EvaluationParameters(), **outputs)
 
 
 def with_changed(data: Data, what: str) -> Data:

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from deep_interest.evaluation.comparison import ModelRuns, compare
+from deep_interest.evaluation.evidence import EvaluationParameters
 from deep_interest.evaluation.published import Published
 from deep_interest.figures.comparison import results_chart
 from deep_interest.figures.curves import curves_chart
@@ -21,7 +22,7 @@ USERS = np.repeat(np.arange(200), 4)
 LABELS = np.tile([1, 0, 1, 0], 200)
 
 
-def results(*, seeds=2, truth=False, gain=2.0):
+def results(*, seeds=2, truth=False, gain=2.0, minimum=None):
     rng = np.random.default_rng(0)
 
     def runs(name, strength, **options):
@@ -36,7 +37,7 @@ def results(*, seeds=2, truth=False, gain=2.0):
         "popularity": runs("Popularity", 0.1), "base": runs("BaseModel", 0.5, baseline=True, validation_gauc=0.6),
         "din": runs("DIN <b>", gain),
     }  # fmt: skip
-    return compare(test, models, resamples=200)
+    return compare(test, models, minimum=minimum)
 
 
 def report(**options):
@@ -137,22 +138,29 @@ def test_sentences_name_the_best_row_and_only_what_the_intervals_carry():
     assert f"DIN <b> has the highest GAUC, {din['gauc']:.4f}" in said
     assert "One row is significantly above BaseModel: DIN <b>." in said
     assert "Popularity alone, which knows nothing of the user" in said
-    assert "another set of seeds may turn the order" in said
+    assert "The intervals include this." in said
 
 
 def test_a_difference_that_may_be_chance_is_called_open():
     said = " ".join(sentences(results(gain=0.55), protocol="by_day"))
     assert "No row is significantly above BaseModel." in said
-    assert re.search(
-        r"For (Popularity and )?DIN <b> this test set does not tell above from below BaseModel", said
-    )
+    assert re.search(r"This test set cannot separate (Popularity and )?DIN <b> from BaseModel", said)
     assert "drawn" not in said
 
 
 def test_one_seed_and_an_oracle_are_said():
     said = " ".join(sentences(results(seeds=1, truth=True), protocol="by_day"))
     assert "one fit with one seed" in said
+    assert "no difference is tested" in said and "significantly" not in said
     assert "says nothing about a real shop" in said
+
+
+def test_a_test_set_that_is_too_small_gets_no_verdict_and_the_reason():
+    small = results(minimum=EvaluationParameters(minimum_users=201))
+    said = " ".join(sentences(small, protocol="by_day"))
+    assert "No interval, star or verdict is given: the test set has only 200 users with both classes" in said
+    assert "significantly" not in said and "cannot separate" not in said and "intervals include" not in said
+    assert "RelaImpr is left out" in said
 
 
 def test_panels_apart_hold_what_the_whole_figure_holds():

@@ -8,8 +8,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from deep_interest.errors import InputError
+from deep_interest.evaluation.evidence import EvaluationParameters, shortage
 from deep_interest.evaluation.metrics import UserAUC, auc, logloss, per_user_auc, rela_impr
-from deep_interest.evaluation.significance import holm, mean_over_seeds, paired_bootstraps
+from deep_interest.evaluation.seed_variance import FIXED, SeedSpread, SeedVariance, moderated, seed_spread
+from deep_interest.evaluation.significance import (
+    CHANCE,
+    chance_interval,
+    difference_interval,
+    holm,
+    mean_over_seeds,
+)
 
 ORACLE = "oracle"
 ORACLE_NAME = "Oracle (true probability)"
@@ -27,6 +35,7 @@ class ModelRuns:
         samples_per_second: (S,) training samples a second.
         baseline: one of those that the others are measured against.
         validation_gauc: mean over seeds of the selected evaluation's; NaN if nothing was selected by it.
+        deterministic: another seed would give the same model.
     """
 
     name: str
@@ -36,6 +45,26 @@ class ModelRuns:
     samples_per_second: NDArray[np.floating]
     baseline: bool = False
     validation_gauc: float = float("nan")
+    deterministic: bool = False
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """A model's own columns, its users' AUCs averaged over seeds, and how its GAUC spreads over seeds."""
+
+    row: dict[str, object]
+    users: UserAUC
+    spread: SeedSpread
+    deterministic: bool
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    """What the intervals need of a model; ``seeds`` is None if one fit cannot tell how much another would differ."""
+
+    name: str
+    users: UserAUC
+    seeds: SeedVariance | None
 
 
 def compare(
@@ -44,25 +73,28 @@ def compare(
     *,
     base: str = "base",
     second: str | None = None,
-    resamples: int = 10_000,
-    seed: int = 0,
+    minimum: EvaluationParameters | None = None,
 ) -> pd.DataFrame:
     """One row a model, in the order of ``runs``; an oracle row last where the true probabilities are known.
 
     ``gauc``, ``auc``, ``logloss`` and the timings are means over seeds, ``*_std`` sample deviations over seeds
-    (empty with one seed), ``rela_impr`` percent against the base on GAUC. ``difference`` is GAUC minus the base's
-    with its 95 % interval over users (`significance.paired_bootstrap`) and its p-value, corrected by Holm for all rows
-    of the column; empty in the base's row, and in all rows if ``base`` is not among the runs. The columns ``second_*`` say
-    the same against the row ``second``: if none is named, the baseline of the highest validation GAUC. ``oracle_share`` is the share of
+    (empty with one seed), ``gauc_low`` and ``gauc_high`` the 95 % interval of the GAUC. ``rela_impr`` is percent against the base
+    on GAUC, empty where the base's interval includes 0.5. ``difference`` is GAUC minus the base's with its 95 % interval
+    over users and seeds (`significance`) and its p-value, corrected by Holm for all rows of the column; empty in the base's
+    row, and in all rows if ``base`` is not among the runs. ``interval_note`` says why an interval leaves something out or is
+    missing. The columns ``second_*`` say the same against the row ``second``: if none is named, the baseline of the highest
+    validation GAUC. ``seed_variance`` is the moderated variance of one fit's GAUC over seeds. ``oracle_share`` is the share of
     the oracle's gain over 0.5 that is reached.
+
+    No interval and no p-value is given on a test set below the ``minimum``. A model that has randomness but only one seed gets
+    intervals over users alone and no p-value, since one fit cannot show how much another would differ.
 
     Args:
         test: one row per test sample: ``user`` (integer), ``label`` [, ``true_probability``].
         runs: by model key.
         base: key of the model to compare with.
         second: key of another one; the best baseline if left out.
-        resamples: of the bootstrap.
-        seed: of the bootstrap.
+        minimum: what the test set needs before there are intervals.
 
     Raises:
         InputError: columns missing, answers that do not match the test rows, or no user with both classes.
@@ -72,17 +104,18 @@ def compare(
     if "true_probability" in test:
         oracle = {ORACLE: _oracle_runs(test["true_probability"].to_numpy())}
     scored = {key: _score(test, key, model) for key, model in {**runs, **oracle}.items()}
-    results = pd.DataFrame([row for row, _ in scored.values()])
-    user_aucs = {key: users for key, (_, users) in scored.items()}
+    refusal = shortage(test["user"].to_numpy(), test["label"].to_numpy(), minimum or EvaluationParameters())
+    fitted = _with_seed_variances(scored)
+    results = pd.DataFrame([model.row for model in scored.values()])
+    results = results.join(_against_chance(fitted, refusal))
     if base in runs:
-        base_gauc = results.loc[results["model"] == base, "gauc"].item()
-        results["rela_impr"] = [rela_impr(value, base_gauc) for value in results["gauc"]]
-    results = results.join(_against(user_aucs, base, resamples, seed, prefix=""))
+        results["rela_impr"] = _rela_impr(results, base)
+    results = results.join(_against(fitted, base, refusal, prefix=""))
     second = second or _best_baseline(runs)
     results["second"] = second
-    results = results.join(_against(user_aucs, second, resamples, seed, prefix="second_"))
+    results = results.join(_against(fitted, second, refusal, prefix="second_"))
     if oracle:
-        gain = results["gauc"] - 0.5
+        gain = results["gauc"] - CHANCE
         results["oracle_share"] = gain / gain.iloc[-1] if gain.iloc[-1] > 0 else np.nan
     return results.reindex(columns=_columns(with_oracle=bool(oracle)))
 
@@ -96,11 +129,11 @@ def _columns(*, with_oracle: bool) -> list[str]:
         *("second", "second_difference", "second_difference_low", "second_difference_high"),
         *("second_p_value", "second_p_holm", *share),
         *("train_seconds", "samples_per_second"),
+        *("gauc_low", "gauc_high", "seed_variance", "interval_note", "second_interval_note"),
     ]
 
 
-def _score(test: pd.DataFrame, key: str, model: ModelRuns) -> tuple[dict[str, object], UserAUC]:
-    """The model's own part of its row, and each user's AUC averaged over the seeds."""
+def _score(test: pd.DataFrame, key: str, model: ModelRuns) -> _Scored:
     _check_runs(test, key, model)
     users, labels = test["user"].to_numpy(), test["label"].to_numpy()
     try:
@@ -123,7 +156,7 @@ def _score(test: pd.DataFrame, key: str, model: ModelRuns) -> tuple[dict[str, ob
         "train_seconds": float(np.mean(model.train_seconds)),
         "samples_per_second": float(np.mean(model.samples_per_second)),
     }
-    return row, mean_over_seeds(per_seed)
+    return _Scored(row, mean_over_seeds(per_seed), seed_spread(per_seed), model.deterministic)
 
 
 def _mean_and_std(column: str, values: list[float]) -> dict[str, float]:
@@ -139,32 +172,79 @@ def _best_baseline(runs: Mapping[str, ModelRuns]) -> str | None:
     return max(baselines, key=lambda key: baselines[key]) if baselines else None
 
 
-def _against(
-    user_aucs: Mapping[str, UserAUC], base: str | None, resamples: int, seed: int, *, prefix: str
-) -> pd.DataFrame:
-    """The paired intervals against one row, for each row; NaN where there is nothing to compare.
-
-    Holm's correction is over the models; the oracle is none.
-    """
-    columns = ["difference", "difference_low", "difference_high", "p_value", "p_holm"]
-    against = pd.DataFrame(np.nan, index=list(user_aucs), columns=columns)
-    others = [key for key in user_aucs if key != base]
-    if base in user_aucs and others:
-        intervals = paired_bootstraps(
-            [user_aucs[key] for key in others], user_aucs[base], resamples=resamples, seed=seed
+def _with_seed_variances(scored: Mapping[str, _Scored]) -> dict[str, _Fitted]:
+    """Every model with its seed variance, moderated over the table."""
+    several = [key for key, model in scored.items() if model.spread.df and not model.deterministic]
+    variances = dict(zip(several, moderated([scored[key].spread for key in several]), strict=True))
+    return {
+        key: _Fitted(
+            str(model.row["name"]), model.users, FIXED if model.deterministic else variances.get(key)
         )
-        against.loc[others, columns[:4]] = [(i.difference, i.low, i.high, i.p_value) for i in intervals]
-        models = [key for key in others if key != ORACLE]
+        for key, model in scored.items()
+    }
+
+
+def _against_chance(fitted: Mapping[str, _Fitted], refusal: str | None) -> pd.DataFrame:
+    """The interval of each row's GAUC, and the variance of one fit's GAUC over seeds."""
+    rows = []
+    for model in fitted.values():
+        row = {"seed_variance": model.seeds.total if model.seeds else np.nan}
+        if refusal is None:
+            interval = chance_interval(model.users, seeds=[model.seeds] if model.seeds else [])
+            row |= {"gauc_low": interval.low + CHANCE, "gauc_high": interval.high + CHANCE}
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _rela_impr(results: pd.DataFrame, base: str) -> list[float]:
+    """RelaImpr of each row; empty where the base's GAUC may be 0.5, as any gain is large relative to nothing."""
+    row = results[results["model"] == base].iloc[0]
+    above = row.get("gauc_low", np.nan) > CHANCE
+    return [rela_impr(value, row["gauc"]) if above else np.nan for value in results["gauc"]]
+
+
+def _against(
+    fitted: Mapping[str, _Fitted], base: str | None, refusal: str | None, *, prefix: str
+) -> pd.DataFrame:
+    """Each row's difference to one row, with interval and p-value; NaN where there is nothing to compare.
+
+    Holm's correction is over the models, the oracle excluded.
+    """
+    columns = ["difference", "difference_low", "difference_high", "p_value", "p_holm", "interval_note"]
+    against = pd.DataFrame(np.nan, index=list(fitted), columns=columns).astype({"interval_note": object})
+    if base in fitted:
+        for key in fitted:
+            if key != base:
+                against.loc[key, columns[:4]], note = _difference(fitted[key], fitted[base], refusal)
+                against.loc[key, "interval_note"] = note
+        models = against.index[against["p_value"].notna() & (against.index != ORACLE)]
         against.loc[models, "p_holm"] = holm(against.loc[models, "p_value"])
     return against.reset_index(drop=True).add_prefix(prefix)
+
+
+def _difference(
+    ours: _Fitted, base: _Fitted, refusal: str | None
+) -> tuple[tuple[float, float, float, float], str | None]:
+    """Difference, low, high and p-value, and a note on what is left out."""
+    if refusal is not None:
+        return (ours.users.gauc().value - base.users.gauc().value, np.nan, np.nan, np.nan), refusal
+    seeds = [model.seeds for model in (ours, base) if model.seeds is not None]
+    single = [model.name for model in (ours, base) if model.seeds is None]
+    if not single:
+        interval = difference_interval(ours.users, base.users, seeds=seeds)
+        return (interval.difference, interval.low, interval.high, interval.p_value), None
+    interval = difference_interval(ours.users, base.users)
+    note = f"over users only: {' and '.join(single)} {'has' if len(single) == 1 else 'have'} one seed"
+    return (interval.difference, interval.low, interval.high, np.nan), note
 
 
 def _oracle_runs(true_probability: NDArray[np.floating]) -> ModelRuns:
     """The best any model can do: the probabilities from which the labels were drawn."""
     never = np.full(1, np.nan)
     return ModelRuns(
-        ORACLE_NAME, (0,), true_probability[np.newaxis], train_seconds=never, samples_per_second=never
-    )
+        ORACLE_NAME, (0,), true_probability[np.newaxis], train_seconds=never, samples_per_second=never,
+        deterministic=True,
+    )  # fmt: skip
 
 
 def _check_test(test: pd.DataFrame) -> None:

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from deep_interest.evaluation.comparison import ORACLE
 from deep_interest.evaluation.published import Published
 
 EMPTY = "–"
 SIGNIFICANT = 0.05  # of p-values after Holm's correction
+USERS_ONLY = " †"  # marks an interval that leaves the seeds out
 SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -35,13 +37,14 @@ def results_markdown(
         base: key of the model the others are compared with.
         watched: the learning curves beside the page show the test set too.
     """
-    columns, sources, base_name = _shown(results, published, base)
+    columns, sources, _ = _shown(results, published, base)
+    notes = _notes(results, list(columns), base)
     parts = [
         f"# {' '.join(title.splitlines())}",
         _summary(results, protocol, test_samples, test_users, watched=watched),
         _table(results, columns),
         _footnotes(sources),
-        "## How to read the table\n\n" + "\n".join(f"- {note}" for note in _notes(list(columns), base_name)),
+        "## How to read the table\n\n" + "\n".join(f"- {note}" for note in notes),
     ]
     page = "\n\n".join(part for part in parts if part) + "\n"
     return page.replace("<", "&lt;")  # names are text: a Markdown page may contain HTML
@@ -68,9 +71,9 @@ def results_table(
     results: pd.DataFrame, *, published: Mapping[str, Sequence[Published]] | None = None, base: str = "base"
 ) -> ResultsTable:
     """The table of `results_markdown`, for other kinds of pages."""
-    columns, sources, base_name = _shown(results, published, base)
+    columns, sources, _ = _shown(results, published, base)
     rows = [[cell(row) for cell in columns.values()] for _, row in results.iterrows()]
-    return ResultsTable(list(columns), rows, sources, _notes(list(columns), base_name))
+    return ResultsTable(list(columns), rows, sources, _notes(results, list(columns), base))
 
 
 def _shown(
@@ -168,7 +171,9 @@ def _difference(row: pd.Series, *, prefix: str = "") -> str:
     )
     if pd.isna(difference):
         return EMPTY
-    mark = " *" if p < SIGNIFICANT else ""
+    if pd.isna(low):
+        return f"{difference:+.4f}"
+    mark = " *" if p < SIGNIFICANT else USERS_ONLY if pd.isna(p) and row["model"] != ORACLE else ""
     return f"{difference:+.4f} [{low:+.4f}, {high:+.4f}]{mark}"
 
 
@@ -206,8 +211,55 @@ def _second_name(results: pd.DataFrame, base_name: str | None) -> str | None:
     return None if name == base_name else name
 
 
-def _notes(headings: list[str], base_name: str | None) -> list[str]:
+def refusals(results: pd.DataFrame, base: str = "base") -> list[str]:
+    """Why the table gives no intervals, or none over seeds, or no RelaImpr; one sentence each.
+
+    Args:
+        results: the table of `comparison.compare`, or the same read back from CSV.
+        base: key of the model the others are compared with.
+    """
+    compared = results[results["model"] != ORACLE]
+    said = []
+    refused = compared["difference"].notna() & compared["difference_low"].isna()
+    if refused.any():
+        said.append(
+            f"No interval, star or verdict is given: {compared.loc[refused, 'interval_note'].iloc[0]}."
+        )
+    single = _single_seed(compared)
+    if single:
+        said.append(
+            f"{_list(single)}: one seed, so the interval is over users only and no difference is tested. Train with at least two "
+            "seeds to compare models."
+        )
+    name = _name_of(results, base)
+    if name and results["rela_impr"].isna().all():
+        said.append(f"RelaImpr is left out: {_why_no_rela_impr(results, base, name)}.")
+    return said
+
+
+def _single_seed(compared: pd.DataFrame) -> list[str]:
+    """Names of the models whose single fit keeps a difference from being tested."""
+    untested = compared["difference_low"].notna() & compared["p_holm"].isna()
+    return compared.loc[compared["seed_variance"].isna(), "name"].tolist() if untested.any() else []
+
+
+def _why_no_rela_impr(results: pd.DataFrame, base: str, name: str) -> str:
+    row = results[results["model"] == base].iloc[0]
+    if pd.isna(row["gauc_low"]):
+        return f"this test set cannot show that {name}'s GAUC ({row['gauc']:.4f}) differs from 0.5"
+    return (
+        f"{name}'s GAUC, {row['gauc']:.4f} with the 95% interval [{row['gauc_low']:.4f}, {row['gauc_high']:.4f}], is not above 0.5, "
+        "and a gain relative to nothing has no meaning"
+    )
+
+
+def _list(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _notes(results: pd.DataFrame, headings: list[str], base: str) -> list[str]:
     """One plain sentence or two per column that is shown."""
+    base_name = _name_of(results, base)
     notes = [
         "**GAUC**: each user's AUC weighted by her samples (DIN eq. 10). AUC is the chance that a positive sample "
         "scores above a negative one: 0.5 is guessing, 1 is perfect, a tie counts one half.",
@@ -217,10 +269,12 @@ def _notes(headings: list[str], base_name: str | None) -> list[str]:
     if base_name:
         notes.append(
             f"**RelaImpr**: gain in GAUC over 0.5, relative to {base_name}'s (DIN eq. 11). **Difference**: GAUC minus "
-            f"{base_name}'s, in brackets the interval from a paired bootstrap over users of the trained models "
-            "at hand. `*` where the difference is significant at 5% after Holm's correction for all rows of the column; "
-            "without it the order of the two may be chance."
+            f"{base_name}'s, in brackets the 95% interval over users and seeds: how the difference varies with other users and "
+            "other fits of both models. `*` where the difference is significant at 5% after Holm's correction for all rows of the "
+            "column; without it the order of the two may be chance. `†` where a model has one seed: that interval is over users "
+            "only, and nothing is tested."
         )
+        notes += refusals(results, base)
     if sum(heading.startswith("Difference") for heading in headings) > 1:
         notes.append(
             "In the table of all models the second difference is to the baseline with the highest GAUC on the validation set."

@@ -1,9 +1,18 @@
-"""Is one model's GAUC above another's? Paired bootstrap over the users of the test set, and Holm's correction.
+"""Is one model's GAUC above another's? Intervals over users and seeds, and Holm's correction.
 
-The models are scored on the same users, so a resample draws users (with all their impressions) and compares both
-models on them. The intervals are over users *given the trained models*: with several seeds each user's AUC is
-averaged over the seeds first (`mean_over_seeds`), so they say how the averaged models would compare on other
-users, and leave out how another set of seeds would change them; for that see the deviation over seeds.
+The models of a table are scored on the same users, so users are paired; each model has fits of its own, so seeds are
+not. User ``u``'s AUC by the fit ``s`` of a model is a mean, plus an effect of the user, plus an effect of the seed, plus their
+interaction (a crossed random-effects model). The variance of the difference of two GAUCs, both averaged over the fits, is
+
+    V = V_users + Σ over both models (total - interaction) / S
+
+where ``V_users`` is the variance of the weighted mean over users of the paired differences (`variance_of_mean`), which
+includes the interaction already, and ``total - interaction`` is the variance of the main effect of the seed, estimated from
+all models of the table (`seed_variance.moderated`). The interval is ``difference ± t sqrt(V)`` with the degrees of freedom of
+Welch and Satterthwaite. How often such intervals exclude 0 where there is no difference is measured by
+``benchmarks/aa_levels.py``; the rates are in ``docs/statistics.md``.
+
+Without seed variances the interval is over users *given the trained models*: how these two fits compare on other users.
 """
 
 from collections.abc import Sequence
@@ -11,21 +20,26 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import stdtr, stdtrit
 
 from deep_interest.errors import InputError
 from deep_interest.evaluation.metrics import UserAUC
+from deep_interest.evaluation.seed_variance import SeedVariance, variance_of_mean
+
+CONFIDENCE = 0.95  # of the intervals of tables
+CHANCE = 0.5  # the GAUC of guessing
+FEWEST_USERS = 2  # for a variance over users
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A difference of two GAUCs with its bootstrap interval.
+    """A difference with its confidence interval.
 
     Attributes:
         difference: GAUC of the one minus GAUC of the other on all users.
-        low: lower end of the percentile interval.
-        high: upper end of the percentile interval.
-        p_value: two-sided bootstrap p-value of "no difference", in (0, 1]; its smallest possible value is
-            2 / (resamples + 1).
+        low: lower end of the interval.
+        high: upper end of the interval.
+        p_value: two-sided p-value of "no difference", in [0, 1].
     """
 
     difference: float
@@ -34,39 +48,32 @@ class Interval:
     p_value: float
 
 
-def paired_bootstrap(
-    ours: UserAUC, base: UserAUC, *, resamples: int = 2000, confidence: float = 0.95, seed: int
+def difference_interval(
+    ours: UserAUC, base: UserAUC, *, seeds: Sequence[SeedVariance] = (), confidence: float = CONFIDENCE
 ) -> Interval:
-    """Interval of ``GAUC(ours) - GAUC(base)`` over resampled users; one test set, both models on the same users.
+    """Interval of ``GAUC(ours) - GAUC(base)`` on one test set.
 
     Args:
         ours: per-user AUCs of the one model, averaged over its seeds.
         base: per-user AUCs of the other.
-        resamples: number of bootstrap resamples.
+        seeds: seed variance of each of the two models; left out, the interval is about the fits at hand.
         confidence: mass of the interval, in (0, 1).
-        seed: of the resampling; one seed draws the same users for every pair of models of a test set.
 
     Raises:
-        InputError: different users, no users, or an option out of range.
+        InputError: different users, fewer than two users, or a confidence out of range.
     """
-    return paired_bootstraps([ours], base, resamples=resamples, confidence=confidence, seed=seed)[0]
+    _check_same_users(ours, base)
+    return _interval(ours.auc - base.auc, ours.impressions, seeds, confidence)
 
 
-def paired_bootstraps(
-    rows: Sequence[UserAUC], base: UserAUC, *, resamples: int = 2000, confidence: float = 0.95, seed: int
-) -> list[Interval]:
-    """`paired_bootstrap` of several models against one base, all on the same resampled users (drawn once)."""
-    _check_options(resamples=resamples, confidence=confidence)
-    for row in rows:
-        _check_same_users(row, base)
-    differences = np.stack([row.auc - base.auc for row in rows])
-    weights = base.impressions.astype(np.float64)
-    resampled = _resampled_differences(differences, weights, resamples=resamples, seed=seed)
-    observed = np.average(differences, axis=1, weights=weights)
-    return [
-        _interval(float(value), column, confidence=confidence)
-        for value, column in zip(observed, resampled.T, strict=True)
-    ]
+def chance_interval(
+    ours: UserAUC, *, seeds: Sequence[SeedVariance] = (), confidence: float = CONFIDENCE
+) -> Interval:
+    """Interval of ``GAUC(ours) - 0.5``: does the model rank better than guessing?
+
+    Args and errors as for `difference_interval`.
+    """
+    return _interval(ours.auc - CHANCE, ours.impressions, seeds, confidence)
 
 
 def mean_over_seeds(per_seed: Sequence[UserAUC]) -> UserAUC:
@@ -102,37 +109,40 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
     return adjusted
 
 
-def _resampled_differences(
-    differences: NDArray[np.float64], weights: NDArray[np.float64], *, resamples: int, seed: int
-) -> NDArray[np.float64]:
-    """GAUC differences (resamples, models) on users drawn with replacement; memory is models × users.
+def _interval(
+    values: NDArray[np.float64],
+    impressions: NDArray[np.integer],
+    seeds: Sequence[SeedVariance],
+    confidence: float,
+) -> Interval:
+    """Interval of the weighted mean of one value per user.
 
-    A resample is held as counts, how often each user was drawn, so that all models share one product.
+    The degrees of freedom of the users are those of ``1 / Σ w²`` equally weighted ones; the error of a table's common
+    variance ratio is shared by both models, so it counts once for their sum.
     """
-    rng = np.random.default_rng(seed)
-    users = len(weights)
-    weighted = np.vstack([differences * weights, weights])
-    result = np.empty((resamples, len(differences)))
-    for row in result:
-        counts = np.bincount(rng.integers(users, size=users), minlength=users)
-        *sums, total = weighted @ counts.astype(np.float64)
-        row[:] = np.asarray(sums) / total
-    return result
+    _check_options(len(values), confidence)
+    weights = impressions / impressions.sum()
+    mean = float(values @ weights)
+    over_users = variance_of_mean((values - mean) ** 2, weights)
+    over_seeds = [seed.total / seed.seeds for seed in seeds]
+    variance = over_users + sum((seed.total - seed.interaction) / seed.seeds for seed in seeds)
+    if variance == 0:
+        return Interval(mean, mean, mean, p_value=float(mean == 0))
+    uncertainty = over_users**2 / (1 / (weights**2).sum() - 1)
+    uncertainty += sum(part**2 / seed.df for part, seed in zip(over_seeds, seeds, strict=True))
+    uncertainty += sum(over_seeds) ** 2 / min((seed.shared_df for seed in seeds), default=np.inf)
+    df, error = variance**2 / uncertainty, variance**0.5
+    half = float(stdtrit(df, (1 + confidence) / 2)) * error
+    return Interval(mean, mean - half, mean + half, p_value=float(2 * stdtr(df, -abs(mean) / error)))
 
 
-def _interval(difference: float, resampled: NDArray[np.float64], *, confidence: float) -> Interval:
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(resampled, [tail, 1 - tail])
-    one_sided = min((resampled <= 0).sum(), (resampled >= 0).sum())
-    p_value = min(1.0, 2 * (int(one_sided) + 1) / (len(resampled) + 1))
-    return Interval(difference=difference, low=float(low), high=float(high), p_value=p_value)
-
-
-def _check_options(*, resamples: int, confidence: float) -> None:
-    if resamples < 1:
-        raise InputError(f"resamples: found {resamples}, expected at least 1 (2000 is usual)")
+def _check_options(users: int, confidence: float) -> None:
     if not 0 < confidence < 1:
         raise InputError(f"confidence: found {confidence}, expected a share between 0 and 1, as 0.95")
+    if users < FEWEST_USERS:
+        raise InputError(
+            f"users: found {users} with both classes, expected at least {FEWEST_USERS}: one user has no variance over users"
+        )
 
 
 def _check_same_users(one: UserAUC, other: UserAUC) -> None:
@@ -140,8 +150,4 @@ def _check_same_users(one: UserAUC, other: UserAUC) -> None:
         raise InputError(
             f"users: the models to compare were scored on different test rows ({len(one.users)} and "
             f"{len(other.users)} users with both classes); expected one test set, score both models on it"
-        )
-    if not len(one.users):
-        raise InputError(
-            "users: no user has both classes, expected at least one; there is nothing to resample"
         )

@@ -38,6 +38,10 @@ class ModelRow:
         module, name = self.path.split(":")
         return getattr(import_module(f"deep_interest.models.{module}"), name)
 
+    def is_deterministic(self) -> bool:
+        """Whether the model is computed in closed form, without a seed."""
+        return hasattr(self.load(), "fit")
+
 
 MODELS: dict[str, ModelRow] = {
     "popularity": ModelRow("Popularity", "popularity:Popularity", baseline=True),

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from deep_interest.evaluation.comparison import ORACLE
-from deep_interest.evaluation.page import SIGNIFICANT
+from deep_interest.evaluation.page import SIGNIFICANT, refusals
 
 FEW = 5  # names that a sentence lists
 SAMPLED = ("next_item", "last_item")  # protocols whose negatives are drawn
@@ -22,8 +22,9 @@ def sentences(results: pd.DataFrame, *, protocol: str, base: str = "base") -> li
     names = dict(zip(results["model"], results["name"], strict=True))
     second = models["second"].dropna().iloc[0] if models["second"].notna().any() else None
     for key, prefix in ((base, ""), (second, "second_")):
-        if key in names and models[f"{prefix}difference"].notna().any() and not (prefix and key == base):
+        if key in names and models[f"{prefix}p_holm"].notna().any() and not (prefix and key == base):
             said += _against(models, str(names[key]), prefix)
+    said += refusals(results, base)
     said += _precision(models) + _seeds(models) + _popularity(models, protocol) + _oracle(results)
     return said
 
@@ -41,8 +42,8 @@ def _best(models: pd.DataFrame, *, sampled: bool) -> str:
 
 
 def _against(models: pd.DataFrame, name: str, prefix: str) -> list[str]:
-    """Which rows are above, which below, and for which the question is open."""
-    known = models[models[f"{prefix}difference"].notna()]
+    """Which rows are above, which below, and for which the question is open; untested rows are left out."""
+    known = models[models[f"{prefix}p_holm"].notna()]
     sure = known[f"{prefix}p_holm"] < SIGNIFICANT
     above = known[sure & (known[f"{prefix}difference"] > 0)].sort_values(
         f"{prefix}difference", ascending=False
@@ -53,8 +54,8 @@ def _against(models: pd.DataFrame, name: str, prefix: str) -> list[str]:
         first = above.iloc[0]
         said.append(
             f"{_count(above)} significantly above {name}: {_list(above['name']).rstrip('.')}. The largest gain, {first['name']}'s, is "
-            f"{first[f'{prefix}difference']:+.4f}, and the interval holds everything from {first[f'{prefix}difference_low']:+.4f} to "
-            f"{first[f'{prefix}difference_high']:+.4f}."
+            f"{first[f'{prefix}difference']:+.4f}, with the 95% interval "
+            f"{first[f'{prefix}difference_low']:+.4f} to {first[f'{prefix}difference_high']:+.4f}."
         )
     else:
         said.append(f"No row is significantly above {name}.")
@@ -62,18 +63,19 @@ def _against(models: pd.DataFrame, name: str, prefix: str) -> list[str]:
         said.append(f"{_count(below)} significantly below {name}: {_list(below['name']).rstrip('.')}.")
     if not sure.all():
         said.append(
-            f"For {_others(known.loc[~sure, 'name'])} this test set does not tell above from below {name}; that is no proof of being equal."
+            f"This test set cannot separate {_others(known.loc[~sure, 'name'])} from {name}; that does not prove that they are equal."
         )
     return said
 
 
 def _precision(models: pd.DataFrame) -> list[str]:
-    half = ((models["difference_high"] - models["difference_low"]) / 2).dropna()
+    tested = models[models["p_holm"].notna()]
+    half = (tested["difference_high"] - tested["difference_low"]) / 2
     if half.empty:
         return []
     return [
-        f"A difference is known to about ± {half.median():.4f} (the middle row's 95% interval, over users): smaller ones this test set "
-        "cannot show."
+        f"Differences are known to about ± {half.median():.4f} (half the median 95% interval, over users and seeds); this test set "
+        "cannot show smaller ones."
     ]
 
 
@@ -83,10 +85,10 @@ def _seeds(models: pd.DataFrame) -> list[str]:
             "Every row is one fit with one seed: another seed moves a row by an amount that this table cannot show."
         ]
     worst = models.loc[models["gauc_std"].idxmax()]
+    included = " The intervals include this." if models["p_holm"].notna().any() else ""
     return [
-        f"Another seed moves a row's GAUC by {models['gauc_std'].median():.4f} (the middle row's standard deviation), {worst['name']}'s by "
-        f"{worst['gauc_std']:.4f}. The intervals are over users and leave this out, so of two rows whose difference is not larger than that "
-        "another set of seeds may turn the order."
+        f"Another seed moves a row's GAUC by {models['gauc_std'].median():.4f} (median of the standard deviations), {worst['name']}'s by "
+        f"{worst['gauc_std']:.4f}.{included}"
     ]
 
 

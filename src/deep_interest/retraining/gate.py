@@ -1,4 +1,4 @@
-"""The gate: may a challenger take the champion's place?"""
+"""The gate: may a challenger replace the champion, or serve as the first version?"""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -7,7 +7,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from deep_interest.evaluation.metrics import UserAUC, auc, logloss, per_user_auc
-from deep_interest.evaluation.significance import Interval, paired_bootstrap
+from deep_interest.evaluation.significance import (
+    CHANCE,
+    FEWEST_USERS,
+    Interval,
+    chance_interval,
+    difference_interval,
+)
 from deep_interest.retraining.parameters import GateParameters
 
 
@@ -57,7 +63,8 @@ class Verdict:
         checks: all of them.
         challenger: the challenger's figures.
         champion: the champion's, or None before there is one.
-        gain: the challenger's GAUC minus the champion's, with its interval; None without a champion, or where it is undefined.
+        gain: the challenger's GAUC minus the champion's, or minus popularity's for a first version, with its interval; None where
+            it is undefined.
     """
 
     promoted: bool
@@ -77,12 +84,16 @@ def judge(
     challenger: ArrayLike,
     champion: ArrayLike | None,
     gate: GateParameters,
+    *,
+    popularity: ArrayLike,
 ) -> Verdict:
     """Compare two models on the same held-out impressions.
 
-    The challenger must beat the champion's GAUC beyond chance: the lower end of the paired bootstrap interval over the
-    users is above ``minimum_gain``. Of equal models at most a share of about ``level / 2`` is promoted then. And it must be
-    calibrated, its log loss no worse than allowed, and the day must have users enough to say so.
+    The challenger must beat the champion's GAUC beyond chance: the lower end of the paired interval over the users is
+    above ``minimum_gain``. Of equal models at most a share of about ``level / 2`` is promoted then. It must be calibrated, its
+    log loss no worse than allowed, and the day must have users enough. Before there is a champion, the challenger must beat
+    the items' popularity instead, and its own GAUC must be above 0.5, each by the lower end of its interval. The intervals
+    are about the fits at hand, as these fits will serve: they leave out other seeds.
 
     Args:
         users: ``(n,)`` ids.
@@ -90,6 +101,7 @@ def judge(
         challenger: ``(n,)`` predicted CTRs.
         champion: ``(n,)`` the champion's; None before there is one.
         gate: the conditions.
+        popularity: ``(n,)`` scores of `baseline.popularity_scores`, for a first version.
     """
     users, labels = np.asarray(users), np.asarray(labels)
     theirs, our = per_user_auc(users, labels, challenger), _figures(users, labels, challenger)
@@ -105,22 +117,39 @@ def judge(
         Check("calibration", our.calibration, f"{low:g} to {high:g}", low <= our.calibration <= high),
     ]  # fmt: skip
     if champion is None:
-        return Verdict(all(check.passed for check in checks), tuple(checks), our, None, None)
-    before = _figures(users, labels, champion)
-    most = before.logloss * (1 + gate.logloss_rise)
-    checks.append(Check("log loss", our.logloss, f"at most {most:.5f}", our.logloss <= most))
-    gain = _gain(theirs, per_user_auc(users, labels, champion), gate)
-    lower = float("nan") if gain is None else gain.low
-    checks.append(
-        Check("GAUC gain, lower end", lower, f"above {gate.minimum_gain:g}", lower > gate.minimum_gain)
-    )
+        before = None
+        gain = _gain(theirs, per_user_auc(users, labels, popularity), gate)
+        checks += [
+            _lower_end("GAUC, lower end", _above_chance(theirs, gate), CHANCE, offset=CHANCE),
+            _lower_end("GAUC gain over popularity, lower end", gain, 0.0),
+        ]
+    else:
+        before = _figures(users, labels, champion)
+        most = before.logloss * (1 + gate.logloss_rise)
+        gain = _gain(theirs, per_user_auc(users, labels, champion), gate)
+        checks += [
+            Check("log loss", our.logloss, f"at most {most:.5f}", our.logloss <= most),
+            _lower_end("GAUC gain, lower end", gain, gate.minimum_gain),
+        ]
     return Verdict(all(check.passed for check in checks), tuple(checks), our, before, gain)
 
 
+def _lower_end(name: str, interval: Interval | None, bound: float, *, offset: float = 0.0) -> Check:
+    """An interval's lower end, plus an offset, must be above the bound; an undefined one is not."""
+    lower = float("nan") if interval is None else interval.low + offset
+    return Check(name, lower, f"above {bound:g}", lower > bound)
+
+
 def _gain(ours: UserAUC, base: UserAUC, gate: GateParameters) -> Interval | None:
-    if not len(ours.users):
+    if len(ours.users) < FEWEST_USERS:
         return None
-    return paired_bootstrap(ours, base, resamples=gate.resamples, confidence=1 - gate.level, seed=gate.seed)
+    return difference_interval(ours, base, confidence=1 - gate.level)
+
+
+def _above_chance(ours: UserAUC, gate: GateParameters) -> Interval | None:
+    if len(ours.users) < FEWEST_USERS:
+        return None
+    return chance_interval(ours, confidence=1 - gate.level)
 
 
 def _figures(users: np.ndarray, labels: np.ndarray, scores: ArrayLike) -> Figures:

@@ -41,26 +41,25 @@ class DayBounds(_Strict):
 class GateParameters(_Strict):
     """What a challenger must show on the held-out day.
 
+    A first version, with no champion to compare with, must beat the items' popularity and guessing, whatever ``minimum_gain`` and
+    ``logloss_rise`` allow.
+
     Attributes:
-        level: the bootstrap interval of the GAUC's gain has the mass ``1 - level``, half of what is left on each side.
+        level: the interval of the GAUC's gain has the mass ``1 - level``, half of what is left on each side.
         minimum_gain: the interval's lower end must be above it. 0: only what is better beyond doubt serves; a small
             negative number: what is not worse by more than that serves.
-        resamples: of the users.
         calibration: lowest and highest predicted CTR over observed CTR.
         logloss_rise: the log loss may be above the champion's by this share of it.
         minimum_users: users of the day with both classes, on whom GAUC rests.
         minimum_coverage: their share of the day's users.
-        seed: of the resampling.
     """
 
     level: float = Field(0.05, gt=0, lt=1)
     minimum_gain: float = 0.0
-    resamples: int = Field(2000, ge=1)
     calibration: tuple[float, float] = (0.7, 1.4)
     logloss_rise: float = Field(0.02, ge=0)
-    minimum_users: int = Field(30, ge=1)
+    minimum_users: int = Field(100, ge=2)
     minimum_coverage: float = Field(0.02, ge=0, le=1)
-    seed: int = Field(0, ge=0)
 
 
 class ScoringParameters(_Strict):

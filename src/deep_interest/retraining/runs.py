@@ -10,6 +10,7 @@ import torch
 
 import deep_interest
 from deep_interest.logs.vocabulary import FieldVocabularies
+from deep_interest.retraining.baseline import popularity_scores
 from deep_interest.retraining.fitting import Fitted, Parent, fit_challenger, held_out_scores
 from deep_interest.retraining.gate import Verdict, judge
 from deep_interest.retraining.parameters import GateParameters, RetrainingParameters
@@ -76,14 +77,16 @@ def parent_of(version: Version) -> Parent:
 def judge_by_plan(
     cell: Cell, fitted: Fitted, data: Data, plan: Plan, registry: Registry, gate: GateParameters
 ) -> Verdict:
-    """Both models on the held-out day."""
-    held_out = data.samples[data.samples["split"] == "test"]
+    """Both models on the held-out day, or the first one and popularity."""
+    is_held_out = data.samples["split"] == "test"
+    held_out = data.samples[is_held_out]
     champion: np.ndarray | None = None
     if plan.parent is not None:
         version = registry.load(plan.parent)
         champion = held_out_scores(version.model(), version.schema, data, cell, version.manifest["training"])
     challenger = held_out_scores(fitted.model(cell.model), fitted.schema, data, cell, fitted.training)
-    return judge(held_out["user"], held_out["label"], challenger, champion, gate)
+    popularity = popularity_scores(data.samples[~is_held_out], held_out)
+    return judge(held_out["user"], held_out["label"], challenger, champion, gate, popularity=popularity)
 
 
 def version_name(plan: Plan, fitted: Fitted, gate: GateParameters) -> str:

@@ -74,8 +74,7 @@ def train_cell(cell: Cell, data: Data) -> tuple[Checkpoint, pd.DataFrame]:
         evaluation.
     """
     device = prepare_device(cell.run)
-    closed_form = hasattr(model_row(cell.model).load(), "fit")
-    seeds = cell.seeds[:1] if closed_form else cell.seeds
+    seeds = cell.seeds[:1] if model_row(cell.model).is_deterministic() else cell.seeds
     fits = map_seeds(fit_seed, (cell, data), seeds, processes=_processes(cell.run, device))
     curves = [{"seed": seed, **row} for seed, fit in zip(seeds, fits, strict=True) for row in fit.history]
     config, options = _config_and_options(cell)

@@ -9,6 +9,7 @@ import pandas as pd
 
 from deep_interest.errors import InputError
 from deep_interest.evaluation.comparison import ModelRuns, compare
+from deep_interest.evaluation.evidence import EvaluationParameters
 from deep_interest.evaluation.page import results_markdown
 from deep_interest.evaluation.published import published_figures
 from deep_interest.grid import Table, pipeline_of, row_of
@@ -24,14 +25,18 @@ def make_compare(dataset: str, table: Table) -> Callable[..., pd.DataFrame]:
     """The comparing node's function of a table; it takes ``<model>_predictions`` and ``<model>_curves`` of each row."""
 
     def compare_rows(
-        log: BehaviorLog, features: FeatureTables, samples: pd.DataFrame, **outputs: pd.DataFrame
+        log: BehaviorLog,
+        features: FeatureTables,
+        samples: pd.DataFrame,
+        evaluation: EvaluationParameters,
+        **outputs: pd.DataFrame,
     ) -> pd.DataFrame:
-        """The table ``results``: means over seeds, intervals over users, timings."""
+        """The table ``results``: means over seeds, intervals over users and seeds, timings."""
         predictions = {model: outputs[f"{model}_predictions"] for model in table.models}
         require_present(dataset, predictions, log, features, samples)
         test = _test_rows(samples)
         runs = {model: _runs(model, predictions[model], outputs[f"{model}_curves"]) for model in table.models}
-        results = compare(test, runs, base=table.base, second=table.second)
+        results = compare(test, runs, base=table.base, second=table.second, minimum=evaluation)
         logger.info("Test set, means over seeds:\n%s", _for_terminal(results))
         return results
 
@@ -121,6 +126,7 @@ def _runs(model: str, predictions: pd.DataFrame, curves: pd.DataFrame) -> ModelR
         name=row_of(model).name, seeds=tuple(seeds), probabilities=predictions[columns].to_numpy().T,
         train_seconds=seconds, samples_per_second=speed, baseline=row_of(model).baseline,
         validation_gauc=float("nan") if best is None else float(best.loc[seeds].mean()),
+        deterministic=row_of(model).is_deterministic(),
     )  # fmt: skip
 
 

@@ -131,7 +131,7 @@ def create_row_pipeline(dataset: str, model: str) -> Pipeline:
 
 
 def _compare(namespace: str, table: Table, output: str, *, dataset: str) -> Node:
-    inputs = {name: f"{dataset}.{name}" for name in PRESENT}
+    inputs = {name: f"{dataset}.{name}" for name in PRESENT} | {"evaluation": "params:evaluation"}
     for model in table.models:
         inputs |= {
             f"{model}_predictions": f"{dataset}.{model}.predictions",
