@@ -75,13 +75,13 @@ def test_vocabularies_know_the_training_days_only():
         context=made.context,
     )
     seen = {
-        "goods": 5,
+        "goods": 4,
         "category": 3,
-    }  # items 1-4 before the validation day (3 only as a candidate), "unknown" with them
+    }  # items 1-3, in training samples (3 only as a candidate), and "unknown"; no training history has b's item 4
     assert {field.name: field.size for field in features.schema.item}["goods"] == seen["goods"]
     by_item = dict(zip(log.items.values, features.items["goods"][1:], strict=True))
-    assert by_item[5] == by_item[6] == 0
-    assert sorted([by_item[1], by_item[2], by_item[3], by_item[4]]) == [1, 2, 3, 4]
+    assert by_item[4] == by_item[5] == by_item[6] == 0
+    assert sorted([by_item[1], by_item[2], by_item[3]]) == [1, 2, 3]
     pid = dict(zip(tables.impressions["pid"], made.columns["pid"], strict=True))
     assert pid["bottom"] == 0
     assert made.context["pid"].field.size == 3

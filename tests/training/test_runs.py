@@ -42,7 +42,14 @@ def test_the_untrained_model_is_the_one_that_the_fit_began_with_and_draws_nothin
         replace(
             cell(tmp_path, seeds=(1,)),
             recipe=RECIPE.model_copy(
-                update={"training": {"batch_size": 32, "epochs": 1, "learning_rate": 1e-12}}
+                update={
+                    "training": {
+                        "batch_size": 32,
+                        "epochs": 1,
+                        "learning_rate": 1e-12,
+                        "unknown": "untrained",
+                    }
+                }
             ),
         ),
         small_data(),

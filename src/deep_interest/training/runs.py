@@ -31,6 +31,7 @@ from deep_interest.training.parallel import map_seeds, usable_cores
 from deep_interest.training.parameters import Recipe, RowOptions, RunParameters, TrainingOptions
 from deep_interest.training.regularizers import occurrence_key
 from deep_interest.training.state import fingerprint
+from deep_interest.training.unknown import UnknownRows
 
 logger = logging.getLogger(__name__)
 
@@ -204,6 +205,7 @@ def fit_seed(
             state_file=Path(cell.run.workspace) / cell.dataset / cell.row / f"seed_{seed}.pt",
             fingerprint=fingerprint(*described, seed, arrays=data.arrays()), watched=test if options.watch_test else None,
             occurrences=occurrences_of(embedding_tables(model), train) if options.mba else None,
+            unknown=UnknownRows.of(model, train) if options.unknown == "mean" else None,
             evaluation_batch_size=cell.run.evaluation_batch_size, checkpoint_seconds=cell.run.checkpoint_seconds,
             after_evaluation=after_evaluation,
         ).run().history  # fmt: skip
