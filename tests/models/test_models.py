@@ -14,7 +14,7 @@ from deep_interest.models.registry import MODELS, build_model, model_config, mod
 
 SMALL = {"embedding_dim": 4, "embedding_std": 1.0, "hidden": (5, 4), "attention_hidden": (6, 3)}
 LENGTHS = [3, 0, 1, 7, 2]
-TRAINED = [key for key in MODELS if key != "popularity"]
+TRAINED = [key for key, row in MODELS.items() if not row.closed_form]
 ORDERED = [key for key in TRAINED if key.startswith(("lstm", "gru", "dien", "bst", "dmin", "din_positions"))]
 POOLED = [
     key
