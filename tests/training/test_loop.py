@@ -18,6 +18,7 @@ from deep_interest.training import loop
 from deep_interest.training.loop import DivergedError, Fit
 from deep_interest.training.occurrences import occurrences_of
 from deep_interest.training.parameters import TrainingOptions
+from deep_interest.training.unknown import UnknownRows
 
 ROWS = {"din_dice": {"activation": "dice", "attention_activation": "dice"}, "dien": {"aux_weight": 1.0}}
 SMALL = {"embedding_dim": 4, "hidden": (8, 4), "attention_hidden": (8, 4)}
@@ -34,7 +35,7 @@ def make_fit(
     return Fit(
         label="test", model=model, train=train, validation=sample_set(data, "validation"), options=TrainingOptions(**settings),
         seed=seed, state_file=folder / name, fingerprint="this fit", checkpoint_seconds=checkpoint_seconds,
-        occurrences=occurrences_of(embedding_tables(model), train),
+        occurrences=occurrences_of(embedding_tables(model), train), unknown=UnknownRows.of(model, train),
     )  # fmt: skip
 
 
