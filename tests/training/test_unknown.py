@@ -22,17 +22,17 @@ def table(values: list[list[float]], *groups: str) -> Table:
     return made
 
 
-def test_untrained_rows_are_the_mean_weighted_by_occurrences():
-    """Rows 1 and 3 occur 3 times and once: the mean of their vectors is (3 · (1, 2) + (5, -2)) / 4 = (2, 1)."""
+def test_untrained_rows_are_the_mean_of_the_trained_each_counted_once():
+    """Rows 1 and 3 occur 3 times and once: the mean of their vectors is ((1, 2) + (5, -2)) / 2 = (3, 0)."""
     goods = table([[9.0, 9.0], [1.0, 2.0], [8.0, 8.0], [5.0, -2.0]])
     UnknownRows([goods], {"goods:item": torch.tensor([0, 3, 0, 1])}).fill()
-    assert goods.weight.tolist() == [[2.0, 1.0], [1.0, 2.0], [2.0, 1.0], [5.0, -2.0]]
+    assert goods.weight.tolist() == [[3.0, 0.0], [1.0, 2.0], [3.0, 0.0], [5.0, -2.0]]
 
 
 def test_a_row_of_the_unknown_that_training_holds_is_kept():
     goods = table([[9.0], [1.0], [8.0]])
     UnknownRows([goods], {"goods:item": torch.tensor([1, 3, 0])}).fill()
-    assert goods.weight.tolist() == [[9.0], [1.0], [(9.0 + 3 * 1.0) / 4]]
+    assert goods.weight.tolist() == [[9.0], [1.0], [(9.0 + 1.0) / 2]]
 
 
 def test_rows_that_negatives_or_an_earlier_model_have_trained_are_kept():
@@ -112,20 +112,18 @@ def test_a_fit_changes_untrained_rows_only(tmp_path, key):
 
 
 def _rows_by_hand(fit: Fit, table: Table) -> tuple[set[int], np.ndarray]:
-    """The rows that training samples look up, and their mean, each row once for every sample that has its id."""
+    """The rows that training samples look up, and their mean."""
     train, store = fit.train, fit.train.store
-    total, looked_up = np.zeros(table.embedding_dim), []
+    looked_up = set()
     for user, item, end in zip(
         train.user.tolist(), train.item.tolist(), train.history_end.tolist(), strict=True
     ):
-        start, ids = int(store.offsets[user]), set()
+        start = int(store.offsets[user])
         if "item" in table.groups:
-            ids.add(int(store.items[table.field][item]))
+            looked_up.add(int(store.items[table.field][item]))
         if "behavior" in table.groups:
-            ids |= set(store.history[table.field][start : start + end].tolist())
-        looked_up += ids
-        total += sum(table.weight[code].detach().double().numpy() for code in ids)
-    return set(looked_up), total / len(looked_up)
+            looked_up |= set(store.history[table.field][start : start + end].tolist())
+    return looked_up, table.weight[sorted(looked_up)].detach().double().numpy().mean(0)
 
 
 def test_every_evaluation_scores_with_the_mean_as_it_is_then(tmp_path):
@@ -133,7 +131,7 @@ def test_every_evaluation_scores_with_the_mean_as_it_is_then(tmp_path):
     with_mean = fitted(tmp_path, "base", unknown=True)[1].progress.history
     without = fitted(tmp_path, "base", unknown=False)[1].progress.history
     assert [row["train_loss"] for row in with_mean] == [row["train_loss"] for row in without]
-    model, fit = fitted(tmp_path, "base", unknown=True, epochs=1)
+    _, fit = fitted(tmp_path, "base", unknown=True, epochs=1)
     assert with_mean[0]["validation_loss"] == fit.progress.history[0]["validation_loss"]
     assert all(
         one["validation_loss"] != other["validation_loss"]

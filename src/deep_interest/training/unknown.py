@@ -24,19 +24,20 @@ class _TableRows:
 
     Attributes:
         table: the embedding table.
-        weights: ``(rows,)`` float64 weight of each row in the mean; they add up to 1.
-        untrained: ``(k,)`` int64 rows that no training sample looks up.
+        trained: ``(rows,)`` bool, the rows that training samples look up.
+        untrained: ``(k,)`` int64, the rows to set.
     """
 
     table: Table
-    weights: Tensor
+    trained: Tensor
     untrained: Tensor
 
 
 class UnknownRows:
-    """Sets the untrained rows of a model's tables to the occurrence-weighted mean of the trained ones.
+    """Sets the untrained rows of a model's tables to the mean of the trained ones, each of which counts once.
 
-    Tables of crossed features are left alone: their weights begin at 0, and a cross without a sample adds nothing.
+    A mean weighted by occurrences would make an unknown id a popular one, and validates worse: a new id resembles the many
+    rare ones. Tables of crossed features are left alone: their weights begin at 0, and a cross without a sample adds nothing.
 
     Args:
         tables: embedding tables of a model.
@@ -57,14 +58,13 @@ class UnknownRows:
         self._tables = []
         for table in (table for table in tables if table.groups):
             key = occurrence_key(table)
-            counts = occurrences[key]
-            untrained = counts == 0
+            trained = occurrences[key] > 0
+            untrained = ~trained
             if table.field in drawn:
                 untrained[1:] = False
             untrained[1 : before.get(key, 1)] = False
-            total = counts.sum()
-            if total and untrained.any():
-                self._tables.append(_TableRows(table, counts / total, untrained.nonzero().squeeze(1)))
+            if trained.any() and untrained.any():
+                self._tables.append(_TableRows(table, trained, untrained.nonzero().squeeze(1)))
 
     @classmethod
     def of(cls, model: nn.Module, train: SampleSet, *, trained_before: Mapping[str, int] | None = None) -> "UnknownRows":  # fmt: skip
@@ -77,7 +77,7 @@ class UnknownRows:
     def fill(self) -> None:
         """Set the untrained rows to the mean of the trained ones as they are now."""
         for rows in self._tables:
-            rows.table.weight[rows.untrained] = _mean(rows.table.weight, rows.weights)
+            rows.table.weight[rows.untrained] = _mean(rows.table.weight, rows.trained)
 
 
 def drawn_fields(model: nn.Module) -> list[str]:
@@ -86,9 +86,9 @@ def drawn_fields(model: nn.Module) -> list[str]:
     return [field.name for field in model.schema.behavior] if draws else []
 
 
-def _mean(table: Tensor, weights: Tensor) -> Tensor:
-    """The weighted sum of the rows, in float64. Shape: ``(rows, dim), (rows,) -> (dim,)`` of the table's type."""
+def _mean(table: Tensor, chosen: Tensor) -> Tensor:
+    """The mean of the chosen rows, summed in float64. Shape: ``(rows, dim), (rows,) -> (dim,)`` of the table's type."""
     total = torch.zeros(table.shape[1], dtype=torch.float64, device=table.device)
-    for rows, share in zip(table.split(_CHUNK), weights.split(_CHUNK), strict=True):
-        total += (rows.double() * share.double().unsqueeze(1)).sum(0)
-    return total.to(table.dtype)
+    for rows, mask in zip(table.split(_CHUNK), chosen.split(_CHUNK), strict=True):
+        total += (rows.double() * mask.unsqueeze(1)).sum(0)
+    return (total / chosen.sum()).to(table.dtype)
