@@ -9,6 +9,7 @@ from deep_interest.logs.schema import Field
 from deep_interest.models.layers import Table, embedding_tables
 from deep_interest.models.registry import build_model, model_config
 from deep_interest.training.loop import Fit
+from deep_interest.training.occurrences import occurrences_of
 from deep_interest.training.parameters import TrainingOptions
 from deep_interest.training.unknown import UnknownRows
 
@@ -85,7 +86,7 @@ def fitted(folder, key: str, *, unknown: bool, **options) -> tuple[torch.nn.Modu
     settings = {"batch_size": 32, "epochs": 2, "patience": 9, "learning_rate": 0.02} | options
     fit = Fit(
         label="test", model=model, train=train, validation=sample_set(data, "validation"), options=TrainingOptions(**settings),
-        seed=1, state_file=folder / f"{unknown}.pt", fingerprint="f", unknown=UnknownRows.of(model, train) if unknown else None,
+        seed=1, state_file=folder / f"{unknown}.pt", fingerprint="f", unknown=UnknownRows.of(model, occurrences_of(embedding_tables(model), train)) if unknown else None,
     )  # fmt: skip
     fit.run()
     return model, fit

@@ -134,11 +134,12 @@ def fit_challenger(
         data.features.schema.model_dump_json(), parent.id if parent else None, teacher_weight, device.type, seed,
     )  # fmt: skip
     identity = fingerprint(*described, arrays=data.arrays())
+    occurrences = occurrences_of(embedding_tables(model), train)
+    unknown = UnknownRows.of(model, occurrences, trained_before=_rows_of(parent, cell.model))
     fit = Fit(
         label=f"{cell.name} seed {seed}", model=model, train=train, validation=validation, options=options, seed=seed,
         state_file=state_file, fingerprint=identity,
-        occurrences=occurrences_of(embedding_tables(model), train) if options.mba else None,
-        unknown=UnknownRows.of(model, train, trained_before=_rows_of(parent, cell.model)) if options.unknown == "mean" else None,
+        occurrences=occurrences, unknown=unknown if options.unknown == "mean" else None,
         evaluation_batch_size=cell.run.evaluation_batch_size, checkpoint_seconds=cell.run.checkpoint_seconds,
         keep_optimizer=True,
     )  # fmt: skip

@@ -11,8 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from deep_interest.models.layers import Table, embedding_tables
-from deep_interest.training.data import SampleSet
-from deep_interest.training.occurrences import occurrences_of
 from deep_interest.training.regularizers import occurrence_key
 
 _CHUNK = 1 << 14  # rows added up at once: torch sums so few in one order whatever the number of threads
@@ -67,11 +65,17 @@ class UnknownRows:
                 self._tables.append(_TableRows(table, trained, untrained.nonzero().squeeze(1)))
 
     @classmethod
-    def of(cls, model: nn.Module, train: SampleSet, *, trained_before: Mapping[str, int] | None = None) -> "UnknownRows":  # fmt: skip
-        """The untrained rows of a model that is fitted on the samples ``train``."""
-        tables = embedding_tables(model)
-        drawn = drawn_fields(model)
-        return cls(tables, occurrences_of(tables, train), drawn=drawn, trained_before=trained_before)
+    def of(
+        cls,
+        model: nn.Module,
+        occurrences: Mapping[str, Tensor],
+        *,
+        trained_before: Mapping[str, int] | None = None,
+    ) -> "UnknownRows":
+        """The untrained rows of a model; see the class for the arguments."""
+        return cls(
+            embedding_tables(model), occurrences, drawn=drawn_fields(model), trained_before=trained_before
+        )
 
     @torch.no_grad()
     def fill(self) -> None:
