@@ -189,3 +189,11 @@ def test_a_million_behaviours_of_one_user_are_one_run_of_the_log():
     assert made.samples.history_end.tolist() == [0, 500_000, n]
     coded = behavior_log(log, encode_features(tables, log, FeatureColumns(item=("goods",))))
     assert coded.history(1, 500_000, max_len=3)["goods"].tolist() == [998, 999, 1000]
+
+
+def test_uncovered_context_values_are_those_of_the_held_out_days_and_missing_ones_are_none():
+    """SHOWN has one validation row ('top', known) and two test rows: 'bottom', which training lacks, and one without a value."""
+    shown = [*SHOWN[:-1], (*SHOWN[-1][:4], None)]
+    (found,) = make(shown=shown)[2].uncovered
+    assert (found.field, found.split, found.values, found.share) == ("pid", "test", ("bottom",), 0.5)
+    assert make(shown=[row for row in SHOWN if row[-1] != "bottom"])[2].uncovered == ()

@@ -33,8 +33,9 @@ def samples_summary(
     unknown = {
         "unknown_users": _unknown(samples.user, known_users),
         "unknown_items": _unknown(samples.item, known_items),
-        **{f"unknown_{name}": rows for name, rows in (unknown_fields or {}).items()},
     }
+    of_fields = {f"unknown_{name}": rows for name, rows in (unknown_fields or {}).items()}
+    unknown |= {name: rows for name, rows in of_fields.items() if name not in unknown}
     rows = [_row(name, samples, unknown, samples.split == index) for index, name in enumerate(SPLITS)]
     total = _row("all", samples, unknown, np.ones(len(samples.user), bool))
     total |= {
