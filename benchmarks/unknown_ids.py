@@ -2,7 +2,7 @@
 
     kedro run --pipelines=samples.movielens_100k
     python benchmarks/unknown_ids.py movielens_100k      # any dataset whose samples are made
-    python benchmarks/unknown_ids.py weekdays            # a generated log with five training days and the weekday as a feature
+    python benchmarks/unknown_ids.py weekdays --models lr din --learning-rate 0.02           # a generated log with five training days and the weekday as a feature
 
 Prints log loss, GAUC and calibration on all validation rows, and on those with an unknown value, averaged over the seeds.
 """
@@ -38,7 +38,7 @@ COMMON = {"embedding_dim": 16, "embedding_std": 0.1, "pooling": "mean"}
 OPTIONS = TrainingOptions(learning_rate=0.005, decay_rate=0.7, batch_size=512, epochs=3, patience=1)
 RARE = 10  # training samples of an id that the id dropout of rare ids may replace
 DROPOUTS = {"dropout 0.01 of rare ids": (0.01, RARE), "dropout 0.05 of rare ids": (0.05, RARE), "dropout 0.05 of all ids": (0.05, 1 << 62)}  # fmt: skip
-DAY, USERS, ITEMS, SHOWN, FIRST = 86_400, 8_000, 300, 112_000, 1_704_067_200
+DAY, USERS, ITEMS, SHOWN, FIRST = 86_400, 2_000, 300, 28_000, 1_704_067_200
 
 
 class WeightedMean(UnknownRows):
@@ -119,15 +119,15 @@ def with_unknown(samples: SampleSet) -> np.ndarray:
     )
 
 
-def compare(data: Data, models: list[str], seeds: list[int]) -> pd.DataFrame:
+def compare(data: Data, models: list[str], seeds: list[int], options: TrainingOptions) -> pd.DataFrame:
     """Figures of the validation rows by model and way."""
     store = FeatureStore.build(data.log, data.features, torch.device("cpu"))
     train, validation = (
-        SampleSet.build(store, data.samples, split, max_len=OPTIONS.max_len)
+        SampleSet.build(store, data.samples, split, max_len=options.max_len)
         for split in ("train", "validation")
     )
     rows = [
-        {"model": key, "way": way, **_figures(key, seed, way, train, validation)}
+        {"model": key, "way": way, **_figures(key, seed, way, train, validation, options)}
         for key in models
         for seed in seeds
         for way in ("untrained", "mean", "weighted mean", *DROPOUTS)
@@ -135,7 +135,9 @@ def compare(data: Data, models: list[str], seeds: list[int]) -> pd.DataFrame:
     return pd.DataFrame(rows).groupby(["model", "way"], sort=False).mean().round(4)
 
 
-def _figures(key: str, seed: int, way: str, train: SampleSet, validation: SampleSet) -> dict[str, float]:
+def _figures(
+    key: str, seed: int, way: str, train: SampleSet, validation: SampleSet, options: TrainingOptions
+) -> dict[str, float]:
     torch.manual_seed(seed)
     model = build_model(key, model_config(key, {}, common=COMMON), train.store.schema)
     tables = embedding_tables(model)
@@ -147,7 +149,7 @@ def _figures(key: str, seed: int, way: str, train: SampleSet, validation: Sample
         samples = Dropped(train, counts, *DROPOUTS[way])
     with tempfile.TemporaryDirectory() as folder:
         Fit(
-            label=f"{key}, {way}, seed {seed}", model=model, train=samples, validation=validation, options=OPTIONS, seed=seed,
+            label=f"{key}, {way}, seed {seed}", model=model, train=samples, validation=validation, options=options, seed=seed,
             state_file=Path(folder) / "fit.pt", fingerprint="", unknown=unknown(tables, counted) if unknown else None,
         ).run()  # fmt: skip
     scores, labels = predict(model, validation, batch_size=4096), validation.labels.numpy()
@@ -166,7 +168,15 @@ if __name__ == "__main__":
     parser.add_argument("dataset", help="a dataset's key, or weekdays")
     parser.add_argument("--models", nargs="+", default=["lr", "base", "din"])
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--learning-rate", type=float, default=OPTIONS.learning_rate)
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     made = weekdays() if chosen.dataset == "weekdays" else of_catalog(chosen.dataset)
-    print(compare(made, chosen.models, chosen.seeds).to_string())
+    print(
+        compare(
+            made,
+            chosen.models,
+            chosen.seeds,
+            OPTIONS.model_copy(update={"learning_rate": chosen.learning_rate}),
+        ).to_string()
+    )
