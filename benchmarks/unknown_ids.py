@@ -2,7 +2,6 @@
 
     kedro run --pipelines=samples.movielens_100k
     python benchmarks/unknown_ids.py movielens_100k      # any dataset whose samples are made
-    python benchmarks/unknown_ids.py weekdays --models lr din --learning-rate 0.02           # a generated log with five training days and the weekday as a feature
 
 Prints log loss, GAUC and calibration on all validation rows, and on those with an unknown value, averaged over the seeds.
 """
@@ -23,8 +22,6 @@ from deep_interest.evaluation.metrics import gauc, logloss
 from deep_interest.models.batch import Batch
 from deep_interest.models.layers import Table, embedding_tables
 from deep_interest.models.registry import build_model, model_config
-from deep_interest.pipelines.parameters import DatasetParameters
-from deep_interest.pipelines.samples.nodes import build_vocabularies, samples_from_impressions
 from deep_interest.training.data import FeatureStore, SampleSet
 from deep_interest.training.evaluation import predict
 from deep_interest.training.loop import Fit
@@ -38,7 +35,6 @@ COMMON = {"embedding_dim": 16, "embedding_std": 0.1, "pooling": "mean"}
 OPTIONS = TrainingOptions(learning_rate=0.005, decay_rate=0.7, batch_size=512, epochs=3, patience=1)
 RARE = 10  # training samples of an id that the id dropout of rare ids may replace
 DROPOUTS = {"dropout 0.01 of rare ids": (0.01, RARE), "dropout 0.05 of rare ids": (0.05, RARE), "dropout 0.05 of all ids": (0.05, 1 << 62)}  # fmt: skip
-DAY, USERS, ITEMS, SHOWN, FIRST = 86_400, 2_000, 300, 28_000, 1_704_067_200
 
 
 class WeightedMean(UnknownRows):
@@ -77,31 +73,6 @@ class Dropped:
         }  # fmt: skip
 
 
-def weekdays() -> Data:
-    """Impressions of seven days, of which five train; a CTR of about 13 %."""
-    rng = np.random.default_rng(0)
-    category, liked = np.arange(ITEMS) % 8, rng.integers(0, 8, USERS)
-    user, item = rng.integers(0, USERS, SHOWN), rng.integers(0, ITEMS, SHOWN)
-    time = FIRST + rng.integers(0, 7 * DAY, SHOWN)
-    hour = time % DAY // 3600
-    rate = 0.1 + 0.15 * (category[item] == liked[user]) + 0.03 * (hour >= 18)
-    shown = pd.DataFrame({
-        "user": user, "item": item, "time": time, "label": (rng.random(SHOWN) < rate).astype(np.int8), "hour": hour,
-        "weekday": time // DAY % 7, "day": (time // DAY).astype(np.int32),
-    })  # fmt: skip
-    visitor = rng.integers(0, USERS, 10 * USERS)
-    visited = rng.integers(0, ITEMS // 8, len(visitor)) * 8 + liked[visitor]
-    visits = pd.DataFrame(
-        {"user": visitor, "item": visited, "time": FIRST + rng.integers(-5 * DAY, 7 * DAY, len(visitor))}
-    )
-    shown, visits = (table.sort_values(["user", "time"], ignore_index=True) for table in (shown, visits))
-    items = pd.DataFrame({"item": np.arange(ITEMS), "category": category})
-    features = {"item": ["goods", "category"], "context": ["hour", "weekday"]}
-    settings = DatasetParameters(title="Weekdays", protocol={"name": "by_day"}, features=features)
-    ids = build_vocabularies(visits, items, shown)
-    return Data(*samples_from_impressions(visits, items, *ids, {}, settings, None, shown)[:3])
-
-
 def of_catalog(dataset: str) -> Data:
     """A dataset's samples from the project's catalogue."""
     project = Path(__file__).parents[1]
@@ -119,15 +90,15 @@ def with_unknown(samples: SampleSet) -> np.ndarray:
     )
 
 
-def compare(data: Data, models: list[str], seeds: list[int], options: TrainingOptions) -> pd.DataFrame:
+def compare(data: Data, models: list[str], seeds: list[int]) -> pd.DataFrame:
     """Figures of the validation rows by model and way."""
     store = FeatureStore.build(data.log, data.features, torch.device("cpu"))
     train, validation = (
-        SampleSet.build(store, data.samples, split, max_len=options.max_len)
+        SampleSet.build(store, data.samples, split, max_len=OPTIONS.max_len)
         for split in ("train", "validation")
     )
     rows = [
-        {"model": key, "way": way, **_figures(key, seed, way, train, validation, options)}
+        {"model": key, "way": way, **_figures(key, seed, way, train, validation)}
         for key in models
         for seed in seeds
         for way in ("untrained", "mean", "weighted mean", *DROPOUTS)
@@ -149,7 +120,7 @@ def _figures(
         samples = Dropped(train, counts, *DROPOUTS[way])
     with tempfile.TemporaryDirectory() as folder:
         Fit(
-            label=f"{key}, {way}, seed {seed}", model=model, train=samples, validation=validation, options=options, seed=seed,
+            label=f"{key}, {way}, seed {seed}", model=model, train=samples, validation=validation, options=OPTIONS, seed=seed,
             state_file=Path(folder) / "fit.pt", fingerprint="", unknown=unknown(tables, counted) if unknown else None,
         ).run()  # fmt: skip
     scores, labels = predict(model, validation, batch_size=4096), validation.labels.numpy()
@@ -165,18 +136,9 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("dataset", help="a dataset's key, or weekdays")
-    parser.add_argument("--models", nargs="+", default=["lr", "base", "din"])
+    parser.add_argument("dataset", help="a dataset's key")
+    parser.add_argument("--models", nargs="+", default=["base", "din"])
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2])
-    parser.add_argument("--learning-rate", type=float, default=OPTIONS.learning_rate)
     chosen = parser.parse_args()
     torch.set_num_threads(1)
-    made = weekdays() if chosen.dataset == "weekdays" else of_catalog(chosen.dataset)
-    print(
-        compare(
-            made,
-            chosen.models,
-            chosen.seeds,
-            OPTIONS.model_copy(update={"learning_rate": chosen.learning_rate}),
-        ).to_string()
-    )
+    print(compare(of_catalog(chosen.dataset), chosen.models, chosen.seeds).to_string())
