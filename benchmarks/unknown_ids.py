@@ -106,9 +106,7 @@ def compare(data: Data, models: list[str], seeds: list[int]) -> pd.DataFrame:
     return pd.DataFrame(rows).groupby(["model", "way"], sort=False).mean().round(4)
 
 
-def _figures(
-    key: str, seed: int, way: str, train: SampleSet, validation: SampleSet, options: TrainingOptions
-) -> dict[str, float]:
+def _figures(key: str, seed: int, way: str, train: SampleSet, validation: SampleSet) -> dict[str, float]:
     torch.manual_seed(seed)
     model = build_model(key, model_config(key, {}, common=COMMON), train.store.schema)
     tables = embedding_tables(model)
