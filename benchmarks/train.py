@@ -40,7 +40,7 @@ PARAMETERS = Path(__file__).parents[1] / "conf/base/parameters/models.yml"
 ROWS = [
     key
     for key, row in MODELS.items()
-    if not (row.ablation or key.endswith(("mba", "mba_dice")) or key == "popularity")
+    if not (row.ablation or key.endswith(("mba", "mba_dice")) or row.closed_form)
 ]
 
 

@@ -47,7 +47,7 @@ def test_a_block_may_name_its_rows_as_the_command_line_can():
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (["base", "dinn"], r"datasets\.mine\.rows: dinn is not known; the rows are popularity, lr"),
+        (["base", "dinn"], r"datasets\.mine\.rows: dinn is not known; the rows are popularity, item_ctr, lr"),
         (["din"], r"datasets\.mine\.rows: base is missing; RelaImpr and the differences compare"),
         ({"din": 1}, r"datasets\.mine\.rows: found \{'din': 1\}; name models as a list"),
         (7, r"datasets\.mine\.rows: found \[7\]; name models as a list"),

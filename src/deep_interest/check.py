@@ -4,6 +4,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from kedro.framework.session import KedroSession
 from kedro.framework.startup import bootstrap_project
 from kedro.io import CatalogProtocol
@@ -13,7 +14,7 @@ from pydantic import ValidationError
 from deep_interest.errors import InputError
 from deep_interest.grid import datasets_of
 from deep_interest.logs.contracts import validate
-from deep_interest.logs.inspection import inspect_log, report_lines
+from deep_interest.logs.inspection import inspect_log, report_lines, unknown_lines
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.pipelines.ingest import create_pipeline
 from deep_interest.pipelines.parameters import DatasetParameters
@@ -45,6 +46,9 @@ def check_dataset(dataset: str, *, env: str | None = None, folder: Path | None =
         )
     bootstrap_project(project)
     logging.getLogger("kedro.pipeline.node").disabled = True  # it would tell an error a second time
+    logging.getLogger(
+        samples_from_impressions.__module__
+    ).disabled = True  # its warnings are among the check's own
     with KedroSession.create(project, env=env, save_on_close=False) as session:
         context = session.load_context()
         blocks = context.config_loader["parameters"]["datasets"]
@@ -54,9 +58,11 @@ def check_dataset(dataset: str, *, env: str | None = None, folder: Path | None =
         settings = _settings(dataset, blocks[dataset])
         tables = _read(dataset, settings, context.catalog)
     validate(tables)
-    _make_samples(tables, settings)  # what stops a run stops the check
+    summary = _make_samples(tables, settings)  # what stops a run stops the check
     return [
         f"{dataset}: {settings.title}",
+        "",
+        *unknown_lines(summary),
         "",
         *report_lines(inspect_log(tables, settings.protocol, settings.features)),
     ]
@@ -70,14 +76,13 @@ def _settings(dataset: str, block: dict[str, Any]) -> DatasetParameters:
         raise InputError(f"datasets.{dataset}: {'; '.join(faults)}") from error
 
 
-def _make_samples(tables: CanonicalTables, settings: DatasetParameters) -> None:
-    """The samples, by the dataset's own nodes; they are thrown away."""
+def _make_samples(tables: CanonicalTables, settings: DatasetParameters) -> pd.DataFrame:
+    """Make the samples with the dataset's own nodes, and return their summary."""
     ids = build_vocabularies(tables.behaviors, tables.items, tables.impressions)
     known = tables.behaviors, tables.items, *ids, tables.left_out, settings
     if tables.impressions is None:
-        samples_from_behaviors(*known)
-    else:
-        samples_from_impressions(*known, tables.users, tables.impressions)
+        return samples_from_behaviors(*known)[-1]
+    return samples_from_impressions(*known, tables.users, tables.impressions)[-1]
 
 
 def _read(dataset: str, settings: DatasetParameters, catalog: CatalogProtocol) -> CanonicalTables:

@@ -140,10 +140,12 @@ ABLATIONS: dict[str, Table] = {
     ),
 }
 
-RETRAINED = tuple(key for key, row in MODELS.items() if not row.ablation and key != "popularity")
+RETRAINED = tuple(key for key, row in MODELS.items() if not row.ablation and not row.closed_form)
 """The rows that can be kept fresh: those that are fitted step by step."""
 
-SEARCHED = tuple(key for key in MODELS if key != "popularity")  # rows that have something to search
+SEARCHED = tuple(
+    key for key, row in MODELS.items() if not row.closed_form
+)  # rows that have something to search
 TUNED = "_tuned"  # ends the key of a row that has the values of its search
 
 

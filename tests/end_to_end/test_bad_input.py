@@ -31,7 +31,7 @@ def project(tmp_path_factory):
         ),
         (
             ["--params=models.dinn.normalize=softmax"],
-            ["error: models: dinn is not known; expected popularity, lr"],
+            ["error: models: dinn is not known; expected popularity, item_ctr, lr"],
         ),
         (
             ["--params=datasets.simulatd.recipe=ours"],

@@ -8,7 +8,7 @@ from deep_interest.errors import InputError
 from deep_interest.logs.canonical import canonical
 from deep_interest.logs.contracts import validate
 from deep_interest.logs.encoding import FeatureColumns
-from deep_interest.logs.inspection import inspect_log, report_lines
+from deep_interest.logs.inspection import inspect_log, report_lines, unknown_lines
 from deep_interest.logs.protocols import ProtocolParameters
 from deep_interest.logs.tables import CanonicalTables
 
@@ -210,3 +210,43 @@ def test_validation_names_every_column_that_fails():
         validate(broken)
     assert "impressions.label: 4,000 values" in str(error.value)
     assert "behaviors.time" in str(error.value)
+
+
+def test_the_check_counts_histories_with_behaviours_of_the_samples_own_time():
+    """u's day 2 has two behaviours: whichever comes second has the other in its history, as its negative has: 2 of 6 samples."""
+    rows = pd.DataFrame(
+        {"user": "u", "item": [1, 2, 3, 4], "time": [START, START + DAY, START + DAY, START + 2 * DAY]}
+    )
+    tables = canonical(CanonicalTables(rows, pd.DataFrame({"item": range(1, 9)}), None, None))
+    share = "samples whose history has behaviours of their own time"
+    for ties, expected in (("before", 2 / 6), ("exclude", 0.0)):
+        protocol = ProtocolParameters(name="next_item", ties=ties, negative_pool="catalogue")
+        assert inspect_log(tables, protocol, FeatureColumns(item=("goods",))).shares == {share: expected}
+
+
+def test_context_values_of_later_days_only_give_a_warning_with_field_values_and_share():
+    """Six days from a Saturday on: the test set's Thursday and the validation set's Wednesday are new, 'ad' comes once more."""
+    tables = shop()
+    day = tables.impressions["day"].to_numpy() - START // DAY
+    place = np.where(day == 5, np.where(np.arange(len(day)) % 4 == 0, "ad", "top"), "top")
+    share = (place[day == 5] == "ad").mean()
+    found = inspected(changed(tables, "impressions", weekday=day, place=place))
+    start = [warning.split(";")[0] for warning in found.warnings]
+    assert start == [
+        f"features.context: place: {share:.1%} of the test rows have a value that no training day has (ad)",
+        "features.context: weekday: every validation row has a value that no training day has (4)",
+        "features.context: weekday: every test row has a value that no training day has (5)",
+    ]
+    assert "train on more days, or remove weekday" in found.warnings[-1]
+
+
+def test_the_unknown_shares_are_shown_by_field_and_split():
+    summary = pd.DataFrame({
+        "split": ["train", "validation", "test", "all", "left out"], "unknown_items": [0.0, 0.5, 0.076, 0.1, np.nan],
+        "unknown_goods": [0.0, 0.25, 0.076, 0.1, np.nan],
+    })  # fmt: skip
+    title, table = unknown_lines(summary)
+    assert title == "rows whose value is missing or in no training sample"
+    assert [line.split() for line in table.splitlines()] == [
+        ["train", "validation", "test"], ["items", "0.0%", "50.0%", "7.6%"], ["goods", "0.0%", "25.0%", "7.6%"],
+    ]  # fmt: skip

@@ -5,7 +5,15 @@ from hypothesis import strategies as st
 from support.logs import encoded, random_log, tables_of
 
 from deep_interest.errors import InputError
-from deep_interest.logs.protocols import TEST, TRAIN, VALIDATION, ProtocolParameters, catalogue_samples
+from deep_interest.logs.protocols import (
+    TEST,
+    TRAIN,
+    VALIDATION,
+    ProtocolParameters,
+    Samples,
+    catalogue_samples,
+    known_to_training,
+)
 
 # u1 has four behaviours, u2 three, u3 two; items 1 … 9 exist
 LOG = [
@@ -181,3 +189,44 @@ def test_rated_gives_the_papers_user_counts():
 def test_a_log_that_cannot_serve_the_protocol_is_refused(protocol, message):
     with pytest.raises(InputError, match=message):
         catalogue_samples(encoded(tables_of(LOG, items=9)), protocol)
+
+
+TIED = [
+    ("u", 1, 1),
+    ("u", 2, 5),
+    ("u", 3, 5),
+    ("u", 4, 5),
+    ("u", 5, 9),
+    ("v", 6, 5),
+    ("v", 7, 5),
+    ("v", 8, 5),
+]
+
+
+@pytest.mark.parametrize(("ties", "ends"), [("before", [1, 2, 3, 4, 1, 2]), ("exclude", [1, 1, 1, 4, 0, 0])])
+def test_behaviours_of_the_targets_own_time_are_in_its_history_or_not(ties, ends):
+    """u's behaviours 2 to 4 share a time, and so do all of v's; the first behaviour of each is no target."""
+    log = encoded(tables_of(TIED, items=20))
+    samples = catalogue_samples(log, ProtocolParameters(name="next_item", ties=ties))
+    assert list(samples.history_end[::2]) == ends
+    np.testing.assert_array_equal(samples.history_end[::2], samples.history_end[1::2])
+
+
+@pytest.mark.parametrize(("ties", "ends"), [("before", [0, 1, 2, 3, 4]), ("exclude", [0, 1, 1, 1, 4])])
+def test_rated_histories_follow_the_ties_parameter_too(ties, ends):
+    rows = [(*row, 5.0) for row in TIED] + [(f"w{k}", 1, 1, 1.0) for k in range(20)]
+    log = encoded(tables_of(rows, items=20))
+    samples = catalogue_samples(log, ProtocolParameters(name="rated", ties=ties))
+    assert list(samples.history_end[samples.user == 1]) == ends
+
+
+def test_what_training_holds_is_candidates_and_histories_of_training_samples():
+    """u1's longest training history has items 1 and 2, its candidates 2 and 3; u2 and the unused u3 train nothing."""
+    log = encoded(tables_of(LOG, items=9))
+    samples = Samples(
+        user=np.array([1, 1, 2]), item=np.array([2, 3, 9]), label=np.array([1, 0, 1]), time=np.zeros(3),
+        history_end=np.array([1, 2, 2]), split=np.array([TRAIN, TRAIN, TEST]), left_out={},
+    )  # fmt: skip
+    items, users = known_to_training(log, samples)
+    assert list(np.flatnonzero(items)) == [1, 2, 3]
+    assert list(np.flatnonzero(users)) == [1]

@@ -3,8 +3,10 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.logs import encoded, tables_of
 
 from deep_interest.errors import InputError
+from deep_interest.logs import vocabulary as vocabulary_module
 from deep_interest.logs.vocabulary import FieldVocabularies, Vocabulary
 
 
@@ -87,3 +89,33 @@ def test_only_known_rows_teach_a_feature():
     assert (list(codes), size) == ([1, 0, 2], 3)
     with pytest.raises(InputError, match="feature shop: values such as 1"):
         vocabularies.learn("shop", pd.Series([1]))
+
+
+def test_more_values_than_32_bit_codes_name_the_field(monkeypatch):
+    monkeypatch.setattr(vocabulary_module, "LARGEST_CODE", 2)
+    learn = FieldVocabularies().learn
+    assert learn("shop", pd.Series(["a"]))[1] == 2
+    with pytest.raises(
+        InputError, match="features: values of shop: 3 do not fit into 32-bit codes, which end at 2;"
+    ):
+        learn("shop", pd.Series(["a", "b"]))
+    with pytest.raises(InputError, match="features: distinct value sets of tags: 3 do not fit"):
+        FieldVocabularies().learn_cells("tags", pd.Series(["a|a", "a"]), separator="|")
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([("u", 1, 1), ("v", 1, 1), ("w", 1, 1)], "users: 4 do not fit"),
+        ([("u", 1, 1), ("u", 2, 1), ("u", 3, 1)], "items: 4 do not fit"),
+        ([("u", 1, t) for t in range(4)], "behaviors: behaviours of one user: 4 do not fit"),
+    ],
+)
+def test_more_users_items_or_behaviours_than_32_bits_count_are_refused(monkeypatch, rows, message):
+    monkeypatch.setattr(vocabulary_module, "LARGEST_CODE", 3)
+    with pytest.raises(InputError, match=message):
+        encoded(tables_of(rows))
+
+
+def test_the_largest_code_is_that_of_int32():
+    assert np.iinfo(np.int32).max == vocabulary_module.LARGEST_CODE

@@ -10,11 +10,12 @@ from support import reference
 from support.batches import PLAIN_SCHEMA, SCHEMA, random_batch, sharing_batches, take
 
 from deep_interest.errors import InputError
+from deep_interest.models.popularity import smoothing_strength
 from deep_interest.models.registry import MODELS, build_model, model_config, model_row
 
 SMALL = {"embedding_dim": 4, "embedding_std": 1.0, "hidden": (5, 4), "attention_hidden": (6, 3)}
 LENGTHS = [3, 0, 1, 7, 2]
-TRAINED = [key for key in MODELS if key != "popularity"]
+TRAINED = [key for key, row in MODELS.items() if not row.closed_form]
 ORDERED = [key for key in TRAINED if key.startswith(("lstm", "gru", "dien", "bst", "dmin", "din_positions"))]
 POOLED = [
     key
@@ -245,8 +246,37 @@ def test_popularity_ranks_by_positive_training_samples_and_predicts_their_share(
     assert scores[goods.long()].mean().item() == pytest.approx(labels.mean().item(), abs=1e-4)
 
 
+def test_the_items_rate_is_smoothed_towards_the_mean_of_all_samples():
+    """Items with 1, 3 and 8 positives of 10: m = 12 / 30 = 0.4, m (1 - m) = 0.24, S = 10 (0.09 + 0.01 + 0.16) = 2.6.
+
+    ρ = (2.6 / 0.24 - 2) / (3 · 9 · 2 / 3) = 8.8333 / 18 = 0.490741, so a = 1 / ρ - 1 = 1.037736, and item 1 has
+    (1 + 0.415094) / 11.037736 = 0.128205.
+    """
+    goods = torch.tensor([1] * 10 + [2] * 10 + [3] * 10, dtype=torch.int32)
+    labels = torch.tensor([1] + [0] * 9 + [1] * 3 + [0] * 7 + [1] * 8 + [0] * 2, dtype=torch.float32)
+    model = build("item_ctr")
+    model.fit({"goods": goods}, labels)
+    scores = torch.sigmoid(model.logits)
+    assert scores[:5].tolist() == pytest.approx([0.4, 0.128205, 0.309402, 0.762393, 0.4], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("positives", "samples", "strength"),
+    [
+        ([3.0, 3.0], [10.0, 10.0], 1e6),  # the rates do not differ
+        ([5.0, 0.0], [5.0, 5.0], 1.0),  # every item has one label only: ρ = 1, a = 0
+        ([0.0, 0.0], [5.0, 5.0], 1e6),
+        ([1.0, 0.0], [1.0, 1.0], 1e6),  # one sample an item: nothing to estimate from
+    ],
+)
+def test_the_smoothing_strength_has_bounds(positives, samples, strength):
+    assert smoothing_strength(torch.tensor(positives), torch.tensor(samples)) == pytest.approx(strength)
+
+
 def test_an_unknown_row_or_option_is_named():
-    with pytest.raises(InputError, match="model 'dinn' is not known; the models are popularity, lr, base"):
+    with pytest.raises(
+        InputError, match="model 'dinn' is not known; the models are popularity, item_ctr, lr, base"
+    ):
         model_row("dinn")
     with pytest.raises(ValueError, match="atention"):
         model_config("din", {"atention": 3})

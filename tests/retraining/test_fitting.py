@@ -166,13 +166,36 @@ def test_a_warm_start_keeps_every_parameter_and_gives_new_ids_rows_of_their_own(
     fresh = fit(tmp_path, data, learning_rate=1e-30, name="fresh.pt")
     rows = len(fitted.weights["embeddings.tables.goods.weight"])
     for name, before in fitted.weights.items():
-        after = still.weights[name]
-        torch.testing.assert_close(after[: len(before)], before, rtol=0, atol=0)
+        after, first = (
+            still.weights[name],
+            int(".tables." in name),
+        )  # the unknown's row is the mean of the new window's
+        torch.testing.assert_close(after[first : len(before)], before[first:], rtol=0, atol=0)
     goods = still.weights["embeddings.tables.goods.weight"]
     assert len(goods) == rows + 2
     torch.testing.assert_close(
         goods[rows:], fresh.weights["embeddings.tables.goods.weight"][rows:], rtol=0, atol=1e-12
     )
+
+
+def test_a_warm_start_keeps_the_rows_of_ids_that_its_window_lacks(tmp_path, champion):
+    """Eight samples hold fewer items than days 0 and 1 did: theirs stay, and the unknown's row is the mean of the others."""
+    fitted, _, vocabularies = champion
+    data = window([2], 3, vocabularies)
+    few = data.samples.drop(data.samples.index[data.samples["split"] == "train"][8:]).reset_index(drop=True)
+    data = replace(data, samples=few)
+    name = "embeddings.tables.goods.weight"
+    before = fitted.weights[name]
+    goods = fit(tmp_path, data, parent=fitted.as_parent(), name="warm.pt").weights[name]
+    train = data.samples[data.samples["split"] == "train"]
+    held = set(data.features.items["goods"][train["item"]].tolist())
+    for user, end in zip(train["user"], train["history_end"], strict=True):
+        held |= set(data.log.history(user, end, max_len=100)["goods"].tolist())
+    absent = sorted(set(range(1, len(before))) - held)
+    assert absent
+    assert torch.equal(goods[absent], before[absent])
+    assert not torch.equal(goods[0], before[0])
+    torch.testing.assert_close(goods[0], goods[sorted(held)].mean(0), rtol=1e-5, atol=1e-7)
 
 
 def test_a_warm_start_goes_on_with_the_optimisers_moments(tmp_path, champion):

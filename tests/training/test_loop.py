@@ -18,6 +18,7 @@ from deep_interest.training import loop
 from deep_interest.training.loop import DivergedError, Fit
 from deep_interest.training.occurrences import occurrences_of
 from deep_interest.training.parameters import TrainingOptions
+from deep_interest.training.unknown import UnknownRows
 
 ROWS = {"din_dice": {"activation": "dice", "attention_activation": "dice"}, "dien": {"aux_weight": 1.0}}
 SMALL = {"embedding_dim": 4, "hidden": (8, 4), "attention_hidden": (8, 4)}
@@ -30,11 +31,12 @@ def make_fit(
     torch.manual_seed(seed)
     train = sample_set(data)
     model = build_model(key, model_config(key, ROWS.get(key, {}), common=SMALL), train.store.schema)
+    occurrences = occurrences_of(embedding_tables(model), train)
     settings = {"batch_size": 16, "epochs": 4, "patience": 9, "learning_rate": 0.01} | (options or {})
     return Fit(
         label="test", model=model, train=train, validation=sample_set(data, "validation"), options=TrainingOptions(**settings),
         seed=seed, state_file=folder / name, fingerprint="this fit", checkpoint_seconds=checkpoint_seconds,
-        occurrences=occurrences_of(embedding_tables(model), train),
+        occurrences=occurrences, unknown=UnknownRows.of(model, occurrences),
     )  # fmt: skip
 
 

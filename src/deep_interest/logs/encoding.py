@@ -14,7 +14,7 @@ from deep_interest.logs.buckets import Buckets
 from deep_interest.logs.multi_hot import Cells, MultiHot
 from deep_interest.logs.schema import FeatureSchema, Field
 from deep_interest.logs.tables import TRUE_PROBABILITY, CanonicalTables
-from deep_interest.logs.vocabulary import FieldVocabularies, Vocabulary
+from deep_interest.logs.vocabulary import FieldVocabularies, Vocabulary, check_fits_int32
 
 GOODS = "goods"
 USER_ID = "user_id"
@@ -163,9 +163,12 @@ def encode_log(tables: CanonicalTables, *, users: Vocabulary, items: Vocabulary)
         items: of the whole catalogue.
 
     Raises:
-        InputError: a behaviour's item is not in the catalogue.
+        InputError: a behaviour's item is not in the catalogue, or there are more users, items, or behaviours of one user than
+            int32 counts.
     """
     behaviors = tables.behaviors
+    check_fits_int32("users", len(users))
+    check_fits_int32("items", len(items))
     user, item = users.encode(behaviors["user"]), items.encode(behaviors["item"])
     if (item == 0).any():
         missing = behaviors["item"][item == 0].iloc[0]
@@ -174,9 +177,9 @@ def encode_log(tables: CanonicalTables, *, users: Vocabulary, items: Vocabulary)
         )
     rating = behaviors["rating"].to_numpy(np.float32) if "rating" in behaviors else None
     day = behaviors["day"].to_numpy(np.int32) if "day" in behaviors else None
-    return EncodedLog(
-        users, items, run_offsets(user, len(users)), user, item, behaviors["time"].to_numpy(), rating, day
-    )
+    offsets = run_offsets(user, len(users))
+    check_fits_int32("behaviors: behaviours of one user", int(np.diff(offsets).max()))
+    return EncodedLog(users, items, offsets, user, item, behaviors["time"].to_numpy(), rating, day)
 
 
 def encode_features(

@@ -7,8 +7,17 @@ import numpy as np
 import pandas as pd
 
 from deep_interest.errors import InputError
+from deep_interest.logs.coverage import Uncovered, uncovered_values
 from deep_interest.logs.encoding import CodedColumn, EncodedLog, FeatureColumns, code_column
-from deep_interest.logs.protocols import SPLITS, TEST, TRAIN, VALIDATION, ProtocolParameters, Samples
+from deep_interest.logs.protocols import (
+    SPLITS,
+    TEST,
+    TRAIN,
+    VALIDATION,
+    ProtocolParameters,
+    Samples,
+    known_to_training,
+)
 from deep_interest.logs.tables import TRUE_PROBABILITY
 from deep_interest.logs.vocabulary import FieldVocabularies
 
@@ -21,8 +30,9 @@ class ImpressionSamples:
         samples: the samples; context codes and the true probability, where known, are in ``columns``.
         columns: ``{name: (n,)}``, further columns of the samples table.
         context: the context features in codes.
-        known_items, known_users: bool by code; seen before the validation days begin.
+        known_items, known_users: bool by code, see `known_to_training`.
         day: ``(n,)`` of each sample.
+        uncovered: context values of the held-out days that no training day has.
     """
 
     samples: Samples
@@ -31,6 +41,7 @@ class ImpressionSamples:
     known_items: np.ndarray
     known_users: np.ndarray
     day: np.ndarray
+    uncovered: tuple[Uncovered, ...] = ()
 
 
 def impression_samples(
@@ -59,7 +70,7 @@ def impression_samples(
     impressions, day, left_out = _days_in_use(impressions, protocol)
     user, item = log.users.encode(impressions["user"]), log.items.encode(impressions["item"])
     time = impressions["time"].to_numpy(np.int64)
-    first_held_out, split = _split_by_day(day, protocol)
+    split = _split_by_day(day, protocol)
     end = history_ends(log, user, time)
     samples = Samples(user, item, impressions["label"].to_numpy(np.int8), time, end, split, left_out)
     train = split == TRAIN
@@ -70,10 +81,9 @@ def impression_samples(
     columns = {name: column.codes for name, column in context.items()}
     if TRUE_PROBABILITY in impressions:
         columns[TRUE_PROBABILITY] = impressions[TRUE_PROBABILITY].to_numpy(np.float32)
-    early = (_day_number(log.time, protocol) if log.day is None else log.day) < first_held_out
-    known_items = _mark(len(log.items), log.item[early], item[train])
-    known_users = _mark(len(log.users), log.user[early], user[train])
-    return ImpressionSamples(samples, columns, context, known_items, known_users, day)
+    known_items, known_users = known_to_training(log, samples)
+    uncovered = tuple(uncovered_values(impressions, context, split))
+    return ImpressionSamples(samples, columns, context, known_items, known_users, day, uncovered)
 
 
 def history_ends(log: EncodedLog, user: np.ndarray, time: np.ndarray) -> np.ndarray:
@@ -146,8 +156,8 @@ def _days_in_use(
     return impressions, day, {reason: rows for reason, rows in left_out.items() if rows}
 
 
-def _split_by_day(day: np.ndarray, protocol: ProtocolParameters) -> tuple[int, np.ndarray]:
-    """The first validation day, and the split ``(n,)``: the last days test, those before them validate."""
+def _split_by_day(day: np.ndarray, protocol: ProtocolParameters) -> np.ndarray:
+    """The split ``(n,)``: the last days test, those before them validate."""
     days = np.unique(day)
     held_out = protocol.validation_days + protocol.test_days
     if len(days) <= held_out:
@@ -160,12 +170,4 @@ def _split_by_day(day: np.ndarray, protocol: ProtocolParameters) -> tuple[int, n
         np.int8
     )
     assert len(np.unique(split)) == len(SPLITS) - (protocol.validation_days == 0)
-    return int(first_validation), split
-
-
-def _mark(size: int, *codes: np.ndarray) -> np.ndarray:
-    known = np.zeros(size, bool)
-    for some in codes:
-        known[some] = True
-    known[0] = False
-    return known
+    return split

@@ -6,15 +6,17 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
-from deep_interest.logs.encoding import FeatureColumns, encode_log
-from deep_interest.logs.impressions import ImpressionSamples, impression_samples
-from deep_interest.logs.protocols import SPLITS, TEST, ProtocolParameters
+from deep_interest.logs.coverage import Uncovered
+from deep_interest.logs.encoding import EncodedLog, FeatureColumns, encode_log
+from deep_interest.logs.impressions import ImpressionSamples, history_ends, impression_samples
+from deep_interest.logs.protocols import SPLITS, TEST, ProtocolParameters, Samples, catalogue_samples
 from deep_interest.logs.suspicions import suspicions, ticks_per_second
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import Vocabulary
 
 _LENGTHS = (0, 1, 5, 10, 20, 50, 100)
 _BAR = 40  # characters
+_TIES = "samples whose history has behaviours of their own time"
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Inspection:
         counts: ``{what: how many}``.
         period: first and last time, as text (UTC).
         days: a row a day of impressions: ``day, split, rows, ctr``; None without impressions.
-        shares: ``{what: share}`` of the impressions.
+        shares: ``{what: share}`` of the impressions, or of the samples of a log without impressions.
         history_lengths: ``{range: samples}``.
         warnings: one sentence each.
     """
@@ -47,6 +49,9 @@ def inspect_log(
         tables: as ``canonical`` returns them.
         protocol: how samples are made, for the split.
         features: which columns are features.
+
+    Raises:
+        InputError: the log cannot serve the protocol.
     """
     log = encode_log(tables, users=_ids(tables), items=Vocabulary.fit(tables.items["item"]))
     counts = {
@@ -56,6 +61,7 @@ def inspect_log(
     }
     times = tables.behaviors["time"]
     shares: dict[str, float] = {}
+    uncovered: tuple[Uncovered, ...] = ()
     days, lengths = None, log.length[log.length > 0]
     if tables.impressions is not None:
         made = impression_samples(tables.impressions, log, protocol, features=features)
@@ -65,6 +71,9 @@ def inspect_log(
         }
         days, lengths, shares = _days(made), made.samples.history_end, _shares(made)
         times = pd.concat([times, tables.impressions["time"]])
+        uncovered = made.uncovered
+    else:
+        shares[_TIES] = _tied_histories(log, catalogue_samples(log, protocol))
     facts = {f"left out: {reason}": rows for reason, rows in tables.left_out.items()}
     return Inspection(
         counts | facts | tables.notes,
@@ -72,7 +81,7 @@ def inspect_log(
         days,
         shares,
         _histogram(lengths),
-        tuple(suspicions(tables, log, protocol, features)),
+        (*map(str, uncovered), *suspicions(tables, log, protocol, features)),
     )
 
 
@@ -98,6 +107,23 @@ def report_lines(found: Inspection) -> list[str]:
         if found.warnings
         else lines
     )
+
+
+def unknown_lines(summary: pd.DataFrame) -> list[str]:
+    """The unknown shares of a samples summary as lines for a terminal: a row for each field, a column for each split."""
+    columns = [name for name in summary if name.startswith("unknown_")]
+    shares = summary.set_index("split").loc[list(SPLITS), columns].T
+    shares.index = [name.removeprefix("unknown_") for name in columns]
+    shares.columns.name = None
+    return [
+        "rows whose value is missing or in no training sample",
+        shares.to_string(float_format="{:.1%}".format),
+    ]
+
+
+def _tied_histories(log: EncodedLog, samples: Samples) -> float:
+    """The share of the samples whose history has behaviours that are not strictly before the sample's time."""
+    return float((history_ends(log, samples.user, samples.time) < samples.history_end).mean())
 
 
 def _ids(tables: CanonicalTables) -> Vocabulary:

@@ -1,7 +1,8 @@
 """Protocols: which events become training and test samples, and where each sample's history ends.
 
-A sample sees only behaviours strictly before its own event: by position in the user's order for the catalogue
-protocols (their stamps tie often), by time for ``by_day``.
+A sample sees only behaviours before its own event. ``by_day`` compares times, so that behaviours at the impression's own
+time are out. The catalogue protocols go by position in the user's order, in which behaviours with equal times (common where
+times are whole days) stand in a seeded random order; ``ties: exclude`` makes them compare times as well.
 """
 
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ class ProtocolParameters(BaseModel):
         negative_pool: training negatives come from items with a training behaviour (``trained``), or from the whole
             ``catalogue``; validation and test negatives come from the whole catalogue. Drawn by popularity, all come
             from items with a training behaviour.
+        ties: whether behaviours at the target's own time that come ``before`` it in the user's order are in its history, or
+            all of them are left out (``exclude``). ``by_day`` always leaves them out.
         min_behaviors: users with fewer are left out (and counted).
         positive_rating: a rating at or above it is a positive (``rated``; DIN §6.2: "4 and 5").
         test_users: share of the users that are test users (``rated``, ``last_item``).
@@ -49,6 +52,7 @@ class ProtocolParameters(BaseModel):
     mode: Literal["validated", "paper"] = "validated"
     negatives: Sampler = "uniform"
     negative_pool: Literal["trained", "catalogue"] = "trained"
+    ties: Literal["before", "exclude"] = "before"
     min_behaviors: int = Field(3, ge=2)
     positive_rating: float = 4.0
     test_users: float = Field(0.1, gt=0, lt=1)
@@ -120,6 +124,24 @@ def catalogue_samples(log: EncodedLog, protocol: ProtocolParameters) -> Samples:
     return samples
 
 
+def known_to_training(log: EncodedLog, samples: Samples) -> tuple[np.ndarray, np.ndarray]:
+    """What the training samples hold, before histories are cut: items ``(I + 1,)`` and users ``(U + 1,)``, bool by code.
+
+    An item is known if it is the candidate of a training sample or a behaviour in the history of one; both train its
+    embedding row. A user is known if a training sample is theirs. Code 0 is never known.
+    """
+    train = samples.split == TRAIN
+    longest = np.zeros(len(log.users), np.int32)
+    np.maximum.at(longest, samples.user[train], samples.history_end[train])
+    in_history = log.position < longest[log.user]
+    items, users = np.zeros(len(log.items), bool), np.zeros(len(log.users), bool)
+    items[log.item[in_history]] = True
+    items[samples.item[train]] = True
+    users[samples.user[train]] = True
+    items[0] = users[0] = False
+    return items, users
+
+
 def _next_item(log: EncodedLog, protocol: ProtocolParameters) -> Samples:
     """Every behaviour from the 2nd is a target (DIN §6.2); the last tests, the last but one validates."""
     position, from_end = log.position, log.length[log.user] - 1 - log.position
@@ -149,7 +171,18 @@ def _rated(log: EncodedLog, protocol: ProtocolParameters) -> Samples:
         )
     split = _user_split(log, np.flatnonzero(log.length), protocol)
     label = (log.rating >= protocol.positive_rating).astype(np.int8)
-    return Samples(log.user, log.item, label, log.time, log.position.astype(np.int32), split[log.user], {})
+    return Samples(log.user, log.item, label, log.time, _history_end(log, protocol), split[log.user], {})
+
+
+def _history_end(log: EncodedLog, protocol: ProtocolParameters) -> np.ndarray:
+    """How many of the user's behaviours are in the history of each one as a target: ``(N,)`` int32."""
+    position = log.position
+    if protocol.ties == "exclude":
+        rows = np.arange(len(position))
+        repeated = np.zeros(len(position), bool)
+        repeated[1:] = (log.user[1:] == log.user[:-1]) & (log.time[1:] == log.time[:-1])
+        position = position[np.maximum.accumulate(np.where(repeated, 0, rows))]
+    return position.astype(np.int32)
 
 
 def _user_split(log: EncodedLog, users: np.ndarray, protocol: ProtocolParameters) -> np.ndarray:
@@ -201,7 +234,7 @@ def _with_negatives(
     )
     rows, split, negative = rows[possible], split[possible], negative[possible]
     pairs = {
-        "user": log.user[rows], "time": log.time[rows], "history_end": log.position[rows].astype(np.int32), "split": split,
+        "user": log.user[rows], "time": log.time[rows], "history_end": _history_end(log, protocol)[rows], "split": split,
     }  # fmt: skip
     item = np.stack([log.item[rows], negative], axis=1).ravel()
     label = np.tile(np.array([1, 0], np.int8), len(rows))

@@ -1,5 +1,7 @@
 """What the samples are made of: the counts beside every table."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 
@@ -10,6 +12,7 @@ from deep_interest.logs.protocols import SPLITS, Samples
 def samples_summary(
     samples: Samples, log: EncodedLog, left_out: dict[str, int], *,
     known_users: np.ndarray | None = None, known_items: np.ndarray | None = None,
+    unknown_fields: Mapping[str, np.ndarray] | None = None,
 ) -> pd.DataFrame:  # fmt: skip
     """Counts of the samples by split, of the whole, and of the rows that are in none, with the reason.
 
@@ -18,18 +21,21 @@ def samples_summary(
         log: the coded log.
         left_out: of the steps before, as ``{reason: rows}``.
         known_users, known_items: bool by code, what training knows; all if None.
+        unknown_fields: ``{field: (n,) bool}``, the samples whose value of a feature is unknown to training or missing.
 
     Returns:
         Rows ``train``, ``validation``, ``test``, ``all`` and one ``left out`` for each reason; columns ``split, rows,
-        positives, users, items, behaviors, mean_history, max_history, unknown_users, unknown_items, reason``. ``users``,
+        positives, users, items, behaviors, mean_history, max_history, unknown_users, unknown_items, unknown_<field> …, reason``. ``users``,
         ``items`` and ``behaviors`` of ``all`` are those of the log (behaviours belong to no split); histories are counted
-        before they are cut; ``unknown_users`` and ``unknown_items`` are the shares of the rows whose user or item training does
-        not know.
+        before they are cut; ``unknown_users``, ``unknown_items`` and ``unknown_<field>`` are the shares of the rows whose user, item
+        or field value training does not know.
     """
     unknown = {
         "unknown_users": _unknown(samples.user, known_users),
         "unknown_items": _unknown(samples.item, known_items),
     }
+    of_fields = {f"unknown_{name}": rows for name, rows in (unknown_fields or {}).items()}
+    unknown |= {name: rows for name, rows in of_fields.items() if name not in unknown}
     rows = [_row(name, samples, unknown, samples.split == index) for index, name in enumerate(SPLITS)]
     total = _row("all", samples, unknown, np.ones(len(samples.user), bool))
     total |= {
@@ -55,8 +61,7 @@ def samples_summary(
         "behaviors",
         "mean_history",
         "max_history",
-        "unknown_users",
-        "unknown_items",
+        *unknown,
         "reason",
     ]
     return table[order].fillna({"reason": ""})

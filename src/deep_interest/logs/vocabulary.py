@@ -12,6 +12,23 @@ from deep_interest.logs.buckets import Buckets, borders_of, bucketise
 from deep_interest.logs.multi_hot import Cells, SplitColumn
 
 UNKNOWN = 0
+LARGEST_CODE = 2**31 - 1  # codes and history lengths are int32
+
+
+def check_fits_int32(name: str, count: int) -> None:
+    """Refuse more codes than int32 holds.
+
+    Args:
+        name: what is counted, for the message: a table, a field.
+        count: the largest code.
+
+    Raises:
+        InputError: the count is larger than 2^31 - 1.
+    """
+    if count > LARGEST_CODE:
+        raise InputError(
+            f"{name}: {count:,} do not fit into 32-bit codes, which end at {LARGEST_CODE:,}; use fewer rows, or coarser values"
+        )
 
 
 @dataclass(frozen=True)
@@ -134,6 +151,7 @@ class FieldVocabularies:
             vocabulary = before.vocabulary.grown(learnt) if before else Vocabulary.fit(learnt)
         except InputError as error:
             raise InputError(f"feature {name}: {error}") from error
+        check_fits_int32(f"features: values of {name}", len(vocabulary))
         self.fields[name] = FieldVocabulary(vocabulary, borders)
         return vocabulary.encode(values), len(vocabulary)
 
@@ -152,5 +170,6 @@ class FieldVocabularies:
             The number of each row's cell ``(n,)`` int32, the vocabulary's size, and the cells.
         """
         split = SplitColumn.of(column, separator)
+        check_fits_int32(f"features: distinct value sets of {name}", len(split.lengths))
         codes, size = self.learn(name, split.texts, known=split.known(known))
         return split.cells, size, Cells.of(split.lengths, codes)

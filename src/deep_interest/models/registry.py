@@ -24,6 +24,7 @@ class ModelRow:
         path: ``module:Class`` below ``deep_interest.models``.
         baseline: one of the rows that the interest models are measured against.
         ablation: a row of an ablation table only.
+        closed_form: fitted in one step; there is nothing to search, and nothing to go on from.
         impressions: a row for datasets with impressions only; where every user has as many positives as negatives it says nothing.
     """
 
@@ -31,6 +32,7 @@ class ModelRow:
     path: str
     baseline: bool = False
     ablation: bool = False
+    closed_form: bool = False
     impressions: bool = False
 
     def load(self) -> Any:
@@ -38,13 +40,10 @@ class ModelRow:
         module, name = self.path.split(":")
         return getattr(import_module(f"deep_interest.models.{module}"), name)
 
-    def is_deterministic(self) -> bool:
-        """Whether the model is computed in closed form, without a seed."""
-        return hasattr(self.load(), "fit")
-
 
 MODELS: dict[str, ModelRow] = {
-    "popularity": ModelRow("Popularity", "popularity:Popularity", baseline=True),
+    "popularity": ModelRow("Popularity", "popularity:Popularity", baseline=True, closed_form=True),
+    "item_ctr": ModelRow("Item CTR (smoothed)", "popularity:ItemCTR", baseline=True, closed_form=True),
     "lr": ModelRow("LR", "lr:LR", baseline=True),
     "base": ModelRow("BaseModel", "base:BaseModel", baseline=True),
     "base_mba": ModelRow("BaseModel with MBA Reg.", "base:BaseModel"),

@@ -150,7 +150,7 @@ def _data(summary: pd.DataFrame) -> str:
     return (
         _plain_table(shown)
         + '<p class="soft">Users and items of a split are those of its rows, of "all" those of the behaviours. Unknown is the share '
-        "of the rows whose user or item the training samples do not know.</p>"
+        "of the rows whose user, item or field value is in no training sample or missing.</p>"
     )
 
 

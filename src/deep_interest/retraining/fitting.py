@@ -20,6 +20,7 @@ from deep_interest.training.parameters import TrainingOptions
 from deep_interest.training.regularizers import occurrence_key
 from deep_interest.training.runs import Cell, Data, prepare_device
 from deep_interest.training.state import fingerprint
+from deep_interest.training.unknown import UnknownRows
 
 
 @dataclass(frozen=True)
@@ -133,10 +134,12 @@ def fit_challenger(
         data.features.schema.model_dump_json(), parent.id if parent else None, teacher_weight, device.type, seed,
     )  # fmt: skip
     identity = fingerprint(*described, data.fingerprint())
+    occurrences = occurrences_of(embedding_tables(model), train)
+    unknown = UnknownRows.of(model, occurrences, trained_before=_rows_of(parent, cell.model))
     fit = Fit(
         label=f"{cell.name} seed {seed}", model=model, train=train, validation=validation, options=options, seed=seed,
         state_file=state_file, fingerprint=identity,
-        occurrences=occurrences_of(embedding_tables(model), train) if options.mba else None,
+        occurrences=occurrences, unknown=unknown if options.unknown == "mean" else None,
         evaluation_batch_size=cell.run.evaluation_batch_size, checkpoint_seconds=cell.run.checkpoint_seconds,
         keep_optimizer=True,
     )  # fmt: skip
@@ -198,6 +201,13 @@ def _grown(name: str, before: Tensor | None, fresh: Tensor, *, may_grow: bool) -
             "options: restore them, or set retraining.strategy to full_window"
         )
     return torch.cat([before, fresh[len(before) :].to(before)])
+
+
+def _rows_of(parent: Parent | None, key: str) -> dict[str, int]:
+    """The number of rows of each of the parent's tables, by `occurrence_key`; nothing without a parent."""
+    if parent is None:
+        return {}
+    return {occurrence_key(table): table.num_embeddings for table in embedding_tables(parent.model(key))}
 
 
 def _grown_moments(before: dict[str, Any], fresh: dict[str, Any]) -> dict[str, Any]:

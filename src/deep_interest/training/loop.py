@@ -25,6 +25,7 @@ from deep_interest.training.evaluation import predict, validate, watch
 from deep_interest.training.optimizers import Optimizer
 from deep_interest.training.parameters import TrainingOptions
 from deep_interest.training.state import Progress, load_state, save_state
+from deep_interest.training.unknown import UnknownRows, drawn_fields
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +50,8 @@ class Fit:
         state_file: where the state is saved.
         fingerprint: of everything that decides the result; a state of another fingerprint is not resumed.
         occurrences: n_j of the tables, for the ``mba`` penalty.
+        unknown: sets untrained embedding rows before each evaluation, so that the selected parameters have them; None leaves
+            them at their initial values.
         watched: samples whose figures the learning curves show too; nothing is selected by them.
         evaluation_batch_size: samples scored at once.
         checkpoint_seconds: the state is saved this often.
@@ -65,6 +68,7 @@ class Fit:
     state_file: Path
     fingerprint: str
     occurrences: Mapping[str, Tensor] | None = None
+    unknown: UnknownRows | None = None
     watched: SampleSet | None = None
     evaluation_batch_size: int = 4096
     checkpoint_seconds: float = 60.0
@@ -75,8 +79,7 @@ class Fit:
         self.device = self.train.labels.device
         self._threads = nullcontext if leans_on_torch(self.model) else all_threads_to_compiled
         self.optimizer = Optimizer(self.model, self.options, occurrences=self.occurrences)
-        draws = getattr(self.model, "draws_negatives", False)
-        self.drawn_fields = [field.name for field in self.model.schema.behavior] if draws else []
+        self.drawn_fields = drawn_fields(self.model)
         self.progress = Progress()
         self.best_model: dict[str, Tensor] | None = None
         self.steps = math.ceil(len(self.train) / self.options.batch_size)  # an epoch
@@ -173,6 +176,8 @@ class Fit:
     def _evaluate(self) -> None:
         """Validate; remember the best parameters; drop the learning rate, or stop, when there is no improvement."""
         progress, options = self.progress, self.options
+        if self.unknown is not None:
+            self.unknown.fill()
         scores = None
         if len(self.validation):
             scores = predict(self.model, self.validation, batch_size=self.evaluation_batch_size)

@@ -42,6 +42,8 @@ class TrainingOptions(BaseModel):
         difacto: λ of the penalty that grows with an id's occurrences in the batch (DIN §6.5).
         decoupled: the penalties act beside the optimiser's step and do not pass through its moments.
         behavior_dropout: share of each history's behaviours that a training step leaves out at random (DIN §6.5: 0.5).
+        unknown: embedding rows that no training sample looks up, the unknown id's above all: the ``mean`` of the
+            trained rows, or ``untrained``, their random initial values.
         watch_test: the learning curves also show the test set's figures, for DIN Fig. 4; nothing is selected by them.
     """
 
@@ -65,6 +67,7 @@ class TrainingOptions(BaseModel):
     difacto: float = Field(0.0, ge=0)
     decoupled: bool = False
     behavior_dropout: float = Field(0.0, ge=0, lt=1)
+    unknown: Literal["mean", "untrained"] = "mean"
     watch_test: bool = False
 
 

@@ -30,6 +30,7 @@ from deep_interest.training.parallel import map_seeds, usable_cores
 from deep_interest.training.parameters import Recipe, RowOptions, RunParameters, TrainingOptions
 from deep_interest.training.regularizers import occurrence_key
 from deep_interest.training.state import fingerprint
+from deep_interest.training.unknown import UnknownRows
 
 logger = logging.getLogger(__name__)
 
@@ -74,7 +75,7 @@ def train_cell(cell: Cell, data: Data) -> tuple[Checkpoint, pd.DataFrame]:
         evaluation.
     """
     device = prepare_device(cell.run)
-    seeds = cell.seeds[:1] if model_row(cell.model).is_deterministic() else cell.seeds
+    seeds = cell.seeds[:1] if model_row(cell.model).closed_form else cell.seeds
     fits = map_seeds(fit_seed, (cell, data), seeds, processes=_processes(cell.run, device))
     curves = [{"seed": seed, **row} for seed, fit in zip(seeds, fits, strict=True) for row in fit.history]
     config, options = _config_and_options(cell)
@@ -154,7 +155,7 @@ def fit_seed(
     for table in embedding_tables(model):
         if table.keep_top:
             table.keep_most_frequent(occurrences_of([table], train)[occurrence_key(table)])
-    if hasattr(model, "fit"):
+    if model_row(cell.model).closed_form:
         model.fit(train.candidates(), train.labels)
         history = [{"epoch": 0.0, "samples": 0, "seconds": 0.0}]
         if len(validation):
@@ -170,11 +171,12 @@ def fit_seed(
             schema.model_dump_json(),
             device.type,
         )
+        occurrences = occurrences_of(embedding_tables(model), train)
         history = Fit(
             label=f"{cell.name} seed {seed}", model=model, train=train, validation=validation, options=options, seed=seed,
             state_file=Path(cell.run.workspace) / cell.dataset / cell.row / f"seed_{seed}.pt",
             fingerprint=fingerprint(*described, seed, data.fingerprint()), watched=test if options.watch_test else None,
-            occurrences=occurrences_of(embedding_tables(model), train) if options.mba else None,
+            occurrences=occurrences, unknown=UnknownRows.of(model, occurrences) if options.unknown == "mean" else None,
             evaluation_batch_size=cell.run.evaluation_batch_size, checkpoint_seconds=cell.run.checkpoint_seconds,
             after_evaluation=after_evaluation,
         ).run().history  # fmt: skip

@@ -126,7 +126,7 @@ def _runs(model: str, predictions: pd.DataFrame, curves: pd.DataFrame) -> ModelR
         name=row_of(model).name, seeds=tuple(seeds), probabilities=predictions[columns].to_numpy().T,
         train_seconds=seconds, samples_per_second=speed, baseline=row_of(model).baseline,
         validation_gauc=float("nan") if best is None else float(best.loc[seeds].mean()),
-        deterministic=row_of(model).is_deterministic(),
+        deterministic=row_of(model).closed_form,
     )  # fmt: skip
 
 

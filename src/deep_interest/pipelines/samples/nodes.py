@@ -1,17 +1,21 @@
 """Code the canonical tables and make samples by the dataset's protocol."""
 
+import logging
 from typing import Any
 
 import pandas as pd
 
 from deep_interest.logs.behavior_log import BehaviorLog
+from deep_interest.logs.coverage import unknown_fields
 from deep_interest.logs.encoding import FeatureTables, behavior_log, encode_features, encode_log
 from deep_interest.logs.impressions import impression_samples
-from deep_interest.logs.protocols import catalogue_samples
+from deep_interest.logs.protocols import catalogue_samples, known_to_training
 from deep_interest.logs.summary import samples_summary
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import Vocabulary
 from deep_interest.pipelines.parameters import DatasetParameters
+
+logger = logging.getLogger(__name__)
 
 Made = tuple[BehaviorLog, FeatureTables, pd.DataFrame, pd.DataFrame]
 
@@ -32,8 +36,14 @@ def samples_from_behaviors(
     tables = CanonicalTables(behaviors, items)
     log = encode_log(tables, users=_vocabulary(user_ids), items=_vocabulary(item_ids))
     made = catalogue_samples(log, dataset.protocol)
-    features = encode_features(tables, log, dataset.features)
-    return behavior_log(log, features), features, made.frame(), samples_summary(made, log, left_out)
+    known_items, known_users = known_to_training(log, made)
+    features = encode_features(
+        tables, log, dataset.features, known_items=known_items, known_users=known_users
+    )
+    summary = samples_summary(
+        made, log, left_out, known_users=known_users, known_items=known_items, unknown_fields=unknown_fields(made, features),
+    )  # fmt: skip
+    return behavior_log(log, features), features, made.frame(), summary
 
 
 def samples_from_impressions(
@@ -54,8 +64,11 @@ def samples_from_impressions(
     )
     frame = made.samples.frame().assign(**made.columns)
     summary = samples_summary(
-        made.samples, log, left_out, known_users=made.known_users, known_items=made.known_items
-    )
+        made.samples, log, left_out, known_users=made.known_users, known_items=made.known_items,
+        unknown_fields=unknown_fields(made.samples, features, made.context),
+    )  # fmt: skip
+    for warning in made.uncovered:
+        logger.warning("%s", warning)
     return behavior_log(log, features), features, frame, summary
 
 
