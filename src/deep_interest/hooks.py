@@ -20,6 +20,7 @@ from deep_interest.configured import check_files
 from deep_interest.errors import InputError
 from deep_interest.grid import MODELS, SEARCHED, datasets_of
 from deep_interest.pipeline_registry import use_blocks
+from deep_interest.process import prepare_process
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +34,7 @@ class ProjectHooks:
     @hook_impl
     def after_context_created(self, context: KedroContext) -> None:
         """From here on, what a user can mend is one message; a block of parameters that nobody reads is such a thing."""
+        prepare_process()
         sys.excepthook = explain
         parameters = _parameters(context)
         _check_keys(

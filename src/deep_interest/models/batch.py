@@ -9,7 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from deep_interest.errors import InputError
 from deep_interest.logs.schema import Group
+from deep_interest.ops.bounds import check_codes, check_offsets
 from deep_interest.ops.host import sent, values_of
 from deep_interest.ops.lookup import windows
 from deep_interest.ops.runs import Runs, views_of
@@ -26,9 +28,18 @@ class CellValues(NamedTuple):
     offsets: Tensor
     values: Tensor
 
-    def of(self, cells: Tensor) -> tuple[Tensor, Runs]:
-        """The codes in some cells ``(n,)``, cell after cell, and which are whose."""
+    def of(self, cells: Tensor, field: str) -> tuple[Tensor, Runs]:
+        """The codes in some cells, cell after cell, and which are whose.
+
+        Args:
+            cells: ``(n,)`` numbers of cells.
+            field: name of the field, for error messages.
+
+        Raises:
+            InputError: there is no such cell.
+        """
         ends, cells, device = values_of(self.offsets), values_of(cells), cells.device
+        check_codes(cells, len(ends) - 1, f"{field}, cells")
         starts = ends[cells]
         runs = Runs(sent(np.append(0, (ends[cells + 1] - starts).cumsum()), device))
         return windows({"": self.values}, sent(starts, device), runs)[""], runs
@@ -89,8 +100,32 @@ class Batch:
 
     @cached_property
     def histories(self) -> Runs:
-        """The H histories as runs of the N behaviours."""
-        return Runs(self.offsets)
+        """The H histories as runs of the N behaviours.
+
+        Raises:
+            InputError: offsets, fields and labels do not fit together.
+        """
+        runs = Runs(self.offsets)
+        self._check(runs)
+        return runs
+
+    def _check(self, runs: Runs) -> None:
+        """All models come by here before they index by offsets: what they rely on is checked once a batch, on the host."""
+        for group in (self.history, self.negatives or {}):
+            for name, codes in group.items():
+                check_offsets(runs.on_host, len(codes), f"offsets of the histories, field {name}")
+        samples = runs.size if self.owner is None else len(self.owner)
+        lengths = {
+            name: len(codes)
+            for group in (self.candidate, self.profile, self.context)
+            for name, codes in group.items()
+        }
+        for name, found in {"labels": self.size, **lengths}.items():
+            if found != samples:
+                raise InputError(
+                    f"{name}: found {found} values for {samples} samples; expected one for each history, or for each owner if "
+                    "samples share histories"
+                )
 
     @cached_property
     def pairs(self) -> Runs:
@@ -114,7 +149,7 @@ class Batch:
     def values(self, group: Group, field: str) -> tuple[Tensor, Runs | None]:
         """The codes of the values in one field of a feature group, and of a multi-hot field which are whose."""
         codes = self.codes(group, field)
-        return self.cells[field].of(codes) if field in self.cells else (codes, None)
+        return self.cells[field].of(codes, field) if field in self.cells else (codes, None)
 
 
 @dataclass

@@ -8,6 +8,7 @@ from deep_interest.logs.encoding import GOODS
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.batch import Batch, ModelOutput
 from deep_interest.models.config import ModelConfig
+from deep_interest.ops.bounds import check_codes
 
 _NEWTON_STEPS = 50
 
@@ -46,7 +47,10 @@ class Popularity(nn.Module):
         self.logits.copy_(slope * popularity + intercept)
 
     def forward(self, batch: Batch) -> ModelOutput:
-        return ModelOutput(self.logits[batch.candidate[GOODS]])
+        goods = batch.candidate[GOODS]
+        if goods.is_cpu:
+            check_codes(goods.numpy(), len(self.logits), GOODS)
+        return ModelOutput(self.logits[goods])
 
 
 def _logistic_fit(x: Tensor, y: Tensor) -> tuple[float, float]:
