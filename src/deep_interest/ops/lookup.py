@@ -54,13 +54,13 @@ def lookup(
 
 def _check(tables: Sequence[Tensor], groups: Sequence[Mapping[int, Tensor]], names: Sequence[str]) -> None:
     for group in groups:
-        lengths = {len(codes) for codes in group.values()}
+        lengths = {codes.shape[0] for codes in group.values()}
         if len(lengths) > 1:
             found = ", ".join(f"{names[field]} {len(codes)}" for field, codes in group.items())
             raise InputError(f"expected as many codes in every field of a group, found {found}")
         for field, codes in group.items():
             if codes.is_cpu:
-                check_codes(codes.numpy(), len(tables[field]), names[field])
+                check_codes(codes.numpy(), tables[field].shape[0], names[field])
 
 
 class Slices(NamedTuple):

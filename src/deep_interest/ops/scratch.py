@@ -90,7 +90,7 @@ def empty(like: Tensor, *shape: int) -> Tensor:
         return like.new_empty(shape)
     count = 1
     for length in shape:
-        count *= length
+        count *= int(length)
     return torch.from_numpy(pool.take(count)).view(shape) if 4 * count >= LARGE else like.new_empty(shape)
 
 
