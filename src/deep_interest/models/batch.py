@@ -111,21 +111,16 @@ class Batch:
 
     def _check(self, runs: Runs) -> None:
         """All models come by here before they index by offsets: what they rely on is checked once a batch, on the host."""
-        for group in (self.history, self.negatives or {}):
-            for name, codes in group.items():
-                check_offsets(runs.on_host, len(codes), f"offsets of the histories, field {name}")
-        samples = runs.size if self.owner is None else len(self.owner)
-        lengths = {
-            name: len(codes)
-            for group in (self.candidate, self.profile, self.context)
-            for name, codes in group.items()
-        }
-        for name, found in {"labels": self.size, **lengths}.items():
-            if found != samples:
-                raise InputError(
-                    f"{name}: found {found} values for {samples} samples; expected one for each history, or for each owner if "
-                    "samples share histories"
-                )
+        behaviors = {name: codes.shape[0] for name, codes in self.history.items()}
+        rows = next(iter(behaviors.values()), runs.total)
+        check_offsets(runs.on_host, rows, "offsets of the histories")
+        if self.negatives:
+            behaviors |= {f"negatives, {name}": codes.shape[0] for name, codes in self.negatives.items()}
+        _check_lengths(behaviors, rows, "behaviours")
+        samples = runs.size if self.owner is None else self.owner.shape[0]
+        _check_lengths({"labels": self.labels.shape[0]}, samples, "samples")
+        for group in (self.candidate, self.profile, self.context):
+            _check_lengths({name: codes.shape[0] for name, codes in group.items()}, samples, "samples")
 
     @cached_property
     def pairs(self) -> Runs:
@@ -150,6 +145,15 @@ class Batch:
         """The codes of the values in one field of a feature group, and of a multi-hot field which are whose."""
         codes = self.codes(group, field)
         return self.cells[field].of(codes, field) if field in self.cells else (codes, None)
+
+
+def _check_lengths(found: Mapping[str, int], expected: int, of: str) -> None:
+    for name, length in found.items():
+        if length != expected:
+            raise InputError(
+                f"{name}: found {length} values for {expected} {of}; the offsets, or the owners of shared histories, say how many "
+                "a batch has"
+            )
 
 
 @dataclass
