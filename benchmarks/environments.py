@@ -49,7 +49,7 @@ def install(names: list[str], work: Path = WORK) -> None:
 
 
 def environment() -> dict[str, str]:
-    """This process's environment as it was before our package said how OpenMP's threads wait: a library decides for itself."""
+    """This process's environment without our setting of how OpenMP's threads wait (`process.prepare_process`): each library uses its own."""
     return {key: value for key, value in os.environ.items() if key != "GOMP_SPINCOUNT"}
 
 

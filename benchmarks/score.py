@@ -8,8 +8,10 @@ import argparse
 import json
 import time
 
-from deep_interest.models.registry import build_model, model_config  # first: it says how torch's threads wait
+from deep_interest.models.registry import build_model, model_config
+from deep_interest.process import prepare_process
 
+prepare_process()  # before torch is imported, which the functions do
 CASES = {"din": 64, "dien": 18}  # embedding widths
 CANDIDATES = (100, 400)
 HISTORY = 100

@@ -24,16 +24,14 @@ from typing import TYPE_CHECKING
 import psutil
 import yaml
 
-from deep_interest.models.registry import (
-    MODELS,
-    model_config,
-    model_row,
-)  # first: it says how torch's threads wait
+from deep_interest.models.registry import MODELS, model_config, model_row
+from deep_interest.process import prepare_process
 
 if TYPE_CHECKING:
     from deep_interest.training.data import SampleSet
     from deep_interest.training.loop import Fit
 
+prepare_process()  # before torch is imported, which the functions do
 LIBRARIES = 4 << 30  # addresses that they reserve and do not use
 COMMON = {"embedding_dim": 64, "attention_hidden": (80, 40), "hidden": (200, 80)}
 PARAMETERS = Path(__file__).parents[1] / "conf/base/parameters/models.yml"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, TextIO
 
 from deep_interest.errors import InputError
+from deep_interest.process import prepare_process
 from deep_interest.sources.downloads import BY_HAND, DEFAULT_RAW_ROOT, DOWNLOADS, RAW_ROOT_VARIABLE, raw_root
 
 
@@ -26,6 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run() -> None:
     """The command itself: it ends at once, as DuckDB would tell at the interpreter's end of what an error has left behind."""
+    prepare_process()
     status = main()
     sys.stdout.flush()
     sys.stderr.flush()

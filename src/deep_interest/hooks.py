@@ -22,6 +22,7 @@ from deep_interest.errors import InputError
 from deep_interest.files import clear_unfinished_below
 from deep_interest.grid import MODELS, SEARCHED, datasets_of
 from deep_interest.pipeline_registry import use_blocks
+from deep_interest.process import prepare_process
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +37,7 @@ class ProjectHooks:
     @hook_impl
     def after_context_created(self, context: KedroContext) -> None:
         """From here on, what a user can mend is one message; a block of parameters that nobody reads is such a thing."""
+        prepare_process()
         sys.excepthook = explain
         self._data = Path(context.project_path) / context.config_loader["globals"]["data"]
         parameters = _parameters(context)

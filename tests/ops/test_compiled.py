@@ -23,7 +23,7 @@ def package(tmp_path):
     (package / "ops").mkdir(parents=True)
     (package / "__init__.py").touch()
     (package / "ops/__init__.py").touch()
-    for name in ("compiled.py", "crew.py"):
+    for name in ("compiled.py", "crew.py", "scratch.py"):
         shutil.copy(SOURCES / "ops" / name, package / "ops" / name)
     header = "from deep_interest.ops.compiled import compiled, exact\n"
     (package / "ops/inner.py").write_text(header + "@exact\ndef inner(x):\n    return x + 1\n")

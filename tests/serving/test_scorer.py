@@ -68,3 +68,28 @@ def test_bad_input_is_named(change, message):
     }
     with pytest.raises(InputError, match=message):
         Scorer(make("din", SCHEMA))(**(given | change))
+
+
+@pytest.mark.parametrize(
+    ("group", "field", "size"),
+    [
+        ("history", "goods", 13), ("history", "category", 5), ("candidates", "goods", 13), ("candidates", "category", 5),
+        ("profile", "gender", 3), ("context", "hour", 4),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("key", ["din", "dien", "lr"])
+def test_a_code_outside_its_table_is_named(key, group, field, size):
+    batch = random_batch([3, 3])
+    user, scorer = take(batch, [0]), Scorer(make(key, SCHEMA))
+    codes = {
+        "history": user.history,
+        "candidates": batch.candidate,
+        "profile": user.profile,
+        "context": batch.context,
+    }
+    for code in (size, 1_000, 50_000, 400_000_000, -1):
+        bad = codes[group][field].clone()
+        bad[-1] = code
+        with pytest.raises(InputError, match=rf"{group}: {field}: code {code} at .* table of {size} rows"):
+            scorer(**(codes | {group: codes[group] | {field: bad}}))
+    assert scorer(**codes).isfinite().all()

@@ -30,7 +30,7 @@ def batch_of(candidate, history=(), negatives=()):
     size = len(candidate)
     offsets = torch.tensor([0] + [len(history)] * size)
     codes = [{"goods": torch.tensor(ids, dtype=torch.int32)} for ids in (candidate, history, negatives)]
-    return Batch(codes[0], codes[1], offsets, {}, {}, torch.zeros(size), codes[2])
+    return Batch(codes[0], codes[1], offsets, {}, {}, torch.zeros(size), codes[2] if negatives else None)
 
 
 def step(options, ids, model=None, *, history=(), negatives=(), occurrences=None):
@@ -177,6 +177,56 @@ def test_tables_and_network_move_as_with_torchs_own_adam_over_many_steps():
             part.zero_grad()
     torch.testing.assert_close(ours.table.weight, theirs.table.weight, atol=1e-10, rtol=0)
     torch.testing.assert_close(ours.weight, theirs.weight, atol=1e-10, rtol=0)
+
+
+class Two(nn.Module):
+    """Two tables and a weight; a batch may leave a table out."""
+
+    def __init__(self, dtype):
+        super().__init__()
+        self.tables = nn.ModuleList(
+            Table(Field(name=name, size=4), 2, groups=("item",), std=0.0).to(dtype)
+            for name in ("goods", "shop")
+        )
+        self.weight = nn.Parameter(torch.tensor([1.0, -2.0], dtype=dtype))
+        for table in self.tables:
+            nn.init.ones_(table.weight)
+
+    def loss(self, *ids):
+        rows = [table(torch.tensor(of)) for table, of in zip(self.tables, ids, strict=True) if of]
+        return self.weight.square().sum() + sum((part @ self.weight).sum() for part in rows)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_each_table_counts_its_own_steps_of_adam(dtype):
+    """The bias correction of a table's first step is that of step 1, however often the network has moved: it moves by the rate."""
+    model = Two(dtype)
+    optimizer = Optimizer(model, TrainingOptions(optimizer="adam", learning_rate=0.1))
+    for ids in ([[1], []], [[1], []], [[1], []], [[], [2]]):
+        model.loss(*ids).backward()
+        optimizer.step(batch_of([0]))
+    goods, shop = (table.weight.detach() for table in model.tables)
+    moved = (shop[2] - 1).tolist()
+    assert moved == pytest.approx([-0.1, 0.1], abs=1e-6)
+    assert (shop[[0, 1, 3]] == 1).all()
+    assert (goods[[0, 2, 3]] == 1).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_tables_that_are_touched_now_and_then_move_as_with_torchs_own_adam(dtype):
+    ours, theirs = Two(dtype), Two(dtype)
+    optimizer = Optimizer(ours, TrainingOptions(optimizer="adam", learning_rate=0.05))
+    rows = [torch.optim.SparseAdam([table.weight], lr=0.05) for table in theirs.tables]
+    network = torch.optim.Adam([theirs.weight], lr=0.05)
+    for ids in ([[1], []], [[], []], [[1, 2], [3]], [[], [3, 0]], [[2], []], [[1], [3]]):
+        for model in (ours, theirs):
+            model.loss(*ids).backward()
+        optimizer.step(batch_of([0]))
+        for part in (*rows, network):
+            part.step()
+            part.zero_grad()
+    for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(one, other, atol=1e-6, rtol=0)
 
 
 def test_clipping_bounds_the_norm_over_all_gradients():

@@ -9,7 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from deep_interest.errors import InputError
 from deep_interest.logs.schema import Group
+from deep_interest.ops.bounds import check_codes, check_offsets
 from deep_interest.ops.host import sent, values_of
 from deep_interest.ops.lookup import windows
 from deep_interest.ops.runs import Runs, views_of
@@ -26,9 +28,18 @@ class CellValues(NamedTuple):
     offsets: Tensor
     values: Tensor
 
-    def of(self, cells: Tensor) -> tuple[Tensor, Runs]:
-        """The codes in some cells ``(n,)``, cell after cell, and which are whose."""
+    def of(self, cells: Tensor, field: str) -> tuple[Tensor, Runs]:
+        """The codes in some cells, cell after cell, and which are whose.
+
+        Args:
+            cells: ``(n,)`` numbers of cells.
+            field: name of the field, for error messages.
+
+        Raises:
+            InputError: there is no such cell.
+        """
         ends, cells, device = values_of(self.offsets), values_of(cells), cells.device
+        check_codes(cells, len(ends) - 1, f"{field}, cells")
         starts = ends[cells]
         runs = Runs(sent(np.append(0, (ends[cells + 1] - starts).cumsum()), device))
         return windows({"": self.values}, sent(starts, device), runs)[""], runs
@@ -89,8 +100,27 @@ class Batch:
 
     @cached_property
     def histories(self) -> Runs:
-        """The H histories as runs of the N behaviours."""
-        return Runs(self.offsets)
+        """The H histories as runs of the N behaviours.
+
+        Raises:
+            InputError: offsets, fields and labels do not fit together.
+        """
+        runs = Runs(self.offsets)
+        self._check(runs)
+        return runs
+
+    def _check(self, runs: Runs) -> None:
+        """All models come by here before they index by offsets: what they rely on is checked once a batch, on the host."""
+        behaviors = {name: codes.shape[0] for name, codes in self.history.items()}
+        rows = next(iter(behaviors.values()), runs.total)
+        check_offsets(runs.on_host, rows, "offsets of the histories")
+        if self.negatives:
+            behaviors |= {f"negatives, {name}": codes.shape[0] for name, codes in self.negatives.items()}
+        _check_lengths(behaviors, rows, "behaviours")
+        samples = runs.size if self.owner is None else self.owner.shape[0]
+        _check_lengths({"labels": self.labels.shape[0]}, samples, "samples")
+        for group in (self.candidate, self.profile, self.context):
+            _check_lengths({name: codes.shape[0] for name, codes in group.items()}, samples, "samples")
 
     @cached_property
     def pairs(self) -> Runs:
@@ -114,7 +144,16 @@ class Batch:
     def values(self, group: Group, field: str) -> tuple[Tensor, Runs | None]:
         """The codes of the values in one field of a feature group, and of a multi-hot field which are whose."""
         codes = self.codes(group, field)
-        return self.cells[field].of(codes) if field in self.cells else (codes, None)
+        return self.cells[field].of(codes, field) if field in self.cells else (codes, None)
+
+
+def _check_lengths(found: Mapping[str, int], expected: int, of: str) -> None:
+    for name, length in found.items():
+        if length != expected:
+            raise InputError(
+                f"{name}: found {length} values for {expected} {of}; the offsets, or the owners of shared histories, say how many "
+                "a batch has"
+            )
 
 
 @dataclass

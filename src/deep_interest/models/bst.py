@@ -11,6 +11,7 @@ from deep_interest.models.attention import SelfAttention
 from deep_interest.models.base import EmbeddingMLP, Interest, SameFields
 from deep_interest.models.batch import Batch
 from deep_interest.models.config import DeepConfig
+from deep_interest.models.layers import LayerNorm
 from deep_interest.ops.host import sent
 from deep_interest.ops.runs import Runs
 from deep_interest.ops.views import view
@@ -44,7 +45,7 @@ class TransformerBlock(nn.Module):
         self.feed_forward = nn.Sequential(
             nn.Linear(width, 4 * width), nn.LeakyReLU(), nn.Linear(4 * width, width)
         )
-        self.first_norm, self.second_norm = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.first_norm, self.second_norm = LayerNorm(width), LayerNorm(width)
 
     def forward(self, values: Tensor, sequences: Runs) -> Tensor:
         """Shape: ``values (N, width)`` -> ``(N, width)``."""

@@ -11,7 +11,7 @@ from deep_interest.models.auxiliary import AuxiliaryLoss
 from deep_interest.models.base import EmbeddingMLP, Interest, SameFields
 from deep_interest.models.batch import Batch
 from deep_interest.models.config import DeepConfig
-from deep_interest.models.layers import Activation
+from deep_interest.models.layers import Activation, LayerNorm
 from deep_interest.ops.products import weighted_sum
 from deep_interest.ops.segments import segment_softmax
 from deep_interest.ops.views import view
@@ -48,11 +48,11 @@ class DMIN(EmbeddingMLP):
         super().__init__(config, schema, interest_width=config.heads * width)
         self.same_fields = SameFields(schema, config.embedding_dim, model="DMIN")
         self.refiner = SelfAttention(width, config.heads, causal=True)
-        self.refiner_norm = nn.LayerNorm(width)
+        self.refiner_norm = LayerNorm(width)
         self.extractor = AttentionHeads(width, config.heads)
         part = width // config.heads
         self.heads = nn.ModuleList(nn.Linear(part, width) for _ in range(config.heads))
-        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(config.heads))
+        self.norms = nn.ModuleList(LayerNorm(width) for _ in range(config.heads))
         self.units = nn.ModuleList(
             LocalActivationUnit(
                 width, config.attention_hidden, activation=config.attention_activation, difference=True

@@ -14,6 +14,7 @@ from deep_interest.logs.encoding import GOODS
 from deep_interest.logs.schema import FeatureSchema, Field, Group, Pooling
 from deep_interest.models.batch import Cells
 from deep_interest.ops.activations import prelu
+from deep_interest.ops.bounds import check_codes
 from deep_interest.ops.dice import dice
 from deep_interest.ops.lookup import lookup
 from deep_interest.ops.net import Layer, Layers, net
@@ -45,11 +46,19 @@ class Table(nn.Embedding):
         nn.init.normal_(self.weight, std=std) if std else nn.init.zeros_(self.weight)
 
     def forward(self, codes: Tensor) -> Tensor:
-        return lookup([self.weight], [{0: self.rows_of(codes)}])[0]
+        return lookup([self.weight], [{0: self.rows_of(codes)}], names=[self.field])[0]
 
     def rows_of(self, codes: Tensor) -> Tensor:
-        """The rows that codes look up: their own, or the unknown's. Shape: ``(n,) -> (n,)``."""
-        return codes * self.kept[codes] if self.keep_top else codes
+        """The rows that codes look up: their own, or the unknown's. Shape: ``(n,) -> (n,)``.
+
+        Raises:
+            InputError: a code on the CPU is outside the table.
+        """
+        if not self.keep_top:
+            return codes
+        if codes.is_cpu:
+            check_codes(codes.numpy(), self.num_embeddings, self.field)
+        return codes * self.kept[codes]
 
     def keep_most_frequent(self, occurrences: Tensor) -> None:
         """Let all codes but the ``keep_top`` most frequent share the row of the unknown (DIN §6.5, filter).
@@ -119,7 +128,7 @@ class Embeddings(nn.Module):
             {place[name]: self.tables[name].rows_of(codes) for name, codes in group.items()}
             for group in groups
         ]
-        return lookup([table.weight for table in tables], rows)
+        return lookup([table.weight for table in tables], rows, names=names)
 
 
 class _Part(NamedTuple):
@@ -140,7 +149,7 @@ def _parts(codes: Mapping[str, Tensor], fields: Sequence[Field], cells: Cells) -
     for multi_hot, neighbours in groupby(fields, key=lambda field: field.pooling is not None):
         if multi_hot:
             for field in neighbours:
-                values, runs = cells[field.name].of(codes[field.name])
+                values, runs = cells[field.name].of(codes[field.name], field.name)
                 parts.append(_Part({field.name: values}, runs, field.pooling))
         else:
             parts.append(_Part({field.name: codes[field.name] for field in neighbours}))
@@ -186,12 +195,33 @@ class PReLU(nn.PReLU):
 
 
 class BatchNorm(nn.BatchNorm1d):
-    """Batch normalisation that takes the moving averages for a batch of one row, which has no variance."""
+    """Batch normalisation with the same bits for any number of threads; a batch of one row, which has no variance, takes the moving averages.
+
+    torch's own operation partitions the rows by the number of threads, and so rounds its sums differently. Here all sums over
+    the rows are column-wise reductions, which torch partitions by column.
+    """
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.training and len(x) < 2:
+        """Shape: ``(N, channels) -> (N, channels)``."""
+        if not self.training or len(x) < 2:
             return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
-        return super().forward(x)
+        variance, mean = torch.var_mean(x, 0, correction=0)
+        with torch.no_grad():
+            self.running_mean.lerp_(mean, self.momentum)
+            self.running_var.lerp_(variance * (len(x) / (len(x) - 1)), self.momentum)
+            self.num_batches_tracked += 1
+        return torch.addcmul(self.bias, (x - mean) * (variance + self.eps).rsqrt(), self.weight)
+
+
+class LayerNorm(nn.LayerNorm):
+    """Layer normalisation with the same bits for any number of threads.
+
+    torch's own gradient of weight and bias partitions the rows by the number of threads; here it is a column-wise sum.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape: ``(N, width) -> (N, width)``."""
+        return torch.addcmul(self.bias, F.layer_norm(x, self.normalized_shape, eps=self.eps), self.weight)
 
 
 class MLP(nn.Module):

@@ -35,7 +35,7 @@ class LR(nn.Module):
         self.bias = nn.Parameter(torch.zeros(()))
 
     def forward(self, batch: Batch) -> ModelOutput:
-        logits = self.bias.expand(batch.size)
+        histories, logits = batch.histories, self.bias.expand(batch.size)
         for group in GROUPS:
             for field in self.schema.fields(group):
                 codes, cells = batch.values(group, field.name)
@@ -43,6 +43,6 @@ class LR(nn.Module):
                 if cells is not None:
                     weights = pool(weights, cells, field.pooling)
                 if group == "behavior":
-                    weights = batch.per_sample(pool(weights, batch.histories, "mean"))
+                    weights = batch.per_sample(pool(weights, histories, "mean"))
                 logits = logits + weights.squeeze(-1)
         return ModelOutput(logits)

@@ -8,6 +8,7 @@ from deep_interest.logs.encoding import GOODS
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.batch import Batch, ModelOutput
 from deep_interest.models.config import ModelConfig
+from deep_interest.ops.bounds import check_codes
 
 _NEWTON_STEPS = 50
 _WEAKEST, _STRONGEST = 1.0, 1e6  # bounds of the smoothing strength, in samples
@@ -47,7 +48,10 @@ class Popularity(nn.Module):
         self.logits.copy_(slope * popularity + intercept)
 
     def forward(self, batch: Batch) -> ModelOutput:
-        return ModelOutput(self.logits[batch.candidate[GOODS]])
+        goods = batch.candidate[GOODS]
+        if goods.is_cpu:
+            check_codes(goods.numpy(), len(self.logits), GOODS)
+        return ModelOutput(self.logits[goods])
 
 
 class ItemCTR(nn.Module):

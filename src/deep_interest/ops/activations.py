@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from deep_interest.ops.compiled import arrays, compiled, fits, parts_of, run, share
+from deep_interest.ops.scratch import empty
 
 
 def prelu(x: Tensor, slope: Tensor) -> Tensor:
@@ -19,7 +20,7 @@ class _PReLU(torch.autograd.Function):
     def forward(ctx, x: Tensor, slope: Tensor) -> Tensor:
         x = x.contiguous()
         ctx.save_for_backward(x, slope)
-        y = x.new_empty(x.shape)
+        y = empty(x, *x.shape)
         run(_prelu, *arrays(x, slope, y), work=x.numel())
         return y
 
@@ -27,7 +28,7 @@ class _PReLU(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, grad: Tensor):
         x, slope = ctx.saved_tensors
-        to_x, to_slope = x.new_empty(x.shape), x.new_zeros(parts_of(x.numel()), len(slope))
+        to_x, to_slope = empty(x, *x.shape), x.new_zeros(parts_of(x.numel()), len(slope))
         run(_prelu_backward, *arrays(x, slope, grad, to_x, to_slope), work=x.numel())
         return to_x, to_slope.sum(0)
 

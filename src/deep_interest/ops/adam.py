@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 from torch import Tensor
 
+from deep_interest.ops.bounds import check_codes
 from deep_interest.ops.compiled import arrays, compiled, fits, run, share
 from deep_interest.ops.prefetch import AHEAD, fetch
 from deep_interest.ops.rows import Touched
@@ -50,10 +51,14 @@ def adam_rows(
         touched: the rows and their gradients.
         rate, betas, eps: of Adam.
         step: the table's steps, this one included.
+
+    Raises:
+        InputError: the table does not have one of the rows.
     """
     size = rate * math.sqrt(1 - betas[1] ** step) / (1 - betas[0] ** step)
     rows, gradient, real = touched
     if fits(table):
+        check_codes(rows.numpy(), len(table), "rows that Adam updates")
         constants = _constants(betas, eps, size)
         given = arrays(table, first, second, rows, gradient)
         run(_rows, *given, constants, work=4 * gradient.numel())  # rows from anywhere, and as many roots

@@ -21,6 +21,7 @@ from deep_interest.ops.pair_net import (
 from deep_interest.ops.pool_chunks import pool_runs
 from deep_interest.ops.products import weighted_sum
 from deep_interest.ops.runs import Runs
+from deep_interest.ops.scratch import empty
 from deep_interest.ops.segments import segment_softmax
 from deep_interest.ops.views import share_of_runs, view
 
@@ -64,7 +65,7 @@ class _Pool(torch.autograd.Function):
         ctx, values, queries, offsets, starts, places: int, scale: float, shape: Shape, *parameters
     ) -> Tensor:
         inputs, (before, scores) = prepare(ctx, values, queries, offsets, starts, places, shape, parameters)
-        pooled = values.new_empty(len(queries), values.shape[1])
+        pooled = empty(values, len(queries), values.shape[1])
         given, rows = given_to_loops(forward_rights, inputs, shape), arrays(before, scores, pooled)
         run(_forward, *given, np.float32(scale), *rows, work=len(before) * shape.work)
         ctx.save_for_backward(*inputs, before, scores)
@@ -77,7 +78,7 @@ class _Pool(torch.autograd.Function):
         *inputs, before, weights = ctx.saved_tensors
         work, (to_values, to_queries, sums) = len(before) * ctx.shape.work, room_for_gradients(ctx, before)
         given = given_to_loops(backward_rights, inputs, ctx.shape)
-        rows = arrays(before, weights, torch.empty_like(weights), to_values, to_queries, sums.parts)
+        rows = arrays(before, weights, empty(weights, *weights.shape), to_values, to_queries, sums.parts)
         run(_backward, *arrays(grad), *given, ctx.scale, *rows, work=work)
         return to_values, to_queries, None, None, None, None, None, *sums.gradients()
 

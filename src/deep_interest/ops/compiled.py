@@ -1,8 +1,6 @@
 """Compiled loops over arrays, and the threads that share them."""
 
-import ctypes
 import hashlib
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +11,7 @@ from numba import njit
 from torch import Tensor
 
 from deep_interest.ops import crew
+from deep_interest.ops.scratch import empty
 
 ENOUGH = 1 << 18  # numbers to go through for which waking another thread pays
 MOST = 8  # parts of an operation
@@ -84,7 +83,7 @@ def room_for(rows: int, width: int, like: Tensor) -> Tensor:
     part of it in its own cache, and need not fetch what another one wrote there.
     """
     step = 1 << max(0, rows.bit_length() - 3)
-    return like.new_empty(-(-rows // step) * step, width)[:rows]
+    return empty(like, -(-rows // step) * step, width)[:rows]
 
 
 def parts_of(work: int) -> int:
@@ -137,17 +136,6 @@ def run(kernel, *arguments, work: int) -> None:
                 kernel(*arguments, part, parts)
 
     crew.share(take, threads - 1)
-
-
-def _keep_freed_memory() -> None:
-    """Let the C library keep what a step has freed for the next one; else each step takes its pages from the system again."""
-    library = ctypes.CDLL(None) if sys.platform == "linux" else None
-    if hasattr(library, "mallopt"):  # glibc's; the numbers are its M_TRIM_THRESHOLD and M_MMAP_MAX
-        library.mallopt(-1, 2**31 - 1)
-        library.mallopt(-4, 0)
-
-
-_keep_freed_memory()
 
 
 @njit(inline="always")

@@ -9,6 +9,7 @@ from torch.autograd.function import once_differentiable
 
 from deep_interest.ops.activations import sigmoid
 from deep_interest.ops.compiled import arrays, compiled, fits, parts_of, run, share
+from deep_interest.ops.scratch import empty
 
 
 def dice(
@@ -52,7 +53,7 @@ class _Dice(torch.autograd.Function):
     @staticmethod
     def forward(ctx, s: Tensor, alpha: Tensor, mean: Tensor, scale: Tensor, moving: bool) -> Tensor:
         s, ctx.moving = s.contiguous(), moving
-        p, y = s.new_empty(s.shape), s.new_empty(s.shape)
+        p, y = empty(s, *s.shape), empty(s, *s.shape)
         run(_forward, *arrays(s, alpha, mean, scale, p, y), work=s.numel())
         ctx.save_for_backward(s, alpha, mean, scale, p)
         return y
@@ -61,7 +62,7 @@ class _Dice(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, grad: Tensor):
         s, alpha, mean, scale, p = ctx.saved_tensors
-        given, to_s = arrays(grad, s, alpha, mean), s.new_empty(s.shape)
+        given, to_s = arrays(grad, s, alpha, mean), empty(s, *s.shape)
         sums = s.new_zeros(parts_of(s.numel()), 3, s.shape[1])
         run(_backward_sums, *given, *arrays(p, to_s, sums), work=s.numel())
         to_alpha, total, products = sums.sum(0)

@@ -29,6 +29,7 @@ from deep_interest.ops.net_chunks import (
     layer_at,
     sums_of,
 )  # fmt: skip
+from deep_interest.ops.scratch import empty
 from deep_interest.ops.tiles import add_product, panel_room, panels, panels_of, put_product
 
 _KINDS = {"linear": LINEAR, "prelu": PRELU, "relu": RELU, "sigmoid": SIGMOID}
@@ -177,8 +178,8 @@ class _Net(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x: Tensor, shape: Shape, *parameters: Tensor) -> Tensor:
         numbers, rows = flat(parameters), len(x)
-        before = x.new_empty(rows, shape.inner)
-        out = before if shape.plain else x.new_empty(rows, shape.widths[-1])
+        before = empty(x, rows, shape.inner)
+        out = before if shape.plain else empty(x, rows, shape.widths[-1])
         of_net = *arrays(numbers), *shape[:2]
         rights = _forward_rights(*of_net)
         run(_forward, *arrays(x), *of_net, rights, *arrays(before, out), work=rows * shape.work)
@@ -191,7 +192,7 @@ class _Net(torch.autograd.Function):
     def backward(ctx, grad: Tensor):
         x, numbers, before = ctx.saved_tensors
         work, needed = len(x) * ctx.shape.work, ctx.needs_input_grad[0]
-        to_x = x.new_empty(x.shape if needed else (0, 0))
+        to_x = empty(x, *(x.shape if needed else (0, 0)))
         sums = Sums.of(ctx.parameters, work)
         of_net = *arrays(numbers), *ctx.shape[:2]
         rights = _backward_rights(*of_net)

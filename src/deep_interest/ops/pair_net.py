@@ -34,6 +34,7 @@ from deep_interest.ops.pair_chunks import (
 )
 from deep_interest.ops.pool_chunks import gradients_of_pool
 from deep_interest.ops.runs import Runs, Views
+from deep_interest.ops.scratch import empty
 from deep_interest.ops.tiles import add_product, panel_room, panels, panels_of
 from deep_interest.ops.views import share_of_runs, share_of_views, view
 
@@ -112,7 +113,7 @@ def room_for_gradients(ctx, before: Tensor) -> tuple[Tensor, Tensor, Sums]:
     """Room for the gradients of values, of queries and of the net's numbers."""
     values, queries = ctx.saved_tensors[:2]
     to_values = room_for(*values.shape, values) if ctx.all_shown else values.new_zeros(values.shape)
-    return to_values, queries.new_empty(queries.shape), Sums.of(ctx.parameters, len(before) * ctx.shape.work)
+    return to_values, empty(queries, *queries.shape), Sums.of(ctx.parameters, len(before) * ctx.shape.work)
 
 
 @compiled

@@ -11,6 +11,7 @@ from torch.autograd.function import once_differentiable
 
 from deep_interest.ops.compiled import arrays, compiled, fits, run, share
 from deep_interest.ops.runs import Runs
+from deep_interest.ops.scratch import empty
 from deep_interest.ops.segments import plain_segment_sum
 
 
@@ -53,7 +54,7 @@ class _WeightedSum(torch.autograd.Function):
     @staticmethod
     def forward(ctx, weights: Tensor, values: Tensor, offsets: Tensor) -> Tensor:
         ctx.save_for_backward(weights, values, offsets)
-        sums = values.new_empty(len(offsets) - 1, values.shape[1])
+        sums = empty(values, len(offsets) - 1, values.shape[1])
         run(_weighted, *arrays(weights, values, offsets, sums), work=values.numel())
         return sums
 
@@ -61,7 +62,7 @@ class _WeightedSum(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, grad: Tensor):
         weights, values, offsets = ctx.saved_tensors
-        to_weights, to_values = weights.new_empty(weights.shape), values.new_empty(values.shape)
+        to_weights, to_values = empty(weights, *weights.shape), empty(values, *values.shape)
         run(
             _dot_and_scale,
             *arrays(weights, values, grad, offsets, to_weights, to_values),
@@ -74,7 +75,7 @@ class _Dot(torch.autograd.Function):
     @staticmethod
     def forward(ctx, values: Tensor, queries: Tensor, offsets: Tensor) -> Tensor:
         ctx.save_for_backward(values, queries, offsets)
-        products = values.new_empty(len(values))
+        products = empty(values, len(values))
         run(_dot, *arrays(values, queries, offsets, products), work=values.numel())
         return products
 
@@ -82,7 +83,7 @@ class _Dot(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, grad: Tensor):
         values, queries, offsets = ctx.saved_tensors
-        to_values, to_queries = values.new_empty(values.shape), queries.new_empty(queries.shape)
+        to_values, to_queries = empty(values, *values.shape), empty(queries, *queries.shape)
         run(
             _scale_and_weigh,
             *arrays(grad, values, queries, offsets, to_values, to_queries),
@@ -95,7 +96,7 @@ class _NextDots(torch.autograd.Function):
     @staticmethod
     def forward(ctx, values: Tensor, offsets: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
         ctx.save_for_backward(values, offsets, *others)
-        products = tuple(values.new_empty(len(values)) for _ in others)
+        products = tuple(empty(values, len(values)) for _ in others)
         for other, product in zip(others, products, strict=True):
             run(_next_dot, *arrays(values, other, offsets, product), work=values.numel())
         return products
@@ -104,8 +105,8 @@ class _NextDots(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, *gradients: Tensor):
         values, offsets, *others = ctx.saved_tensors
-        to_values = values.new_empty(values.shape)
-        to_others = [other.new_empty(other.shape) for other in others]
+        to_values = empty(values, *values.shape)
+        to_others = [empty(other, *other.shape) for other in others]
         for number, (grad, other, to_other) in enumerate(zip(gradients, others, to_others, strict=True)):
             given = arrays(grad, values, other, offsets)
             run(_scale_next, *given, number > 0, *arrays(to_values, to_other), work=values.numel())
@@ -116,7 +117,7 @@ class _RingDots(torch.autograd.Function):
     @staticmethod
     def forward(ctx, values: Tensor, others: Tensor, count: int) -> Tensor:
         ctx.save_for_backward(values, others)
-        products = values.new_empty(len(values), count)
+        products = empty(values, len(values), count)
         run(_ring_dots, *arrays(values, others, products), work=values.numel() * count)
         return products
 
@@ -124,7 +125,7 @@ class _RingDots(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, grad: Tensor):
         values, others = ctx.saved_tensors
-        to_values, to_others = values.new_empty(values.shape), others.new_empty(others.shape)
+        to_values, to_others = empty(values, *values.shape), empty(others, *others.shape)
         for rows, step, out in ((others, 1, to_values), (values, -1, to_others)):
             run(_ring_sums, *arrays(grad, rows), step, *arrays(out), work=rows.numel() * grad.shape[1])
         return to_values, to_others, None

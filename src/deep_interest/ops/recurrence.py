@@ -13,6 +13,7 @@ from deep_interest.ops import recurrence_cpu
 from deep_interest.ops.compiled import fits
 from deep_interest.ops.net import Layer, Layers, net
 from deep_interest.ops.runs import Runs, Views
+from deep_interest.ops.scratch import empty
 from deep_interest.ops.views import view
 
 Cell = Literal["gru", "agru", "augru", "augru_code"]
@@ -68,7 +69,7 @@ def last_states(inputs: Tensor, weights: Weights, attention: Tensor, runs: Runs,
         return _recurrence(inputs, weights, attention, runs, cell, last=True)
     order = runs.lengths.argsort(descending=True, stable=True)
     starts = runs.starts if isinstance(runs, Views) else runs.offsets[:-1]
-    states = inputs.new_empty(runs.size, weights.state.shape[1])
+    states = empty(inputs, runs.size, weights.state.shape[1])
     gates, number = weights.gates(inputs), CELLS.index(cell)
     recurrence_cpu.last(gates, weights.state, attention, runs.offsets, starts, order, number, states)
     return states
@@ -137,7 +138,7 @@ class _Loops(torch.autograd.Function):
         order = offsets.diff().argsort(descending=True, stable=True)
         state_weight = weights[0] if len(weights) == 1 else weights[1]
         width, hidden = state_weight.shape
-        found = [inputs.new_empty(len(inputs), columns) for columns in (hidden, width, hidden)]
+        found = [empty(inputs, len(inputs), columns) for columns in (hidden, width, hidden)]
         loops.forward(inputs, weights, attention, offsets, order, CELLS.index(cell), *found)
         kept = [inputs if len(weights) > 1 else None, attention, offsets, order, *found]
         ctx.save_for_backward(

@@ -15,6 +15,7 @@ from deep_interest.ops.compiled import ENOUGH, arrays, compiled, exact, run, unc
 from deep_interest.ops.net import Sums
 from deep_interest.ops.net_chunks import add, copy, sums_of
 from deep_interest.ops.recurrence_step import GRU, move_last, move_rows, move_rows_back, to_attention
+from deep_interest.ops.scratch import empty
 from deep_interest.ops.tiles import ROWS, add_product, panels_of, put_product, rows_of
 
 GROUP = 2 * ROWS  # histories walked together at most
@@ -56,9 +57,9 @@ def backward(
     rows, work = len(states), _work(order, len(states), weights)
     if inputs is None:
         inputs = states.new_empty(0, 0)
-        to_inputs = torch.empty_like(activated)
+        to_inputs = empty(activated, *activated.shape)
     else:
-        to_inputs = states.new_empty(rows, inputs.shape[1])
+        to_inputs = empty(states, rows, inputs.shape[1])
     sums, to_attention = Sums.of(weights, work), torch.zeros_like(attention)
     of_inputs, of_state, *others = arrays(*_all_three(weights)[:2], attention, offsets, order)
     given, rights = arrays(grad_states, inputs), (panels_of(of_inputs), panels_of(of_state))

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
+from deep_interest.ops.bounds import check_codes
 from deep_interest.ops.compiled import arrays, compiled, fits, room_for, run, share
 from deep_interest.ops.prefetch import AHEAD, fetch
 
@@ -97,9 +98,14 @@ def plain_merged(rows: Tensor, values: Tensor) -> Touched:
 
 
 def merge(table: Tensor, pieces: Sequence[Piece]) -> Touched:
-    """The sum of all pieces, of a table ``(R, D)``."""
+    """The sum of all pieces, of a table ``(R, D)``.
+
+    Raises:
+        InputError: a piece has a row that the table does not have.
+    """
     codes, width = arrays(*(piece.codes for piece in pieces)), table.shape[1]
     codes = np.concatenate(codes) if len(codes) > 1 else codes[0]
+    check_codes(codes, len(table), "gradient of a table")
     rows, order, starts = (np.empty(len(codes) + more, np.int64) for more in (0, 0, 2))
     count = _group(codes, _known(table).places, rows, order, starts)
     sums, begin = room_for(count, width, table), 0

@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from deep_interest.errors import InputError
+from deep_interest.ops.bounds import check_codes, first_decrease
 from deep_interest.ops.host import sent, values_of
 
 
@@ -94,6 +96,21 @@ class Views(Runs):
 
 
 def views_of(runs: Runs, owner: Tensor) -> Views:
-    """The runs that the owners have; ``owner (B,)`` does not fall."""
-    offsets = np.append(0, np.diff(runs.on_host)[values_of(owner)].cumsum())
+    """The runs that the owners have.
+
+    Args:
+        runs: H runs.
+        owner: ``(B,)`` int64, the run of each view; does not decrease.
+
+    Raises:
+        InputError: an owner is not one of the runs, or is smaller than the one before.
+    """
+    owners = values_of(owner)
+    check_codes(owners, runs.size, "owner")
+    if (position := first_decrease(owners)) >= 0:
+        raise InputError(
+            f"owner: history {owners[position]} at position {position} comes after history {owners[position - 1]}; expected the "
+            "samples in the order of their histories"
+        )
+    offsets = np.append(0, np.diff(runs.on_host)[owners].cumsum())
     return Views(sent(offsets, owner.device), runs.offsets[:-1][owner])

@@ -10,6 +10,7 @@ from torch.autograd.function import once_differentiable
 
 from deep_interest.ops.compiled import arrays, compiled, fits, run, share
 from deep_interest.ops.runs import Runs
+from deep_interest.ops.scratch import empty
 
 
 def segment_sum(values: Tensor, runs: Runs) -> Tensor:
@@ -38,7 +39,7 @@ class _Sum(torch.autograd.Function):
     @staticmethod
     def forward(ctx, values: Tensor, offsets: Tensor) -> Tensor:
         ctx.save_for_backward(offsets)
-        sums = values.new_empty(len(offsets) - 1, values.shape[1])
+        sums = empty(values, len(offsets) - 1, values.shape[1])
         run(_sum, *arrays(values, offsets, sums), work=values.numel())
         return sums
 
@@ -50,7 +51,7 @@ class _Sum(torch.autograd.Function):
 
 
 def _spread_rows(rows: Tensor, offsets: Tensor) -> Tensor:
-    places = rows.new_empty(int(offsets[-1]), rows.shape[1])
+    places = empty(rows, int(offsets[-1]), rows.shape[1])
     run(_repeat, *arrays(rows, offsets, places), work=places.numel())
     return places
 
@@ -58,7 +59,7 @@ def _spread_rows(rows: Tensor, offsets: Tensor) -> Tensor:
 class _Softmax(torch.autograd.Function):
     @staticmethod
     def forward(ctx, scores: Tensor, offsets: Tensor) -> Tensor:
-        weights = scores.new_empty(scores.shape)
+        weights = empty(scores, *scores.shape)
         run(_softmax, *arrays(scores, offsets, weights), work=len(scores))
         ctx.save_for_backward(weights, offsets)
         return weights
@@ -67,7 +68,7 @@ class _Softmax(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, grad: Tensor):
         weights, offsets = ctx.saved_tensors
-        to_scores = weights.new_empty(weights.shape)
+        to_scores = empty(weights, *weights.shape)
         run(_softmax_backward, *arrays(weights, grad, offsets, to_scores), work=len(weights))
         return to_scores, None
 

@@ -5,6 +5,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from deep_interest.ops.compiled import arrays, compiled, fits, run, share
+from deep_interest.ops.scratch import empty
 
 
 def shared(rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -25,7 +26,7 @@ class _Shared(torch.autograd.Function):
     def backward(ctx, one: Tensor | None, other: Tensor | None):
         if one is None or other is None:
             return one if other is None else other
-        total = one.new_empty(one.shape)
+        total = empty(one, *one.shape)
         run(_sum, *arrays(one, other, total), work=2 * total.numel())
         return total
 

@@ -7,6 +7,7 @@ from torch.autograd.function import once_differentiable
 
 from deep_interest.ops.compiled import arrays, compiled, exact, fits, run
 from deep_interest.ops.runs import Runs, Views
+from deep_interest.ops.scratch import empty
 
 
 def view(values: Tensor, runs: Runs) -> Tensor:
@@ -23,7 +24,7 @@ class _View(torch.autograd.Function):
     def forward(ctx, values: Tensor, offsets: Tensor, starts: Tensor) -> Tensor:
         ctx.save_for_backward(offsets, starts)
         ctx.rows = len(values)
-        shown = values.new_empty(int(offsets[-1]), values.shape[1])
+        shown = empty(values, int(offsets[-1]), values.shape[1])
         run(_show, *arrays(values, offsets, starts, shown), work=shown.numel())
         return shown
 

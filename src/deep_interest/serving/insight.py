@@ -117,9 +117,13 @@ def one_sample(
     Raises:
         InputError: a code is out of range.
     """
-    users = len(samples.store.offsets) - 1
+    users, items = len(samples.store.offsets) - 1, min(map(len, samples.store.items.values()))
     if not 0 < user < users:
         raise InputError(f"user: code {user} is not one of the log's {users - 1} users")
+    if not 0 <= item < items:
+        raise InputError(
+            f"item: code {item} is outside the catalogue of {items} items, code 0 (unknown) included"
+        )
     fields = {field.name: (context or {}).get(field.name, 0) for field in samples.store.schema.context}
     single = SampleSet(
         samples.store, samples.max_len, _tensor(user), _tensor(item), _tensor(history_end), torch.zeros(1),

@@ -10,6 +10,7 @@ from deep_interest.errors import InputError
 from deep_interest.logs.schema import Field
 from deep_interest.models.batch import Batch, Cells
 from deep_interest.models.layers import NO_CELLS
+from deep_interest.ops.bounds import check_codes
 from deep_interest.ops.host import sent
 
 Codes = Mapping[str, Tensor]
@@ -51,10 +52,15 @@ class Scorer:
             ``(C,)`` float32.
 
         Raises:
-            InputError: a field is missing or too short.
+            InputError: a field is missing or too short, or a code is outside the field's table (a value that is newer
+                than the model has code 0, "unknown").
         """
         length = _length("history", history, self.schema.behavior)
         size = _length("candidates", candidates, self.schema.item)
+        self._check("history", history, self.schema.behavior)
+        self._check("candidates", candidates, self.schema.item)
+        self._check("profile", profile or {}, self.schema.profile)
+        self._check("context", context or {}, self.schema.context)
         device = next(self.model.parameters()).device
         batch = Batch(
             candidate=dict(candidates), history=dict(history), offsets=sent(np.array([0, length]), device),
@@ -64,6 +70,13 @@ class Scorer:
             cells=self.cells,
         )  # fmt: skip
         return torch.sigmoid(self.model(batch).logits)
+
+    def _check(self, what: str, codes: Codes, fields: tuple[Field, ...]) -> None:
+        """Check the codes on the host: a GPU would read memory that is not the table's."""
+        for field in fields:
+            if field.name in codes:
+                size = len(self.cells[field.name].offsets) - 1 if field.pooling else field.size
+                check_codes(codes[field.name].cpu().numpy(), size, f"{what}: {field.name}")
 
 
 def _length(what: str, codes: Codes, fields: tuple[Field, ...]) -> int:

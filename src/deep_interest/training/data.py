@@ -18,6 +18,7 @@ from deep_interest.models.batch import Batch, CellValues
 from deep_interest.ops.host import remembered, sent, values_of
 from deep_interest.ops.lookup import latest, windows
 from deep_interest.ops.runs import Runs
+from deep_interest.training.code_checks import check_log, check_samples
 
 _REDRAWS = 10  # of an item that is like the one clicked
 
@@ -44,7 +45,12 @@ class FeatureStore:
 
     @classmethod
     def build(cls, log: BehaviorLog, features: FeatureTables, device: torch.device) -> "FeatureStore":
-        """Move the log and the feature codes to the device."""
+        """Move the log and the feature codes to the device.
+
+        Raises:
+            InputError: a code is outside its field's table.
+        """
+        check_log(log, features)
         return cls(
             features.schema, _tensor(log.offsets, device), _tensors(log.fields, device),
             _tensors(features.items, device), _tensors(features.users, device),
@@ -130,16 +136,23 @@ class SampleSet:
 
     @classmethod
     def build(cls, store: FeatureStore, samples: pd.DataFrame, split: str, *, max_len: int) -> "SampleSet":
-        """Take the rows of a split, in their order."""
-        rows = np.flatnonzero((samples["split"] == split).to_numpy())
-        take = {
-            name: _tensor(samples[name].to_numpy()[rows], store.offsets.device)
-            for name in ("user", "item", "history_end")
-        }
-        labels = _tensor(samples["label"].to_numpy()[rows].astype(np.float32), store.offsets.device)
-        fields = [field.name for field in store.schema.context]
-        context = {name: _tensor(samples[name].to_numpy()[rows], store.offsets.device) for name in fields}
-        return cls(store, max_len, **take, labels=labels, context=context)
+        """Take the rows of a split, in their order.
+
+        Raises:
+            InputError: a code of a sample is outside its field's table, or the end of its history outside the log.
+        """
+        rows, device = np.flatnonzero((samples["split"] == split).to_numpy()), store.offsets.device
+        own, fields = ("user", "item", "history_end"), [field.name for field in store.schema.context]
+        columns = {name: samples[name].to_numpy()[rows] for name in (*own, *fields)}
+        check_samples(
+            store.schema, columns, offsets=values_of(store.offsets), items=min(map(len, store.items.values())),
+            users=min(map(len, store.users.values()), default=len(store.offsets)),
+            cells={name: len(of.offsets) - 1 for name, of in store.cells.items()},
+        )  # fmt: skip
+        tensors = {name: _tensor(column, device) for name, column in columns.items()}
+        labels = _tensor(samples["label"].to_numpy()[rows].astype(np.float32), device)
+        context = {name: tensors[name] for name in fields}
+        return cls(store, max_len, **{name: tensors[name] for name in own}, labels=labels, context=context)
 
     def __len__(self) -> int:
         return len(self.labels)

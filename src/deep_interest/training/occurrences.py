@@ -82,7 +82,7 @@ def _values(samples: SampleSet, field: str, codes: Tensor) -> tuple[np.ndarray, 
     """The places of codes and they themselves; of a multi-hot field each value of a cell with the cell's place."""
     if field not in samples.store.cells:
         return np.arange(len(codes)), codes.numpy()
-    values, runs = samples.store.cells[field].of(codes)
+    values, runs = samples.store.cells[field].of(codes, field)
     return runs.segments.numpy(), values.numpy()
 
 

@@ -70,15 +70,13 @@ def _reduce_mapped(array: np.memmap) -> tuple[Any, ...]:
     return np.memmap, (array.filename, array.dtype, "c", array.offset, array.shape, order)
 
 
-ForkingPickler.register(np.memmap, _reduce_mapped)
-
-
 @cache
 def _pool(workers: int, module: str) -> ProcessPoolExecutor:
     methods = multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
     if "forkserver" in methods:
         context.set_forkserver_preload([module])  # torch is imported once for all
+    ForkingPickler.register(np.memmap, _reduce_mapped)
     ended, alive = context.Pipe(duplex=False)
     _alive.append(alive)
     return ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(ended,))

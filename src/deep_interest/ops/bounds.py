@@ -1,0 +1,97 @@
+"""Bounds checks: the compiled loops index memory without a check of their own, so what indexes it is checked before them."""
+
+import numpy as np
+
+from deep_interest.errors import InputError
+from deep_interest.ops.compiled import compiled
+
+
+def check_codes(codes: np.ndarray, size: int, field: str) -> None:
+    """Check that codes index a table.
+
+    Args:
+        codes: ``(n,)`` integers.
+        size: rows of the table.
+        field: name of the field, for the message.
+
+    Raises:
+        InputError: a code is negative, or not below ``size``.
+    """
+    position = _first_outside(codes, size)
+    if position >= 0:
+        raise InputError(
+            f"{field}: code {codes[position]} at position {position} is outside the table of {size} rows; expected 0 to "
+            f"{size - 1}. Encode the values with the vocabulary of the model: a value that it does not contain has code 0"
+        )
+
+
+def check_offsets(offsets: np.ndarray, rows: int, name: str) -> None:
+    """Check that segments ``[offsets[b], offsets[b + 1])`` cover rows 0 to ``rows``, one after the other.
+
+    Args:
+        offsets: ``(B + 1,)`` integers.
+        rows: how many rows there are.
+        name: what the message calls the offsets.
+
+    Raises:
+        InputError: the first is not 0, one is smaller than the one before, or the last is not ``rows``.
+    """
+    if not len(offsets) or offsets[0] != 0 or offsets[-1] != rows:
+        found = f"{offsets[0]} to {offsets[-1]}" if len(offsets) else "no offset"
+        raise InputError(f"{name}: expected offsets from 0 to {rows}, the number of values, found {found}")
+    position = first_decrease(offsets)
+    if position >= 0:
+        raise InputError(
+            f"{name}: offset {offsets[position]} at position {position} is smaller than the one before, "
+            f"{offsets[position - 1]}; expected offsets that do not decrease"
+        )
+
+
+def check_slices(starts: np.ndarray, offsets: np.ndarray, rows: int, name: str) -> None:
+    """Check that slice b, which is ``offsets[b + 1] - offsets[b]`` rows from ``starts[b]`` on, is within ``rows`` rows.
+
+    Raises:
+        InputError: a slice begins before row 0 or ends after the last, or the offsets do not fit (`check_offsets`).
+    """
+    check_offsets(offsets, int(offsets[-1]) if len(offsets) else 0, name)
+    if len(starts) != len(offsets) - 1:
+        raise InputError(
+            f"{name}: expected a start for each of {len(offsets) - 1} slices, found {len(starts)}"
+        )
+    position = _first_outside_slice(starts, offsets, rows)
+    if position >= 0:
+        length = offsets[position + 1] - offsets[position]
+        raise InputError(
+            f"{name}: slice {position}, of {length} rows from row {starts[position]} on, is outside the {rows} rows"
+        )
+
+
+@compiled
+def _first_outside(codes, size):
+    """The position of the first code that is not in ``[0, size)``; -1 if all are. The first loop is vectorised."""
+    outside = False
+    for i in range(len(codes)):
+        outside |= (codes[i] < 0) | (codes[i] >= size)
+    if outside:
+        for i in range(len(codes)):
+            if codes[i] < 0 or codes[i] >= size:
+                return i
+    return -1
+
+
+@compiled
+def first_decrease(offsets):
+    """The position of the first that is smaller than the one before; -1 if there is none."""
+    for b in range(1, len(offsets)):
+        if offsets[b] < offsets[b - 1]:
+            return b
+    return -1
+
+
+@compiled
+def _first_outside_slice(starts, offsets, rows):
+    for b in range(len(starts)):
+        length = offsets[b + 1] - offsets[b]
+        if length and (starts[b] < 0 or starts[b] > rows - length):
+            return b
+    return -1

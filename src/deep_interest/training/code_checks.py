@@ -1,0 +1,85 @@
+"""Bounds of the log's, the features' and the samples' codes, checked on the host when they are built.
+
+A batch on the CPU is checked again where its codes are looked up; on a GPU this check is the only one, so that nothing waits for it.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from deep_interest.errors import InputError
+from deep_interest.logs.behavior_log import BehaviorLog
+from deep_interest.logs.encoding import FeatureTables
+from deep_interest.logs.schema import FeatureSchema, Field
+from deep_interest.ops.bounds import check_codes, check_offsets
+
+
+def check_log(log: BehaviorLog, features: FeatureTables) -> None:
+    """Check the log and the feature codes against the schema's tables and the multi-hot fields' cells.
+
+    Raises:
+        InputError: a code or an offset is out of range; names the group, the field, the code and the table's size.
+    """
+    schema, cells = features.schema, features.cells
+    groups = (
+        ("behavior", schema.behavior, log.fields),
+        ("item", schema.item, features.items),
+        ("profile", schema.profile, features.users),
+    )
+    for group, fields, columns in groups:
+        for field in fields:
+            _check(
+                columns[field.name],
+                _size(field, {name: len(of.offsets) - 1 for name, of in cells.items()}),
+                group,
+                field,
+            )
+    for name, of in cells.items():
+        check_offsets(np.ascontiguousarray(of.offsets), len(of.values), f"{name}, cells")
+        check_codes(np.ascontiguousarray(of.values), schema.tables[name], name)
+    for name, codes in log.fields.items():
+        check_offsets(np.ascontiguousarray(log.offsets), len(codes), f"offsets of the log, field {name}")
+
+
+def check_samples(
+    schema: FeatureSchema,
+    columns: Mapping[str, np.ndarray],
+    *,
+    offsets: np.ndarray,
+    items: int,
+    users: int,
+    cells: Mapping[str, int],
+) -> None:
+    """Check the columns of samples.
+
+    Args:
+        schema: the feature groups.
+        columns: ``user``, ``item``, ``history_end`` and the context fields, ``(n,)`` each.
+        offsets: ``(U + 1,)`` segments of the users' behaviours in the log.
+        items, users: rows of the feature codes by item and by user.
+        cells: of the multi-hot fields, how many cells they have.
+
+    Raises:
+        InputError: a code or a history's end is out of range.
+    """
+    user, end = columns["user"], columns["history_end"]
+    check_codes(np.ascontiguousarray(user), min(len(offsets) - 1, users), "samples.user")
+    check_codes(np.ascontiguousarray(columns["item"]), items, "samples.item")
+    wrong = np.flatnonzero((end < 0) | (end > np.diff(offsets)[user]))
+    if len(wrong):
+        row = wrong[0]
+        raise InputError(
+            f"samples.history_end: sample {row} has {end[row]} behaviours before it, but user {user[row]} has "
+            f"{np.diff(offsets)[user[row]]} in the log; build the samples and the log from the same data"
+        )
+    for field in schema.context:
+        _check(columns[field.name], _size(field, cells), "context", field)
+
+
+def _size(field: Field, cells: Mapping[str, int]) -> int:
+    """Codes of a one-hot field, or cells of a multi-hot one."""
+    return field.size if field.pooling is None else cells[field.name]
+
+
+def _check(codes: np.ndarray, size: int, group: str, field: Field) -> None:
+    check_codes(np.ascontiguousarray(codes), size, f"{group} field {field.name}")

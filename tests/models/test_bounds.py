@@ -1,0 +1,146 @@
+"""Codes and offsets of a batch that are out of range raise, whatever the model and the feature group."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from support.batches import SCHEMA, random_batch, sharing_batches
+
+from deep_interest.errors import InputError
+from deep_interest.logs.schema import FeatureSchema, Field
+from deep_interest.models.batch import CellValues
+from deep_interest.models.registry import MODELS, build_model, model_config
+from deep_interest.ops.gradients import adding_to_gradients
+
+SMALL = {"embedding_dim": 4, "hidden": (5, 4), "attention_hidden": (6, 3)}
+KINDS = {row.path: key for key, row in reversed(MODELS.items())}  # a row of each class
+ROWS = [key for key in KINDS.values() if key != "popularity"]
+SIZES = {"goods": 13, "category": 5, "gender": 3, "hour": 4}
+FIELDS = {
+    "candidate": ("goods", "category"), "history": ("goods", "category"), "negatives": ("goods", "category"),
+    "profile": ("gender",), "context": ("hour",),
+}  # fmt: skip
+LENGTHS = [3, 0, 1, 7, 2]
+
+
+def build(key, *, schema=SCHEMA, options=None):
+    torch.manual_seed(0)
+    return build_model(key, model_config(key, options or {}, common=SMALL), schema)
+
+
+def batch_with(group, field, code):
+    """A batch one of whose codes is another."""
+    batch = random_batch(LENGTHS)
+    batch.labels = batch.labels.float()
+    if group not in ("negatives",):
+        batch.negatives = None
+    codes = dict(getattr(batch, group))
+    codes[field] = codes[field].clone()
+    codes[field][2] = code
+    return replace(batch, **{group: codes})
+
+
+def groups_of(key):
+    """The groups that a model looks up."""
+    if key == "popularity":
+        return {"candidate": ("goods",)}
+    unread = {"lr": ("negatives",), "fm": ("negatives",), "user_only": ("context",)}
+    return {group: fields for group, fields in FIELDS.items() if group not in unread.get(key, ())}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])  # compiled and plain
+@pytest.mark.parametrize("key", [*ROWS, "popularity"])
+def test_a_code_outside_its_table_is_named(key, dtype):
+    model = build(key).to(dtype)
+    for group, fields in groups_of(key).items():
+        for field in fields:
+            for code in (SIZES[field], 50_000, 400_000_000, -1):
+                with pytest.raises(
+                    InputError, match=rf"{field}: code {code} at .* table of {SIZES[field]} rows"
+                ):
+                    model(batch_with(group, field, code))
+
+
+def test_a_code_that_a_filter_would_drop_is_named_too():
+    model = build("base", options={"keep_top": 3})
+    model.embeddings.tables["goods"].kept.zero_()
+    for code in (13, -1):
+        with pytest.raises(InputError, match=f"goods: code {code} "):
+            model(batch_with("history", "goods", code))
+
+
+@pytest.mark.parametrize("key", ["din", "dien", "wide_deep", "lr"])
+def test_a_training_step_with_a_bad_code_changes_nothing_and_the_next_one_works(key):
+    model, twin = build(key), build(key)
+    for code in (13, 50_000, 400_000_000, -1):
+        with pytest.raises(InputError, match=f"code {code} "), adding_to_gradients():
+            model(batch_with("history", "goods", code)).logits.sum().backward()
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(tensor, twin.state_dict()[name]), name
+    good, gradients = batch_with("history", "goods", 1), []
+    for one in (model, twin):
+        one(good).logits.sum().backward()
+        gradients.append([p.grad.to_dense() for p in one.parameters() if p.grad is not None])
+    assert len(gradients[0]) > 1
+    assert all(torch.equal(a, b) for a, b in zip(*gradients, strict=True))
+
+
+TAGS = Field(name="tags", size=6, pooling="sum")
+GOODS = Field(name="goods", size=13)
+MULTI_HOT = FeatureSchema(item=(GOODS, TAGS), behavior=(GOODS, TAGS))
+
+
+def multi_hot_batch(*, cell=1, value=5, offsets=(0, 1, 3, 4)):
+    plain = random_batch(LENGTHS, schema=FeatureSchema(item=(GOODS,), behavior=(GOODS,)))
+    candidate = plain.candidate | {"tags": torch.tensor([0, 1, 2, 0, cell]).int()}
+    history = plain.history | {"tags": torch.arange(13).int() % 3}
+    cells = {"tags": CellValues(torch.tensor(offsets), torch.tensor([0, 1, value, 3]).int())}
+    return replace(plain, candidate=candidate, history=history, negatives=None, cells=cells)
+
+
+@pytest.mark.parametrize("key", ["din", "lr", "fm"])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"cell": 3}, "tags, cells: code 3 at position 4 .* 3 rows"),
+        ({"cell": -1}, "tags, cells: code -1"),
+        ({"cell": 400_000_000}, "tags, cells: code 400000000"),
+        ({"value": 6}, "tags: code 6 .* 6 rows"),
+        ({"value": -1}, "tags: code -1"),
+        ({"value": 50_000}, "tags: code 50000"),
+        ({"offsets": (0, 1, 3, 9)}, "outside the 4 rows"),
+        ({"offsets": (0, 3, 1, 4)}, "smaller than the one before"),
+    ],
+)
+def test_cells_and_their_values_are_within_their_tables(key, change, message):
+    model = build(key, schema=MULTI_HOT)
+    model(multi_hot_batch())
+    with pytest.raises(InputError, match=message):
+        model(multi_hot_batch(**change))
+
+
+@pytest.mark.parametrize("key", ROWS)
+def test_offsets_owners_and_lengths_fit_together(key):
+    model, batch = build(key), replace(random_batch(LENGTHS), negatives=None)
+    one_more = {name: torch.cat([codes, codes[:1]]) for name, codes in batch.candidate.items()}
+    wrong = [
+        ({"offsets": torch.tensor([0, 3, 1, 4, 11, 13])}, "smaller than the one before"),
+        ({"offsets": torch.tensor([0, 3, 3, 4, 11, 14])}, "found 0 to 14"),
+        ({"offsets": torch.tensor([0, 3, 3, 4, 11, 12])}, "found 0 to 12"),
+        ({"offsets": torch.tensor([1, 3, 3, 4, 11, 13])}, "found 1 to 13"),
+        ({"offsets": torch.tensor([0, 3, 3, 4, 13])}, "5 values for 4 samples"),
+        ({"candidate": one_more}, "6 values for 5 samples"),
+        ({"labels": torch.zeros(4)}, "labels: found 4 values for 5 samples"),
+        ({"history": batch.history | {"goods": batch.history["goods"][:-1]}}, "12|as many codes"),
+    ]
+    for change, message in wrong:
+        with pytest.raises(InputError, match=message):
+            model(replace(batch, **change))
+
+
+@pytest.mark.parametrize("owner", [[0, 0, 1, 5, 4], [0, 0, 1, -1, 2], [1, 0, 2, 3, 4]])
+@pytest.mark.parametrize("key", ["din", "dien", "dmin", "bst"])
+def test_owners_are_histories_in_their_order(key, owner):
+    shared, _ = sharing_batches(LENGTHS, [0, 0, 1, 2, 4])
+    with pytest.raises(InputError, match="owner"):
+        build(key)(replace(shared, negatives=None, owner=torch.tensor(owner)))
