@@ -97,6 +97,14 @@ class Batch:
         """Every sample's history, for what depends on the candidate too; `ops.views.view` brings rows there."""
         return self.histories if self.owner is None else views_of(self.histories, self.owner)
 
+    @cached_property
+    def samples_per_history(self) -> Tensor:
+        """``(H,)`` int32, how many samples have each history; what is averaged over behaviours weights them by it."""
+        counts = np.ones(self.histories.size, np.int32)
+        if self.owner is not None:
+            counts = np.bincount(values_of(self.owner), minlength=self.histories.size).astype(np.int32)
+        return sent(counts, self.offsets.device)
+
     def per_sample(self, of_histories: Tensor) -> Tensor:
         """What each sample's history has. Shape: ``(H, D) -> (B, D)``."""
         return of_histories if self.owner is None else of_histories.index_select(0, self.owner)

@@ -7,22 +7,20 @@ from torch import Tensor, nn
 
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.attention import AttentionHeads, LocalActivationUnit, SelfAttention
-from deep_interest.models.auxiliary import AuxiliaryLoss
+from deep_interest.models.auxiliary import AuxiliaryConfig, AuxiliaryLoss
 from deep_interest.models.base import EmbeddingMLP, Interest, SameFields
 from deep_interest.models.batch import Batch
-from deep_interest.models.config import DeepConfig
 from deep_interest.models.layers import Activation
 from deep_interest.ops.products import weighted_sum
 from deep_interest.ops.segments import segment_softmax
 from deep_interest.ops.views import view
 
 
-class DMINConfig(DeepConfig):
+class DMINConfig(AuxiliaryConfig):
     """Options of DMIN.
 
     Attributes:
         heads: interests; behaviours' width is a multiple of it.
-        aux_weight: of the refiner's auxiliary loss (DIEN eq. 7); 0 for none.
         positions: distances to the candidate that are told apart.
         attention_hidden, attention_activation: of the activation unit of each interest.
     """
@@ -61,9 +59,8 @@ class DMIN(EmbeddingMLP):
         )
         self.positions = nn.Parameter(torch.empty(config.positions, width))
         nn.init.normal_(self.positions, std=config.embedding_std)
-        self.aux_weight = config.aux_weight
         self.draws_negatives = config.aux_weight > 0
-        self.auxiliary = AuxiliaryLoss(width)
+        self.auxiliary = AuxiliaryLoss(width, config)
 
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
         refined = self.refiner_norm(history + self.refiner(history, batch.histories))
@@ -80,4 +77,4 @@ class DMIN(EmbeddingMLP):
     def _auxiliary_loss(self, refined: Tensor, history: Tensor, batch: Batch) -> Tensor | None:
         if batch.drawn is None or not self.draws_negatives:
             return None
-        return self.aux_weight * self.auxiliary(refined, history, batch.drawn, batch)
+        return self.auxiliary(refined, history, batch.drawn, batch)
