@@ -68,7 +68,9 @@ def test_the_loss_is_a_mean_over_positions_or_over_sequences(owner, scale, count
 def test_a_shared_history_counts_once_for_each_of_its_samples(key, options, scale):
     model = build(key, options | {"aux_scale": scale})
     shared, own = sharing_batches(LENGTHS, OWNER)
-    if key == "dien_infonce":  # with the same item sampled everywhere, it does not matter whose negatives are borrowed
+    if (
+        key == "dien_infonce"
+    ):  # with the same item sampled everywhere, it does not matter whose negatives are borrowed
         for batch in (shared, own):
             batch.negatives = {name: torch.full_like(codes, 3) for name, codes in batch.negatives.items()}
     loss, gradients = loss_and_gradients(model, shared)

@@ -13,7 +13,13 @@ from support.batches import PLAIN_SCHEMA, SCHEMA, random_batch, sharing_batches,
 from deep_interest.errors import InputError
 from deep_interest.models.registry import MODELS, build_model, model_config, model_row
 
-SMALL = {"embedding_dim": 4, "embedding_std": 1.0, "hidden": (5, 4), "attention_hidden": (6, 3), "dropout": 0.0}
+SMALL = {
+    "embedding_dim": 4,
+    "embedding_std": 1.0,
+    "hidden": (5, 4),
+    "attention_hidden": (6, 3),
+    "dropout": 0.0,
+}
 LENGTHS = [3, 0, 1, 7, 2]
 TRAINED = [key for key in MODELS if key != "popularity"]
 ORDERED = [key for key in TRAINED if key.startswith(("lstm", "gru", "dien", "bst", "dmin", "din_positions"))]
@@ -208,7 +214,9 @@ def outputs_and_gradients(model, batch):
 @pytest.mark.parametrize("key", TRAINED)
 def test_samples_that_share_a_history_are_as_samples_with_their_own(key):
     shared, own = sharing_batches([9, 2, 5, 0, 1], [0, 0, 0, 0, 1, 2, 3, 3, 4])
-    lends = key == "dien_infonce"  # whose negatives a position borrows depends on the batch: see test_auxiliary.py
+    lends = (
+        key == "dien_infonce"
+    )  # whose negatives a position borrows depends on the batch: see test_auxiliary.py
     model = build(key, OPTIONS[key] | {"aux_weight": 0.0} if lends else None)
     for ours, expected in zip(
         outputs_and_gradients(model, shared), outputs_and_gradients(model, own), strict=True

@@ -307,9 +307,7 @@ def bst(p, batch, schema, *, number, blocks, length, output):
     for b, history in enumerate(histories(p, batch, schema)):
         newest = list(history)[-(length - 1) :]
         rows = [*newest, embed(p, batch.candidate, schema.item, b)]
-        x = np.array(
-            [np.concatenate([row, p["positions"][len(rows) - 1 - j]]) for j, row in enumerate(rows)]
-        )
+        x = np.array([np.concatenate([row, p["positions"][len(rows) - 1 - j]]) for j, row in enumerate(rows)])
         for k in range(blocks):
             x = transformer_block(p, f"blocks.{k}", x, number=number)
         padded = np.zeros((length, x.shape[1]))

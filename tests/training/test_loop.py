@@ -276,7 +276,9 @@ def with_predictable_clicks(data):
 
 @pytest.mark.parametrize("key", ["dien", "dmin"])
 @pytest.mark.parametrize("alpha", [0.0, 0.5, 2.0])
-def test_a_step_follows_the_target_loss_plus_alpha_times_the_auxiliary_loss(tmp_path, monkeypatch, key, alpha):
+def test_a_step_follows_the_target_loss_plus_alpha_times_the_auxiliary_loss(
+    tmp_path, monkeypatch, key, alpha
+):
     monkeypatch.setitem(ROWS, key, {"aux_weight": alpha, "embedding_std": 0.5})
     fit = make_fit(tmp_path, {"optimizer": "sgd", "learning_rate": 0.1, "batch_size": 24}, key=key)
     before, twin, rows = parameters(fit), copy.deepcopy(fit.model).double(), torch.arange(24)
