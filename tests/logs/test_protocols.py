@@ -124,6 +124,33 @@ def test_training_negatives_come_from_items_with_a_training_behaviour():
     assert max(anywhere.item[anywhere.label == 0]) > 9
 
 
+@pytest.mark.parametrize("negatives", ["uniform", "popularity"])
+def test_training_negatives_know_nothing_of_validation_and_test_targets(negatives):
+    """Items 11 to 20 occur as validation and test targets alone: training cannot have heard of them."""
+    rows = [(user, item, time) for user in range(30)
+            for time, item in enumerate([1 + user % 5, 6 + user % 5, 11 + user % 5, 16 + user % 5])]  # fmt: skip
+    samples = catalogue_samples(
+        encoded(tables_of(rows, items=25)), ProtocolParameters(name="next_item", negatives=negatives)
+    )
+    drawn = samples.item[(samples.label == 0) & (samples.split == TRAIN)]
+    assert len(drawn) == 30
+    assert set(drawn.tolist()) <= set(range(1, 11))
+
+
+def test_negatives_by_popularity_do_not_depend_on_which_items_are_test_targets():
+    """The same training behaviours with other targets: the same training negatives."""
+
+    def drawn(targets):
+        rows = [(user, item, time) for user in range(40)
+                for time, item in enumerate([1 + user % 4, 5 + user % 3, targets[user % 2], targets[2 + user % 2]])]  # fmt: skip
+        samples = catalogue_samples(
+            encoded(tables_of(rows, items=30)), ProtocolParameters(name="next_item", negatives="popularity")
+        )
+        return samples.item[(samples.label == 0) & (samples.split == TRAIN)].tolist()
+
+    assert drawn([20, 21, 22, 23]) == drawn([24, 25, 26, 27])
+
+
 def test_users_who_have_touched_every_item_are_left_out_and_counted():
     rows = [("all", item, item) for item in range(1, 5)] + [("some", item, item) for item in (1, 2, 3)]
     more = [("third", item, item) for item in (1, 2, 3, 5)]

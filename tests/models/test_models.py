@@ -1,3 +1,4 @@
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +14,13 @@ from deep_interest.errors import InputError
 from deep_interest.models.popularity import smoothing_strength
 from deep_interest.models.registry import MODELS, build_model, model_config, model_row
 
-SMALL = {"embedding_dim": 4, "embedding_std": 1.0, "hidden": (5, 4), "attention_hidden": (6, 3)}
+SMALL = {
+    "embedding_dim": 4,
+    "embedding_std": 1.0,
+    "hidden": (5, 4),
+    "attention_hidden": (6, 3),
+    "dropout": 0.0,
+}
 LENGTHS = [3, 0, 1, 7, 2]
 TRAINED = [key for key, row in MODELS.items() if not row.closed_form]
 ORDERED = [key for key in TRAINED if key.startswith(("lstm", "gru", "dien", "bst", "dmin", "din_positions"))]
@@ -81,10 +88,14 @@ REFERENCES = [
         partial(reference.dien, evolution="augru", aux=INFONCE),
     ),
     *(
-        ("bst", {"heads": 2, "positions": 5, "blocks": blocks}, partial(reference.bst, number=2, blocks=blocks))
-        for blocks in (1, 2)
+        ("bst", {"heads": heads, "blocks": blocks, "sequence_length": length, "output": output},
+         partial(reference.bst, number=heads, blocks=blocks, length=length, output=output))
+        for heads, blocks, length, output in ((2, 1, 5, "all"), (5, 2, 20, "all"), (2, 2, 5, "candidate"))
     ),
-    ("dmin", {"heads": 2, "positions": 5, "aux_weight": 1.0}, partial(reference.dmin, number=2, aux=BINARY)),
+    *(
+        ("dmin", {"heads": heads, "positions": 5, **options}, partial(reference.dmin, number=heads, aux=aux))
+        for heads, options, aux in ((4, {}, BINARY), (3, {"aux_score": "net"}, NET))
+    ),
 ]  # fmt: skip
 IDS = [f"{key} {options}" for key, options, _ in REFERENCES]
 
@@ -203,8 +214,10 @@ def outputs_and_gradients(model, batch):
 
 @pytest.mark.parametrize("key", TRAINED)
 def test_samples_that_share_a_history_are_as_samples_with_their_own(key):
-    shared, own = sharing_batches([3, 0, 1, 7], [0, 0, 1, 1, 2, 2, 3, 3])
-    lends = key == "dien_infonce"  # positions lend one another their drawn items: other positions, other loss
+    shared, own = sharing_batches([9, 2, 5, 0, 1], [0, 0, 0, 0, 1, 2, 3, 3, 4])
+    lends = (
+        key == "dien_infonce"
+    )  # whose negatives a position borrows depends on the batch: see test_auxiliary.py
     model = build(key, OPTIONS[key] | {"aux_weight": 0.0} if lends else None)
     for ours, expected in zip(
         outputs_and_gradients(model, shared), outputs_and_gradients(model, own), strict=True
@@ -316,9 +329,26 @@ def test_gru_of_another_width_than_a_behaviour_cannot_have_an_auxiliary_loss():
         build("dien", {"gru_size": 3, "aux_weight": 1.0})
 
 
-def test_heads_must_share_the_width():
-    with pytest.raises(InputError, match="heads: 3 heads cannot share a behaviour's width of 8"):
-        build("bst", {"heads": 3})
+def test_bst_drops_outputs_in_training_only():
+    batch = random_batch(LENGTHS)
+    model = build("bst", {"dropout": 0.5})
+    torch.manual_seed(0)
+    assert not torch.equal(model(batch).logits, model(batch).logits)
+    whole = build("bst", {"dropout": 0.0})
+    torch.testing.assert_close(model.eval()(batch).logits, whole(batch).logits, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("owner", [None, [0, 0, 1]])
+def test_bst_sees_the_newest_behaviours_alone(owner):
+    model, batch = build("bst", {"sequence_length": 4}).eval(), random_batch([5, 3, 2])
+    if owner is not None:
+        batch = replace(batch, owner=torch.tensor(owner))
+    older, newer = (
+        replace(batch, history={name: codes.index_fill(0, torch.tensor([row]), 0) for name, codes in batch.history.items()})
+        for row in (1, 2)
+    )  # fmt: skip
+    assert torch.equal(model(older).logits, model(batch).logits)  # 4 others are nearer
+    assert not torch.equal(model(newer).logits[0], model(batch).logits[0])
 
 
 def test_without_goods_a_model_does_not_see_them():

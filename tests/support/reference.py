@@ -271,29 +271,29 @@ def lstm(p, batch, schema):
 
 
 def heads(p, prefix, x, *, number, causal=False):
-    """Multi-head self-attention (T, width), the heads side by side."""
-    projected = x @ p[f"{prefix}.inputs.weight"].T
-    width = x.shape[1]
-    parts = []
+    """Multi-head self-attention of one history (T, width): the result of each head, a list of (T, head width)."""
+    w = p[f"{prefix}.inputs.weight"]
+    part = len(w) // (3 * number)
+    results = []
     for k in range(number):
-        q, key, v = (
-            projected[:, g * width :][:, :width][:, k * width // number : (k + 1) * width // number]
-            for g in range(3)
-        )
-        out = np.zeros_like(v)
+        q, key, v = (x @ w[(g * number + k) * part : (g * number + k + 1) * part].T for g in range(3))
+        out = np.zeros((len(x), part))
         for t in range(len(x)):
             seen = slice(0, t + 1) if causal else slice(0, len(x))
-            out[t] = softmax(q[t] @ key[seen].T / np.sqrt(v.shape[1])) @ v[seen]
-        parts.append(out)
-    return np.concatenate(parts, axis=1)
+            out[t] = softmax(q[t] @ key[seen].T / np.sqrt(part)) @ v[seen]
+        results.append(out)
+    return results
+
+
+def self_attention(p, prefix, x, *, number, causal=False):
+    """The heads side by side and projected, (T, width)."""
+    mixed = np.concatenate(heads(p, f"{prefix}.heads", x, number=number, causal=causal), axis=1)
+    return mixed @ p[f"{prefix}.outputs.weight"].T
 
 
 def transformer_block(p, prefix, x, *, number):
-    attended = (
-        heads(p, f"{prefix}.attention.heads", x, number=number) @ p[f"{prefix}.attention.outputs.weight"].T
-    )
     out = []
-    for row in x + attended:
+    for row in x + self_attention(p, f"{prefix}.attention", x, number=number):
         row = layer_norm(p, f"{prefix}.first_norm", row)  # noqa: PLW2901
         hidden = prelu(p[f"{prefix}.feed_forward.0.weight"] @ row + p[f"{prefix}.feed_forward.0.bias"], 0.01)
         fed = p[f"{prefix}.feed_forward.2.weight"] @ hidden + p[f"{prefix}.feed_forward.2.bias"]
@@ -301,47 +301,56 @@ def transformer_block(p, prefix, x, *, number):
     return np.array(out)
 
 
-def bst(p, batch, schema, *, number, blocks):
-    """The candidate behind its user's behaviours; its own output."""
+def bst(p, batch, schema, *, number, blocks, length, output):
+    """The newest behaviours and the candidate; outputs from the candidate back, zeros for what a history lacks."""
     users = []
     for b, history in enumerate(histories(p, batch, schema)):
-        farthest = len(p["positions"]) - 1
-        distance = [min(len(history) - j, farthest) for j in range(len(history))]
-        target = embed(p, batch.candidate, schema.item, b) + p["positions"][0]
-        x = np.vstack([history + p["positions"][distance], target])
+        newest = list(history)[-(length - 1) :]
+        rows = [*newest, embed(p, batch.candidate, schema.item, b)]
+        x = np.array([np.concatenate([row, p["positions"][len(rows) - 1 - j]]) for j, row in enumerate(rows)])
         for k in range(blocks):
             x = transformer_block(p, f"blocks.{k}", x, number=number)
-        users.append(x[-1])
+        padded = np.zeros((length, x.shape[1]))
+        padded[: len(x)] = x[::-1]
+        users.append(padded.ravel() if output == "all" else x[-1])
     return tail(p, batch, schema, users)
 
 
+def relu(x, _slope=None):
+    return np.maximum(x, 0)
+
+
+def normed_and_fed(p, norm, feed, x):
+    """Layer normalisation, then a feed-forward net with a residual; of each row of (T, width)."""
+    rows = [layer_norm(p, norm, row) for row in x]
+    fed = [row + mlp(p, f"{feed}.net.layers", row, layers=2, activation=relu) for row in rows]
+    return np.array(fed).reshape(x.shape)
+
+
 def dmin(p, batch, schema, *, number, aux=None):
+    """DMIN as its authors' code has it, with positions counted from the newest behaviour."""
     users, all_refined, all_histories = [], [], histories(p, batch, schema)
     for b, history in enumerate(all_histories):
         candidate = embed(p, batch.candidate, schema.item, b)
-        mixed = heads(p, "refiner.heads", history, number=number, causal=True) @ p["refiner.outputs.weight"].T
-        refined = np.array([layer_norm(p, "refiner_norm", row) for row in history + mixed]).reshape(
-            history.shape
-        )
+        mixed = self_attention(p, "refiner", history, number=number, causal=True)
+        refined = normed_and_fed(p, "refiner_norm", "refiner_feed", history + mixed)
         all_refined.append(refined)
-        results = heads(p, "extractor", refined, number=number)
-        part = history.shape[1] // number
-        interests = []
-        for k in range(number):
-            back = results[:, k * part : (k + 1) * part] @ p[f"heads.{k}.weight"].T + p[f"heads.{k}.bias"]
-            outputs = np.array([layer_norm(p, f"norms.{k}", row) for row in refined + back]).reshape(
-                history.shape
-            )
-            farthest = len(p["positions"]) - 1
-            distance = [min(len(history) - 1 - j, farthest) for j in range(len(history))]
-            scores = [
-                activation_unit(p, o + p["positions"][d], candidate, difference=True, prefix=f"units.{k}")
-                for o, d in zip(outputs, distance, strict=True)
-            ]
-            interests.append(
-                softmax(np.array(scores)) @ outputs if len(outputs) else np.zeros(history.shape[1])
-            )
-        users.append(np.concatenate(interests))
+        farthest = len(p["positions"]) - 1
+        parts = []
+        for k, result in enumerate(heads(p, "extractor", refined, number=number, causal=True)):
+            name = f"interests.{k}"
+            back = result @ p[f"{name}.back.weight"].T + p[f"{name}.back.bias"]
+            outputs = normed_and_fed(p, f"{name}.norm", f"{name}.feed", refined + back)
+            scores = []
+            for j, row in enumerate(outputs):
+                position = p["positions"][min(len(history) - 1 - j, farthest)]
+                query = p[f"{name}.unit.query.weight"] @ np.concatenate([candidate, position])
+                query = query + p[f"{name}.unit.query.bias"]
+                seen = np.concatenate([query, row, query - row, query * row])
+                scores.append(mlp(p, f"{name}.unit.net.layers", seen, layers=3, activation=sigmoid)[0])
+            parts.append(softmax(np.array(scores)) @ outputs if len(outputs) else np.zeros(history.shape[1]))
+        total = history.sum(0)
+        users.append(np.concatenate([*parts, total, candidate * total]))
     logits = tail(p, batch, schema, users)
     return (logits, aux(p, batch, schema, all_refined, all_histories)) if aux else logits
 

@@ -1,14 +1,17 @@
+import copy
 import math
 import os
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from support.training import sample_set, small_data
 
 from deep_interest.errors import InputError
@@ -262,3 +265,61 @@ def test_a_selection_that_is_not_defined_is_named(tmp_path):
         fit.run()
     fit = make_fit(tmp_path, {"selection": "logloss"}, data=data)
     assert math.isfinite(fit.run().best)
+
+
+def with_predictable_clicks(data):
+    """The data where each user clicks the items one after the other, so that the next behaviour can be learnt."""
+    offsets, category = data.log.offsets, data.features.items["category"]
+    steps = np.arange(offsets[-1]) - np.repeat(offsets[:-1], np.diff(offsets))
+    users = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    goods = (1 + (7 * users + steps) % (len(category) - 1)).astype(np.int32)
+    return replace(data, log=replace(data.log, fields={"goods": goods, "category": category[goods]}))
+
+
+@pytest.mark.parametrize("key", ["dien", "dmin"])
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 2.0])
+def test_a_step_follows_the_target_loss_plus_alpha_times_the_auxiliary_loss(
+    tmp_path, monkeypatch, key, alpha
+):
+    monkeypatch.setitem(ROWS, key, {"aux_weight": alpha, "embedding_std": 0.5})
+    fit = make_fit(tmp_path, {"optimizer": "sgd", "learning_rate": 0.1, "batch_size": 24}, key=key)
+    before, twin, rows = parameters(fit), copy.deepcopy(fit.model).double(), torch.arange(24)
+    torch.manual_seed(5)
+    batch = fit.train.batch(rows, negatives=["goods", "category"] if alpha else ())
+    output = twin(batch)
+    target = F.binary_cross_entropy_with_logits(output.logits, batch.labels.double())
+    auxiliary = output.auxiliary_loss if alpha else torch.zeros(())
+    names, weights = zip(*twin.named_parameters(), strict=True)
+    of_target = gradients_of(target, weights)
+    of_auxiliary = gradients_of(auxiliary, weights) if alpha else [np.zeros(1)] * len(weights)
+    torch.manual_seed(5)
+    logged = fit.train_step(rows)
+    assert logged[0].item() == pytest.approx(target.item(), rel=1e-5)
+    assert (logged[1].item() if alpha else 0.0) == pytest.approx(auxiliary.item(), rel=1e-5)
+    after = parameters(fit)
+    for name, one, other in zip(names, of_target, of_auxiliary, strict=True):
+        np.testing.assert_allclose(
+            after[name], before[name] - 0.1 * (one + other), rtol=1e-4, atol=1e-5, err_msg=name
+        )
+    maker = "extractor.input_weight" if key == "dien" else "refiner.heads"
+    makers = [k for k, name in enumerate(names) if name.startswith(maker)]
+    assert makers
+    for k in makers:  # the auxiliary loss moves what makes the states, by more than the tolerance
+        assert np.abs(0.1 * of_auxiliary[k]).max() > (1e-3 if alpha else -1)
+
+
+def gradients_of(loss, weights):
+    gradients = torch.autograd.grad(loss, weights, retain_graph=True, allow_unused=True)
+    return [
+        np.zeros(tuple(w.shape)) if g is None else g.to_dense().numpy()
+        for g, w in zip(gradients, weights, strict=True)
+    ]
+
+
+def test_training_lowers_the_auxiliary_loss_that_it_logs(tmp_path):
+    data = with_predictable_clicks(small_data())
+    fit = make_fit(tmp_path, {"epochs": 6, "patience": 99, "learning_rate": 0.05}, key="dien", data=data)
+    fit.run()
+    losses = [row["auxiliary_loss"] for row in fit.progress.history]
+    assert losses[0] == pytest.approx(2 * math.log(2), rel=0.2)  # an untrained state knows nothing
+    assert losses[-1] < 0.6 * losses[0]

@@ -10,6 +10,7 @@ from support.training import sample_set, small_data, with_tags
 
 from deep_interest.errors import InputError
 from deep_interest.models.registry import MODELS
+from deep_interest.training import runs
 from deep_interest.training.content import Data
 from deep_interest.training.device import resolve_device
 from deep_interest.training.evaluation import predict
@@ -212,3 +213,33 @@ def test_a_fingerprint_follows_the_values_not_how_they_are_stored(tmp_path):
     tags = data.features.cells["tags"]
     data.features.cells["tags"] = replace(tags, values=tags.values[::-1].copy())
     assert stored.fingerprint() != data.fingerprint()
+
+
+def test_the_penalty_and_the_filter_count_the_training_samples_alone(tmp_path, monkeypatch):
+    """n_j of DIN eq. 6 and the kept ids, against counts by hand over the training split."""
+    data, seen = small_data(), []
+    train = data.samples[data.samples["split"] == "train"]
+    held = [
+        {int(item), *data.log.fields["goods"][data.log.offsets[user] :][:end].tolist()}
+        for user, item, end in zip(train["user"], train["item"], train["history_end"], strict=True)
+    ]
+    expected = np.bincount([code for ids in held for code in ids], minlength=41)
+    assert data.samples["split"].eq("validation").sum() != len(train)
+
+    class Spy(runs.Fit):
+        def __post_init__(self):
+            super().__post_init__()
+            seen.append(self)
+
+    monkeypatch.setattr(runs, "Fit", Spy)
+    recipe = RECIPE.model_copy(update={"training": {**RECIPE.training, "epochs": 1, "mba": 0.1}})
+    chosen = replace(cell(tmp_path, seeds=(1,)), recipe=recipe, options=RowOptions({"keep_top": 3}))
+    runs.fit_seed(chosen, data, 1)
+    kept = seen[0].model.embeddings.tables["goods"].kept
+    order = np.argsort(-expected, kind="stable")[:3]
+    assert set(kept.nonzero().squeeze(1).tolist()) == set(order.tolist())
+    whole = replace(
+        chosen, options=RowOptions({}), run=chosen.run.model_copy(update={"workspace": str(tmp_path / "2")})
+    )
+    runs.fit_seed(whole, data, 1)
+    np.testing.assert_array_equal(seen[1].occurrences["goods:item+behavior"].numpy(), expected)

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import accumulate
+from math import ceil
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from deep_interest.errors import InputError
 from deep_interest.models.layers import MLP, Activation, PReLU, make_activation, stages, through
 from deep_interest.models.length_groups import length_groups
 from deep_interest.ops.attention_pool import attention_pool, pool_by
@@ -103,26 +103,23 @@ class AttentionHeads(nn.Module):
     """The heads of multi-head self-attention within each history, side by side.
 
     Args:
-        width: of input and output; a multiple of ``heads``.
-        heads: number of heads.
+        width: width of the input.
+        heads: number of heads; each is ``width / heads`` wide, rounded up.
         causal: a position sees itself and what came before it only.
     """
 
     def __init__(self, width: int, heads: int, *, causal: bool = False) -> None:
         super().__init__()
-        if width % heads:
-            raise InputError(
-                f"heads: {heads} heads cannot share a behaviour's width of {width}; choose a divisor of it"
-            )
-        self.heads, self.causal = heads, causal
-        self.inputs = nn.Linear(width, 3 * width, bias=False)  # query, key, value
+        self.heads, self.head_width, self.causal = heads, ceil(width / heads), causal
+        self.outputs_width = heads * self.head_width
+        self.inputs = nn.Linear(width, 3 * self.outputs_width, bias=False)  # query, key, value
 
     def forward(self, values: Tensor, histories: Runs) -> Tensor:
-        """Shape: ``values (N, width)`` -> ``(N, width)``."""
-        projected = self.inputs(values)  # (N, 3 width)
+        """Shape: ``values (N, width)`` -> ``(N, outputs_width)``."""
+        projected = self.inputs(values)  # (N, 3 outputs_width)
         groups = list(length_groups(histories))
         if not groups:
-            return projected[:, : values.shape[1]]  # no position at all
+            return projected[:, : self.outputs_width]  # no position at all
         gathered = projected.index_select(0, torch.cat([group.positions.flatten() for group in groups]))
         sizes = [group.real.numel() for group in groups]
         mixed, starts = [], torch.zeros_like(histories.lengths)  # where each history begins in what is mixed
@@ -135,9 +132,9 @@ class AttentionHeads(nn.Module):
         return view(torch.cat(mixed), Views(histories.offsets, starts))
 
     def _mix(self, projected: Tensor, real: Tensor) -> Tensor:
-        """Shape: ``projected (b, T, 3 width)``, ``real (b, T)`` -> ``(b * T, width)``."""
+        """Shape: ``projected (b, T, 3 outputs_width)``, ``real (b, T)`` -> ``(b * T, outputs_width)``."""
         query, key, value = (
-            part.unflatten(2, (self.heads, -1)).transpose(1, 2)  # (b, heads, T, width / heads)
+            part.unflatten(2, (self.heads, -1)).transpose(1, 2)  # (b, heads, T, head_width)
             for part in projected.chunk(3, dim=2)
         )
         seen = real[:, None, None, :]
@@ -150,12 +147,12 @@ class AttentionHeads(nn.Module):
     def last(self, values: Tensor, histories: Runs) -> Tensor:
         """The result at each history's last position alone; no history is empty.
 
-        Shape: ``values (N, width)`` -> ``(B, width)``.
+        Shape: ``values (N, width)`` -> ``(B, outputs_width)``.
         """
-        scale = (values.shape[1] // self.heads) ** 0.5
-        query, key_value = self.inputs.weight.split([values.shape[1], 2 * values.shape[1]])
+        scale = self.head_width**0.5
+        query, key_value = self.inputs.weight.split([self.outputs_width, 2 * self.outputs_width])
         last = values[histories.offsets[1:] - 1]
-        asked = (last @ query.t()).chunk(self.heads, dim=1)  # (B, width / heads) each
+        asked = (last @ query.t()).chunk(self.heads, dim=1)  # (B, head_width) each
         key, value = (half.chunk(self.heads, dim=1) for half in (values @ key_value.t()).chunk(2, dim=1))
         mixed = [
             weighted_sum(segment_softmax(segment_dot(k, a, histories) / scale, histories), v, histories)
@@ -174,7 +171,7 @@ class SelfAttention(nn.Module):
     def __init__(self, width: int, heads: int, *, causal: bool = False) -> None:
         super().__init__()
         self.heads = AttentionHeads(width, heads, causal=causal)
-        self.outputs = nn.Linear(width, width, bias=False)
+        self.outputs = nn.Linear(self.heads.outputs_width, width, bias=False)
 
     def forward(self, values: Tensor, histories: Runs) -> Tensor:
         """Shape: ``values (N, width)`` -> ``(N, width)``."""

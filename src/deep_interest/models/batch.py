@@ -14,7 +14,7 @@ from deep_interest.logs.schema import Group
 from deep_interest.ops.bounds import check_codes, check_offsets
 from deep_interest.ops.host import sent, values_of
 from deep_interest.ops.lookup import windows
-from deep_interest.ops.runs import Runs, views_of
+from deep_interest.ops.runs import Runs, Views, views_of
 
 
 class CellValues(NamedTuple):
@@ -126,6 +126,22 @@ class Batch:
     def pairs(self) -> Runs:
         """Every sample's history, for what depends on the candidate too; `ops.views.view` brings rows there."""
         return self.histories if self.owner is None else views_of(self.histories, self.owner)
+
+    @cached_property
+    def samples_per_history(self) -> Tensor:
+        """``(H,)`` int32, how many samples have each history; what is averaged over behaviours weights them by it."""
+        counts = np.ones(self.histories.size, np.int32)
+        if self.owner is not None:
+            counts = np.bincount(values_of(self.owner), minlength=self.histories.size).astype(np.int32)
+        return sent(counts, self.offsets.device)
+
+    def newest(self, count: int) -> Views:
+        """Every sample's last ``count`` behaviours, or all if there are fewer, oldest first."""
+        ends, lengths = self.histories.on_host[1:], np.diff(self.pairs.on_host).clip(max=count)
+        if self.owner is not None:
+            ends = ends[values_of(self.owner)]
+        device = self.offsets.device
+        return Views(sent(np.append(0, lengths.cumsum()), device), sent(ends - lengths, device))
 
     def per_sample(self, of_histories: Tensor) -> Tensor:
         """What each sample's history has. Shape: ``(H, D) -> (B, D)``."""

@@ -1,5 +1,7 @@
 """BST: a transformer over the behaviours and the candidate (Chen et al. 2019)."""
 
+from typing import Literal
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -18,34 +20,40 @@ from deep_interest.ops.views import view
 
 
 class BSTConfig(DeepConfig):
-    """Options of BST.
+    """Options of BST; the defaults are the paper's.
 
     Attributes:
-        heads: of the self-attention; behaviours' width is a multiple of it.
-        blocks: transformer layers (one in the paper).
-        positions: distances to the candidate that are told apart.
+        heads: heads of the self-attention.
+        blocks: transformer layers.
+        sequence_length: the candidate and the newest behaviours before it that the transformer sees.
+        output: ``all`` positions' outputs side by side, or the ``candidate``'s alone.
+        dropout: share of the attention's and the feed-forward net's outputs that is set to 0 in training.
     """
 
-    heads: int = Field(2, ge=1)
+    heads: int = Field(8, ge=1)
     blocks: int = Field(1, ge=1)
-    positions: int = Field(100, ge=1)
+    sequence_length: int = Field(20, ge=2)
+    output: Literal["all", "candidate"] = "all"
+    dropout: float = Field(0.2, ge=0, lt=1)
 
 
 class TransformerBlock(nn.Module):
-    """Self-attention and a feed-forward net, each with a residual and layer normalisation.
+    """Self-attention and a feed-forward net, each with dropout, a residual and layer normalisation.
 
     Args:
-        width: of input and output.
-        heads: of the self-attention.
+        width: width of input and output.
+        heads: heads of the self-attention.
+        dropout: probability that an output is set to 0 in training.
     """
 
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, heads: int, *, dropout: float) -> None:
         super().__init__()
         self.attention = SelfAttention(width, heads)
         self.feed_forward = nn.Sequential(
             nn.Linear(width, 4 * width), nn.LeakyReLU(), nn.Linear(4 * width, width)
         )
         self.first_norm, self.second_norm = LayerNorm(width), LayerNorm(width)
+        self.dropout = nn.Dropout(dropout)
 
     def forward(self, values: Tensor, sequences: Runs) -> Tensor:
         """Shape: ``values (N, width)`` -> ``(N, width)``."""
@@ -56,40 +64,53 @@ class TransformerBlock(nn.Module):
         return self._after(values[sequences.offsets[1:] - 1], self.attention.last(values, sequences))
 
     def _after(self, values: Tensor, attended: Tensor) -> Tensor:
-        values = self.first_norm(values + attended)
-        return self.second_norm(values + self.feed_forward(values))
+        values = self.first_norm(values + self.dropout(attended))
+        return self.second_norm(values + self.dropout(self.feed_forward(values)))
 
 
 class BST(EmbeddingMLP):
-    """The candidate stands at the end of its user's behaviours; its own output is the user's vector.
+    """The candidate follows its user's newest behaviours; the transformer's outputs are the user's vector.
 
-    The paper concatenates the outputs of 20 fixed positions, which jagged histories do not have.
+    Each position is one more field of its item, beside the others (the paper's bottom layer). With ``output: all`` the
+    outputs are concatenated, the candidate's first and then from the newest behaviour back; a shorter history leaves 0.
     """
 
     Config = BSTConfig
 
     def __init__(self, config: BSTConfig, schema: FeatureSchema) -> None:
-        super().__init__(config, schema)
+        width = (len(schema.behavior) + 1) * config.embedding_dim
+        self.length, self.output = config.sequence_length, config.output
+        outputs = self.length if config.output == "all" else 1
+        super().__init__(config, schema, interest_width=outputs * width)
         self.same_fields = SameFields(schema, config.embedding_dim, model="BST")
-        self.positions = nn.Parameter(torch.empty(1 + config.positions, self.behavior_width))
+        self.positions = nn.Parameter(torch.empty(self.length, config.embedding_dim))
         nn.init.normal_(self.positions, std=config.embedding_std)
         self.blocks = nn.ModuleList(
-            TransformerBlock(self.behavior_width, config.heads) for _ in range(config.blocks)
+            TransformerBlock(width, config.heads, dropout=config.dropout) for _ in range(config.blocks)
         )
 
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
-        farthest = len(self.positions) - 1
-        pairs = batch.pairs
-        behaviors = view(
-            history + F.embedding((1 + batch.histories.distances).clamp(max=farthest), self.positions), pairs
-        )
-        target = self.same_fields(candidate) + self.positions[0]
-        sequences = Runs(sent(pairs.on_host + np.arange(batch.size + 1), history.device))  # one more a sample
-        behind = torch.arange(len(behaviors), device=history.device) + pairs.segments
-        sequence = history.new_zeros(len(behaviors) + batch.size, self.behavior_width)
-        sequence = sequence.index_copy(0, behind, behaviors)
-        sequence = sequence.index_copy(0, sequences.offsets[1:] - 1, target)
+        values, sequences = self._sequences(history, candidate, batch)
         *earlier, last = self.blocks
         for block in earlier:
-            sequence = block(sequence, sequences)
-        return Interest(last.last(sequence, sequences))
+            values = block(values, sequences)
+        if self.output == "candidate":
+            return Interest(last.last(values, sequences))
+        return Interest(self._side_by_side(last(values, sequences), sequences))
+
+    def _sequences(self, history: Tensor, candidate: Tensor, batch: Batch) -> tuple[Tensor, Runs]:
+        """Each sample's newest behaviours and then its candidate, with their positions, ``(N', width)``."""
+        newest = batch.newest(self.length - 1)
+        sequences = Runs(sent(newest.on_host + np.arange(batch.size + 1), history.device))
+        behaviors = view(history, newest)
+        rows = torch.arange(len(behaviors), device=history.device) + newest.segments
+        items = history.new_zeros(sequences.total, history.shape[1])
+        items = items.index_copy(0, rows, behaviors)
+        items = items.index_copy(0, sequences.offsets[1:] - 1, self.same_fields(candidate))
+        return torch.cat([items, F.embedding(sequences.distances, self.positions)], dim=1), sequences
+
+    def _side_by_side(self, outputs: Tensor, sequences: Runs) -> Tensor:
+        """Shape: ``(N', width) -> (B, length * width)``."""
+        rows = sequences.segments * self.length + sequences.distances
+        padded = outputs.new_zeros(sequences.size * self.length, outputs.shape[1])
+        return padded.index_copy(0, rows, outputs).view(sequences.size, -1)

@@ -8,10 +8,9 @@ from torch import Tensor
 from deep_interest.errors import InputError
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.attention import ActivationAttention, BilinearAttention
-from deep_interest.models.auxiliary import AuxiliaryLoss, Contrast, Score
+from deep_interest.models.auxiliary import AuxiliaryConfig, AuxiliaryLoss
 from deep_interest.models.base import EmbeddingMLP, Interest
 from deep_interest.models.batch import Batch
-from deep_interest.models.config import DeepConfig
 from deep_interest.models.recurrent import GRU, Cell
 from deep_interest.ops.products import weighted_sum
 from deep_interest.ops.runs import Runs
@@ -24,7 +23,7 @@ _CELLS: dict[Evolution, Cell] = {
 }  # fmt: skip
 
 
-class DIENConfig(DeepConfig):
+class DIENConfig(AuxiliaryConfig):
     """Options of DIEN.
 
     Attributes:
@@ -33,19 +32,11 @@ class DIENConfig(DeepConfig):
             gate (eq. 12, 13), ``augru_code`` scales the gate that keeps the state (the authors' code).
         attention: ``bilinear`` (eq. 9) or DIN's activation unit, ``din`` (the authors' code).
         gru_size: width of both GRUs; a behaviour's if left out (36 in DIEN: two fields of 18).
-        aux_weight: α of eq. 8; 0 for no auxiliary loss.
-        aux_score: ``inner`` product (eq. 7) or a small ``net`` (the authors' code).
-        aux_contrast: ``binary`` (eq. 7) or ``infonce``.
-        aux_negatives: drawn items a position (``infonce``).
     """
 
     evolution: Evolution = "augru"
     attention: Literal["bilinear", "din"] = "bilinear"
     gru_size: int | None = Field(None, ge=1)
-    aux_weight: float = Field(0.0, ge=0)
-    aux_score: Score = "inner"
-    aux_contrast: Contrast = "binary"
-    aux_negatives: int = Field(8, ge=1)
 
 
 class DIEN(EmbeddingMLP):
@@ -66,7 +57,6 @@ class DIEN(EmbeddingMLP):
         attention = ActivationAttention if config.attention == "din" else BilinearAttention
         self.attention = attention(hidden, self.item_width)
         self.evolver = GRU(hidden, hidden, cell=_CELLS[config.evolution])
-        self.aux_weight = config.aux_weight
         self.draws_negatives = config.aux_weight > 0
         if self.draws_negatives:
             if hidden != width:
@@ -74,16 +64,14 @@ class DIEN(EmbeddingMLP):
                     f"gru_size: the auxiliary loss compares states with behaviours of width {width}, found {hidden}; leave "
                     "gru_size out or set aux_weight to 0"
                 )
-            self.auxiliary = AuxiliaryLoss(
-                width, score=config.aux_score, contrast=config.aux_contrast, negatives=config.aux_negatives
-            )
+            self.auxiliary = AuxiliaryLoss(width, config)
 
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
         if batch.drawn is None or not self.draws_negatives:
             return Interest(self._evolve(self.extractor(history, batch.histories), candidate, batch))
         history, following = shared(history)
-        states, told = shared(self.extractor(history, batch.histories))  # (N, H)
-        loss = self.aux_weight * self.auxiliary(told, following, batch.drawn, batch)
+        states, aux_states = shared(self.extractor(history, batch.histories))  # (N, H)
+        loss = self.auxiliary(aux_states, following, batch.drawn, batch)
         return Interest(self._evolve(states, candidate, batch), loss)
 
     def _evolve(self, states: Tensor, candidate: Tensor, batch: Batch) -> Tensor:

@@ -6,78 +6,131 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from deep_interest.logs.schema import FeatureSchema
-from deep_interest.models.attention import AttentionHeads, LocalActivationUnit, SelfAttention
-from deep_interest.models.auxiliary import AuxiliaryLoss
+from deep_interest.models.attention import AttentionHeads, SelfAttention
+from deep_interest.models.auxiliary import AuxiliaryConfig, AuxiliaryLoss
 from deep_interest.models.base import EmbeddingMLP, Interest, SameFields
 from deep_interest.models.batch import Batch
-from deep_interest.models.config import DeepConfig
-from deep_interest.models.layers import Activation, LayerNorm
+from deep_interest.models.layers import MLP, Activation, LayerNorm, pool
 from deep_interest.ops.products import weighted_sum
-from deep_interest.ops.segments import segment_softmax
+from deep_interest.ops.runs import Runs
+from deep_interest.ops.segments import segment_repeat, segment_softmax
 from deep_interest.ops.views import view
 
 
-class DMINConfig(DeepConfig):
-    """Options of DMIN.
+class DMINConfig(AuxiliaryConfig):
+    """Options of DMIN; the defaults are the authors' code's.
 
     Attributes:
-        heads: interests; behaviours' width is a multiple of it.
-        aux_weight: of the refiner's auxiliary loss (DIEN eq. 7); 0 for none.
-        positions: distances to the candidate that are told apart.
+        heads: heads of both self-attention layers, and so the number of interests.
+        positions: number of distances to the newest behaviour that have an embedding; the farthest share the last.
+        position_dim: width of a position's embedding.
         attention_hidden, attention_activation: of the activation unit of each interest.
     """
 
-    heads: int = Field(2, ge=1)
+    heads: int = Field(4, ge=1)
     aux_weight: float = Field(1.0, ge=0)
     positions: int = Field(100, ge=1)
+    position_dim: int = Field(2, ge=1)
     attention_hidden: tuple[int, ...] = Field((80, 40), min_length=1)
-    attention_activation: Activation = "prelu"
+    attention_activation: Activation = "sigmoid"
+
+
+class FeedForward(nn.Module):
+    """``x + W2 relu(W1 x + b1) + b2`` with a hidden layer of twice the width.
+
+    Shape: ``(N, width) -> (N, width)``.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.net = MLP(width, (2 * width,), outputs=width, activation="relu")
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.net(x)
+
+
+class PositionalUnit(nn.Module):
+    """DIN's activation unit ``a(I_j, q_j)`` on a query that knows the position: ``q_j = W [v_A; p_j] + b``.
+
+    Its input is ``[q_j; I_j; q_j - I_j; q_j ∘ I_j]``.
+    """
+
+    def __init__(self, width: int, config: DMINConfig) -> None:
+        super().__init__()
+        self.query = nn.Linear(width + config.position_dim, width)
+        self.net = MLP(4 * width, config.attention_hidden, activation=config.attention_activation)
+
+    def forward(self, outputs: Tensor, candidate: Tensor, positions: Tensor, pairs: Runs) -> Tensor:
+        """Shape: ``outputs (N, width)``, ``candidate (B, width)``, ``positions (N, position_dim)`` -> scores ``(P,)``."""
+        width = candidate.shape[1]
+        of_candidate, of_position = self.query.weight.split([width, positions.shape[1]], dim=1)
+        queries = segment_repeat(F.linear(candidate, of_candidate, self.query.bias), pairs)
+        queries = queries + view(positions @ of_position.t(), pairs)
+        rows = view(outputs, pairs)
+        return self.net(torch.cat([queries, rows, queries - rows, queries * rows], dim=1)).squeeze(-1)
+
+
+class InterestHead(nn.Module):
+    """One interest: a head's result brought back to a behaviour's width, then attended by the candidate.
+
+    Args:
+        inputs: width of the head.
+        width: width of a behaviour.
+        config: the options.
+    """
+
+    def __init__(self, inputs: int, width: int, config: DMINConfig) -> None:
+        super().__init__()
+        self.back, self.norm, self.feed = nn.Linear(inputs, width), LayerNorm(width), FeedForward(width)
+        self.unit = PositionalUnit(width, config)
+
+    def forward(
+        self, result: Tensor, refined: Tensor, candidate: Tensor, positions: Tensor, pairs: Runs
+    ) -> Tensor:
+        """Shape: ``result (N, inputs)``, ``refined (N, width)``, ``candidate (B, width)`` -> ``(B, width)``."""
+        outputs = self.feed(self.norm(refined + self.back(result)))  # (N, width)
+        weights = segment_softmax(self.unit(outputs, candidate, positions, pairs), pairs)
+        return weighted_sum(weights, view(outputs, pairs), pairs)
 
 
 class DMIN(EmbeddingMLP):
-    """Behaviour refiner (causal self-attention, trained to tell the next behaviour), then one interest a head.
+    """Behaviour refiner (causal self-attention, trained to distinguish the next behaviour), then one interest per head.
 
-    A head's outputs are brought back to a behaviour's width and weighed by an activation unit of its own that also
-    sees the distance to the candidate; the interests stand side by side.
+    The MLP also sees the sum of the behaviours and its product with the candidate, as in the authors' code.
     """
 
     Config = DMINConfig
 
     def __init__(self, config: DMINConfig, schema: FeatureSchema) -> None:
         width = len(schema.behavior) * config.embedding_dim
-        super().__init__(config, schema, interest_width=config.heads * width)
+        super().__init__(config, schema, interest_width=(config.heads + 2) * width)
         self.same_fields = SameFields(schema, config.embedding_dim, model="DMIN")
         self.refiner = SelfAttention(width, config.heads, causal=True)
-        self.refiner_norm = LayerNorm(width)
-        self.extractor = AttentionHeads(width, config.heads)
-        part = width // config.heads
-        self.heads = nn.ModuleList(nn.Linear(part, width) for _ in range(config.heads))
-        self.norms = nn.ModuleList(LayerNorm(width) for _ in range(config.heads))
-        self.units = nn.ModuleList(
-            LocalActivationUnit(
-                width, config.attention_hidden, activation=config.attention_activation, difference=True
-            )
-            for _ in range(config.heads)
+        self.refiner_norm, self.refiner_feed = LayerNorm(width), FeedForward(width)
+        self.extractor = AttentionHeads(width, config.heads, causal=True)
+        self.interests = nn.ModuleList(
+            InterestHead(self.extractor.head_width, width, config) for _ in range(config.heads)
         )
-        self.positions = nn.Parameter(torch.empty(config.positions, width))
+        self.positions = nn.Parameter(torch.empty(config.positions, config.position_dim))
         nn.init.normal_(self.positions, std=config.embedding_std)
-        self.aux_weight = config.aux_weight
         self.draws_negatives = config.aux_weight > 0
-        self.auxiliary = AuxiliaryLoss(width)
+        if self.draws_negatives:
+            self.auxiliary = AuxiliaryLoss(width, config)
 
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
-        refined = self.refiner_norm(history + self.refiner(history, batch.histories))
+        refined = self.refiner_feed(self.refiner_norm(history + self.refiner(history, batch.histories)))
         target = self.same_fields(candidate)
-        distance = F.embedding(batch.histories.distances.clamp(max=len(self.positions) - 1), self.positions)
-        results = self.extractor(refined, batch.histories).chunk(len(self.heads), dim=1)
-        interests, pairs = [], batch.pairs
-        for result, head, norm, unit in zip(results, self.heads, self.norms, self.units, strict=True):
-            outputs = norm(refined + head(result))  # (N, width)
-            weights = segment_softmax(unit(outputs + distance, target, pairs), pairs)
-            interests.append(weighted_sum(weights, view(outputs, pairs), pairs))
-        return Interest(torch.cat(interests, dim=1), self._auxiliary_loss(refined, history, batch))
+        positions = F.embedding(batch.histories.distances.clamp(max=len(self.positions) - 1), self.positions)
+        results = self.extractor(refined, batch.histories).chunk(len(self.interests), dim=1)
+        interests = [
+            head(result, refined, target, positions, batch.pairs)
+            for head, result in zip(self.interests, results, strict=True)
+        ]
+        total = batch.per_sample(pool(history, batch.histories, "sum"))
+        vector = torch.cat([*interests, total, target * total], dim=1)
+        return Interest(vector, self._auxiliary_loss(refined, history, batch))
 
     def _auxiliary_loss(self, refined: Tensor, history: Tensor, batch: Batch) -> Tensor | None:
         if batch.drawn is None or not self.draws_negatives:
             return None
-        return self.aux_weight * self.auxiliary(refined, history, batch.drawn, batch)
+        return self.auxiliary(refined, history, batch.drawn, batch)

@@ -61,11 +61,16 @@ class Runs:
             self.offsets[1:][self.segments] - 1 - torch.arange(len(self.segments), device=self.offsets.device)
         )
 
+    @property
+    def followed_total(self) -> int:
+        """How many rows have another row of their run after them."""
+        return self.total - int(np.count_nonzero(np.diff(self.on_host)))
+
     @cached_property
     def followed(self) -> Tensor:
         """The rows after which another one of their run comes, in their order."""
         before_last = self.distances > 0
-        count = self.total - int(np.count_nonzero(np.diff(self.on_host)))
+        count = self.followed_total
         rank = torch.where(
             before_last, before_last.cumsum(0) - 1, count
         )  # count: a place that the others share

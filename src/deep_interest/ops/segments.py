@@ -23,6 +23,11 @@ def segment_softmax(scores: Tensor, runs: Runs) -> Tensor:
     return _Softmax.apply(scores, runs.offsets) if fits(scores) else plain_segment_softmax(scores, runs)
 
 
+def segment_repeat(rows: Tensor, runs: Runs) -> Tensor:
+    """Each run's row, once for every row of the run. Shape: ``(B, D) -> (N, D)``."""
+    return _Repeat.apply(rows, runs.offsets) if fits(rows) else rows.index_select(0, runs.segments)
+
+
 def plain_segment_sum(values: Tensor, runs: Runs) -> Tensor:
     sums = values.new_zeros(runs.size, *values.shape[1:])
     return sums.index_add(0, runs.segments, values)
@@ -39,15 +44,32 @@ class _Sum(torch.autograd.Function):
     @staticmethod
     def forward(ctx, values: Tensor, offsets: Tensor) -> Tensor:
         ctx.save_for_backward(offsets)
-        sums = empty(values, len(offsets) - 1, values.shape[1])
-        run(_sum, *arrays(values, offsets, sums), work=values.numel())
-        return sums
+        return _sum_rows(values, offsets)
 
     @staticmethod
     @once_differentiable
     def backward(ctx, grad: Tensor):
         (offsets,) = ctx.saved_tensors
         return _spread_rows(grad, offsets), None
+
+
+class _Repeat(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, rows: Tensor, offsets: Tensor) -> Tensor:
+        ctx.save_for_backward(offsets)
+        return _spread_rows(rows, offsets)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad: Tensor):
+        (offsets,) = ctx.saved_tensors
+        return _sum_rows(grad, offsets), None
+
+
+def _sum_rows(values: Tensor, offsets: Tensor) -> Tensor:
+    sums = empty(values, len(offsets) - 1, values.shape[1])
+    run(_sum, *arrays(values, offsets, sums), work=values.numel())
+    return sums
 
 
 def _spread_rows(rows: Tensor, offsets: Tensor) -> Tensor:

@@ -73,9 +73,7 @@ def _times(batch: Batch, group: Group, rows: Tensor) -> Tensor:
     """In how many samples each of a group's ``rows`` stands: a shared history's behaviours stand in several. int32."""
     if group != "behavior" or batch.owner is None:
         return torch.ones(len(rows), dtype=torch.int32, device=rows.device)
-    one = torch.ones(len(batch.owner), dtype=torch.int32, device=rows.device)
-    sharing = one.new_zeros(batch.histories.size).index_add_(0, batch.owner, one)
-    return sharing[batch.histories.segments]
+    return batch.samples_per_history[batch.histories.segments]
 
 
 def regularizers(
