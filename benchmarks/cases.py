@@ -78,3 +78,6 @@ def _layers(model: str, options: dict[str, Any]) -> str:
         return f"{attention}, no auxiliary loss"
     auxiliary = "auxiliary net 100-50-1" if options["aux_score"] == "net" else "inner-product auxiliary loss"
     return f"{attention}, {auxiliary}"
+
+
+PAPER_LAYERS = _layers("dien", PAPER_DIEN)

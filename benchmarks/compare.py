@@ -220,7 +220,9 @@ def main() -> int:
         for case in CASES
         if case.model in options.models and case.name in options.cases and case.batch_size in sizes
     ]
-    left = list(islice(pending(cases, options.peers, threads=options.threads, out=options.out), options.limit))
+    left = list(
+        islice(pending(cases, options.peers, threads=options.threads, out=options.out), options.limit)
+    )
     failed = False
     with tempfile.TemporaryDirectory() as folder:
         sets: dict[str, SampleSet] = {}

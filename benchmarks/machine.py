@@ -16,7 +16,10 @@ def this_machine() -> str:
 
     cpuinfo = Path("/proc/cpuinfo")
     text = cpuinfo.read_text() if cpuinfo.exists() else ""
-    found = {name: re.search(rf"^{name}\s*: (.+)$", text, re.MULTILINE) for name in ("model name", "cpu family", "model")}
+    found = {
+        name: re.search(rf"^{name}\s*: (.+)$", text, re.MULTILINE)
+        for name in ("model name", "cpu family", "model")
+    }
     name, family, model = (match and match[1] for match in found.values())
     kind = f"{name} (family {family}, model {model})" if name and family else name or platform.machine()
     return f"{os.cpu_count()} cores of {kind}{' with AVX-512' if WIDE else ''}"
@@ -44,6 +47,8 @@ def _busy() -> float:
 def _own() -> float:
     process = psutil.Process()
     times = process.cpu_times()
-    return times.children_user + times.children_system + sum(
-        sum(each.cpu_times()[:2]) for each in (process, *process.children(recursive=True))
+    return (
+        times.children_user
+        + times.children_system
+        + sum(sum(each.cpu_times()[:2]) for each in (process, *process.children(recursive=True)))
     )

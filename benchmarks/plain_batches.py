@@ -95,4 +95,6 @@ class PlainSamples:
 
     def _gathered(self, rows: Tensor, positions: Tensor, owner: Tensor) -> PlainBatch:
         item, history = self.item[rows], self.log[positions]
-        return PlainBatch(item, self.category_of[item], self.label[rows], history, self.category_of[history], owner)
+        return PlainBatch(
+            item, self.category_of[item], self.label[rows], history, self.category_of[history], owner
+        )

@@ -51,7 +51,12 @@ def options_of(model: str) -> dict:
 
 
 def make_fit(
-    samples: "SampleSet", *, model: str, batch_size: int, common: dict | None = None, options: dict | None = None
+    samples: "SampleSet",
+    *,
+    model: str,
+    batch_size: int,
+    common: dict | None = None,
+    options: dict | None = None,
 ) -> "Fit":
     """A fit that is never run as a whole: its single steps are what is measured.
 

@@ -17,7 +17,10 @@ from deep_interest.training.data import FeatureStore, SampleSet
 
 DIM = 8
 STEPS = 3
-TABLES = {"item.weight": "embeddings.tables.goods.weight", "category.weight": "embeddings.tables.category.weight"}
+TABLES = {
+    "item.weight": "embeddings.tables.goods.weight",
+    "category.weight": "embeddings.tables.category.weight",
+}
 MLP = {
     "mlp.0.weight": "mlp.layers.0.weight", "mlp.0.bias": "mlp.layers.0.bias", "mlp.1.weight": "mlp.layers.1.weight",
     "mlp.2.weight": "mlp.layers.2.weight", "mlp.2.bias": "mlp.layers.2.bias", "mlp.3.weight": "mlp.layers.3.weight",
@@ -120,7 +123,9 @@ def test_plain_dien_has_our_loss_at_every_step_of_training(samples, plain, monke
     steppers = optimizers(model)
     for rows in batches_of(samples):
         batch = plain.packed_batch(rows)
-        monkeypatch.setattr(FeatureStore, "draw_beside", lambda _, history, batch=batch: sample_by_sample(batch))
+        monkeypatch.setattr(
+            FeatureStore, "draw_beside", lambda _, history, batch=batch: sample_by_sample(batch)
+        )
         loss = model.loss(batch).item()
         train(model, steppers, [batch])
         target, auxiliary = fit.train_step(rows)
@@ -137,7 +142,9 @@ def sample_by_sample(batch):
 def test_plain_models_have_as_many_parameters_as_ours(samples, key, kind, more):
     ours = sum(parameter.numel() for parameter in fit_of(samples, key).model.parameters())
     model = kind(ITEMS + 1, CATEGORIES + 1, DIM)
-    assert sum(parameter.numel() for parameter in model.parameters()) == ours + more  # torch's GRU has a second bias
+    assert (
+        sum(parameter.numel() for parameter in model.parameters()) == ours + more
+    )  # torch's GRU has a second bias
 
 
 def test_packed_batches_hold_the_same_behaviours_in_step_order(plain):
