@@ -35,9 +35,9 @@ def compare_section(frame: pd.DataFrame) -> str:
     plot_ratios(best)
     best["model"] = [title(row) for row in best.itertuples()]
     short = {
-        "model": "Model", "case": "Histories", "batch_size": "Batch", "embedding_dim": "Width", "samples_per_s": "Ours, samples/s",
-        "library": "Closest library", "library_samples_per_s": "Its samples/s", "ratio": "Ratio",
-        "plain_samples_per_s": "Plain PyTorch", "plain_ratio": "Ratio to it", "compiled_ratio": "With torch.compile",
+        "model": "Model", "case": "Histories", "batch_size": "Batch", "embedding_dim": "Width", "ratio": "To the closest library",
+        "plain_ratio": "To plain PyTorch", "compiled_ratio": "With torch.compile", "samples_per_s": "Ours, samples/s",
+        "library_samples_per_s": "Library's", "library": "Library", "plain_samples_per_s": "Plain PyTorch's",
     }  # fmt: skip
     names = {
         "model": "Model", "case": "Histories", "batch_size": "Batch", "embedding_dim": "Width", "peer_name": "Against",
@@ -202,7 +202,8 @@ def main() -> None:
     page.write_text(with_sections(page.read_text(), sections, [heading for heading, _ in SECTIONS.values()]))
     if "compare" in tables:
         readme = PROJECT / "README.md"
-        table = readme_table(summary(tables["compare"]))
+        where = measured_on(tables["compare"], options.machine)
+        table = f"{where}\n\n{readme_table(summary(tables['compare']))}"
         readme.write_text(between_markers(readme.read_text(), "speed", table))
 
 

@@ -58,19 +58,16 @@ def title(row) -> str:
 def readme_table(rows: pd.DataFrame) -> str:
     """The README's table of a `summary`."""
     lines = [
-        "| model | histories | batch | width | samples/s | closest library | ratio | plain PyTorch | ratio |",
+        "| model | histories | batch | width | to closest library | to plain PyTorch | samples/s | library's | plain's |",
         "|---|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for row in rows.itertuples():
         histories = "all 100" if row.case == "full" else "mean 9"
-        library, plain = "–", "–"
-        if pd.notna(row.library):
-            library = f"{row.library_samples_per_s:,.0f} ({row.library})"
-        if pd.notna(row.plain_samples_per_s):
-            plain = f"{row.plain_samples_per_s:,.0f}"
+        library = "–" if pd.isna(row.library) else f"{row.library_samples_per_s:,.0f} ({row.library})"
+        plain = "–" if pd.isna(row.plain_samples_per_s) else f"{row.plain_samples_per_s:,.0f}"
         lines.append(
             f"| {title(row)} | {histories} | {row.batch_size} | {row.embedding_dim} + {row.embedding_dim} "
-            f"| {row.samples_per_s:,.0f} | {library} | {_times(row.ratio)} | {plain} | {_times(row.plain_ratio)} |"
+            f"| {_times(row.ratio)} | {_times(row.plain_ratio)} | {row.samples_per_s:,.0f} | {library} | {plain} |"
         )
     return "\n".join(lines)
 

@@ -53,9 +53,9 @@ def test_a_comparison_made_again_replaces_the_older_one():
 
 def test_readme_table_shows_both_ratios_and_what_is_missing():
     *_, row = readme_table(summary(pd.DataFrame(DIN[:3]))).splitlines()
-    assert row == "| DIN | mean 9 | 128 | 64 + 64 | 5,000 | 1,000 (DeepCTR-Torch) | 5.0 × | 3,200 | 1.5 × |"
+    assert row == "| DIN | mean 9 | 128 | 64 + 64 | 5.0 × | 1.5 × | 5,000 | 1,000 (DeepCTR-Torch) | 3,200 |"
     *_, row = readme_table(summary(pd.DataFrame(DIN[2:3]))).splitlines()
-    assert row == "| DIN | mean 9 | 128 | 64 + 64 | 4,800 | – | – | 3,200 | 1.5 × |"
+    assert row == "| DIN | mean 9 | 128 | 64 + 64 | – | 1.5 × | 4,800 | – | 3,200 |"
 
 
 @pytest.mark.parametrize(
