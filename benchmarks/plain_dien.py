@@ -1,8 +1,9 @@
 """DIEN in plain PyTorch, as an engineer would write it who cares about speed and uses no library but torch.
 
-Behaviours are in packed order (step by step, longest histories first), so that `nn.GRU` takes them as they are and the AUGRU,
-which torch does not have, is a loop over slices that shrink: no padding, no reordering. Input products of all steps are one
-matrix product. Attention and auxiliary nets as in the authors' code, both with folded first layers.
+Behaviours are in packed order (step by step, longest histories first), so that both recurrences are loops over slices that
+shrink: no padding, no reordering, one matrix product for the inputs of all steps. `torch.nn.GRU` takes a packed sequence, too,
+but its backward pass on a CPU fills a gradient of all steps with zeros at every step, which was most of its time. Attention and
+auxiliary nets are those of the authors' code, both with folded first layers.
 """
 
 import torch
@@ -10,7 +11,6 @@ import torch.nn.functional as F
 from plain_batches import PlainBatch
 from plain_din import folded, mlp, start_small
 from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence
 
 
 class PlainDIEN(nn.Module):
@@ -26,11 +26,11 @@ class PlainDIEN(nn.Module):
         width = 2 * dim
         self.item = nn.Embedding(items, dim, sparse=True)
         self.category = nn.Embedding(categories, dim, sparse=True)
-        self.extractor = nn.GRU(width, width)
+        self.extractor = PlainGRU(width)
         self.query = nn.Sequential(nn.Linear(width, width), nn.PReLU(width))
         self.first = nn.Linear(4 * width, 80)  # of [h, q, h - q, h * q]
         self.rest = nn.Sequential(nn.Sigmoid(), nn.Linear(80, 40), nn.Sigmoid(), nn.Linear(40, 1))
-        self.augru = PlainAUGRU(width)
+        self.augru = PlainGRU(width)
         self.aux_first = nn.Linear(2 * width, 100)  # of [h, e]
         self.aux_rest = nn.Sequential(nn.Sigmoid(), nn.Linear(100, 50), nn.Sigmoid(), nn.Linear(50, 1))
         self.mlp = mlp(2 * width)
@@ -45,9 +45,10 @@ class PlainDIEN(nn.Module):
             self.category(torch.cat([batch.history_category, batch.negative_category, batch.category])),
         ]
         history, negative, candidate = torch.cat(rows, 1).split([n, n, len(batch.item)])
-        states = self.extractor(PackedSequence(history, sizes))[0].data
+        steps = sizes.tolist()
+        states = torch.cat(self.extractor(history, steps)[0])
         attention = self.attention(states, self.query(candidate), batch.owner)
-        interest = self.augru(states, attention, sizes.tolist())
+        interest = self.augru(states, steps, attention)[1]
         logits = self.mlp(torch.cat([interest, candidate], 1)).squeeze(1)
         target = F.binary_cross_entropy_with_logits(logits, batch.label)
         return target + self.auxiliary(states, history, negative, sizes)
@@ -72,8 +73,8 @@ class PlainDIEN(nn.Module):
         return (F.softplus(-clicked) + F.softplus(sampled)).mean()
 
 
-class PlainAUGRU(nn.Module):
-    """GRU with attentional update gate (DIEN eq. 12, 13) over sequences in packed order.
+class PlainGRU(nn.Module):
+    """GRU, or with attention AUGRU (DIEN eq. 3 to 6, 12, 13), over sequences in packed order.
 
     Args:
         width: of inputs and states.
@@ -85,23 +86,30 @@ class PlainAUGRU(nn.Module):
         self.states = nn.Linear(width, 3 * width, bias=False)
         for gate in (*self.inputs.weight.data.chunk(3), *self.states.weight.data.chunk(3)):
             nn.init.xavier_uniform_(gate)
-        self.step = augru_step
+        self.step = gru_step
 
-    def forward(self, inputs: Tensor, attention: Tensor, sizes: list[int]) -> Tensor:
-        """The last states. Shape: ``inputs (N, width)``, ``attention (N, 1)`` -> ``(B, width)``."""
-        gates, steps = self.inputs(inputs).split(sizes), attention.split(sizes)
-        state, ended = inputs.new_zeros(sizes[0], inputs.shape[1]), []
-        for gate, share in zip(gates, steps, strict=True):
-            if len(gate) < len(state):
-                ended.append(state[len(gate) :])
-            state = state[: len(gate)]
-            state = self.step(gate, self.states(state), share, state)
-        return torch.cat([state, *reversed(ended)])
+    def forward(
+        self, inputs: Tensor, sizes: list[int], attention: Tensor | None = None
+    ) -> tuple[list[Tensor], Tensor]:
+        """The states of every step, and each sample's last one.
+
+        Shape: ``inputs (N, width)``, ``attention (N, 1)`` -> ``sizes`` times ``(b, width)``, and ``(B, width)``.
+        """
+        shares = [None] * len(sizes) if attention is None else attention.split(sizes)
+        state, states, ended = inputs.new_zeros(sizes[0], inputs.shape[1]), [], []
+        for gates, share in zip(self.inputs(inputs).split(sizes), shares, strict=True):
+            if len(gates) < len(state):
+                state, last = state.split([len(gates), len(state) - len(gates)])
+                ended.append(last)
+            state = self.step(gates, self.states(state), share, state)
+            states.append(state)
+        return states, torch.cat([state, *reversed(ended)])
 
 
-def augru_step(gates: Tensor, recalled: Tensor, attention: Tensor, state: Tensor) -> Tensor:
+def gru_step(gates: Tensor, recalled: Tensor, attention: Tensor | None, state: Tensor) -> Tensor:
     """One step. Shape: ``gates``, ``recalled (b, 3 width)``, ``attention (b, 1)``, ``state (b, width)`` -> ``(b, width)``."""
-    width = state.shape[1]
-    reset, update = torch.sigmoid(gates[:, : 2 * width] + recalled[:, : 2 * width]).chunk(2, 1)
-    candidate = torch.tanh(gates[:, 2 * width :] + reset * recalled[:, 2 * width :])
-    return torch.lerp(state, candidate, attention * update)
+    parts = [2 * state.shape[1], state.shape[1]]
+    (soft, new), (soft_recalled, new_recalled) = gates.split(parts, 1), recalled.split(parts, 1)
+    reset, update = torch.sigmoid(soft + soft_recalled).chunk(2, 1)
+    share = update if attention is None else attention * update
+    return torch.lerp(state, torch.tanh(new + reset * new_recalled), share)

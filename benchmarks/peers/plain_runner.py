@@ -14,7 +14,7 @@ from job import Arrays, Job, Trainer, main
 sys.path.append(str(Path(__file__).parents[1]))
 
 from plain_batches import PlainSamples
-from plain_dien import PlainDIEN
+from plain_dien import PlainDIEN, gru_step
 from plain_din import PlainDIN, optimizers, train
 
 
@@ -40,7 +40,7 @@ def compile_parts(model: PlainDIN | PlainDIEN) -> None:
     if isinstance(model, PlainDIN):
         model.dense = compiled(model.dense)
         return
-    model.augru.step = compiled(model.augru.step)
+    model.extractor.step = model.augru.step = compiled(gru_step)
     model.attention, model.auxiliary = compiled(model.attention), compiled(model.auxiliary)
 
 
