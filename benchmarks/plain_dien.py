@@ -51,7 +51,9 @@ class PlainDIEN(nn.Module):
         interest = self.augru(states, steps, attention)[1]
         logits = self.mlp(torch.cat([interest, candidate], 1)).squeeze(1)
         target = F.binary_cross_entropy_with_logits(logits, batch.label)
-        return target + self.auxiliary(states, history, negative, sizes)
+        before = torch.arange(n - steps[0]) + (steps[0] - torch.repeat_interleave(sizes[:-1], sizes[1:]))
+        items = torch.cat([history[steps[0] :], negative[steps[0] :]])
+        return target + self.auxiliary(states, items, before)
 
     def attention(self, states: Tensor, query: Tensor, owner: Tensor) -> Tensor:
         """The softmax of the scores within each sample. Shape: ``states (N, width)``, ``query (B, width)`` -> ``(N, 1)``."""
@@ -62,14 +64,15 @@ class PlainDIEN(nn.Module):
         sums = shares.new_zeros(len(query)).index_add(0, owner, shares)
         return (shares / sums.index_select(0, owner)).unsqueeze(1)
 
-    def auxiliary(self, states: Tensor, history: Tensor, negative: Tensor, sizes: Tensor) -> Tensor:
-        """The mean over positions with a next behaviour of ``-log σ(s(h_t, e_t+1)) - log(1 - σ(s(h_t, ê_t+1)))``."""
-        following = torch.arange(int(sizes[0]), len(states))
-        before = following - torch.repeat_interleave(sizes[:-1], sizes[1:])
+    def auxiliary(self, states: Tensor, items: Tensor, before: Tensor) -> Tensor:
+        """The mean over positions with a next behaviour of ``-log σ(s(h_t, e_t+1)) - log(1 - σ(s(h_t, ê_t+1)))``.
+
+        Shape: ``states (N, width)``, ``items (2 M, width)`` of which the first half is clicked, ``before (M,)`` -> scalar.
+        """
         of_state, of_item = self.aux_first.weight.chunk(2, 1)
         shared = F.linear(states, of_state, self.aux_first.bias).index_select(0, before)
-        items = torch.cat([history[int(sizes[0]) :], negative[int(sizes[0]) :]])
-        clicked, sampled = self.aux_rest(F.linear(items, of_item) + shared.repeat(2, 1)).squeeze(1).chunk(2)
+        scores = self.aux_rest(F.linear(items, of_item) + shared.repeat(2, 1)).squeeze(1)
+        clicked, sampled = scores.chunk(2)
         return (F.softplus(-clicked) + F.softplus(sampled)).mean()
 
 
