@@ -35,7 +35,9 @@ def build(job: Job, arrays: Arrays, sizes: dict[str, int]) -> Trainer:
 
 
 def compile_parts(model: PlainDIN | PlainDIEN) -> None:
-    """Replace the parts that `torch.compile` can take."""
+    """Replace the parts that `torch.compile` can take; DIEN's step has more variants (with and without attention, of one and of more
+    samples, at the first step) than it compiles by default."""
+    torch._dynamo.config.recompile_limit = 64
     compiled = partial(torch.compile, dynamic=True)
     if isinstance(model, PlainDIN):
         model.dense = compiled(model.dense)
