@@ -1,27 +1,32 @@
-"""Training speed against public libraries, alternating with ours in one run; one JSON line a comparison.
+"""Training speed against public libraries and plain PyTorch; one JSON line per comparison and form of our model.
 
     python benchmarks/compare.py --install            # the libraries' environments, once; needs a network
-    python benchmarks/compare.py [--quick]
+    python benchmarks/compare.py --out build/bench/compare.jsonl [--quick] [--limit 1]
 
-The same samples and layer widths, Adam, two threads; each side trains whole epochs by its own loop, ours by turns with the
-library's, and the medians are compared. A library's epoch is as many batches as it manages in ``--seconds``. ``ratio`` is our samples
-per second over theirs.
+Both sides train the same samples with layers of the same widths, with Adam on as many threads, each in its own training loop;
+they alternate, and the medians of their turns are compared. ``ratio`` is our samples per second over theirs. The leading form
+of our DIEN has the peer's layers (``like for like``); the paper's form, with bilinear attention and an inner-product loss, is
+measured in the same turns. With ``--out``, lines are appended to a file, and what it holds already is skipped: an interrupted
+run resumes.
 """
 
 import argparse
 import json
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from cases import CASES, Case, Form, forms
 from environments import PEERS, WORK, command, environment, install
+from machine import others_share, this_machine
 from padded import padded
 from peers.job import ANSWER
 from train import make_fit
@@ -30,37 +35,16 @@ if TYPE_CHECKING:
     from deep_interest.training.data import SampleSet
 
 SAMPLES = 100_000
+Train = Callable[[int], float]
+"""Trains on so many samples and returns the seconds."""
 
 
-@dataclass(frozen=True)
-class Case:
-    """What both sides train.
-
-    Attributes:
-        model: ``din`` or ``dien`` (with its auxiliary loss, where the library has one).
-        batch_size: samples a step.
-        dim: embedding width of item and of category.
-        full: every history is 100 long, instead of 9 in the mean.
-    """
-
-    model: str
-    batch_size: int
-    dim: int = 64
-    full: bool = False
-
-    @property
-    def name(self) -> str:
-        return "full" if self.full else "jagged"
-
-
-CASES = (
-    Case("din", 1024), Case("din", 128), Case("din", 32), Case("dien", 1024), Case("dien", 128), Case("dien", 128, dim=18),
-    Case("din", 128, full=True), Case("dien", 128, full=True),
-)  # fmt: skip
+class PeerError(RuntimeError):
+    """A peer's process ended without an answer."""
 
 
 def export(samples: "SampleSet", folder: Path) -> None:
-    """The samples as the libraries take them."""
+    """Write the samples in the form that the peers read."""
     store = samples.store
     arrays = padded(
         item=samples.item.numpy(), user=samples.user.numpy().astype(np.int64), label=samples.labels.numpy(),
@@ -73,22 +57,24 @@ def export(samples: "SampleSet", folder: Path) -> None:
 
 
 @contextmanager
-def library(name: str, case: Case, data: Path, threads: int) -> Iterator[Callable[[int], float]]:
-    """A function that lets the library train an epoch of so many samples, and returns its seconds."""
+def peer(name: str, case: Case, data: Path, threads: int) -> Iterator[Train]:
+    """A process in which a peer trains by its own loop.
+
+    Raises:
+        PeerError: in training, if the process ended; the message has the end of its standard error.
+    """
     job = {
         "task": "speed", "data": str(data), "model": case.model, "dim": case.dim, "batch_size": case.batch_size, "seed": 1,
         "threads": threads,
     }  # fmt: skip
-    order = data / f"{name}.json"
+    order, log = data / f"{name}.json", data / f"{name}.log"
     order.write_text(json.dumps(job))
-    with subprocess.Popen(
-        command(name, order),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env=environment(),
-    ) as process:
+    with (
+        log.open("w") as errors,
+        subprocess.Popen(
+            command(name, order), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment()
+        ) as process,
+    ):  # fmt: skip
 
         def train(samples: int) -> float:
             assert process.stdin is not None
@@ -98,9 +84,7 @@ def library(name: str, case: Case, data: Path, threads: int) -> Iterator[Callabl
             for line in process.stdout:
                 if line.startswith(ANSWER):
                     return float(line.removeprefix(ANSWER))
-            raise SystemExit(
-                f"{name} ended; run its runner by hand to see why: {' '.join(command(name, order))}"
-            )
+            raise PeerError(f"{name} ended without an answer; its last words:\n{log.read_text()[-2000:]}")
 
         try:
             yield train
@@ -108,11 +92,13 @@ def library(name: str, case: Case, data: Path, threads: int) -> Iterator[Callabl
             process.kill()
 
 
-def our_epoch(samples: "SampleSet", case: Case) -> Callable[[int], float]:
-    """As `library`, of ours."""
+def ours(samples: "SampleSet", case: Case, form: Form) -> Train:
+    """Our training steps, in this process."""
     import torch
 
-    fit = make_fit(samples, model=case.model, batch_size=case.batch_size, common={"embedding_dim": case.dim})
+    fit = make_fit(
+        samples, model=case.model, batch_size=case.batch_size, common={"embedding_dim": case.dim}, options=form.options
+    )  # fmt: skip
     fit.model.train()
 
     def train(count: int) -> float:
@@ -122,84 +108,147 @@ def our_epoch(samples: "SampleSet", case: Case) -> Callable[[int], float]:
             fit.train_step(rows)
         return time.perf_counter() - start
 
-    train(8 * case.batch_size)
     return train
 
 
-def compare(
-    name: str,
-    case: Case,
-    *,
-    data: Path,
-    ours: Callable[[int], float],
-    threads: int,
-    seconds: float,
-    repeats: int,
-) -> dict:
-    """Medians of both sides over alternating runs of about ``seconds`` each."""
-    speeds: dict[str, list[float]] = {"ours": [], "theirs": []}
-    with library(name, case, data, threads) as theirs:
-        sides = {"ours": ours, "theirs": theirs}
-        counts = {}
+def alternate(
+    sides: Mapping[str, Train], *, batch_size: int, seconds: float, turns: int
+) -> dict[str, list[float]]:
+    """Samples per second of each side in each turn.
+
+    Args:
+        sides: who trains.
+        batch_size: samples per step.
+        seconds: about how long a side trains in a turn; at least four steps, at most an epoch.
+        turns: how often each side trains, one after the other.
+    """
+    counts: dict[str, int] = {}
+    speeds: dict[str, list[float]] = {side: [] for side in sides}
+    probe = 4 * batch_size
+    for side, train in sides.items():
+        train(probe)
+        steps = max(4, round(seconds * probe / train(probe) / batch_size))
+        counts[side] = min(SAMPLES // batch_size, steps) * batch_size
+        train(counts[side])  # a peer builds its data set for so many samples, and warms up
+    for _ in range(turns):
         for side, train in sides.items():
-            probe = 4 * case.batch_size
-            train(probe)
-            speed = probe / train(probe)
-            batches = max(4, round(seconds * speed / case.batch_size))
-            counts[side] = min(SAMPLES // case.batch_size, batches) * case.batch_size
-        theirs(counts["theirs"])  # builds, and warms up
-        for _ in range(repeats):
-            for side, train in sides.items():
-                speeds[side].append(counts[side] / train(counts[side]))
-    median = {side: statistics.median(found) for side, found in speeds.items()}
+            speeds[side].append(counts[side] / train(counts[side]))
+    return speeds
+
+
+def key_of(name: str, case: Case, threads: int) -> dict[str, Any]:
+    """What tells a comparison from the others."""
     return {
-        "bench": "compare", "case": case.name, "model": case.model, "batch_size": case.batch_size, "embedding_dim": case.dim,
-        "peer": PEERS[name].name, "samples_per_s": round(median["ours"]), "peer_samples_per_s": round(median["theirs"]),
-        "ratio": round(median["ours"] / median["theirs"], 1), "threads": threads,
-        "auxiliary_loss": case.model == "dien" and name != "fuxictr",
+        "bench": "compare", "model": case.model, "case": case.name, "batch_size": case.batch_size, "embedding_dim": case.dim,
+        "peer": name, "threads": threads,
     }  # fmt: skip
 
 
-def main() -> None:
-    """Compare in every case with every library and print it."""
-    import torch
-    from workload import amazon_shaped
+def compare(
+    name: str, case: Case, samples: "SampleSet", *, data: Path, threads: int, seconds: float, turns: int
+) -> list[dict[str, Any]]:
+    """The lines of one comparison, one for each form of our model."""
+    own = {form.name: form for form in forms(case.model, name)}
+    share = others_share()
+    with peer(name, case, data, threads) as theirs:
+        sides = {key: ours(samples, case, form) for key, form in own.items()} | {"peer": theirs}
+        speeds = alternate(sides, batch_size=case.batch_size, seconds=seconds, turns=turns)
+        others = share()
+    return [
+        key_of(name, case, threads)
+        | {"form": form.name, "layers": form.layers, "peer_name": PEERS[name].name}
+        | figures(speeds[key], speeds["peer"])
+        | {"turns": turns, "others_cpu": round(others, 3), "machine": this_machine()}
+        for key, form in own.items()
+    ]
 
+
+def figures(own: list[float], peers: list[float]) -> dict[str, Any]:
+    """Medians of samples per second, their ratio, and the slowest and fastest turns."""
+    median, peer_median = statistics.median(own), statistics.median(peers)
+    return {
+        "samples_per_s": round(median), "peer_samples_per_s": round(peer_median), "ratio": round(median / peer_median, 2),
+        "range": [round(min(own)), round(max(own))], "peer_range": [round(min(peers)), round(max(peers))],
+    }  # fmt: skip
+
+
+def pending(
+    cases: list[Case], names: list[str], *, threads: int, out: Path | None
+) -> Iterator[tuple[Case, str]]:
+    """The comparisons that a file does not hold yet, in their order."""
+    lines = out.read_text().splitlines() if out is not None and out.exists() else []
+    known = [json.loads(line) for line in lines]
+    for case in cases:
+        for name in names:
+            key = key_of(name, case, threads)
+            if not any(key.items() <= line.items() for line in known):
+                yield case, name
+
+
+def parse() -> argparse.Namespace:
+    """The command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--install", action="store_true", help="make the libraries' environments (needs a network)"
-    )
-    parser.add_argument("--quick", action="store_true", help="DIN and DIEN at 1024 only")
-    parser.add_argument("--peers", nargs="+", choices=sorted(PEERS), default=sorted(PEERS))
+    parser.add_argument("--install", action="store_true", help="make the environments; needs a network")
+    parser.add_argument("--quick", action="store_true", help="batches of 1024 only")
+    parser.add_argument("--peers", nargs="+", choices=list(PEERS), default=list(PEERS))
     parser.add_argument("--models", nargs="+", choices=["din", "dien"], default=["din", "dien"])
     parser.add_argument("--cases", nargs="+", choices=["jagged", "full"], default=["jagged", "full"])
+    parser.add_argument("--batch-sizes", nargs="+", type=int, default=[1024, 128, 32])
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=2)
-    parser.add_argument("--repeats", type=int, default=5)
-    options = parser.parse_args()
+    parser.add_argument("--seconds", type=float, default=2, help="of each side in a turn")
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--out", type=Path, help="append to this file, and skip what it holds already")
+    parser.add_argument("--limit", type=int, help="stop after so many comparisons")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Make the chosen comparisons; the exit status is 1 if a peer failed."""
+    import torch
+    from workload import amazon_shaped
+
+    options = parse()
     if options.install:
         install(options.peers, WORK)
-        return
+        return 0
     torch.set_num_threads(options.threads)
-    cases = [case for case in CASES if case.model in options.models and case.name in options.cases]
-    if options.quick:
-        cases = [case for case in cases if case.batch_size == 1024]
-    for full in (False, True):
-        if not any(case.full == full for case in cases):
-            continue
-        samples = amazon_shaped(SAMPLES, full=full)
-        with tempfile.TemporaryDirectory() as folder:
-            export(samples, Path(folder))
-            for case in (case for case in cases if case.full == full):
-                ours = our_epoch(samples, case)
-                for name in options.peers:
-                    line = compare(
-                        name, case, data=Path(folder), ours=ours, threads=options.threads, seconds=options.seconds, repeats=options.repeats
-                    )  # fmt: skip
-                    print(json.dumps(line), flush=True)
+    sizes = [1024] if options.quick else options.batch_sizes
+    cases = [
+        case
+        for case in CASES
+        if case.model in options.models and case.name in options.cases and case.batch_size in sizes
+    ]
+    left = list(
+        islice(pending(cases, options.peers, threads=options.threads, out=options.out), options.limit)
+    )
+    failed = False
+    with tempfile.TemporaryDirectory() as folder:
+        sets: dict[str, SampleSet] = {}
+        for case, name in left:
+            data = Path(folder) / case.name
+            if case.name not in sets:
+                sets[case.name] = amazon_shaped(SAMPLES, full=case.full)
+                data.mkdir()
+                export(sets[case.name], data)
+            try:
+                lines = compare(
+                    name, case, sets[case.name], data=data, threads=options.threads, seconds=options.seconds,
+                    turns=options.turns,
+                )  # fmt: skip
+            except PeerError as error:
+                print(error, file=sys.stderr)
+                failed = True
+                continue
+            text = "".join(json.dumps(line) + "\n" for line in lines)
+            print(text, end="", flush=True)
+            if options.out is not None:
+                options.out.parent.mkdir(parents=True, exist_ok=True)
+                with options.out.open("a") as file:
+                    file.write(text)
+    return int(failed)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

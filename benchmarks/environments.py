@@ -1,4 +1,4 @@
-"""The public libraries that we are measured against, each from its package in an environment of its own."""
+"""What we are measured against: public libraries, each from its package in its own environment, and plain PyTorch in ours."""
 
 import os
 import subprocess
@@ -13,20 +13,24 @@ TORCH = "torch==2.13.0"  # the same for all, and ours
 
 @dataclass(frozen=True)
 class Peer:
-    """One library.
+    """A library, or models in plain PyTorch.
 
     Attributes:
         name: as its authors write it.
-        packages: what its environment holds besides torch.
-        runner: its script below ``benchmarks/peers``.
+        packages: what its environment holds besides torch; empty for plain PyTorch, which runs in our environment.
+        runner: its script in ``benchmarks/peers``.
+        options: more arguments of the runner.
     """
 
     name: str
     packages: tuple[str, ...]
     runner: str
+    options: tuple[str, ...] = ()
 
 
 PEERS = {
+    "plain": Peer("plain PyTorch", (), "plain_runner.py"),
+    "plain_compiled": Peer("plain PyTorch, torch.compile", (), "plain_runner.py", ("--compile",)),
     "deepctr_torch": Peer("DeepCTR-Torch", ("deepctr-torch==0.3.0", "requests"), "deepctr_torch_runner.py"),
     "torch_rechub": Peer("torch-rechub", ("torch-rechub==0.9.0",), "torch_rechub_runner.py"),
     "fuxictr": Peer("FuxiCTR (LongCTR)", ("fuxictr==2.3.10",), "fuxictr_runner.py"),
@@ -39,7 +43,7 @@ def install(names: list[str], work: Path = WORK) -> None:
     work.mkdir(parents=True, exist_ok=True)
     constraints = work / "constraints.txt"
     constraints.write_text(TORCH + "\n")
-    for name in names:
+    for name in (name for name in names if PEERS[name].packages):
         folder = work / "environments" / name
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
         for packages in (("torch",), (*PEERS[name].packages, "scikit-learn")):
@@ -49,13 +53,15 @@ def install(names: list[str], work: Path = WORK) -> None:
 
 
 def environment() -> dict[str, str]:
-    """This process's environment without our setting of how OpenMP's threads wait (`process.prepare_process`): each library uses its own."""
+    """Environment variables of a peer's process: ours without the OpenMP setting of `process.prepare_process`, which libraries
+    decide for themselves."""
     return {key: value for key, value in os.environ.items() if key != "GOMP_SPINCOUNT"}
 
 
 def command(name: str, job: Path, work: Path = WORK) -> list[str]:
     """The command line of a peer's runner for a job."""
-    python = work / "environments" / name / "bin/python"
+    peer = PEERS[name]
+    python = work / "environments" / name / "bin/python" if peer.packages else Path(sys.executable)
     if not python.exists():
-        raise SystemExit(f"{python} is missing; make the peers' environments with --install")
-    return [str(python), str(PROJECT / "benchmarks/peers" / PEERS[name].runner), str(job)]
+        raise SystemExit(f"{python} is missing; install the peers' environments with --install")
+    return [str(python), str(PROJECT / "benchmarks/peers" / peer.runner), str(job), *peer.options]

@@ -1,31 +1,24 @@
-"""``docs/performance.md`` and its pictures from the benchmarks' JSON lines: ``python benchmarks/page.py build/bench/*.jsonl``.
+"""``docs/performance.md``, its plots and the README's table of speeds from the benchmarks' JSON lines.
 
-`make bench` runs the benchmarks first, each into a file of its own.
+    python benchmarks/page.py build/bench/*.jsonl
+
+The sections whose benchmarks the files have are replaced, the others stay. `make bench` runs all benchmarks first, each into its
+own file.
 """
 
 import argparse
 import json
-import os
-import platform
-import re
 from pathlib import Path
 
 import pandas as pd
+from machine import this_machine
 from matplotlib.figure import Figure
+from page_parts import between_markers, markdown, with_sections
+from speed_tables import readme_table, summary, title
 
-from deep_interest.ops.vectors import WIDE
-
-DOCS = Path(__file__).parents[1] / "docs"
-BLUE = "#0072B2"
-
-
-def this_machine() -> str:
-    """Its cores and their kind."""
-    cpuinfo = Path("/proc/cpuinfo")
-    text = cpuinfo.read_text() if cpuinfo.exists() else ""
-    name = re.search(r"^model name\s*: (.+)$", text, re.MULTILINE)
-    kind = name[1] if name else platform.machine()
-    return f"{os.cpu_count()} cores of {kind}{' with AVX-512' if WIDE else ''}"
+PROJECT = Path(__file__).parents[1]
+DOCS = PROJECT / "docs"
+BLUE, ORANGE = "#0072B2", "#E69F00"
 
 
 def read(files: list[Path]) -> dict[str, pd.DataFrame]:
@@ -37,48 +30,62 @@ def read(files: list[Path]) -> dict[str, pd.DataFrame]:
     return {name: pd.DataFrame([line for line in lines if line["bench"] == name]) for name in names}
 
 
-def markdown(frame: pd.DataFrame, names: dict[str, str]) -> str:
-    """A Markdown table of some columns under other names; those that the frame lacks are left out."""
-    names = {column: name for column, name in names.items() if column in frame}
-    numeric = {column for column in names if pd.api.types.is_numeric_dtype(frame[column])}
-    head = "| " + " | ".join(names.values()) + " |"
-    rule = "| " + " | ".join("---:" if column in numeric else ":---" for column in names) + " |"
-    rows = ["| " + " | ".join(_cell(row[column]) for column in names) + " |" for _, row in frame.iterrows()]
-    return "\n".join([head, rule, *rows])
-
-
-def _cell(value) -> str:
-    if isinstance(value, float):
-        if pd.isna(value):
-            return "–"
-        return f"{value:,.0f}" if value.is_integer() else f"{value:,.3g}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
-
-
 def compare_section(frame: pd.DataFrame) -> str:
-    names = {
-        "model": "Model", "case": "Histories", "batch_size": "Batch", "embedding_dim": "Width", "peer": "Library",
-        "samples_per_s": "Ours, samples/s", "peer_samples_per_s": "Theirs", "ratio": "Ratio",
+    best = summary(frame)
+    plot_ratios(best)
+    best["model"] = [title(row) for row in best.itertuples()]
+    short = {
+        "model": "Model", "case": "Histories", "batch_size": "Batch", "embedding_dim": "Width", "ratio": "To the closest library",
+        "plain_ratio": "To plain PyTorch", "compiled_ratio": "With torch.compile", "samples_per_s": "Ours, samples/s",
+        "library_samples_per_s": "Library's", "library": "Library", "plain_samples_per_s": "Plain PyTorch's",
     }  # fmt: skip
-    keys = ["model", "case", "batch_size", "embedding_dim"]
-    best = frame.loc[frame.groupby(keys, sort=False)["ratio"].idxmin()]
-    figure = Figure(figsize=(7.5, 0.8 + 0.4 * len(best)), layout="constrained")
-    axes = figure.add_subplot()
+    names = {
+        "model": "Model", "case": "Histories", "batch_size": "Batch", "embedding_dim": "Width", "peer_name": "Against",
+        "form": "Form of ours", "layers": "Its layers", "samples_per_s": "Ours, samples/s", "peer_samples_per_s": "Theirs",
+        "ratio": "Ratio",
+    }  # fmt: skip
+    return (
+        f"{COMPARE_TEXT}\n\n![Ratios like for like](images/speed_against_libraries.png)\n\n"
+        + markdown(best, short)
+        + "\n\nEvery comparison:\n\n"
+        + markdown(frame, names)
+    )
+
+
+COMPARE_TEXT = """Each side trains by its own loop, alternating with ours (`python benchmarks/compare.py`, medians of the turns). All have
+layers of the same widths, sigmoids in the attention net and PReLU in the MLP, without batch normalisation. *Plain PyTorch* is a DIN
+and a DIEN that use no library but torch: jagged histories, sparse gradients with SparseAdam, fused Adam, a folded first layer of the
+attention net (`benchmarks/plain_din.py`, `plain_dien.py`); a test checks that they have our losses, step by step.
+
+Like for like, our DIEN has the layers of the other side: attention net 80-40 and auxiliary net 100-50-1 against DeepCTR-Torch,
+RecBole and plain PyTorch; no auxiliary loss against FuxiCTR, which has none; bilinear attention and an auxiliary loss on inner
+products against torch-rechub. The last is also the form of DIEN's paper: rows called *paper's form* compare it with all of them, and
+so with models that do more. Torch-rechub attends item and category apart, with GRUs of half the width, which is about half of our
+work. *Ours* is from the turns with the closest library. Width: embedding of item and of category."""
+
+
+def plot_ratios(best: pd.DataFrame) -> None:
+    """Draw the like-for-like ratios to the closest library and to plain PyTorch."""
+    rows = best[best["form"] == "like for like"]
     labels = [
         f"{r.model.upper()}, {r.case}, batch {r.batch_size}, width {r.embedding_dim}"
-        for r in best.itertuples()
+        for r in rows.itertuples()
     ]
-    bars = axes.barh(labels, best["ratio"], color=BLUE)
-    axes.bar_label(bars, [f" {r.ratio:g} × {r.peer}" for r in best.itertuples()], fontsize=8)
+    figure = Figure(figsize=(7.5, 0.9 + 0.6 * len(rows)), layout="constrained")
+    axes = figure.add_subplot()
+    series = {"ratio": (-0.2, BLUE, "closest library"), "plain_ratio": (0.2, ORANGE, "plain PyTorch")}
+    for column, (shift, color, label) in series.items():
+        values = rows[column].fillna(0.0)
+        bars = axes.barh([y + shift for y in range(len(rows))], values, height=0.38, color=color, label=label)
+        names = rows["library"].fillna("") if column == "ratio" else [""] * len(rows)
+        axes.bar_label(bars, [f" {v:.1f} × {n}" for v, n in zip(values, names, strict=True)], fontsize=8)
+    axes.set_yticks(range(len(rows)), labels)
     axes.invert_yaxis()
     axes.margins(x=0.25)
-    axes.set_xlabel("our samples per second over those of the library that comes closest")
+    axes.set_xlabel("our samples per second over theirs, like for like")
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(DOCS / "images/speed_against_libraries.png", dpi=130)
-    return (
-        "## Against other libraries\n\nEach library trains by its own loop, by turns with ours (`python benchmarks/compare.py`, medians of five turns). Width: "
-        "embedding of item and of category.\n\n![Ratio to the library that comes closest](images/speed_against_libraries.png)\n\n" + markdown(frame, names)
-    )  # fmt: skip
 
 
 def train_section(frame: pd.DataFrame) -> str:
@@ -90,7 +97,7 @@ def train_section(frame: pd.DataFrame) -> str:
     }  # fmt: skip
     fastest, torchs = (f"{frame[name].median():.0f}" for name in ("peak_gflops", "torch_gflops"))
     return (
-        "## Training\n\nWhole training steps, batch gathering included (`python benchmarks/train.py`). *Of peak*: the matrix products that the "
+        "Whole training steps, batch gathering included (`python benchmarks/train.py`). *Of peak*: the matrix products that the "
         f"model's equations need, against the fastest float32 matrix product measured on the same threads, torch's or the engine's own: {fastest} billion "
         f"operations a second. *Of torch's*: against torch's own, {torchs} billion. Peak memory "
         "is that of a process which trains this model with this batch and the smaller ones.\n\n" + markdown(frame, names)
@@ -107,7 +114,7 @@ def breakdown_section(frame: pd.DataFrame) -> str:
         "share": "Share",
     }
     return (
-        "## Where a step's time goes\n\nHistories are jagged (`python benchmarks/breakdown.py`). The compiled loops of attention units, GRUs and "
+        "Histories are jagged (`python benchmarks/breakdown.py`). The compiled loops of attention units, GRUs and "
         "fully connected layers hold the products that *of peak* counts, and what goes with them, such as activations. *Between the loops* are Python, "
         "autograd, torch's own operations, and what one thread does for all: sorting codes, and bringing weights into the order in which products read them.\n\n" + markdown(frame, names)
     )  # fmt: skip
@@ -131,7 +138,7 @@ def scale_section(frame: pd.DataFrame) -> str:
     figure.savefig(DOCS / "images/growth.png", dpi=130)
     names = {"case": "Against", "slope": "Slope", "last_to_first": "Last to first"}
     return (
-        "## Growth\n\nSlope of the logarithms: 1 is linear, 0 is no growth (`python benchmarks/scale.py`).\n\n![Growth](images/growth.png)\n\n"
+        "Slope of the logarithms: 1 is linear, 0 is no growth (`python benchmarks/scale.py`).\n\n![Growth](images/growth.png)\n\n"
         + markdown(slopes, names)
     )  # fmt: skip
 
@@ -145,7 +152,7 @@ def score_section(frame: pd.DataFrame) -> str:
         "p99_ms": "99 %, ms",
     }
     return (
-        "## Scoring\n\nOne user's candidates at a time; what depends on the user alone is computed once a request "
+        "One user's candidates at a time; what depends on the user alone is computed once a request "
         "(`python benchmarks/score.py`).\n\n" + markdown(frame, names)
     )  # fmt: skip
 
@@ -157,17 +164,28 @@ def ingest_section(frame: pd.DataFrame) -> str:
         "seconds": "On to samples, s",
         "peak_rss_mb": "Peak memory, MB",
     }
-    return "## From raw files to samples\n\n`python benchmarks/ingest.py`.\n\n" + markdown(frame, names)
+    return "`python benchmarks/ingest.py`.\n\n" + markdown(frame, names)
 
 
 SECTIONS = {
-    "compare": compare_section, "train": train_section, "breakdown": breakdown_section,
-    "scale": scale_section, "score": score_section, "ingest": ingest_section,
+    "compare": ("Against other libraries and plain PyTorch", compare_section), "train": ("Training", train_section),
+    "breakdown": ("Where a step's time goes", breakdown_section), "scale": ("Growth", scale_section),
+    "score": ("Scoring", score_section), "ingest": ("From raw files to samples", ingest_section),
 }  # fmt: skip
+"""The page's sections in their order: heading and text of each benchmark."""
+
+
+def measured_on(table: pd.DataFrame, machine: str) -> str:
+    """On which machine, and with how many threads, the lines of a benchmark were measured."""
+    names = table["machine"].fillna(machine) if "machine" in table else pd.Series([machine])
+    text = f"Measured on {' and '.join(dict.fromkeys(names))}"
+    if "threads" in table:
+        text += f", {' or '.join(str(int(n)) for n in sorted(table['threads'].dropna().unique()))} threads"
+    return text + "."
 
 
 def main() -> None:
-    """Write the page of what was measured."""
+    """Write the sections of what was measured, and the README's table if the comparisons are among it."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -175,17 +193,18 @@ def main() -> None:
     parser.add_argument("--machine", default=this_machine(), help="what to call it")
     options = parser.parse_args()
     tables = read(options.files)
-    threads = sorted(
-        {int(n) for table in tables.values() if "threads" in table for n in table["threads"].dropna()}
-    )
-    head = (
-        f"# Performance\n\nMeasured on {options.machine}, {' or '.join(map(str, threads))} threads, float32. Embeddings of 64 + 64, "
-        "attention 80-40, MLP 200-80, Adam, 63,001 items and 801 categories; histories *jagged* (mean 9, at most 100) or *full* (all 100), unless the "
-        "line says otherwise. `make bench` measures every model and case, and writes this page anew. Fewer cases on "
-        "[a smaller machine](performance_zen4.md), on [an Intel one](performance_intel.md) and on [one without AVX-512](performance_zen3.md)."
-    )  # fmt: skip
-    parts = [section(tables[name]) for name, section in SECTIONS.items() if name in tables]
-    (DOCS / "performance.md").write_text("\n\n".join([head, *parts]) + "\n")
+    sections = {}
+    for name, (heading, text) in SECTIONS.items():
+        if name in tables:
+            where = measured_on(tables[name], options.machine)
+            sections[heading] = f"## {heading}\n\n{where} {text(tables[name])}"
+    page = DOCS / "performance.md"
+    page.write_text(with_sections(page.read_text(), sections, [heading for heading, _ in SECTIONS.values()]))
+    if "compare" in tables:
+        readme = PROJECT / "README.md"
+        where = measured_on(tables["compare"], options.machine)
+        table = f"{where}\n\n{readme_table(summary(tables['compare']))}"
+        readme.write_text(between_markers(readme.read_text(), "speed", table))
 
 
 if __name__ == "__main__":

@@ -48,15 +48,31 @@ def options_of(model: str) -> dict:
     return {name: value for name, value in block.items() if name != "training"}
 
 
-def make_fit(samples: "SampleSet", *, model: str, batch_size: int, common: dict | None = None) -> "Fit":
-    """A fit that will never run: its single steps are what is measured."""
+def make_fit(
+    samples: "SampleSet",
+    *,
+    model: str,
+    batch_size: int,
+    common: dict | None = None,
+    options: dict | None = None,
+) -> "Fit":
+    """A fit that is never run as a whole: its single steps are what is measured.
+
+    Args:
+        samples: the training set.
+        model: key of the model.
+        batch_size: samples per step.
+        common: options of any model, besides the widths of this module.
+        options: of this model; those of ``models.yml`` if left out.
+    """
     import torch
 
     from deep_interest.training.loop import Fit
     from deep_interest.training.parameters import TrainingOptions
 
     torch.manual_seed(0)
-    config = model_config(model, options_of(model), common=COMMON | (common or {}))
+    options = options_of(model) if options is None else options
+    config = model_config(model, options, common=COMMON | (common or {}))
     net = model_row(model).load()(config, samples.store.schema).to(samples.labels.device)
     with TemporaryDirectory() as folder:
         return Fit(

@@ -44,7 +44,8 @@ def write(folder: Path, train: Arrays, *, negatives: bool) -> None:
 
 
 def build(job: Job, train: Arrays, sizes: dict[str, int]) -> Trainer:
-    """The library's model with the papers' layer widths, which it ties together."""
+    """The library's model with the papers' layer widths, which it ties together, and an MLP with PReLU and without batch
+    normalisation, as all others have it."""
     root, dien = Path(tempfile.mkdtemp()), job.model == "dien"
     os.chdir(root)
     (root / "jagged").mkdir()
@@ -72,11 +73,15 @@ def build(job: Job, train: Arrays, sizes: dict[str, int]) -> Trainer:
         model.interest_evolution.attention_layer = SequenceAttLayer(
             window, [4 * width, 80, 40], "sigmoid", True, True
         )
-        model.interset_extractor.auxiliary_net = MLPLayers([2 * width, 100, 50, 1], activation="none")
+        model.interset_extractor.auxiliary_net = MLPLayers(
+            [2 * width, 100, 50, 1], activation="sigmoid", last_activation=False
+        )
+        model.dnn_mlp_layers = MLPLayers(model.dnn_mlp_list, activation=torch.nn.PReLU)
     else:
         model.attention = SequenceAttLayer(
             window, [4 * width, 80, 40], activation="Sigmoid", softmax_stag=False, return_seq_weight=False
         )
+        model.dnn_mlp_layers = MLPLayers(model.dnn_list, activation=torch.nn.PReLU)
     model.apply(model._init_weights)
     trainer = get_trainer(config["MODEL_TYPE"], config["model"])(config, model)
     shutil.rmtree(root / "jagged")

@@ -1,10 +1,12 @@
 """DIN and DIEN of torch-rechub 0.9.0 by its own trainer; ``python torch_rechub_runner.py JOB.json`` in its environment."""
 
 import tempfile
+from itertools import pairwise
 
 import numpy as np
 import torch
 from job import Arrays, Job, Trainer, main
+from torch import nn
 from torch.utils.data import DataLoader
 from torch_rechub.basic.features import SequenceFeature, SparseFeature
 from torch_rechub.models.ranking import DIN
@@ -33,6 +35,21 @@ def sequences(prefix: str, rows: dict[str, int], dim: int) -> list:
     ]
 
 
+def without_normalisation(model: DIN | DIEN) -> None:
+    """Give the library's nets the layers that all others have in a comparison of speeds: sigmoid in the attention nets, PReLU in
+    the MLP, no batch normalisation, which the library always adds."""
+    model.mlp = layers([model.all_dims, 200, 80], nn.PReLU)
+    if isinstance(model, DIN):
+        for unit in model.attention_layers:
+            unit.attention = layers([4 * unit.emb_dim, 80, 40], lambda width: nn.Sigmoid())
+
+
+def layers(widths: list[int], activation) -> nn.Sequential:
+    """Linear layers, each with an activation of its width, and a last one with one output."""
+    hidden = [(nn.Linear(inputs, outputs), activation(outputs)) for inputs, outputs in pairwise(widths)]
+    return nn.Sequential(*(part for parts in hidden for part in parts), nn.Linear(widths[-1], 1))
+
+
 def build(job: Job, train: Arrays, sizes: dict[str, int]) -> Trainer:
     """The library's model with its trainer."""
     auxiliary = job.model == "dien"  # the library's DIEN always has its auxiliary loss
@@ -48,6 +65,8 @@ def build(job: Job, train: Arrays, sizes: dict[str, int]) -> Trainer:
         model = DIEN(neg_history_features=sequences("neg_hist", sizes, job.dim), alpha=1.0, **common)
     else:
         model = DIN(attention_mlp_params={"dims": [80, 40], "activation": "sigmoid"}, **common)
+    if job.task == "speed":
+        without_normalisation(model)
     trainer = CTRTrainer(
         model, optimizer_params={"lr": job.learning_rate, "weight_decay": job.l2}, n_epoch=1, device="cpu",
         loss_mode=not auxiliary, model_path=tempfile.mkdtemp(),

@@ -51,6 +51,7 @@ MODELS: dict[str, ModelRow] = {
     "fm": ModelRow("FM", "fm:FM", baseline=True),
     "wide_deep": ModelRow("Wide&Deep", "wide_deep:WideDeep", baseline=True),
     "pnn": ModelRow("PNN", "pnn:PNN", baseline=True),
+    "pnn_mba": ModelRow("PNN with MBA Reg.", "pnn:PNN"),
     "deepfm": ModelRow("DeepFM", "deepfm:DeepFM", baseline=True),
     "lstm": ModelRow("LSTM", "lstm:LSTM"),
     "din": ModelRow("DIN", "din:DIN"),

@@ -1,0 +1,54 @@
+"""What a benchmark ran on, and how much of it other processes used meanwhile."""
+
+import os
+import platform
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+
+def this_machine() -> str:
+    """Its cores and their kind."""
+    from deep_interest.ops.vectors import WIDE
+
+    cpuinfo = Path("/proc/cpuinfo")
+    text = cpuinfo.read_text() if cpuinfo.exists() else ""
+    found = {
+        name: re.search(rf"^{name}\s*: (.+)$", text, re.MULTILINE)
+        for name in ("model name", "cpu family", "model")
+    }
+    name, family, model = (match and match[1] for match in found.values())
+    kind = f"{name} (family {family}, model {model})" if name and family else name or platform.machine()
+    return f"{os.cpu_count()} cores of {kind}{' with AVX-512' if WIDE else ''}"
+
+
+def others_share() -> Callable[[], float]:
+    """A function that returns the share of the machine's CPU time, since this call, that other processes used.
+
+    Processes that this one started count as its own.
+    """
+    start, busy, own = time.perf_counter(), _busy(), _own()
+
+    def share() -> float:
+        seconds = (time.perf_counter() - start) * (os.cpu_count() or 1)
+        return max(0.0, (_busy() - busy) - (_own() - own)) / seconds
+
+    return share
+
+
+def _busy() -> float:
+    times = psutil.cpu_times()
+    return sum(getattr(times, name, 0.0) for name in ("user", "nice", "system", "irq", "softirq", "steal"))
+
+
+def _own() -> float:
+    process = psutil.Process()
+    times = process.cpu_times()
+    return (
+        times.children_user
+        + times.children_system
+        + sum(sum(each.cpu_times()[:2]) for each in (process, *process.children(recursive=True)))
+    )
