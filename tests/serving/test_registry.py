@@ -121,6 +121,24 @@ def test_nothing_foreign_is_unpickled(registry, tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
+def test_a_second_rollback_goes_further_back_and_never_to_the_bad_version(registry):
+    registry.add("v3", content(seed=3))
+    registry.promote("v3")
+    assert [registry.rollback(), registry.rollback()] == ["v2", "v1"]
+    assert registry.champion().id == "v1"
+    with pytest.raises(InputError, match="no version before the champion"):
+        registry.rollback()
+
+
+def test_a_rollback_after_a_new_promotion_skips_what_was_rolled_back(registry):
+    for version in ("v3", "v4"):
+        registry.add(version, content(seed=int(version[1:])))
+    registry.promote("v3")
+    registry.rollback()
+    registry.promote("v4")
+    assert [registry.rollback(), registry.rollback()] == ["v2", "v1"]
+
+
 def test_there_is_nothing_to_roll_back_to_before_the_second_version(tmp_path):
     registry = Registry(tmp_path)
     with pytest.raises(InputError, match="no version before the champion"):
