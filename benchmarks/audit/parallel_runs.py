@@ -72,7 +72,7 @@ def main() -> None:
             pipeline = PIPELINES[number % len(PIPELINES)]
             tables, seconds = zip(*references[pipeline], strict=True)
             project = Path(folder) / "pair"
-            found = pair(pipeline, list(tables), draw.uniform(0, max(seconds)), project)
+            found = pair(pipeline, list(tables), draw.uniform(0, min(seconds)), project)
             bad += not found["good"] or bool(found["left_over"])
             print(json.dumps(found), flush=True)
             shutil.rmtree(project)
