@@ -32,7 +32,7 @@ class ProjectHooks:
 
     def __init__(self) -> None:
         self._started: dict[str, float] = {}
-        self._data = Path("data")
+        self._data: Path | None = None  # root of everything that runs write
 
     @hook_impl
     def after_context_created(self, context: KedroContext) -> None:
@@ -111,13 +111,15 @@ def _parameters(context: KedroContext) -> dict[str, Any]:
         ) from error
 
 
-def clear_killed_runs(data: Path, pipeline: Pipeline) -> None:
+def clear_killed_runs(data: Path | None, pipeline: Pipeline) -> None:
     """Remove the unfinished files of killed runs from the folders of a pipeline's datasets; raw files are not touched.
 
     Args:
-        data: root of everything that runs write.
-        pipeline: the run's.
+        data: root of everything that runs write; None outside a project.
+        pipeline: the pipeline that is about to run.
     """
+    if data is None:
+        return
     for dataset in {str(node.namespace).split(".")[0] for node in pipeline.nodes if node.namespace}:
         for folder in data.glob(f"0[2-8]_*/{glob.escape(dataset)}"):
             clear_unfinished_below(folder)

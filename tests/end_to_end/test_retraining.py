@@ -282,9 +282,13 @@ def test_bad_days_stop_the_run_stay_unconfirmed_and_are_taken_when_they_are_mend
 def test_a_challenger_of_shuffled_labels_is_refused_and_kept_for_whoever_wants_to_see_it(shop):
     arrive(shop, 3)
     shuffle_labels(shop, range(3))
-    champion = registry(shop).champion().id
+    champion, hashes = registry(shop).champion().id, registry(shop).state().days
     done = night(shop, "--params=retraining.strategy=full_window")
     assert done.returncode == 11, done.stdout
+    taken = [day_name(number) for number in range(3)]
+    assert f"the files of {', '.join(taken)} have changed since an earlier run took them" in done.stdout
+    assert summary(shop)["days"]["changed"] == taken
+    assert all(registry(shop).state().days[day]["hash"] != hashes[day]["hash"] for day in taken)
     assert registry(shop).champion().id == champion
     assert day_name(3) in registry(shop).state().days
     refused = [name for name in registry(shop).names() if name != champion]

@@ -9,7 +9,7 @@ from support.days import DAY, FEATURES, day_name, day_tables, write_days, write_
 
 from deep_interest.logs.encoding import FeatureColumns
 from deep_interest.logs.vocabulary import FieldVocabularies
-from deep_interest.retraining.checks import BadDayError, check_days
+from deep_interest.retraining.checks import BadDayError, changed_days, check_days
 from deep_interest.retraining.days import Reading, day_number, joined, list_days, read_day, read_days
 from deep_interest.retraining.parameters import DayBounds
 from deep_interest.sources.declaration import Source
@@ -161,6 +161,17 @@ def test_a_late_day_is_measured_by_the_days_before_it(days):
     folder, records = days
     late = {day: record for day, record in records.items() if day != day_name(0)}
     assert set(check_days(folder, [day_name(0)], late, READING, BOUNDS, None)) == {day_name(0)}
+
+
+def test_a_taken_day_that_has_changed_is_noticed_and_checked_like_a_new_one(days):
+    folder, records = days
+    assert changed_days(folder, list_days(folder), records) == []
+    write_tables(folder / day_name(1), day_tables(1, seed=1, **SMALL))
+    write_tables(folder / day_name(3), spoil(day_tables(3, **SMALL), "no column"))
+    assert changed_days(folder, list_days(folder), records) == [day_name(1), day_name(3)]
+    assert check(days, day_name(1))[day_name(1)]["hash"] != records[day_name(1)]["hash"]
+    with pytest.raises(BadDayError, match="2024-03-04"):
+        check(days, day_name(3))
 
 
 def test_days_join_into_one_log_where_the_last_row_of_an_item_counts(days):

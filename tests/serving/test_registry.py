@@ -162,6 +162,14 @@ def test_a_damaged_state_is_named(registry):
         registry.champion()
 
 
+def test_a_state_whose_values_were_changed_is_refused(registry):
+    """Still valid JSON with other values: only the checksum knows."""
+    path = registry.folder / "champion.json"
+    path.write_text(path.read_text().replace("v2", "v1"))
+    with pytest.raises(InputError, match=r"champion\.json is damaged: it does not match its checksum"):
+        registry.state()
+
+
 def test_the_lock_keeps_a_second_process_out_until_the_first_is_killed(registry):
     script = (
         "import sys, time; from pathlib import Path; from deep_interest.serving.registry import Registry\n"

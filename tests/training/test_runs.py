@@ -76,6 +76,20 @@ def test_a_fit_removes_what_a_killed_one_has_left_half_written(tmp_path):
     assert list(folder.rglob("*.part")) == []
 
 
+def test_a_damaged_fit_is_one_warning_and_is_fitted_again_to_the_same_result(tmp_path, caplog):
+    data, file = small_data(), tmp_path / "small/base/seed_1.pt"
+    first, _ = train_cell(cell(tmp_path, seeds=(1,)), data)
+    state = torch.load(file, weights_only=True)
+    next(iter(state["best_model"].values())).view(-1)[0] += 1  # a whole file with another value
+    torch.save(state, file)
+    again, _ = train_cell(cell(tmp_path, seeds=(1,)), data)
+    (line,) = [
+        record.getMessage() for record in caplog.records if "the fit starts again" in record.getMessage()
+    ]
+    assert line.startswith(f"{file}: it does not match its checksum")
+    torch.testing.assert_close(again["states"][0], first["states"][0], rtol=0, atol=0)
+
+
 def test_finished_seeds_are_kept_when_a_seed_is_added(tmp_path):
     data = small_data()
     first, _ = train_cell(cell(tmp_path, seeds=(1,)), data)

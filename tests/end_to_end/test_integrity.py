@@ -1,0 +1,53 @@
+"""Files that a run must not lose, and damage that it must not pass over, in the real project."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from support.project import PROJECT, environment
+
+AUDIT = PROJECT / "benchmarks/audit"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """A finished project, which both audits damage and put back."""
+    folder = tmp_path_factory.mktemp("audit") / "project"
+    audit("bit_flips", folder, "--count=1")
+    return folder
+
+
+def audit(name, project, *arguments):
+    """The last JSON lines of an audit script."""
+    done = subprocess.run(
+        [sys.executable, str(AUDIT / f"{name}.py"), f"--project={project}", *arguments],
+        env=environment() | {"PYTHONPATH": str(PROJECT / "src")}, text=True, check=False, capture_output=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def test_days_stay_when_the_log_is_drawn_after_them(project):
+    """The project drew its days first, then the log."""
+    raw = project / "data/smoke/01_raw/simulated"
+    days = sorted(path.name for path in (raw / "days").iterdir())
+    assert (len(days), days[0], days[-1]) == (15, "2024-03-01", "2024-03-15")
+    assert {path.name for path in raw.iterdir()} == {"days", "log"}
+    assert {path.name for path in (raw / "log").iterdir()} == {
+        "SHA256SUMS", "behaviors.parquet", "impressions.parquet", "items.parquet", "users.parquet",
+    }  # fmt: skip
+
+
+def test_no_run_leaves_unfinished_files(project):
+    assert not list((project / "data").rglob("*.part"))
+
+
+def test_no_bit_flip_is_silent(project):
+    lines = audit("bit_flips", project, "--count=100")
+    assert [(line["flips"], line["undetected"]) for line in lines] == [(100, 0), (100, 0)]
+
+
+def test_no_damaged_file_is_silent(project):
+    *_, total = audit("damaged_files", project, "--count=20", "--runs=0")
+    assert (total["error"], total["silent"]) == (20, 0)
