@@ -243,7 +243,7 @@ def test_a_table_may_lie_in_a_database(tmp_path):
     pd.testing.assert_frame_equal(found, expected)
     with pytest.raises(InputError, match=r"shop.duckdb: say under `table` which table; it has visits"):
         read(tmp_path, behaviors={"files": "shop.duckdb"})
-    with pytest.raises(InputError, match=r"shop.duckdb: no table vizits"):
+    with pytest.raises(InputError, match=r"shop.duckdb: table or view vizits not found"):
         read(tmp_path, behaviors={"files": "shop.duckdb", "table": "vizits"})
 
 
