@@ -5,7 +5,7 @@ DATASETS ?= simulated
 BIN := $(VENV)/bin
 export DO_NOT_TRACK := 1
 
-.PHONY: run test test-kills audit lint format viz docs bench clean
+.PHONY: run test test-kills audit mutants lint format viz docs bench clean
 .DEFAULT_GOAL := run
 
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -28,6 +28,10 @@ test-kills: $(VENV)/.installed  ## retraining, killed at 20 random moments of a 
 audit: $(VENV)/.installed  ## smoke runs killed at 40 random moments, and 20 pairs of runs at the same time (about an hour)
 	$(BIN)/python benchmarks/audit/kills.py --count 40
 	$(BIN)/python benchmarks/audit/parallel_runs.py --count 20
+
+mutants: $(VENV)/.installed  ## 300 changes of the code, one at a time: which ones does no test notice? (hours; resumes)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[mutants]'
+	$(BIN)/python benchmarks/audit/mutants.py
 
 lint: $(VENV)/.installed  ## style, and which floor may import which
 	$(BIN)/ruff check .
