@@ -39,8 +39,8 @@ class ProjectHooks:
         """From here on, what a user can mend is one message; a block of parameters that nobody reads is such a thing."""
         prepare_process()
         sys.excepthook = explain
-        self._data = Path(context.project_path) / context.config_loader["globals"]["data"]
         parameters = _parameters(context)
+        self._data = Path(context.project_path) / context.config_loader["globals"]["data"]
         _check_keys(
             "parameters",
             parameters,
