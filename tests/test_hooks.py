@@ -1,11 +1,12 @@
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from kedro.io import DataCatalog, DatasetError, MemoryDataset
 from kedro.validation import ParameterValidationError
 
 from deep_interest.errors import InputError
-from deep_interest.hooks import ProjectHooks, explain
+from deep_interest.hooks import ProjectHooks, clear_killed_runs, explain
 from deep_interest.pipeline_registry import register_pipelines
 from deep_interest.tracking import TrackingHooks
 
@@ -73,3 +74,25 @@ def test_an_mlflow_that_cannot_be_told_is_a_warning_and_one_that_is_not_installe
     monkeypatch.setattr(mlflow_alias, "find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"training\.mlflow_uri is set, but MLflow is not installed"):
         TrackingHooks().before_pipeline_run(pipeline, catalog)
+
+
+def test_the_next_run_removes_what_killed_runs_of_its_dataset_left(tmp_path):
+    def leave(path: Path) -> Path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"half")
+        return path
+
+    fit = leave(tmp_path / "06_models/simulated/din/.seed_1.pt.x.part")
+    folder = leave(tmp_path / "04_feature/simulated/.log.y.part/offsets.npy").parent
+    kept = [
+        leave(tmp_path / name)
+        for name in (
+            "06_models/simulated/din/seed_1.pt",
+            "06_models/other/din/.seed_1.pt.x.part",
+            "01_raw/simulated/.users.part",
+        )
+    ]
+    clear_killed_runs(tmp_path, register_pipelines()["simulated.din"])
+    assert not fit.exists()
+    assert not folder.exists()
+    assert all(path.exists() for path in kept)
