@@ -39,7 +39,7 @@ def project(tmp_path_factory):
         ),
         (
             ["--params=trainnig.device=cpu"],
-            ["error: parameters: trainnig is not known; expected backtest, datasets, models"],
+            ["error: parameters: trainnig is not known; expected backtest, datasets, evaluation, models"],
         ),
         (
             ["--params=recipes.demo.model.embeding_dim=64"],

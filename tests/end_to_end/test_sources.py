@@ -45,7 +45,10 @@ def test_the_papers_ablations_run_to_their_tables_and_curves(tmp_path):
         folder = project / "data/smoke/08_reporting/simulated" / name
         rows = pd.read_csv(folder / "results.csv").set_index("model")
         assert tuple(rows.index)[:-1] == table.models  # and the oracle
-        assert rows.loc[table.base, "rela_impr"] == 0 or rows.loc[table.base, "gauc"] <= 0.5
+        base = rows.loc[table.base]
+        assert (
+            base["rela_impr"] == 0 or not base["gauc_low"] > 0.5
+        )  # no RelaImpr where the base may only guess
         assert (folder / "results.png").exists()
         assert (folder / "curves.png").exists() == table.curves
         assert (folder / "results.md").read_text().startswith(f"# Simulated shop: {table.title}")

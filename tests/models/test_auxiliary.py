@@ -103,7 +103,11 @@ def test_infonce_of_shared_histories_is_the_same_in_expectation():
     one, other = losses(shared, states, clicked), losses(own, states[copies], clicked[copies])
     error = (one.var() / len(one) + other.var() / len(other)).sqrt()
     assert abs(one.mean() - other.mean()) < 3 * error
-    unweighted = losses(replace(shared, owner=None, labels=shared.labels[:2]), states, clicked)
+    once = {
+        name: {field: codes[:2] for field, codes in getattr(shared, name).items()}
+        for name in ("candidate", "profile", "context")
+    }
+    unweighted = losses(replace(shared, owner=None, labels=shared.labels[:2], **once), states, clicked)
     assert abs(unweighted.mean() - other.mean()) > 10 * error  # the test can tell the difference
 
 

@@ -71,7 +71,7 @@ def results(name: str) -> pd.DataFrame:
         ),
         "din": ModelRuns(name, (0,), predictions, never, never),
     }
-    return compare(pd.DataFrame({"user": np.repeat(np.arange(30), 4), "label": labels}), models, resamples=20)
+    return compare(pd.DataFrame({"user": np.repeat(np.arange(30), 4), "label": labels}), models)
 
 
 def chart(name: str) -> Chart:

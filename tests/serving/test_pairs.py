@@ -8,6 +8,7 @@ import torch
 from kedro.io import DatasetError
 from support.training import ITEMS, small_data
 
+from deep_interest.checksums import sidecar
 from deep_interest.datasets import ScoresFile
 from deep_interest.models.registry import build_model, model_config
 from deep_interest.serving.pairs import Asked, Scores, score_pairs
@@ -93,6 +94,7 @@ def test_the_file_names_the_version_and_a_stream_that_breaks_leaves_none(tmp_pat
     assert len(pd.read_parquet(file)) == 18 * 2
     assert pq.ParquetFile(file).num_row_groups == 9
     file.unlink()
+    sidecar(file).unlink()
 
     def broken():
         yield from score_pairs(model, store, asked(), version="v", max_len=100, pairs_at_once=80)

@@ -248,7 +248,7 @@ def test_a_state_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch
     with pytest.raises(ValueError, match="the disk is full"):
         fit._save(force=True)
     assert (tmp_path / "state.pt").read_bytes() == before
-    assert [file.name for file in tmp_path.iterdir()] == ["state.pt"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == [".state.pt.sha256", "state.pt"]
 
 
 def test_scores_that_are_not_finite_end_the_fit_as_diverged(tmp_path):

@@ -15,7 +15,7 @@ from deep_interest.training.parameters import TrainingOptions
 
 WIDE = {"embedding_dim": 32, "hidden": (64, 32), "attention_hidden": (32, 16)}
 KINDS = {row.path: key for key, row in reversed(MODELS.items())}  # a row of each class
-ROWS = [(key, {}) for key in KINDS.values() if key != "popularity"] + [
+ROWS = [(key, {}) for key in KINDS.values() if not MODELS[key].closed_form] + [
     ("base", {"batch_norm": True}),
     ("din", {"activation": "dice", "attention_activation": "dice"}),
     ("din_softmax", {"normalize": "softmax"}),

@@ -48,10 +48,7 @@ class Popularity(nn.Module):
         self.logits.copy_(slope * popularity + intercept)
 
     def forward(self, batch: Batch) -> ModelOutput:
-        goods = batch.candidate[GOODS]
-        if goods.is_cpu:
-            check_codes(goods.numpy(), len(self.logits), GOODS)
-        return ModelOutput(self.logits[goods])
+        return _looked_up(self.logits, batch)
 
 
 class ItemCTR(nn.Module):
@@ -83,7 +80,15 @@ class ItemCTR(nn.Module):
         self.logits.copy_(torch.logit(rate, eps=_SMALLEST_RATE))
 
     def forward(self, batch: Batch) -> ModelOutput:
-        return ModelOutput(self.logits[batch.candidate[GOODS]])
+        return _looked_up(self.logits, batch)
+
+
+def _looked_up(logits: Tensor, batch: Batch) -> ModelOutput:
+    """The logits of a batch's candidates; InputError if a code is outside the table."""
+    goods = batch.candidate[GOODS]
+    if goods.is_cpu:
+        check_codes(goods.numpy(), len(logits), GOODS)
+    return ModelOutput(logits[goods])
 
 
 def smoothing_strength(positives: Tensor, samples: Tensor) -> float:
