@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Literal
 
+import pandas as pd
 import yaml
 
 from deep_interest.logs.protocols import ProtocolParameters
@@ -74,3 +75,32 @@ def test_the_tuning_page_shows_the_configuration_as_it_is():
         for name, found in ranges.items():
             assert tuning["ranges"][block][name] == found
     assert shown["rows"]["dien"] == tuning["rows"]["dien"]
+
+
+def missing_csv(folder):
+    """Pages that claim to be made by a version, without a CSV that has a row for each row of the page's table."""
+    missing = []
+    for page in folder.glob("*.md"):
+        text = page.read_text()
+        if page.name == "README.md" or not re.search(r"^Made by version \d", text, re.MULTILINE):
+            continue
+        table = page.with_suffix(".csv")
+        names = set(pd.read_csv(table)["name"]) if table.exists() else set()
+        if not names or any(f"| {name} |" not in text for name in names):
+            missing.append(page.name)
+    return missing
+
+
+def test_a_result_page_of_the_present_version_has_its_csv():
+    assert missing_csv(PROJECT / "docs/results") == []
+
+
+def test_a_result_page_without_its_csv_is_found(tmp_path):
+    (tmp_path / "old.md").write_text("# Old\n\n| DIN | 0.7 |\n")
+    page = "# Shop\n\nMade by version 1.0.0.\n\n| Model | GAUC |\n|---|---|\n| DIN | 0.7 |\n"
+    (tmp_path / "shop.md").write_text(page)
+    assert missing_csv(tmp_path) == ["shop.md"]
+    (tmp_path / "shop.csv").write_text("model,name,gauc\nlr,LR,0.7\n")  # another table
+    assert missing_csv(tmp_path) == ["shop.md"]
+    (tmp_path / "shop.csv").write_text("model,name,gauc\ndin,DIN,0.7\n")
+    assert missing_csv(tmp_path) == []
