@@ -43,7 +43,7 @@ CASES = (
     Case("din", 1024), Case("dien", 1024), Case("din", 128), Case("dien", 128), Case("din", 32), Case("dien", 128, dim=18),
     Case("din", 128, full=True), Case("dien", 128, full=True),
 )  # fmt: skip
-"""In the order of what they tell."""
+"""In the order of their worth to a reader."""
 
 
 @dataclass(frozen=True)

@@ -137,7 +137,7 @@ def alternate(
 
 
 def key_of(name: str, case: Case, threads: int) -> dict[str, Any]:
-    """What tells a comparison from the others."""
+    """What identifies a comparison."""
     return {
         "bench": "compare", "model": case.model, "case": case.name, "batch_size": case.batch_size, "embedding_dim": case.dim,
         "peer": name, "threads": threads,

@@ -36,7 +36,7 @@ def with_sections(page: str, sections: dict[str, str], order: list[str]) -> str:
 
 
 def between_markers(text: str, marker: str, content: str) -> str:
-    """A text with what stands between ``<!-- marker -->`` and ``<!-- /marker -->`` replaced.
+    """A text with what is between ``<!-- marker -->`` and ``<!-- /marker -->`` replaced.
 
     Raises:
         ValueError: a marker is missing.

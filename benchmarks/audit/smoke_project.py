@@ -22,7 +22,7 @@ PIPELINES = ["simulate_days", "simulated", f"tune.simulated.{MODEL}", f"retrain.
 
 
 def finished_project(folder: Path) -> Path:
-    """Lay out a project with the code of this tree, and run its pipelines; a finished one is used as it is.
+    """Lay out a project with the code of this tree, and run its pipelines; a finished one is used unchanged.
 
     Raises:
         SystemExit: a pipeline failed.

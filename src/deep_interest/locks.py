@@ -121,7 +121,7 @@ class ResourceLock:
         self._close()
 
     def _record(self, command: str, *, alone: bool) -> None:
-        """Add this process to the holders; those that are recorded beside a process that is ``alone`` were killed."""
+        """Add this process to the holders; any others recorded when this process is ``alone`` were killed."""
         if alone:
             os.truncate(self._handle, 0)
         os.write(self._handle, (json.dumps(asdict(Holder.current(command))) + "\n").encode())

@@ -14,7 +14,7 @@ DAYS, USERS, ITEMS, SHOWN = 7, 2_000, 60, 24_000  # five days train: Monday to F
 
 
 def write_shop(folder: Path) -> None:
-    """A shop with a CTR of about 7 %: customers prefer a category, and whoever shows goods at the top gets more clicks."""
+    """A shop with a CTR of about 7 %: customers prefer a category, and items at the top get more clicks."""
     rng = np.random.default_rng(0)
     folder.mkdir(parents=True)
     category, liked = np.arange(ITEMS) % 6, rng.integers(0, 6, USERS)

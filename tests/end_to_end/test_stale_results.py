@@ -1,4 +1,4 @@
-"""Results of earlier samples beside newer samples, by the commands."""
+"""Results of earlier samples are refused by the commands once the samples are newer."""
 
 import pandas as pd
 from support.forked import Forked, new_project, run

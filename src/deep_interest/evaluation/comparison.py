@@ -60,7 +60,7 @@ class _Scored:
 
 @dataclass(frozen=True)
 class _Fitted:
-    """What the intervals need of a model; ``seeds`` is None if one fit cannot tell how much another would differ."""
+    """What the intervals need of a model; ``seeds`` is None if one fit says nothing about how much another would differ."""
 
     name: str
     users: UserAUC

@@ -61,7 +61,7 @@ def plotly_figure(chart: Chart) -> dict[str, Any]:
 
 
 def literal_text(text: str) -> str:
-    """Return a text that Plotly shows as it is: an item may be called ``<a href=…>``, and Plotly would make a link of it."""
+    """Return a text that Plotly shows literally: an item may be called ``<a href=…>``, and Plotly would make a link of it."""
     return text.replace("<", "&lt;")
 
 

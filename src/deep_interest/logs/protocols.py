@@ -2,7 +2,7 @@
 
 A sample sees only behaviours before its own event. ``by_day`` compares times, so that behaviours at the impression's own
 time are out. The catalogue protocols go by position in the user's order, in which behaviours with equal times (common where
-times are whole days) stand in a seeded random order; ``ties: exclude`` makes them compare times as well.
+times are whole days) are in a seeded random order; ``ties: exclude`` makes them compare times as well.
 """
 
 from dataclasses import dataclass

@@ -71,7 +71,7 @@ class TransformerBlock(nn.Module):
 class BST(EmbeddingMLP):
     """The candidate follows its user's newest behaviours; the transformer's outputs are the user's vector.
 
-    Each position is one more field of its item, beside the others (the paper's bottom layer). With ``output: all`` the
+    Each position is one more field of its item, next to the others (the paper's bottom layer). With ``output: all`` the
     outputs are concatenated, the candidate's first and then from the newest behaviour back; a shorter history leaves 0.
     """
 

@@ -73,7 +73,7 @@ def report_html(report: Report) -> str:
 
 
 def script_json(value: Any) -> str:
-    """Return JSON that can stand within ``<script>``.
+    """Return JSON that can be embedded in ``<script>``.
 
     No ``<`` is left: ``</script>`` would end the script, and ``<!--<script>`` would keep it from ending (HTML standard,
     "Restrictions for contents of script elements").

@@ -97,7 +97,7 @@ def _changed(days: list[str]) -> list[str]:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Leaves a 3xx answer as it is: the summary goes to the configured address and nowhere else."""
+    """Does not follow a 3xx answer: the summary goes to the configured address and nowhere else."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: HTTPMessage, newurl: str

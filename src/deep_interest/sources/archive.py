@@ -39,7 +39,7 @@ def check_member(path: Path, member: zipfile.ZipInfo) -> None:
         )
     if member.compress_type not in _METHODS:
         raise InputError(
-            f"{path}: {member.filename} is packed by method {member.compress_type}, which is not supported. Pack it anew as an "
+            f"{path}: {member.filename} is packed by method {member.compress_type}, which is not supported. Pack it again as an "
             "ordinary .zip (deflate), or unpack it into a folder."
         )
     if member.file_size > max(_SMALL, _RATIO * member.compress_size):
@@ -129,7 +129,7 @@ class Archive:
             yield
         except NotImplementedError as error:
             raise InputError(
-                f"{self.path}: the .zip is packed in a way that is not supported ({error}). Pack it anew as an ordinary "
+                f"{self.path}: the .zip is packed in a way that is not supported ({error}). Pack it again as an ordinary "
                 ".zip, or unpack it into a folder."
             ) from error
         except DAMAGE as error:
