@@ -25,9 +25,11 @@ test: $(VENV)/.installed  ## the whole test suite
 test-kills: $(VENV)/.installed  ## retraining, killed at 20 random moments of a run
 	DEEP_INTEREST_KILLS=20 $(BIN)/python -m pytest tests/end_to_end/test_retraining.py -k killed
 
-audit: $(VENV)/.installed  ## smoke runs killed at 40 random moments, and 20 pairs of runs at the same time (about an hour)
+audit: $(VENV)/.installed  ## 40 killed runs, 20 pairs of runs at the same time, 200 damaged files, 2,000 bit flips (over an hour)
 	$(BIN)/python benchmarks/audit/kills.py --count 40
 	$(BIN)/python benchmarks/audit/parallel_runs.py --count 20
+	$(BIN)/python benchmarks/audit/damaged_files.py --count 200
+	$(BIN)/python benchmarks/audit/bit_flips.py --count 1000
 
 mutants: $(VENV)/.installed  ## 300 changes of the code, one at a time: which ones does no test notice? (hours; resumes)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[mutants]'
