@@ -91,9 +91,9 @@ print(json.dumps({"most": most - start}))
 
 
 def test_a_plain_gru_in_a_process_with_the_package_needs_its_normal_memory():
-    alone, beside = (measured(PLAIN_GRU, where) for where in ("alone", "with us"))
+    alone, together = (measured(PLAIN_GRU, where) for where in ("alone", "with us"))
     assert alone["most"] > 300
-    assert beside["most"] < 1.1 * alone["most"] + 20
+    assert together["most"] < 1.1 * alone["most"] + 20
 
 
 def test_settings_and_hooks_import_no_torch_so_that_commands_prepare_the_process_before():

@@ -232,7 +232,7 @@ TIED = [
 
 @pytest.mark.parametrize(("ties", "ends"), [("before", [1, 2, 3, 4, 1, 2]), ("exclude", [1, 1, 1, 4, 0, 0])])
 def test_behaviours_of_the_targets_own_time_are_in_its_history_or_not(ties, ends):
-    """u's behaviours 2 to 4 share a time, and so do all of v's; the first behaviour of each is no target."""
+    """u's behaviours 2 to 4 share a time, and so do all of v's; the first behaviour of each is not a target."""
     log = encoded(tables_of(TIED, items=20))
     samples = catalogue_samples(log, ProtocolParameters(name="next_item", ties=ties))
     assert list(samples.history_end[::2]) == ends

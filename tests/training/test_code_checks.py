@@ -13,7 +13,7 @@ from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.registry import build_model, model_config
 from deep_interest.training.evaluation import predict
 
-DEVICES = ["cpu", "meta"]  # meta stands for a device whose values the host cannot see
+DEVICES = ["cpu", "meta"]  # meta represents a device whose values the host cannot see
 USERS = 60
 
 

@@ -53,8 +53,8 @@ def stream_parquet(
     if first is None:
         raise ValueError(f"{name or path}: no block to write, expected at least one frame (it may be empty)")
     rows = 0
-    told = first.schema.with_metadata({**(first.schema.metadata or {}), **(metadata or {})})
-    with pq.ParquetWriter(path, told, compression="zstd") as writer:
+    schema = first.schema.with_metadata({**(first.schema.metadata or {}), **(metadata or {})})
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         for table in chain([first], tables):
             if not table.schema.equals(first.schema):
                 found, expected = (
@@ -63,6 +63,6 @@ def stream_parquet(
                 raise ValueError(
                     f"{name or path}: a block has the columns {found}, expected {expected} as in the first"
                 )
-            writer.write_table(table.replace_schema_metadata(told.metadata))
+            writer.write_table(table.replace_schema_metadata(schema.metadata))
             rows += table.num_rows
     return rows

@@ -1,4 +1,4 @@
-"""What a first version must beat: the click-through rate of each item, whoever the user is."""
+"""What a first version must beat: the click-through rate of each item, the same for every user."""
 
 import pandas as pd
 from numpy import float64
