@@ -16,15 +16,14 @@ from types import ModuleType
 from train import make_fit
 
 PARTS = {
-    "attention_pool": "attention units and pooling",
-    "pair_net": "attention units and pooling",
-    "products": "attention and the auxiliary loss",
-    "segments": "attention and the auxiliary loss",
-    "recurrence_cpu": "GRUs",
-    "net": "fully connected layers",
-    "lookup": "gathering histories and rows of tables",
-    "rows": "summing the gradients of rows",
-    "shared": "summing the gradients of histories and states",
+    "attention": "attention units and pooling",
+    "jagged_products": "attention and the auxiliary loss",
+    "jagged": "attention and the auxiliary loss, summing the gradients of histories and states",
+    "gru": "GRUs",
+    "mlp": "fully connected layers",
+    "vector": "fully connected layers",
+    "embedding": "gathering rows of tables and summing their gradients",
+    "histories": "gathering histories",
     "adam": "Adam",
 }
 REST = "between the loops"
@@ -33,10 +32,10 @@ REST = "between the loops"
 @contextmanager
 def timed_loops() -> Iterator[Counter]:
     """Within, the seconds of every part are added up."""
-    from deep_interest.ops import compiled
+    from deep_interest.ops.runtime import parallel
 
     seconds: Counter = Counter()
-    run = compiled.run
+    run = parallel.run_kernel
 
     def timed(kernel: Callable, *arguments, work: int) -> None:
         start = time.perf_counter()
@@ -45,15 +44,15 @@ def timed_loops() -> Iterator[Counter]:
         seconds[PARTS.get(name, name)] += time.perf_counter() - start
 
     holders: list[ModuleType] = [
-        module for name, module in sys.modules.items() if name.startswith("deep_interest.ops.") and getattr(module, "run", None) is run
+        module for name, module in sys.modules.items() if name.startswith("deep_interest.ops.") and getattr(module, "run_kernel", None) is run
     ]  # fmt: skip
     for module in holders:
-        module.run = timed  # type: ignore[attr-defined]
+        module.run_kernel = timed  # type: ignore[attr-defined]
     try:
         yield seconds
     finally:
         for module in holders:
-            module.run = run  # type: ignore[attr-defined]
+            module.run_kernel = run  # type: ignore[attr-defined]
 
 
 def breakdown(samples, *, model: str, batch_size: int, steps: int) -> dict[str, float]:
