@@ -14,8 +14,8 @@ from deep_interest.configured import dataset_blocks
 from deep_interest.datasets.reports import write_png
 from deep_interest.errors import InputError
 from deep_interest.grid import MODELS, TUNED, datasets_of, pipeline_of
+from deep_interest.reporting.dataset_view import DatasetView
 from deep_interest.reporting.explain import explain
-from deep_interest.reporting.shop import Shop
 from deep_interest.training.parameters import TrainingOptions
 from deep_interest.training.runs import Data, require_same_data
 
@@ -58,7 +58,7 @@ def explain_row(
     max_len = TrainingOptions.model_validate_json(checkpoint["training"]).max_len
     data = Data(log, features, samples)
     require_same_data(checkpoint, data.fingerprint())
-    found = explain(checkpoint, Shop(data, *ids, max_len=max_len), user, candidate)
+    found = explain(checkpoint, DatasetView(data, *ids, max_len=max_len), user, candidate)
     say(found.text(top))
     path = (
         Path(picture)

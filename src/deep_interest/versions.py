@@ -11,7 +11,7 @@ from kedro.utils import find_kedro_project
 
 from deep_interest.errors import InputError
 from deep_interest.grid import RETRAINED, datasets_of
-from deep_interest.serving.mlflow_alias import tell_mlflow
+from deep_interest.serving.mlflow_alias import sync_to_mlflow
 from deep_interest.serving.registry import Registry
 
 
@@ -78,7 +78,7 @@ def rollback(row: str, *, env: str | None = None) -> str:
 
 def _tell(registry: Registry, row: str, mlflow_uri: str | None) -> None:
     if mlflow_uri is not None:
-        tell_mlflow(registry, row, mlflow_uri)
+        sync_to_mlflow(registry, row, mlflow_uri)
 
 
 def _facts(registry: Registry, version: str) -> str:
