@@ -8,9 +8,9 @@ from typing import Any
 
 from kedro.pipeline import Pipeline
 
-from deep_interest.configured import dataset_blocks
+from deep_interest.config import dataset_blocks
 from deep_interest.errors import InputError
-from deep_interest.grid import (
+from deep_interest.experiments import (
     ABLATIONS,
     MODELS,
     RETRAINED,

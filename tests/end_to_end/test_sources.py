@@ -6,7 +6,7 @@ import pytest
 from support.project import copy_project, results, run
 from support.raw_files import write_amazon, write_movielens
 
-from deep_interest.grid import ABLATIONS, MODELS, DatasetRow, table_of
+from deep_interest.experiments import ABLATIONS, MODELS, DatasetRow, table_of
 
 COLUMNS = {
     "model", "name", "gauc", "gauc_std", "auc", "auc_std", "logloss", "rela_impr", "user_coverage", "seeds", "train_seconds", "samples_per_second",

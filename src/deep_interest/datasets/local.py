@@ -5,8 +5,8 @@ from typing import Any, Generic, TypeVar
 
 from kedro.io import AbstractDataset, DatasetError
 
-from deep_interest.checksums import damage_of
-from deep_interest.grid import pipeline_of
+from deep_interest.experiments import pipeline_of
+from deep_interest.io.checksums import damage_of
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from kedro.pipeline import Node, Pipeline
 
-from deep_interest.grid import DatasetRow
+from deep_interest.experiments import DatasetRow
 from deep_interest.pipelines.ingest import nodes
 
 

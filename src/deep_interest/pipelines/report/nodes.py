@@ -12,7 +12,7 @@ from deep_interest.evaluation.comparison import ModelRuns, compare
 from deep_interest.evaluation.evidence import EvaluationParameters
 from deep_interest.evaluation.page import results_markdown
 from deep_interest.evaluation.published import published_figures
-from deep_interest.grid import Table, pipeline_of, row_of
+from deep_interest.experiments import Table, pipeline_of, row_of
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
 from deep_interest.logs.impressions import TRUE_PROBABILITY

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from deep_interest.grid import row_of
+from deep_interest.experiments import row_of
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
 from deep_interest.pipelines.parameters import DatasetParameters

@@ -2,7 +2,7 @@
 
 from kedro.pipeline import Node, Pipeline
 
-from deep_interest.grid import DatasetRow
+from deep_interest.experiments import DatasetRow
 from deep_interest.pipelines.samples import nodes
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 from pydantic import model_validator
 
 from deep_interest.errors import InputError
-from deep_interest.grid import SEARCHED, TUNED
+from deep_interest.experiments import SEARCHED, TUNED
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
 from deep_interest.models.registry import model_config

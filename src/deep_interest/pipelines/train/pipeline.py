@@ -2,7 +2,7 @@
 
 from kedro.pipeline import Node, Pipeline
 
-from deep_interest.grid import TUNED
+from deep_interest.experiments import TUNED
 from deep_interest.pipelines.train.nodes import make_train, predict
 
 

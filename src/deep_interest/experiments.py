@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from deep_interest.config import as_list
 from deep_interest.errors import InputError
-from deep_interest.listed import listed
 from deep_interest.models.registry import MODELS, ModelRow
 
 Source = Literal["amazon", "movielens", "tables"]
@@ -79,7 +79,7 @@ def datasets_of(blocks: Mapping[str, Any]) -> dict[str, DatasetRow]:
 
 def _rows(dataset: str, keys: Any) -> tuple[str, ...]:
     """The rows that a dataset's block names, in the tables' order."""
-    where, keys = f"datasets.{dataset}.rows", listed(keys)
+    where, keys = f"datasets.{dataset}.rows", as_list(keys)
     if not isinstance(keys, list | tuple) or not all(isinstance(key, str) for key in keys):
         raise InputError(f"{where}: found {keys!r}; name models as a list, e.g. [popularity, lr, base, din]")
     if unknown := [key for key in keys if key not in MODELS]:

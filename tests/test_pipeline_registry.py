@@ -8,9 +8,9 @@ from kedro.framework.startup import bootstrap_project
 from kedro.validation import ParameterValidator
 
 from deep_interest import pipeline_registry
-from deep_interest.configured import dataset_blocks
+from deep_interest.config import dataset_blocks
 from deep_interest.errors import InputError
-from deep_interest.grid import ABLATIONS, ALL_ROWS, MODELS, RETRAINED, SEARCHED, datasets_of
+from deep_interest.experiments import ABLATIONS, ALL_ROWS, MODELS, RETRAINED, SEARCHED, datasets_of
 from deep_interest.pipeline_registry import register_pipelines
 
 PROJECT = Path(__file__).parents[1]

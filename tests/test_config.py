@@ -7,9 +7,9 @@ import pytest
 import yaml
 from support.project import copy_project, environment
 
-from deep_interest.configured import check_files, dataset_blocks
+from deep_interest.config import check_files, dataset_blocks
 from deep_interest.errors import InputError
-from deep_interest.grid import DatasetRow, datasets_of
+from deep_interest.experiments import DatasetRow, datasets_of
 
 BLOCK = {"title": "Mine", "source": {"behaviors": {"files": "a.csv"}}, "protocol": {"name": "next_item"}}
 
@@ -93,7 +93,7 @@ def test_a_file_that_is_no_yaml_is_one_error_with_its_line(tmp_path, text, messa
 @pytest.mark.parametrize(
     ("command", "block", "message"),
     [
-        (["deep_interest.command", "check", "mine"], "mine: {title: a, title: b}", "found duplicate key title"),
+        (["deep_interest.cli.main", "check", "mine"], "mine: {title: a, title: b}", "found duplicate key title"),
         (["kedro", "run", "--pipelines=samples.mine"], "kuairand: {title: Mine}", "Duplicate keys found in"),
     ],
 )  # fmt: skip

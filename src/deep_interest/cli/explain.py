@@ -10,10 +10,10 @@ from kedro.framework.session import KedroSession
 from kedro.framework.startup import bootstrap_project
 from kedro.io import DatasetError
 
-from deep_interest.configured import dataset_blocks
+from deep_interest.config import dataset_blocks
 from deep_interest.datasets.reports import write_png
 from deep_interest.errors import InputError
-from deep_interest.grid import MODELS, TUNED, datasets_of, pipeline_of
+from deep_interest.experiments import MODELS, TUNED, datasets_of, pipeline_of
 from deep_interest.reporting.explain import explain
 from deep_interest.reporting.shop import Shop
 from deep_interest.training.parameters import TrainingOptions

@@ -10,7 +10,7 @@ from kedro.framework.startup import bootstrap_project
 from kedro.utils import find_kedro_project
 
 from deep_interest.errors import InputError
-from deep_interest.grid import RETRAINED, datasets_of
+from deep_interest.experiments import RETRAINED, datasets_of
 from deep_interest.serving.mlflow_alias import tell_mlflow
 from deep_interest.serving.registry import Registry
 

@@ -1,0 +1,1 @@
+"""The command ``deep-interest``: download, check, explain, registry. Everything else is ``kedro``."""
