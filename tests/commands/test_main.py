@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.file_server import FileServer, serve
 
-from deep_interest.cli.main import main
+from deep_interest.commands.main import main
 from deep_interest.config import dataset_blocks
 from deep_interest.sources.downloads import DOWNLOADS, Download, RemoteFile
 
@@ -99,7 +99,7 @@ def test_what_its_publisher_gives_out_by_hand_is_told_with_page_and_place(
 
 def test_the_command_is_installed_and_lists_what_it_can_do() -> None:
     run = subprocess.run(
-        [sys.executable, "-m", "deep_interest.cli.main", "--help"],
+        [sys.executable, "-m", "deep_interest.commands.main", "--help"],
         check=False,
         capture_output=True,
         text=True,

@@ -109,14 +109,14 @@ def _download(arguments: argparse.Namespace) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    from deep_interest.cli.check import check_dataset  # noqa: PLC0415  # Kedro is for this command alone
+    from deep_interest.commands.check import check_dataset  # noqa: PLC0415  # Kedro is for this command alone
 
     for line in check_dataset(arguments.dataset, env=arguments.env):
         _write(line)
 
 
 def _registry(arguments: argparse.Namespace) -> None:
-    from deep_interest.cli import registry  # noqa: PLC0415  # Kedro is for this command alone
+    from deep_interest.commands import registry  # noqa: PLC0415  # Kedro is for this command alone
 
     row, env = arguments.row, arguments.env
     if arguments.action == "list":
@@ -131,7 +131,7 @@ def _registry(arguments: argparse.Namespace) -> None:
 
 
 def _explain(arguments: argparse.Namespace) -> None:
-    from deep_interest.cli.explain import explain_row  # noqa: PLC0415  # torch and Kedro are for this command alone
+    from deep_interest.commands.explain import explain_row  # noqa: PLC0415  # torch and Kedro are for this command alone
 
     explain_row(
         arguments.row, arguments.user, arguments.candidate, top=arguments.top, picture=arguments.picture, env=arguments.env,

@@ -1,1 +1,0 @@
-"""The command ``deep-interest``: download, check, explain, registry. Everything else is ``kedro``."""
