@@ -11,7 +11,7 @@ from kedro.framework.startup import bootstrap_project
 from kedro.utils import find_kedro_project
 
 from deep_interest.errors import InputError
-from deep_interest.experiments import MODELS, TUNED, DatasetRow, datasets_of
+from deep_interest.experiments import MODELS, TUNED_SUFFIX, DatasetSpec, datasets_of
 
 
 @contextmanager
@@ -40,7 +40,7 @@ def open_project(env: str | None = None, folder: Path | None = None) -> Iterator
         yield session.load_context()
 
 
-def require_dataset(context: KedroContext, name: str) -> DatasetRow:
+def require_dataset(context: KedroContext, name: str) -> DatasetSpec:
     """Look up a dataset of the configuration.
 
     Raises:
@@ -63,7 +63,7 @@ def split_experiment(experiment: str, models: Mapping[str, object] = MODELS) -> 
         InputError: the model is missing or unknown.
     """
     dataset, _, model = experiment.partition(".")
-    if model.removesuffix(TUNED) not in models:
+    if model.removesuffix(TUNED_SUFFIX) not in models:
         raise InputError(
             f"{experiment!r}: expected DATASET.MODEL, such as {dataset}.din; the models are {', '.join(models)}"
         )

@@ -7,7 +7,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from deep_interest.config import as_list
 from deep_interest.logs.encoding import FeatureColumns
 from deep_interest.logs.protocols import ProtocolParameters
-from deep_interest.sources.declaration import Source
+from deep_interest.sources.tables.declaration import Source
 from deep_interest.training.parameters import KnownOptions
 
 

@@ -127,7 +127,7 @@ def measure_structure(
     items: pd.DataFrame, simulation: SimulationConfig, **checkpoints: Checkpoint,
 ) -> tuple[pd.DataFrame, Any]:  # fmt: skip
     """Whether the rows have found what the simulator planted, as numbers and as a picture."""
-    from deep_interest.figures.insight import structure_chart
+    from deep_interest.figures.analysis import structure_chart
     from deep_interest.reporting import pictures
 
     shop = _shop(list(checkpoints.values()), log, features, samples, user_ids, item_ids, items)

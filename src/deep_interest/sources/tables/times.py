@@ -3,11 +3,11 @@
 import duckdb
 
 from deep_interest.errors import InputError
-from deep_interest.sources.declaration import TimeColumn
 from deep_interest.sources.sql import literal, quoted
-from deep_interest.sources.table_columns import BACK, INTEGERS, Part
-from deep_interest.sources.table_files import DATE_FORMATS
-from deep_interest.sources.table_scan import first_row
+from deep_interest.sources.tables.columns import BACK, INTEGERS, Part
+from deep_interest.sources.tables.declaration import TimeColumn
+from deep_interest.sources.tables.files import DATE_FORMATS
+from deep_interest.sources.tables.scan import first_row
 
 TIME_FEATURES = ("hour", "weekday")
 _UNITS = {"seconds": 1, "milliseconds": 1_000, "microseconds": 1_000_000}  # in a second

@@ -8,8 +8,8 @@ from datetime import datetime
 from pathlib import Path
 
 from deep_interest.errors import InputError
-from deep_interest.sources.declaration import TableFiles
 from deep_interest.sources.downloads import explain_missing
+from deep_interest.sources.tables.declaration import TableFiles
 
 DATE_FORMATS = ("%Y-%m-%d", "%Y%m%d", "%Y/%m/%d")
 _FORMATS = {

@@ -8,14 +8,14 @@ from functools import cached_property
 import duckdb
 
 from deep_interest.errors import InputError
-from deep_interest.sources.declaration import (
+from deep_interest.sources.sql import quoted
+from deep_interest.sources.tables.declaration import (
     BehaviorFiles,
     ImpressionFiles,
     ItemFiles,
     TableFiles,
 )
-from deep_interest.sources.sql import quoted
-from deep_interest.sources.table_scan import first_row
+from deep_interest.sources.tables.scan import first_row
 
 INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
 BACK = "steps before the last"  # of a sequence's element, as a column

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from deep_interest.logs.encoding import FeatureColumns
 from deep_interest.logs.tables import TRUE_PROBABILITY
-from deep_interest.sources.declaration import BehaviorFiles, ImpressionFiles, LabelColumn
 from deep_interest.sources.sql import literal, quoted
-from deep_interest.sources.table_checks import Checks
-from deep_interest.sources.table_columns import Checked, Ids, Part
-from deep_interest.sources.table_features import select_features
-from deep_interest.sources.table_times import TIME_FEATURES, day_of, local_time, time_value
+from deep_interest.sources.tables.checks import Checks
+from deep_interest.sources.tables.columns import Checked, Ids, Part
+from deep_interest.sources.tables.declaration import BehaviorFiles, ImpressionFiles, LabelColumn
+from deep_interest.sources.tables.features import select_features
+from deep_interest.sources.tables.times import TIME_FEATURES, day_of, local_time, time_value
 
 
 @dataclass(frozen=True)

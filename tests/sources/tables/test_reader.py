@@ -13,9 +13,9 @@ from pydantic import ValidationError
 
 from deep_interest.errors import InputError
 from deep_interest.logs.encoding import FeatureColumns
-from deep_interest.sources import own_tables, table_scan
-from deep_interest.sources.declaration import Source
-from deep_interest.sources.own_tables import read_own_tables
+from deep_interest.sources.tables import reader, scan
+from deep_interest.sources.tables.declaration import Source
+from deep_interest.sources.tables.reader import read_tables
 
 SHOWN = "user,item,time,label,place\n1,10,100,0,top\n2,11,90000,1,side\n"
 VISITS = "user,item,time\n1,10,50\n2,11,60\n"
@@ -37,7 +37,7 @@ def write(folder: Path, **files: str) -> None:
 
 def read(folder: Path, features: FeatureColumns = FEATURES, *, skip: bool = False, **changes: object):
     source = Source.model_validate(DECLARED | changes)
-    return read_own_tables(folder, source, features, on_bad_line="skip" if skip else "error")
+    return read_tables(folder, source, features, on_bad_line="skip" if skip else "error")
 
 
 def impressions(**more: object) -> dict[str, object]:
@@ -307,7 +307,7 @@ def test_a_user_with_two_profiles_is_an_error(tmp_path):
 
 def test_a_source_may_have_no_items_and_no_impressions(tmp_path):
     write(tmp_path)
-    tables = read_own_tables(
+    tables = read_tables(
         tmp_path,
         Source.model_validate({"behaviors": {"files": "visits.csv"}}),
         FeatureColumns(item=("goods",)),
@@ -471,7 +471,7 @@ def test_an_empty_partition_gives_no_rows_and_a_warning(tmp_path, caplog):
 
 def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path, monkeypatch):
     write(tmp_path)
-    run = table_scan._run
+    run = scan._run
 
     def append_meanwhile(connection, sql, parameters, found):
         rows = run(connection, sql, parameters, found)
@@ -479,7 +479,7 @@ def test_a_file_that_changes_while_it_is_read_is_an_error(tmp_path, monkeypatch)
             file.write("9,10,5\n")
         return rows
 
-    monkeypatch.setattr(table_scan, "_run", append_meanwhile)
+    monkeypatch.setattr(scan, "_run", append_meanwhile)
     with pytest.raises(InputError, match=r"visits.csv changed while it was read"):
         read(tmp_path)
 
@@ -488,7 +488,7 @@ def test_a_log_that_changes_between_its_reading_as_behaviours_and_as_impressions
     tmp_path, monkeypatch
 ):
     write(tmp_path)
-    load = own_tables.load
+    load = reader.load
 
     def append_after_behaviors(connection, name, *arguments, **options):
         broken = load(connection, name, *arguments, **options)
@@ -497,7 +497,7 @@ def test_a_log_that_changes_between_its_reading_as_behaviours_and_as_impressions
                 file.write("2,10,90001,1,top\n")
         return broken
 
-    monkeypatch.setattr(own_tables, "load", append_after_behaviors)
+    monkeypatch.setattr(reader, "load", append_after_behaviors)
     behaviors = {"files": "shown.csv", "where": {"label": 1}}
     with pytest.raises(InputError, match=r"shown.csv changed while it was read"):
         read(tmp_path, behaviors=behaviors)

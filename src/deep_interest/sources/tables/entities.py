@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from deep_interest.errors import InputError
 from deep_interest.logs.encoding import FeatureColumns
-from deep_interest.sources.declaration import EntityFiles
 from deep_interest.sources.sql import quoted
-from deep_interest.sources.table_checks import Checks
-from deep_interest.sources.table_columns import Ids, Part
-from deep_interest.sources.table_features import select_features
-from deep_interest.sources.table_scan import SOURCE_FILE, first_row
+from deep_interest.sources.tables.checks import Checks
+from deep_interest.sources.tables.columns import Ids, Part
+from deep_interest.sources.tables.declaration import EntityFiles
+from deep_interest.sources.tables.features import select_features
+from deep_interest.sources.tables.scan import SOURCE_FILE, first_row
 
 
 def select_entities(

@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 
 from deep_interest.errors import InputError
 from deep_interest.sources.database import confine, connect
-from deep_interest.sources.declaration import TableFiles
 from deep_interest.sources.raw_files import LINE_LIMIT, is_gzip, text_lines, verify_text
 from deep_interest.sources.sql import exact_path, literal, local_path, quoted
-from deep_interest.sources.table_files import FoundFiles, check_unchanged, partition_keys
+from deep_interest.sources.tables.declaration import TableFiles
+from deep_interest.sources.tables.files import FoundFiles, check_unchanged, partition_keys
 
 SOURCE_FILE = "source file"  # the column that says which file a row comes from
 _LINE_LIMITS = {

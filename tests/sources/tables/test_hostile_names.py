@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from deep_interest.errors import InputError
 from deep_interest.logs.encoding import FeatureColumns
-from deep_interest.sources.declaration import Source
-from deep_interest.sources.own_tables import read_own_tables
+from deep_interest.sources.tables.declaration import Source
+from deep_interest.sources.tables.reader import read_tables
 
 HOSTILE = "ab1[]{}*?!^-~$%&|;:'\"`<>()=+,.@# \n\tüЖ漢"
 GLOBS = set("*?[")
@@ -24,7 +24,7 @@ GLOBS = set("*?[")
 
 def read(folder: Path, files: str | list[str], features: FeatureColumns | None = None, **block: object):
     source = Source.model_validate({"behaviors": {"files": files, **block}})
-    return read_own_tables(folder, source, features or FeatureColumns(item=("goods",)))
+    return read_tables(folder, source, features or FeatureColumns(item=("goods",)))
 
 
 def items_of(folder: Path, files: str | list[str], **block: object) -> list[int]:
@@ -129,7 +129,7 @@ def test_columns_are_read_whatever_they_are_called(names, ending):
         user, item, time, kind = names
         block = {"files": path.name, "user": user, "item": item, "time": {"column": time}}
         source = {"behaviors": block, "items": {"files": path.name, "item": item, "columns": {"kind": kind}}}
-        tables = read_own_tables(
+        tables = read_tables(
             Path(root), Source.model_validate(source), FeatureColumns(item=("goods", "kind"))
         )
         assert tables.behaviors[["user", "item", "time"]].to_numpy().tolist() == [[1, 2, 3]]

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from deep_interest.serving.insight import Pairs
+from deep_interest.analysis.attribution import Pairs
 
 
 def attention_structure(pairs: Pairs, related: NDArray[np.bool_]) -> dict[str, float]:

@@ -6,8 +6,8 @@ import duckdb
 
 from deep_interest.errors import InputError
 from deep_interest.sources.sql import quoted
-from deep_interest.sources.table_columns import Checked, Part
-from deep_interest.sources.table_scan import SOURCE_FILE, first_row
+from deep_interest.sources.tables.columns import Checked, Part
+from deep_interest.sources.tables.scan import SOURCE_FILE, first_row
 
 
 class Checks:

@@ -12,20 +12,20 @@ from deep_interest.errors import InputError
 from deep_interest.logs.encoding import GOODS, USER_ID, FeatureColumns
 from deep_interest.logs.tables import TRUE_PROBABILITY, CanonicalTables
 from deep_interest.sources.database import confine, connect
-from deep_interest.sources.declaration import BehaviorFiles, Source, TableFiles
 from deep_interest.sources.sql import quoted
-from deep_interest.sources.table_checks import Checks
-from deep_interest.sources.table_columns import Ids, Part
-from deep_interest.sources.table_entities import add_missing_items, make_unique, select_entities
-from deep_interest.sources.table_events import EventForm, positive_texts, select_events
-from deep_interest.sources.table_files import FoundFiles, check_unchanged, find_files
-from deep_interest.sources.table_scan import SOURCE_FILE, columns_of, load
-from deep_interest.sources.table_times import TIME_FEATURES, time_unit
+from deep_interest.sources.tables.checks import Checks
+from deep_interest.sources.tables.columns import Ids, Part
+from deep_interest.sources.tables.declaration import BehaviorFiles, Source, TableFiles
+from deep_interest.sources.tables.entities import add_missing_items, make_unique, select_entities
+from deep_interest.sources.tables.events import EventForm, positive_texts, select_events
+from deep_interest.sources.tables.files import FoundFiles, check_unchanged, find_files
+from deep_interest.sources.tables.scan import SOURCE_FILE, columns_of, load
+from deep_interest.sources.tables.times import TIME_FEATURES, time_unit
 
 OnBadLine = Literal["error", "skip"]
 
 
-def read_own_tables(
+def read_tables(
     folder: Path, source: Source, features: FeatureColumns, *, on_bad_line: OnBadLine = "error"
 ) -> CanonicalTables:
     """Read the tables that ``source`` declares.

@@ -7,8 +7,8 @@ import duckdb
 from deep_interest.errors import InputError
 from deep_interest.logs.encoding import FeatureColumns
 from deep_interest.sources.sql import literal, quoted
-from deep_interest.sources.table_columns import INTEGERS, Part
-from deep_interest.sources.table_scan import first_row
+from deep_interest.sources.tables.columns import INTEGERS, Part
+from deep_interest.sources.tables.scan import first_row
 
 
 def select_features(
