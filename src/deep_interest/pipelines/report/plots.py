@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from deep_interest.grid import row_of
+from deep_interest.experiments import model_spec
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
 from deep_interest.pipelines.parameters import DatasetParameters
@@ -101,7 +101,7 @@ def make_groups(dataset: str) -> Callable[..., tuple[Any, Any]]:
         test = samples[samples["split"] == "test"]
         users, labels = test["user"].to_numpy(), test["label"].to_numpy()
         scores = {
-            row_of(model).name: table.filter(like="seed_").to_numpy().T
+            model_spec(model).name: table.filter(like="seed_").to_numpy().T
             for model, table in predictions.items()
         }
         trained = samples.loc[samples["split"] == "train", "user"].value_counts()
@@ -132,7 +132,7 @@ def measure_structure(
 
     view = _dataset_view(list(checkpoints.values()), log, features, samples, user_ids, item_ids, items)
     found = plots.measure_structure(checkpoints, view, simulation)
-    return found, structure_chart(found.assign(model=[row_of(key).name for key in found["model"]]))
+    return found, structure_chart(found.assign(model=[model_spec(key).name for key in found["model"]]))
 
 
 def make_report(dataset: str) -> Callable[..., str]:

@@ -9,15 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from deep_interest.config import as_list
 from deep_interest.errors import InputError
-from deep_interest.listed import listed
-from deep_interest.models.registry import MODELS, ModelRow
+from deep_interest.models.registry import MODELS, ModelSpec
 
 Source = Literal["amazon", "movielens", "tables"]
 
 
 @dataclass(frozen=True)
-class DatasetRow:
+class DatasetSpec:
     """One dataset.
 
     Attributes:
@@ -35,22 +35,22 @@ _TAKEN = (
     "simulate", "simulate_days", "backtest", "ingest", "samples", "train", "report", "tune", "tuned", "retrain", "score",
 )  # fmt: skip
 
-READ_BY_CODE: dict[str, DatasetRow] = {
-    "movielens_100k": DatasetRow("movielens"),
-    "movielens_latest_small": DatasetRow("movielens"),
-    "movielens_1m": DatasetRow("movielens"),
-    "movielens_20m": DatasetRow("movielens"),
-    "movielens_25m": DatasetRow("movielens"),
-    "movielens_32m": DatasetRow("movielens"),
-    "amazon_toys": DatasetRow("amazon"),
-    "amazon_beauty": DatasetRow("amazon"),
-    "amazon_sports": DatasetRow("amazon"),
-    "amazon_electronics": DatasetRow("amazon"),
-    "amazon_books": DatasetRow("amazon"),
+BUILT_IN: dict[str, DatasetSpec] = {
+    "movielens_100k": DatasetSpec("movielens"),
+    "movielens_latest_small": DatasetSpec("movielens"),
+    "movielens_1m": DatasetSpec("movielens"),
+    "movielens_20m": DatasetSpec("movielens"),
+    "movielens_25m": DatasetSpec("movielens"),
+    "movielens_32m": DatasetSpec("movielens"),
+    "amazon_toys": DatasetSpec("amazon"),
+    "amazon_beauty": DatasetSpec("amazon"),
+    "amazon_sports": DatasetSpec("amazon"),
+    "amazon_electronics": DatasetSpec("amazon"),
+    "amazon_books": DatasetSpec("amazon"),
 }
 
 
-def datasets_of(blocks: Mapping[str, Any]) -> dict[str, DatasetRow]:
+def datasets_of(blocks: Mapping[str, Any]) -> dict[str, DatasetSpec]:
     """All datasets by key: those whose blocks declare their tables, then those that code reads.
 
     Args:
@@ -66,10 +66,10 @@ def datasets_of(blocks: Mapping[str, Any]) -> dict[str, DatasetRow]:
         if key in _TAKEN or key in ABLATIONS:
             raise InputError(f"datasets: {key} is the name of a pipeline; give the dataset another")
     found = {
-        key: DatasetRow("tables", impressions=bool(block["source"].get("impressions")))
+        key: DatasetSpec("tables", impressions=bool(block["source"].get("impressions")))
         for key, block in blocks.items()
         if isinstance(block.get("source"), Mapping)
-    } | READ_BY_CODE
+    } | BUILT_IN
     chosen = {key: block["rows"] for key, block in blocks.items() if block.get("rows") is not None}
     return {
         key: replace(row, rows=_rows(key, chosen[key])) if key in chosen else row
@@ -79,7 +79,7 @@ def datasets_of(blocks: Mapping[str, Any]) -> dict[str, DatasetRow]:
 
 def _rows(dataset: str, keys: Any) -> tuple[str, ...]:
     """The rows that a dataset's block names, in the tables' order."""
-    where, keys = f"datasets.{dataset}.rows", listed(keys)
+    where, keys = f"datasets.{dataset}.rows", as_list(keys)
     if not isinstance(keys, list | tuple) or not all(isinstance(key, str) for key in keys):
         raise InputError(f"{where}: found {keys!r}; name models as a list, e.g. [popularity, lr, base, din]")
     if unknown := [key for key in keys if key not in MODELS]:
@@ -108,16 +108,16 @@ class Table:
     curves: bool = False
 
 
-ALL_ROWS = Table("all models", tuple(key for key, row in MODELS.items() if not row.ablation))
+ALL_MODELS = Table("all models", tuple(key for key, row in MODELS.items() if not row.ablation))
 
 
-def table_of(row: DatasetRow) -> Table:
+def table_for(row: DatasetSpec) -> Table:
     """The table of a dataset: the rows it names, else all models, without those that need impressions where there are none."""
     if row.rows is not None:
         return Table("chosen models", row.rows)
     return replace(
-        ALL_ROWS,
-        models=tuple(key for key in ALL_ROWS.models if row.impressions or not MODELS[key].impressions),
+        ALL_MODELS,
+        models=tuple(key for key in ALL_MODELS.models if row.impressions or not MODELS[key].impressions),
     )
 
 
@@ -140,49 +140,53 @@ ABLATIONS: dict[str, Table] = {
     ),
 }
 
-RETRAINED = tuple(key for key, row in MODELS.items() if not row.ablation and not row.closed_form)
+RETRAINABLE = tuple(key for key, row in MODELS.items() if not row.ablation and not row.closed_form)
 """The rows that can be kept fresh: those that are fitted step by step."""
 
-SEARCHED = tuple(
+TUNABLE = tuple(
     key for key, row in MODELS.items() if not row.closed_form
 )  # rows that have something to search
-TUNED = "_tuned"  # ends the key of a row that has the values of its search
+TUNED_SUFFIX = "_tuned"  # ends the key of a row that has the values of its search
 
 
-def row_of(key: str) -> ModelRow:
+def model_spec(key: str) -> ModelSpec:
     """The row of a key, which may be a tuned one."""
-    if not key.endswith(TUNED):
+    if not key.endswith(TUNED_SUFFIX):
         return MODELS[key]
-    row = MODELS[key.removesuffix(TUNED)]
+    row = MODELS[key.removesuffix(TUNED_SUFFIX)]
     return replace(row, name=f"{row.name}, tuned", baseline=False)
 
 
-def pipeline_of(dataset: str, row: str) -> str:
+def pipeline_name(dataset: str, row: str) -> str:
     """The pipeline that writes the files of a model or of another table of a dataset."""
     if row in ABLATIONS:
         return f"{row}.{dataset}"
-    return f"tuned.{dataset}.{row.removesuffix(TUNED)}" if row.endswith(TUNED) else f"{dataset}.{row}"
+    return (
+        f"tuned.{dataset}.{row.removesuffix(TUNED_SUFFIX)}"
+        if row.endswith(TUNED_SUFFIX)
+        else f"{dataset}.{row}"
+    )
 
 
-def tuned_table(model: str) -> Table:
+def table_of_tuned(model: str) -> Table:
     """A row tuned, against the same row as it is configured."""
-    return Table(f"{MODELS[model].name}, tuned and not", (model, f"{model}{TUNED}"), base=model)
+    return Table(f"{MODELS[model].name}, tuned and not", (model, f"{model}{TUNED_SUFFIX}"), base=model)
 
 
 __all__ = [
     "ABLATIONS",
-    "ALL_ROWS",
+    "ALL_MODELS",
+    "BUILT_IN",
     "MODELS",
-    "READ_BY_CODE",
-    "RETRAINED",
-    "SEARCHED",
-    "TUNED",
-    "DatasetRow",
+    "RETRAINABLE",
+    "TUNABLE",
+    "TUNED_SUFFIX",
+    "DatasetSpec",
     "Source",
     "Table",
     "datasets_of",
-    "pipeline_of",
-    "row_of",
-    "table_of",
-    "tuned_table",
+    "model_spec",
+    "pipeline_name",
+    "table_for",
+    "table_of_tuned",
 ]

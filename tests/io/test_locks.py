@@ -8,14 +8,14 @@ import sys
 import pytest
 
 from deep_interest.errors import InputError
-from deep_interest.locks import LockedError, ResourceLock, lock_path
+from deep_interest.hooks.locks import resources_of, searches_of
+from deep_interest.io.locks import LockedError, ResourceLock, lock_path
 from deep_interest.pipeline_registry import register_pipelines
-from deep_interest.run_locks import resources_of, searches_of
 
 HOLD = """
 import sys
 from pathlib import Path
-from deep_interest.locks import ResourceLock
+from deep_interest.io.locks import ResourceLock
 ResourceLock(Path(sys.argv[1])).acquire("kedro run --pipelines=shop", shared=sys.argv[2] == "shared")
 print("held", flush=True)
 sys.stdin.read()

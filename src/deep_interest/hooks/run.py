@@ -17,17 +17,17 @@ from kedro.pipeline import Pipeline
 from kedro.pipeline.node import Node
 from kedro.validation import ParameterValidationError
 
-from deep_interest.configured import check_files
+from deep_interest.config import check_files
 from deep_interest.errors import InputError
-from deep_interest.files import clear_unfinished_below
-from deep_interest.grid import MODELS, SEARCHED, datasets_of
+from deep_interest.experiments import MODELS, TUNABLE, datasets_of
+from deep_interest.io.atomic import clear_unfinished_below
 from deep_interest.pipeline_registry import use_blocks
 from deep_interest.process import prepare_process
 
 logger = logging.getLogger(__name__)
 
 
-class ProjectHooks:
+class RunHooks:
     """Hooks of every run."""
 
     def __init__(self) -> None:
@@ -137,7 +137,7 @@ def _check_searched_before(pipeline: Pipeline, catalog: CatalogProtocol) -> None
     missing = []
     for node in pipeline.nodes:
         dataset, _, model = str(node.namespace).partition(".")
-        if f"{dataset}.tuned" in node.inputs and model in SEARCHED:
+        if f"{dataset}.tuned" in node.inputs and model in TUNABLE:
             missing += [] if model in catalog.load(f"{dataset}.tuned") else [f"{dataset}.{model}"]
     if missing:
         raise InputError(

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from deep_interest.checksums import SUMS, listed, recorded, sha256, sidecar, sums
 from deep_interest.errors import InputError
+from deep_interest.io.checksums import SUMS, listed, recorded, sha256, sidecar, sums
 
 try:
     import fcntl
@@ -35,7 +35,7 @@ def atomic_path(path: str | Path, *, directory: bool = False, checksum: bool = F
     Args:
         path: the file or folder to write.
         directory: the block fills a folder instead of a file. The folder gets the checksums of its files (``SHA256SUMS``).
-        checksum: record the checksum of the file next to it; see `deep_interest.checksums`.
+        checksum: record the checksum of the file next to it; see `deep_interest.io.checksums`.
 
     Raises:
         InputError: the disk is full, the system allows no more for another reason, or the old folder holds files that

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from support.file_server import FileServer, serve
 
-from deep_interest.command import main
-from deep_interest.configured import dataset_blocks
+from deep_interest.commands.main import main
+from deep_interest.config import dataset_blocks
 from deep_interest.sources.downloads import DOWNLOADS, Download, RemoteFile
 
 REVIEWS, META = gzip.compress(b"reviews"), gzip.compress(b"meta")
@@ -99,7 +99,10 @@ def test_what_its_publisher_gives_out_by_hand_is_told_with_page_and_place(
 
 def test_the_command_is_installed_and_lists_what_it_can_do() -> None:
     run = subprocess.run(
-        [sys.executable, "-m", "deep_interest.command", "--help"], check=False, capture_output=True, text=True
+        [sys.executable, "-m", "deep_interest.commands.main", "--help"],
+        check=False,
+        capture_output=True,
+        text=True,
     )
     assert run.returncode == 0
     assert "download" in run.stdout

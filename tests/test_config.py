@@ -7,9 +7,9 @@ import pytest
 import yaml
 from support.project import copy_project, environment
 
-from deep_interest.configured import check_files, dataset_blocks
+from deep_interest.config import check_files, dataset_blocks
 from deep_interest.errors import InputError
-from deep_interest.grid import DatasetRow, datasets_of
+from deep_interest.experiments import DatasetSpec, datasets_of
 
 BLOCK = {"title": "Mine", "source": {"behaviors": {"files": "a.csv"}}, "protocol": {"name": "next_item"}}
 
@@ -32,9 +32,9 @@ def test_blocks_of_all_parameter_files_and_of_the_environment_are_merged(tmp_pat
 def test_what_a_block_declares_decides_what_kind_of_dataset_it_is():
     with_impressions = BLOCK | {"source": {"impressions": {"files": "b.csv"}}}
     rows = datasets_of({"mine": BLOCK, "yours": with_impressions, "amazon_toys": {"title": "Toys"}})
-    assert rows["mine"] == DatasetRow("tables")
-    assert rows["yours"] == DatasetRow("tables", impressions=True)
-    assert rows["amazon_toys"] == DatasetRow("amazon")
+    assert rows["mine"] == DatasetSpec("tables")
+    assert rows["yours"] == DatasetSpec("tables", impressions=True)
+    assert rows["amazon_toys"] == DatasetSpec("amazon")
 
 
 def test_a_block_may_name_its_rows_as_the_command_line_can():
@@ -93,7 +93,7 @@ def test_a_file_that_is_no_yaml_is_one_error_with_its_line(tmp_path, text, messa
 @pytest.mark.parametrize(
     ("command", "block", "message"),
     [
-        (["deep_interest.command", "check", "mine"], "mine: {title: a, title: b}", "found duplicate key title"),
+        (["deep_interest.commands.main", "check", "mine"], "mine: {title: a, title: b}", "found duplicate key title"),
         (["kedro", "run", "--pipelines=samples.mine"], "kuairand: {title: Mine}", "Duplicate keys found in"),
     ],
 )  # fmt: skip

@@ -8,9 +8,9 @@ from kedro.framework.startup import bootstrap_project
 from kedro.validation import ParameterValidator
 
 from deep_interest import pipeline_registry
-from deep_interest.configured import dataset_blocks
+from deep_interest.config import dataset_blocks
 from deep_interest.errors import InputError
-from deep_interest.grid import ABLATIONS, ALL_ROWS, MODELS, RETRAINED, SEARCHED, datasets_of
+from deep_interest.experiments import ABLATIONS, ALL_MODELS, MODELS, RETRAINABLE, TUNABLE, datasets_of
 from deep_interest.pipeline_registry import register_pipelines
 
 PROJECT = Path(__file__).parents[1]
@@ -37,11 +37,13 @@ def test_the_grid_is_registered(pipelines):
             f"samples.{dataset}",
             f"report.{dataset}",
             *(f"{dataset}.{model}" for model in MODELS),
-            *(f"{kind}.{dataset}.{model}" for kind in ("tune", "tuned") for model in SEARCHED),
+            *(f"{kind}.{dataset}.{model}" for kind in ("tune", "tuned") for model in TUNABLE),
             *(f"{table}.{dataset}" for table in ABLATIONS),
         }
         if DATASETS[dataset].impressions:
-            expected |= {f"{kind}.{dataset}.{model}" for kind in ("retrain", "score") for model in RETRAINED}
+            expected |= {
+                f"{kind}.{dataset}.{model}" for kind in ("retrain", "score") for model in RETRAINABLE
+            }
         assert expected <= set(pipelines)
     assert {"simulate", "simulate_days", "backtest"} <= set(pipelines)
     assert pipelines["__default__"].nodes == pipelines["simulated"].nodes
@@ -112,7 +114,7 @@ def test_only_raw_files_and_parameters_come_from_outside(pipelines):
 
 def test_a_search_reads_no_samples_but_those_without_the_test_set(pipelines):
     for dataset in DATASETS:
-        for model in SEARCHED:
+        for model in TUNABLE:
             nodes = {node.name: set(node.inputs) for node in pipelines[f"tune.{dataset}.{model}"].nodes}
             assert f"{dataset}.tuning_samples" in nodes[f"{dataset}.{model}.tune"]
             readers = {name for name, inputs in nodes.items() if f"{dataset}.samples" in inputs}
@@ -158,7 +160,7 @@ def test_the_industrial_recipe_is_the_papers(context):
 
 
 def test_a_row_is_in_the_datasets_table_or_in_an_ablation():
-    listed = {*ALL_ROWS.models, *(model for table in ABLATIONS.values() for model in table.models)}
+    listed = {*ALL_MODELS.models, *(model for table in ABLATIONS.values() for model in table.models)}
     assert listed == set(MODELS)
     assert all(table.base in table.models for table in ABLATIONS.values())
 

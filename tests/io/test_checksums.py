@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from deep_interest.checksums import damage_of
-from deep_interest.files import atomic_path
+from deep_interest.io.atomic import atomic_path
+from deep_interest.io.checksums import damage_of
 
 
 @pytest.fixture
@@ -91,11 +91,11 @@ def test_a_file_that_is_replaced_while_it_is_read_is_not_damaged(file, monkeypat
     sha256 = hashlib.file_digest
 
     def replace_first(stream, name):
-        monkeypatch.setattr("deep_interest.checksums.hashlib.file_digest", sha256)
+        monkeypatch.setattr("deep_interest.io.checksums.hashlib.file_digest", sha256)
         with atomic_path(file, checksum=True) as temporary:
             temporary.write_bytes(b"new")
         with file.open("rb") as present:
             return sha256(present, name)
 
-    monkeypatch.setattr("deep_interest.checksums.hashlib.file_digest", replace_first)
+    monkeypatch.setattr("deep_interest.io.checksums.hashlib.file_digest", replace_first)
     assert damage_of(file) == ""

@@ -16,7 +16,7 @@ _RESULTS = ("gauc", "gauc_std", "auc", "logloss", "rela_impr", "validation_gauc"
 _CURVES = ("train_loss", "validation_loss", "validation_gauc")
 
 
-class TrackingHooks:
+class MLflowHooks:
     """Hooks of the runs that train rows while ``training.mlflow_uri`` is set; other runs pass."""
 
     @hook_impl

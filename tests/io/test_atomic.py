@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from deep_interest.checksums import damage_of
 from deep_interest.errors import InputError
-from deep_interest.files import atomic_path, clear_unfinished, clear_unfinished_below
+from deep_interest.io.atomic import atomic_path, clear_unfinished, clear_unfinished_below
+from deep_interest.io.checksums import damage_of
 
 
 def test_the_new_file_takes_the_old_ones_place(tmp_path):
@@ -81,7 +81,7 @@ def test_a_process_killed_while_writing_leaves_the_old_file(tmp_path):
     target = tmp_path / "x"
     target.write_text("old")
     script = (
-        "import sys, time; from deep_interest.files import atomic_path\n"
+        "import sys, time; from deep_interest.io.atomic import atomic_path\n"
         f"with atomic_path({str(target)!r}) as path:\n"
         "    path.write_text('half'); print('writing', flush=True); time.sleep(60)"
     )
@@ -96,7 +96,7 @@ def test_a_kill_while_a_folder_is_replaced_never_leaves_half_of_it(tmp_path):
     """The old folder is moved aside whole: killed while it is deleted, the new one is complete."""
     target = tmp_path / "log"
     script = (
-        "import os, shutil, signal; from deep_interest.files import atomic_path\n"
+        "import os, shutil, signal; from deep_interest.io.atomic import atomic_path\n"
         f"for names in (['a', 'b', 'c'], ['x', 'y', 'z']):\n"
         f"    with atomic_path({str(target)!r}, directory=True) as folder:\n"
         "        [(folder / name).write_text(name) for name in names]\n"
@@ -144,7 +144,7 @@ def test_a_file_in_the_place_of_a_folder_is_not_replaced(tmp_path):
 def test_what_a_killed_writer_has_left_goes_and_what_a_live_one_writes_stays(tmp_path, directory):
     target = tmp_path / "deep/x"
     script = (
-        "import time; from deep_interest.files import atomic_path\n"
+        "import time; from deep_interest.io.atomic import atomic_path\n"
         f"with atomic_path({str(target)!r}, directory={directory}): print('writing', flush=True); time.sleep(60)"
     )
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)

@@ -1,7 +1,7 @@
 """SHA-256 checksums of the files that runs write and read back: a damaged file is reported, never used.
 
 The checksum of a file is in a hidden file next to it, ``.<name>.sha256``; those of a folder's files are in its ``SHA256SUMS``.
-Both have the format of ``sha256sum --check``. `deep_interest.files.atomic_path` writes them.
+Both have the format of ``sha256sum --check``. `deep_interest.io.atomic.atomic_path` writes them.
 """
 
 import hashlib

@@ -10,7 +10,7 @@ from kedro.framework.startup import bootstrap_project
 from kedro.utils import find_kedro_project
 
 from deep_interest.errors import InputError
-from deep_interest.grid import RETRAINED, datasets_of
+from deep_interest.experiments import RETRAINABLE, datasets_of
 from deep_interest.serving.mlflow_alias import sync_to_mlflow
 from deep_interest.serving.registry import Registry
 
@@ -116,8 +116,8 @@ def _registries(row: str, env: str | None) -> tuple[dict[str, Registry], str | N
         rows = datasets_of(context.config_loader["parameters"]["datasets"])
         if dataset not in rows:
             raise InputError(f"{dataset} is no dataset; the datasets are {', '.join(rows)}")
-        if model and model not in RETRAINED:
-            raise InputError(f"{model} is no row that is kept fresh; those are {', '.join(RETRAINED)}")
-        names = [f"{dataset}.{key}" for key in ([model] if model else RETRAINED)]
+        if model and model not in RETRAINABLE:
+            raise InputError(f"{model} is no row that is kept fresh; those are {', '.join(RETRAINABLE)}")
+        names = [f"{dataset}.{key}" for key in ([model] if model else RETRAINABLE)]
         mlflow_uri = context.config_loader["parameters"]["retraining"].get("mlflow_uri")
         return {name: context.catalog.load(f"{name}.registry") for name in names}, mlflow_uri

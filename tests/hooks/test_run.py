@@ -6,9 +6,9 @@ from kedro.io import DataCatalog, DatasetError, MemoryDataset
 from kedro.validation import ParameterValidationError
 
 from deep_interest.errors import InputError
-from deep_interest.hooks import ProjectHooks, clear_killed_runs, explain
+from deep_interest.hooks.mlflow import MLflowHooks
+from deep_interest.hooks.run import RunHooks, clear_killed_runs, explain
 from deep_interest.pipeline_registry import register_pipelines
-from deep_interest.tracking import TrackingHooks
 
 
 def chained(*errors):
@@ -49,14 +49,14 @@ def test_a_row_is_not_trained_with_values_whose_search_is_in_the_same_run():
     with pytest.raises(
         InputError, match=r"simulated\.din is searched and trained in one run; search first, by"
     ):
-        ProjectHooks().before_pipeline_run(both, DataCatalog(catalog))
+        RunHooks().before_pipeline_run(both, DataCatalog(catalog))
     none = DataCatalog(catalog | {"simulated.tuned": MemoryDataset({})})
     with pytest.raises(
         InputError, match=r"no tuned values for simulated\.din; find some by .*tune\.simulated\.din"
     ):
-        ProjectHooks().before_pipeline_run(pipelines["simulated.din"], none)
+        RunHooks().before_pipeline_run(pipelines["simulated.din"], none)
     found = DataCatalog(catalog | {"simulated.tuned": MemoryDataset({"din": {"values": {}}})})
-    ProjectHooks().before_pipeline_run(pipelines["simulated.din"], found)
+    RunHooks().before_pipeline_run(pipelines["simulated.din"], found)
 
 
 def test_an_mlflow_that_cannot_be_told_is_a_warning_and_one_that_is_not_installed_an_error(
@@ -68,12 +68,12 @@ def test_an_mlflow_that_cannot_be_told_is_a_warning_and_one_that_is_not_installe
     pipeline = register_pipelines()["simulated.din"]
     run = RunParameters(mlflow_uri="http://127.0.0.1:9", device="cpu")  # nobody listens there
     catalog = DataCatalog({"params:training": MemoryDataset(run)})
-    TrackingHooks().before_pipeline_run(pipeline, catalog)
-    TrackingHooks().after_pipeline_run(pipeline, catalog)
+    MLflowHooks().before_pipeline_run(pipeline, catalog)
+    MLflowHooks().after_pipeline_run(pipeline, catalog)
     assert "http://127.0.0.1:9 was not told" in caplog.text
     monkeypatch.setattr(mlflow_alias, "find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"training\.mlflow_uri is set, but MLflow is not installed"):
-        TrackingHooks().before_pipeline_run(pipeline, catalog)
+        MLflowHooks().before_pipeline_run(pipeline, catalog)
 
 
 def test_the_next_run_removes_what_killed_runs_of_its_dataset_left(tmp_path):

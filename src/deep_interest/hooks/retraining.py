@@ -14,7 +14,7 @@ from deep_interest.pipelines.retrain.pipeline import TAG
 logger = logging.getLogger(__name__)
 
 
-class SchedulingHooks:
+class RetrainingHooks:
     """Hooks of the runs of ``retrain.<dataset>.<model>``; other runs pass.
 
     Args:
@@ -32,7 +32,7 @@ class SchedulingHooks:
         from deep_interest.serving.mlflow_alias import require_mlflow  # noqa: PLC0415
         from deep_interest.serving.registry import BusyError  # noqa: PLC0415
 
-        for dataset, model in retrained_rows(pipeline):
+        for dataset, model in retrained_models(pipeline):
             registry = catalog.load(f"{dataset}.{model}.registry")
             if catalog.load("params:retraining").mlflow_uri:
                 require_mlflow()
@@ -50,7 +50,7 @@ class SchedulingHooks:
         """Tell how the run ended; what the gate refused has an exit status of its own."""
         from deep_interest.serving.mlflow_alias import sync_to_mlflow  # noqa: PLC0415
 
-        for dataset, model in retrained_rows(pipeline):
+        for dataset, model in retrained_models(pipeline):
             summary = catalog.load(f"{dataset}.{model}.run_summary")
             if uri := catalog.load("params:retraining").mlflow_uri:
                 sync_to_mlflow(catalog.load(f"{dataset}.{model}.registry"), f"{dataset}.{model}", uri)
@@ -66,7 +66,7 @@ class SchedulingHooks:
         from deep_interest.retraining.plan import NothingNewError  # noqa: PLC0415
 
         known = {BadDayError: "bad_data", NothingNewError: "nothing_new"}
-        for dataset, model in retrained_rows(pipeline):
+        for dataset, model in retrained_models(pipeline):
             root = error
             while isinstance(root, DatasetError) and root.__cause__ is not None:
                 root = root.__cause__
@@ -96,7 +96,7 @@ class SchedulingHooks:
             notify(retraining.webhook, summary, seconds=retraining.webhook_seconds)
 
 
-def retrained_rows(pipeline: Pipeline) -> list[tuple[str, str]]:
+def retrained_models(pipeline: Pipeline) -> list[tuple[str, str]]:
     """Datasets and models of the rows that a pipeline retrains."""
     namespaces = {node.namespace for node in pipeline.only_nodes_with_tags(TAG).nodes}
     return sorted((name.split(".")[0], name.split(".")[1]) for name in namespaces)

@@ -11,7 +11,7 @@ resource                 held exclusively by                                    
 ``simulated.backtest``   ``backtest``
 =======================  =====================================================  ==========================================
 
-A model's registry has a lock of its own, see `scheduling`.
+A model's registry has a lock of its own, see `hooks.retraining`.
 """
 
 from collections.abc import Generator
@@ -24,8 +24,8 @@ from kedro.framework.hooks import hook_impl
 from kedro.pipeline import Pipeline
 from kedro.pipeline.node import Node
 
-from deep_interest.locks import LockedError, ResourceLock, lock_path
-from deep_interest.scheduling import exit_with, retrained_rows
+from deep_interest.hooks.retraining import exit_with, retrained_models
+from deep_interest.io.locks import LockedError, ResourceLock, lock_path
 
 _WAIT = "Wait until it ends, or run in another environment (`--env=NAME`), whose data are separate."
 _WAIT_FOR_SEARCH = "Wait until it ends, or raise tuning.workers there: its workers share one study."
@@ -96,7 +96,7 @@ class LockHooks:
             try:
                 lock.acquire(command, shared=shared, advice=advice)
             except LockedError as error:
-                if retrained_rows(pipeline):  # a scheduler sees the exit status alone
+                if retrained_models(pipeline):  # a scheduler sees the exit status alone
                     exit_with("busy", str(error))
                 raise
             self._locks.callback(lock.release)

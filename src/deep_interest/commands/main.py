@@ -109,29 +109,29 @@ def _download(arguments: argparse.Namespace) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    from deep_interest.check import check_dataset  # noqa: PLC0415  # Kedro is for this command alone
+    from deep_interest.commands.check import check_dataset  # noqa: PLC0415  # Kedro is for this command alone
 
     for line in check_dataset(arguments.dataset, env=arguments.env):
         _write(line)
 
 
 def _registry(arguments: argparse.Namespace) -> None:
-    from deep_interest import versions  # noqa: PLC0415  # Kedro is for this command alone
+    from deep_interest.commands import registry  # noqa: PLC0415  # Kedro is for this command alone
 
     row, env = arguments.row, arguments.env
     if arguments.action == "list":
-        for line in versions.list_versions(row, env=env):
+        for line in registry.list_versions(row, env=env):
             _write(line)
     elif arguments.action == "show":
-        _write(versions.show_version(row, arguments.version, env=env))
+        _write(registry.show_version(row, arguments.version, env=env))
     elif arguments.action == "promote":
-        _write(versions.promote(row, arguments.version, env=env))
+        _write(registry.promote(row, arguments.version, env=env))
     else:
-        _write(versions.rollback(row, env=env))
+        _write(registry.rollback(row, env=env))
 
 
 def _explain(arguments: argparse.Namespace) -> None:
-    from deep_interest.explaining import explain_row  # noqa: PLC0415  # torch and Kedro are for this command alone
+    from deep_interest.commands.explain import explain_row  # noqa: PLC0415  # torch and Kedro are for this command alone
 
     explain_row(
         arguments.row, arguments.user, arguments.candidate, top=arguments.top, picture=arguments.picture, env=arguments.env,

@@ -59,3 +59,14 @@ def _parameter_files(folder: Path) -> list[Path]:
     """As Kedro finds them: ``parameters*`` and ``parameters*/**``, YAML or JSON."""
     found = {*folder.glob("**/parameters*"), *folder.glob("**/parameters*/**/*")}
     return sorted(file for file in found if file.is_file() and file.suffix in (".yml", ".yaml", ".json"))
+
+
+def as_list(value: Any) -> Any:
+    """Accept a list in the form that ``--params`` allows: commas separate parameters there, so ``seeds=1 2 3`` has spaces.
+
+    Returns:
+        The words of a string, a single number as a list of one, anything else unchanged.
+    """
+    if isinstance(value, str):
+        return value.split()
+    return [value] if isinstance(value, int) else value

@@ -1,6 +1,6 @@
 import pandas as pd
 
-from deep_interest.check import test_set_lines as lines_of
+from deep_interest.commands.check import test_set_lines as lines_of
 from deep_interest.evaluation.evidence import EvaluationParameters
 
 # Users 1 and 2 have both classes, with 2 + 1 positives; user 3 has one class.

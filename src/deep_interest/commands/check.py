@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from deep_interest.errors import InputError
 from deep_interest.evaluation.evidence import EvaluationParameters, evidence, shortage
-from deep_interest.grid import datasets_of
+from deep_interest.experiments import datasets_of
 from deep_interest.logs.contracts import validate
 from deep_interest.logs.inspection import inspect_log, report_lines, unknown_lines
 from deep_interest.logs.tables import CanonicalTables

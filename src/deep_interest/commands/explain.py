@@ -10,10 +10,10 @@ from kedro.framework.session import KedroSession
 from kedro.framework.startup import bootstrap_project
 from kedro.io import DatasetError
 
-from deep_interest.configured import dataset_blocks
+from deep_interest.config import dataset_blocks
 from deep_interest.datasets.reports import write_png
 from deep_interest.errors import InputError
-from deep_interest.grid import MODELS, TUNED, datasets_of, pipeline_of
+from deep_interest.experiments import MODELS, TUNED_SUFFIX, datasets_of, pipeline_name
 from deep_interest.reporting.dataset_view import DatasetView
 from deep_interest.reporting.explain import explain
 from deep_interest.training.parameters import TrainingOptions
@@ -45,7 +45,7 @@ def explain_row(
     """
     dataset, _, model = row.partition(".")
     known = datasets_of(dataset_blocks(environment=env))
-    if dataset not in known or model.removesuffix(TUNED) not in MODELS:
+    if dataset not in known or model.removesuffix(TUNED_SUFFIX) not in MODELS:
         raise InputError(
             f"{row!r}: expected DATASET.MODEL, as amazon_beauty.din; the datasets are {', '.join(known)}, the models {', '.join(MODELS)}"
         )
@@ -92,6 +92,6 @@ def _load(dataset: str, model: str, env: str | None) -> tuple[list[Any], Path]:
             ]
         except DatasetError as error:
             raise InputError(
-                f"{dataset}.{model}: {error.__cause__ or error}; train it by `kedro run --pipelines={pipeline_of(dataset, model)}`"
+                f"{dataset}.{model}: {error.__cause__ or error}; train it by `kedro run --pipelines={pipeline_name(dataset, model)}`"
             ) from error
         return loaded, Path(context.config_loader["globals"]["data"]) / "08_reporting"
