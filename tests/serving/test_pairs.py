@@ -8,8 +8,8 @@ import torch
 from kedro.io import DatasetError
 from support.training import ITEMS, small_data
 
-from deep_interest.checksums import sidecar
 from deep_interest.datasets import ScoresFile
+from deep_interest.io.checksums import sidecar
 from deep_interest.models.registry import build_model, model_config
 from deep_interest.serving.pairs import Asked, Scores, score_pairs
 from deep_interest.training.data import FeatureStore, SampleSet

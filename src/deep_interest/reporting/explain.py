@@ -6,14 +6,14 @@ import numpy as np
 import pandas as pd
 import torch
 
+from deep_interest.analysis.attribution import attention_pairs, effects, has_attention, one_sample
 from deep_interest.errors import InputError
+from deep_interest.figures.analysis import explanation_chart
 from deep_interest.figures.chart import Chart
-from deep_interest.figures.insight import explanation_chart
 from deep_interest.logs.encoding import GOODS
 from deep_interest.models.batch import Batch
 from deep_interest.models.registry import model_row
 from deep_interest.reporting.shop import Shop
-from deep_interest.serving.insight import attention_pairs, effects, has_attention, one_sample
 from deep_interest.training.runs import Checkpoint, restore
 
 

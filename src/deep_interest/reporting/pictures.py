@@ -6,14 +6,14 @@ import numpy as np
 import pandas as pd
 import torch
 
+from deep_interest.analysis.attribution import Pairs, attention_pairs, interest_path, one_sample, predicted
+from deep_interest.analysis.structure import attention_structure, cluster_structure, movement_structure
 from deep_interest.evaluation.metrics import per_user_auc
+from deep_interest.figures.analysis import activation_chart, attention_chart, embedding_chart, evolution_chart
 from deep_interest.figures.chart import Chart
-from deep_interest.figures.insight import activation_chart, attention_chart, embedding_chart, evolution_chart
 from deep_interest.logs.encoding import GOODS
 from deep_interest.models.layers import Dice, PReLU
 from deep_interest.reporting.shop import Shop
-from deep_interest.serving.insight import Pairs, attention_pairs, interest_path, one_sample, predicted
-from deep_interest.serving.structure import attention_structure, cluster_structure, movement_structure
 from deep_interest.simulation.config import SimulationConfig
 from deep_interest.simulation.relevance import related
 from deep_interest.simulation.world import make_world

@@ -17,9 +17,9 @@ from typing import Any
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict
 
-from deep_interest.checksums import damage_of, sidecar
 from deep_interest.errors import InputError
-from deep_interest.files import atomic_path
+from deep_interest.io.atomic import atomic_path
+from deep_interest.io.checksums import damage_of, sidecar
 from deep_interest.serving.version import Content, Version, read_version, write_version
 
 _STATE, _LOCK = "champion.json", ".lock"

@@ -18,9 +18,9 @@ from typing import Any
 
 import pandas as pd
 
-from deep_interest.checksums import damage_of
 from deep_interest.errors import InputError
-from deep_interest.files import atomic_path
+from deep_interest.io.atomic import atomic_path
+from deep_interest.io.checksums import damage_of
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.logs.vocabulary import FieldVocabularies, FieldVocabulary, Vocabulary
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from deep_interest.grid import row_of
+from deep_interest.experiments import model_spec
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
 from deep_interest.pipelines.parameters import DatasetParameters
@@ -101,7 +101,7 @@ def make_groups(dataset: str) -> Callable[..., tuple[Any, Any]]:
         test = samples[samples["split"] == "test"]
         users, labels = test["user"].to_numpy(), test["label"].to_numpy()
         scores = {
-            row_of(model).name: table.filter(like="seed_").to_numpy().T
+            model_spec(model).name: table.filter(like="seed_").to_numpy().T
             for model, table in predictions.items()
         }
         trained = samples.loc[samples["split"] == "train", "user"].value_counts()
@@ -127,12 +127,12 @@ def measure_structure(
     items: pd.DataFrame, simulation: SimulationConfig, **checkpoints: Checkpoint,
 ) -> tuple[pd.DataFrame, Any]:  # fmt: skip
     """Whether the rows have found what the simulator planted, as numbers and as a picture."""
-    from deep_interest.figures.insight import structure_chart
+    from deep_interest.figures.analysis import structure_chart
     from deep_interest.reporting import pictures
 
     shop = _shop(list(checkpoints.values()), log, features, samples, user_ids, item_ids, items)
     found = pictures.measure_structure(checkpoints, shop, simulation)
-    return found, structure_chart(found.assign(model=[row_of(key).name for key in found["model"]]))
+    return found, structure_chart(found.assign(model=[model_spec(key).name for key in found["model"]]))
 
 
 def make_report(dataset: str) -> Callable[..., str]:

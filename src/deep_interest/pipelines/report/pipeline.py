@@ -5,7 +5,7 @@ from typing import Any
 
 from kedro.pipeline import Node, Pipeline
 
-from deep_interest.grid import MODELS, Table
+from deep_interest.experiments import MODELS, Table
 from deep_interest.pipelines.report import pictures
 from deep_interest.pipelines.report.nodes import make_compare, make_curves, make_figure, make_page
 
