@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from deep_interest.evaluation.page import results_markdown
-from deep_interest.evaluation.published import Published
+from deep_interest.evaluation.published import PublishedMetric
 
 ROW = {
     **{"model": "base", "name": "BaseModel", "gauc": 0.78, "gauc_std": 0.0012, "auc": 0.77, "auc_std": 0.002},
@@ -31,12 +31,12 @@ ORACLE = {
 }
 PUBLISHED = {
     "base": [
-        Published("gauc", 0.8624, "Paper A"),
-        Published("gauc", 0.8790, "Paper B"),
-        Published("auc", 0.8815, "Paper B"),
+        PublishedMetric("gauc", 0.8624, "Paper A"),
+        PublishedMetric("gauc", 0.8790, "Paper B"),
+        PublishedMetric("auc", 0.8815, "Paper B"),
     ],
-    "din": [Published("gauc", 0.8818, "Paper A")],
-    "dien": [Published("gauc", 0.9, "Paper C")],
+    "din": [PublishedMetric("gauc", 0.8818, "Paper A")],
+    "dien": [PublishedMetric("gauc", 0.9, "Paper C")],
 }
 
 

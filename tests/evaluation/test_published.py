@@ -3,14 +3,14 @@
 import pytest
 
 from deep_interest.evaluation.metrics import rela_impr
-from deep_interest.evaluation.published import BARS, DIEN, DIN, DIN_CORRECTED, PUBLISHED, published_figures
+from deep_interest.evaluation.published import BARS, DIEN, DIN, DIN_CORRECTED, PUBLISHED, published_metrics
 from deep_interest.models.registry import MODELS
 
 
 def figures_of(dataset, protocol, source, metric="gauc"):
     return {
         model: figure.value
-        for model, figures in published_figures(dataset, protocol).items()
+        for model, figures in published_metrics(dataset, protocol).items()
         for figure in figures
         if figure.source == source and figure.metric == metric
     }
@@ -57,4 +57,4 @@ def test_the_open_benchmark_gives_both_metrics():
 
 
 def test_datasets_without_published_figures_have_none():
-    assert published_figures("amazon_beauty", "next_item") == {}
+    assert published_metrics("amazon_beauty", "next_item") == {}

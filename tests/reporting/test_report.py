@@ -10,11 +10,11 @@ import pytest
 
 from deep_interest.evaluation.comparison import ModelRuns, compare
 from deep_interest.evaluation.evidence import EvaluationParameters
-from deep_interest.evaluation.published import Published
+from deep_interest.evaluation.published import PublishedMetric
 from deep_interest.figures.comparison import results_chart
 from deep_interest.figures.curves import curves_chart
 from deep_interest.figures.plotly import panels_of, plotly_figure
-from deep_interest.reporting.pictures import calibration, gauc_by_group
+from deep_interest.reporting.plots import calibration, gauc_by_group
 from deep_interest.reporting.report import Report, report_html
 from deep_interest.reporting.sentences import sentences
 
@@ -62,7 +62,7 @@ def report(**options):
         summary,
         figures,
         settings,
-        {"base": [Published("gauc", 0.86, "Some & paper")]},
+        {"base": [PublishedMetric("gauc", 0.86, "Some & paper")]},
         **options,
     )
 

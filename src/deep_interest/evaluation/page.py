@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from deep_interest.evaluation.comparison import ORACLE
-from deep_interest.evaluation.published import Published
+from deep_interest.evaluation.published import PublishedMetric
 
 EMPTY = "–"
 SIGNIFICANT = 0.05  # of p-values after Holm's correction
@@ -21,7 +21,7 @@ def results_markdown(
     protocol: str,
     test_samples: int,
     test_users: int,
-    published: Mapping[str, Sequence[Published]] | None = None,
+    published: Mapping[str, Sequence[PublishedMetric]] | None = None,
     base: str = "base",
     watched: bool = False,
 ) -> str:
@@ -33,7 +33,7 @@ def results_markdown(
         protocol: how samples were made and split.
         test_samples: rows of the test set.
         test_users: users of the test set, those with one class included.
-        published: figures of others by model key, of this dataset and protocol (`published.published_figures`).
+        published: figures of others by model key, of this dataset and protocol (`published.published_metrics`).
         base: key of the model the others are compared with.
         watched: the learning curves beside the page show the test set too.
     """
@@ -68,7 +68,10 @@ class ResultsTable:
 
 
 def results_table(
-    results: pd.DataFrame, *, published: Mapping[str, Sequence[Published]] | None = None, base: str = "base"
+    results: pd.DataFrame,
+    *,
+    published: Mapping[str, Sequence[PublishedMetric]] | None = None,
+    base: str = "base",
 ) -> ResultsTable:
     """The table of `results_markdown`, for other kinds of pages."""
     columns, sources, _ = _shown(results, published, base)
@@ -77,7 +80,7 @@ def results_table(
 
 
 def _shown(
-    results: pd.DataFrame, published: Mapping[str, Sequence[Published]] | None, base: str
+    results: pd.DataFrame, published: Mapping[str, Sequence[PublishedMetric]] | None, base: str
 ) -> tuple[dict[str, "Cell"], list[str], str | None]:
     """Columns, sources of published figures, and the base's name."""
     shown = {key: figures for key, figures in (published or {}).items() if key in set(results["model"])}
@@ -123,7 +126,7 @@ Cell = Callable[[pd.Series], str]
 def _columns(
     results: pd.DataFrame,
     base_name: str | None,
-    published: Mapping[str, Sequence[Published]],
+    published: Mapping[str, Sequence[PublishedMetric]],
     sources: list[str],
 ) -> dict[str, Cell]:
     """Heading and cell of each column that has something to show."""
@@ -177,7 +180,7 @@ def _difference(row: pd.Series, *, prefix: str = "") -> str:
     return f"{difference:+.4f} [{low:+.4f}, {high:+.4f}]{mark}"
 
 
-def _published(figures: Sequence[Published], sources: list[str]) -> str:
+def _published(figures: Sequence[PublishedMetric], sources: list[str]) -> str:
     cells = [
         f"{'AUC ' if figure.metric == 'auc' else ''}{figure.value:.4f}"
         f"{str(sources.index(figure.source) + 1).translate(SUPERSCRIPTS)}"

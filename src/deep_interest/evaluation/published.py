@@ -12,7 +12,7 @@ Metric = Literal["gauc", "auc"]  # papers write "AUC" for both; DIN means its eq
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedMetric:
     """One figure of one paper.
 
     Attributes:
@@ -45,7 +45,7 @@ DIEN_ELECTRONICS = ("amazon_electronics", "last_item")
 DIEN_BOOKS = ("amazon_books", "last_item")
 
 
-def published_figures(dataset: str, protocol: str) -> dict[str, list[Published]]:
+def published_metrics(dataset: str, protocol: str) -> dict[str, list[PublishedMetric]]:
     """The published figures of one dataset under one protocol, by model key; empty where there are none.
 
     Args:
@@ -81,12 +81,12 @@ _TABLES: list[tuple[str, str, Metric, str, dict[str, float]]] = [
 ]
 
 
-def _by_key() -> dict[tuple[str, str, str], list[Published]]:
-    figures: dict[tuple[str, str, str], list[Published]] = {}
+def _by_key() -> dict[tuple[str, str, str], list[PublishedMetric]]:
+    figures: dict[tuple[str, str, str], list[PublishedMetric]] = {}
     for dataset, protocol, metric, source, values in _TABLES:
         for model, value in values.items():
-            figures.setdefault((dataset, protocol, model), []).append(Published(metric, value, source))
+            figures.setdefault((dataset, protocol, model), []).append(PublishedMetric(metric, value, source))
     return figures
 
 
-PUBLISHED: dict[tuple[str, str, str], list[Published]] = _by_key()  # by dataset, protocol and model key
+PUBLISHED: dict[tuple[str, str, str], list[PublishedMetric]] = _by_key()  # by dataset, protocol and model key

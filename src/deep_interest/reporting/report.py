@@ -11,7 +11,7 @@ import pandas as pd
 
 from deep_interest.evaluation.comparison import ORACLE
 from deep_interest.evaluation.page import SIGNIFICANT, ResultsTable, results_table, seeds_of
-from deep_interest.evaluation.published import Published
+from deep_interest.evaluation.published import PublishedMetric
 from deep_interest.figures.plotly import original_text, panels_of
 from deep_interest.reporting.sentences import sentences
 from deep_interest.reporting.template import PAGE
@@ -41,7 +41,7 @@ class Report:
     summary: pd.DataFrame
     figures: Mapping[str, dict[str, Any]]
     settings: Mapping[str, dict[str, Any]]
-    published: Mapping[str, Sequence[Published]]
+    published: Mapping[str, Sequence[PublishedMetric]]
     base: str = "base"
 
 
