@@ -10,7 +10,7 @@ from support.training import small_data
 
 import deep_interest
 from deep_interest.errors import InputError
-from deep_interest.models.registry import MODELS, ModelRow, build_model, model_config
+from deep_interest.models.registry import MODELS, ModelSpec, build_model, model_config
 from deep_interest.training import runs
 from deep_interest.training.evaluation import predict
 from deep_interest.training.parameters import Recipe, RecipeRow, RowOptions, RunParameters
@@ -259,7 +259,7 @@ def test_values_of_a_search_go_before_all_others_of_their_row():
 
 
 def test_a_row_of_the_table_is_a_class_and_is_part_of_it_unless_told_otherwise():
-    row = ModelRow("Mine", "din:DIN")
+    row = ModelSpec("Mine", "din:DIN")
     assert (row.baseline, row.ablation, row.closed_form, row.impressions) == (False, False, False, False)
     assert row.load().__name__ == "DIN"
     assert all(

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import deep_interest
-from deep_interest.files import atomic_path
+from deep_interest.io.atomic import atomic_path
 from deep_interest.training import state
 from deep_interest.training.state import Progress, code_hash, fingerprint, load_state, save_state
 

@@ -35,10 +35,10 @@ def test_a_worker_ends_with_status_1_when_its_parents_end_of_the_pipe_is_closed(
     monkeypatch.setattr(os, "_exit", leave)
     reader, writer = pipe
     writer.close()
-    with pytest.raises(LeftError, match="^1$"):
+    with pytest.raises(LeftError, match=r"^1$"):
         parallel._end_with(reader)
     reader.close()
-    with pytest.raises(LeftError, match="^1$"):  # a pipe that is gone is the same
+    with pytest.raises(LeftError, match=r"^1$"):  # a pipe that is gone is the same
         parallel._end_with(reader)
 
 
