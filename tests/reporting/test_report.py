@@ -151,7 +151,7 @@ def test_a_gain_that_may_be_chance_is_not_claimed():
 
 
 @pytest.mark.parametrize(("gain", "sentence"), [
-    (2.0, "One model is significantly better than PNN, the best baseline on the validation set: DIN <b>."),
+    (2.0, "significantly better than PNN, the best baseline on the validation set: DIN <b>"),
     (0.5, "No gain over PNN, the best baseline on the validation set, is significant."),
 ])  # fmt: skip
 def test_models_are_compared_with_the_best_baseline_too(gain, sentence):
