@@ -1,7 +1,8 @@
-"""Where the time of a training step goes: ``python benchmarks/breakdown.py``; one JSON line a part of the step.
+"""Measure the time of each part of a training step: ``python benchmarks/breakdown.py``; one JSON line per part.
 
-The workload of ``train.py``, jagged histories. Every call of a compiled loop that threads may share is timed; what lies between them is
-Python, autograd, torch's own operations, and what one thread does for all: sorting codes, and bringing weights into the order of products.
+The workload is that of ``train.py`` with jagged histories. Every call of a kernel that threads may share is timed. The
+rest is Python, autograd, torch's own operations, and work of one thread for all others, such as sorting ids and packing
+weights.
 """
 
 import argparse
@@ -16,22 +17,22 @@ from types import ModuleType
 from train import make_fit
 
 PARTS = {
-    "attention": "attention units and pooling",
+    "attention": "attention unit and pooling",
     "jagged_products": "attention and the auxiliary loss",
-    "jagged": "attention and the auxiliary loss, summing the gradients of histories and states",
+    "jagged": "attention and the auxiliary loss, accumulating gradients of histories and states",
     "gru": "GRUs",
-    "mlp": "fully connected layers",
-    "vector": "fully connected layers",
-    "embedding": "gathering rows of tables and summing their gradients",
+    "mlp": "MLP",
+    "vector": "MLP",
+    "embedding": "embedding lookup and accumulating embedding gradients",
     "histories": "gathering histories",
     "adam": "Adam",
 }
-REST = "between the loops"
+REST = "outside the kernels"
 
 
 @contextmanager
 def timed_loops() -> Iterator[Counter]:
-    """Within, the seconds of every part are added up."""
+    """Add up the seconds of every part while the context is open."""
     from deep_interest.ops.runtime import parallel
 
     seconds: Counter = Counter()
@@ -56,7 +57,7 @@ def timed_loops() -> Iterator[Counter]:
 
 
 def breakdown(samples, *, model: str, batch_size: int, steps: int) -> dict[str, float]:
-    """Mean milliseconds of each part of a step, the longest first."""
+    """Return the mean milliseconds of each part of a step, the longest first."""
     import torch
 
     fit = make_fit(samples, model=model, batch_size=batch_size)
