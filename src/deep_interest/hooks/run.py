@@ -68,14 +68,16 @@ class RunHooks:
 
     @hook_impl
     def before_pipeline_run(self, pipeline: Pipeline, catalog: CatalogProtocol) -> None:
-        """Refuse a device or a recipe that does not exist before any work is done; clear what killed runs have left."""
+        """Refuse a device, an engine or a recipe that does not exist before any work is done; clear what killed runs have left."""
         clear_killed_runs(self._data, pipeline)
         if "params:training" not in pipeline.inputs():
             return
+        from deep_interest.ops.runtime.engine import set_engine  # noqa: PLC0415
         from deep_interest.training.device import resolve_device  # noqa: PLC0415
 
         run = catalog.load("params:training")
         resolve_device(run.device)
+        set_engine(run.engine)
         if run.recipe is not None and "params:recipes" in pipeline.inputs():
             _check_keys("training.recipe", [run.recipe], catalog.load("params:recipes").root)
         if run.tuned:
