@@ -8,7 +8,13 @@ from typing import Any, TextIO
 
 from deep_interest.errors import InputError
 from deep_interest.process import prepare_process
-from deep_interest.sources.downloads import BY_HAND, DEFAULT_RAW_ROOT, DOWNLOADS, RAW_ROOT_VARIABLE, raw_root
+from deep_interest.sources.downloads import (
+    DEFAULT_RAW_ROOT,
+    DOWNLOADS,
+    MANUAL_DOWNLOADS,
+    RAW_ROOT_VARIABLE,
+    raw_root,
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -41,7 +47,10 @@ def _parser() -> argparse.ArgumentParser:
         "download", help="fetch a public dataset's raw files; an interrupted download goes on the next time"
     )
     download.add_argument(
-        "name", metavar="NAME", choices=sorted([*DOWNLOADS, *BY_HAND]), help=", ".join([*DOWNLOADS, *BY_HAND])
+        "name",
+        metavar="NAME",
+        choices=sorted([*DOWNLOADS, *MANUAL_DOWNLOADS]),
+        help=", ".join([*DOWNLOADS, *MANUAL_DOWNLOADS]),
     )
     download.add_argument(
         "--to",
@@ -96,8 +105,8 @@ def _add_registry(commands: Any) -> None:
 def _download(arguments: argparse.Namespace) -> None:
     from deep_interest.sources.fetch import fetch  # noqa: PLC0415  # requests is for this command alone
 
-    if arguments.name in BY_HAND:
-        page, folder = BY_HAND[arguments.name]
+    if arguments.name in MANUAL_DOWNLOADS:
+        page, folder = MANUAL_DOWNLOADS[arguments.name]
         place = raw_root(arguments.to) / folder
         raise InputError(
             f"{arguments.name}: its publisher gives the files out on {page} only; put them into {place}"
@@ -105,7 +114,7 @@ def _download(arguments: argparse.Namespace) -> None:
     dataset = DOWNLOADS[arguments.name]
     _write(f"{arguments.name}: description and licence at {dataset.page}")
     for file in dataset.files:
-        fetch(file, raw_root(arguments.to), say=_write)
+        fetch(file, raw_root(arguments.to), report=_write)
 
 
 def _check(arguments: argparse.Namespace) -> None:

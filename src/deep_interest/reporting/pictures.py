@@ -15,7 +15,7 @@ from deep_interest.reporting.shop import Shop
 from deep_interest.serving.insight import Pairs, attention_pairs, interest_path, one_sample, predicted
 from deep_interest.serving.structure import attention_structure, cluster_structure, movement_structure
 from deep_interest.simulation.config import SimulationConfig
-from deep_interest.simulation.relevance import related
+from deep_interest.simulation.relevance import is_related
 from deep_interest.simulation.world import make_world
 from deep_interest.training.runs import Checkpoint, restore, untrained
 
@@ -225,7 +225,7 @@ def _related(shop: Shop, pairs: Pairs, world: Any) -> np.ndarray:
     done, shown = (shop.items_of(codes[GOODS]) for codes in (pairs.fields, pairs.candidate))
     known = (done > 0) & (shown > 0)
     found = np.zeros(len(done), bool)
-    found[known] = related(world, ids[done[known]], ids[shown[known]])
+    found[known] = is_related(world, ids[done[known]], ids[shown[known]])
     return found
 
 
