@@ -22,8 +22,8 @@ from deep_interest.retraining.gate import judge
 from deep_interest.retraining.parameters import GateParameters, RetrainingParameters
 from deep_interest.retraining.plan import Plan
 from deep_interest.retraining.runs import (
+    artifacts_of,
     cell_of,
-    content_of,
     fit_by_plan,
     judge_by_plan,
     overrides_of,
@@ -70,7 +70,7 @@ def shop(tmp_path_factory):
     plan = plan_of("full_window", None)
     fitted = fit_by_plan(cell, first, plan, registry, RETRAINING)
     verdict = judge_by_plan(cell, fitted, first, plan, registry, GATE)
-    registry.add("v1", content_of("shop", "base", plan, fitted, verdict, vocabularies))
+    registry.add("v1", artifacts_of("shop", "base", plan, fitted, verdict, vocabularies))
     return SimpleNamespace(
         cell=cell, first=first, data=window(1, 2), registry=registry, fitted=fitted, verdict=verdict, folder=folder,
         vocabularies=vocabularies,
@@ -199,7 +199,7 @@ def test_a_versions_name_is_its_newest_training_day_and_a_hash_of_what_decides_i
 
 
 def test_a_versions_manifest_has_every_fact_of_its_run(shop):
-    content = content_of(
+    content = artifacts_of(
         "shop", "base", plan_of("warm_start", "v0"), shop.fitted, shop.verdict, shop.vocabularies
     )
     assert content.manifest == {
