@@ -103,7 +103,7 @@ def _of_dataset(dataset: str, row: DatasetSpec) -> dict[str, Callable[[], Pipeli
     @cache
     def table() -> Pipeline:
         rows = table_for(row)
-        return report.create_pipeline(dataset, rows) + report.create_pictures_pipeline(dataset, rows)
+        return report.create_pipeline(dataset, rows) + report.create_plots_pipeline(dataset, rows)
 
     def ablation(name: str) -> Pipeline:
         rows = ABLATIONS[name]
@@ -126,7 +126,7 @@ def _of_dataset(dataset: str, row: DatasetSpec) -> dict[str, Callable[[], Pipeli
         makers[f"{name}.{dataset}"] = lambda name=name: ablation(name)
     for model in MODELS:
         makers[f"{dataset}.{model}"] = lambda model=model: Pipeline(
-            [sampled(), cell(model), report.create_row_pipeline(dataset, model)]
+            [sampled(), cell(model), report.create_model_pipeline(dataset, model)]
         )
     for model in RETRAINABLE if row.impressions else ():
         makers[f"retrain.{dataset}.{model}"] = lambda model=model: retrain.create_pipeline(dataset, model)

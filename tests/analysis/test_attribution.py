@@ -6,12 +6,12 @@ import torch
 from support.training import sample_set, small_data
 
 from deep_interest.analysis.attribution import (
-    attention_pairs,
-    effects,
+    behavior_attention,
     has_attention,
-    interest_path,
-    one_sample,
-    predicted,
+    interest_states,
+    leave_one_out_effects,
+    predict_ctr,
+    single_sample_batch,
 )
 from deep_interest.models.registry import build_model, model_config
 
@@ -37,7 +37,7 @@ def model_of(key, **options):
 )
 def test_attention_weights_are_those_that_the_interest_is_made_with(key, options):
     model, batch = model_of(key, **options), SAMPLES.batch(LONG)
-    pairs = attention_pairs(model, batch)
+    pairs = behavior_attention(model, batch)
     history, candidate = model.embed(batch)
     if key == "dien":
         history = model.evolver(model.extractor(history, batch.histories), batch.histories)
@@ -54,7 +54,7 @@ def test_attention_weights_are_those_that_the_interest_is_made_with(key, options
 
 def test_the_path_of_an_interest_ends_in_the_users_vector():
     model, batch = model_of("dien", evolution="augru"), SAMPLES.batch(LONG)
-    pairs, states = interest_path(model, batch)
+    pairs, states = interest_states(model, batch)
     made = model.represent(*model.embed(batch), batch).vector.detach().numpy()
     np.testing.assert_allclose(states[pairs.back == 0], made, rtol=1e-5)
     for sample in range(batch.size):
@@ -69,7 +69,7 @@ def test_an_effect_is_what_the_log_odds_lose_without_the_behaviour(key):
     torch.manual_seed(0)
     model = build_model(key, config, DATA.features.schema).eval()
     batch = SAMPLES.batch(LONG[:1])
-    whole, found = effects(model, batch)
+    whole, found = leave_one_out_effects(model, batch)
     length = int(batch.offsets[-1])
     assert found.shape == (length,)
     for place in (0, length - 1):
@@ -79,17 +79,19 @@ def test_an_effect_is_what_the_log_odds_lose_without_the_behaviour(key):
         without.offsets = torch.tensor([0, length - 1])
         with torch.no_grad():
             assert found[place] == pytest.approx(whole - float(model(without).logits), abs=1e-5)
-    assert predicted(model, batch)[0] == pytest.approx(1 / (1 + np.exp(-whole)), rel=1e-5)
+    assert predict_ctr(model, batch)[0] == pytest.approx(1 / (1 + np.exp(-whole)), rel=1e-5)
 
 
 def test_an_empty_history_has_no_effects():
-    batch = one_sample(SAMPLES, 3, 0, 5)
-    assert len(effects(model_of("din"), batch)[1]) == 0
+    batch = single_sample_batch(SAMPLES, 3, 0, 5)
+    assert len(leave_one_out_effects(model_of("din"), batch)[1]) == 0
 
 
 def test_a_sample_made_by_hand_is_the_one_of_the_table():
     row = int(LONG[0])
-    batch = one_sample(SAMPLES, int(SAMPLES.user[row]), int(SAMPLES.history_end[row]), int(SAMPLES.item[row]))
+    batch = single_sample_batch(
+        SAMPLES, int(SAMPLES.user[row]), int(SAMPLES.history_end[row]), int(SAMPLES.item[row])
+    )
     same = SAMPLES.batch(LONG[:1])
     assert all(torch.equal(batch.history[name], same.history[name]) for name in same.history)
     assert all(torch.equal(batch.candidate[name], same.candidate[name]) for name in same.candidate)

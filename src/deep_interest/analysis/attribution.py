@@ -12,7 +12,7 @@ from deep_interest.training.data import SampleSet
 
 
 @dataclass(frozen=True)
-class Pairs:
+class BehaviorAttention:
     """The behaviours of some samples, each with its sample; all arrays ``(P,)``, sample after sample, oldest first.
 
     Attributes:
@@ -36,7 +36,7 @@ def has_attention(model: nn.Module) -> bool:
 
 
 @torch.no_grad()
-def attention_pairs(model: nn.Module, batch: Batch) -> Pairs:
+def behavior_attention(model: nn.Module, batch: Batch) -> BehaviorAttention:
     """The attention weight of every behaviour for its sample's candidate.
 
     Args:
@@ -47,17 +47,17 @@ def attention_pairs(model: nn.Module, batch: Batch) -> Pairs:
 
 
 @torch.no_grad()
-def interest_path(model: nn.Module, batch: Batch) -> tuple[Pairs, np.ndarray]:
+def interest_states(model: nn.Module, batch: Batch) -> tuple[BehaviorAttention, np.ndarray]:
     """Attention and the states of the evolving interest (DIEN §Interest Evolution), ``(P, H)``."""
     weights, states = model.eval().interest_evolution(batch)
     return _pairs(batch, weights), states.cpu().numpy()
 
 
-def _pairs(batch: Batch, weights: Tensor) -> Pairs:
+def _pairs(batch: Batch, weights: Tensor) -> BehaviorAttention:
     pairs = batch.pairs
     rows = getattr(pairs, "places", None)
     take = (lambda codes: codes) if rows is None else (lambda codes: codes[rows])
-    return Pairs(
+    return BehaviorAttention(
         sample=_array(pairs.segments), back=_array(pairs.distances), weight=_array(weights),
         fields={name: _array(take(codes)) for name, codes in batch.history.items()},
         candidate={name: _array(codes[pairs.segments]) for name, codes in batch.candidate.items()},
@@ -65,13 +65,13 @@ def _pairs(batch: Batch, weights: Tensor) -> Pairs:
 
 
 @torch.no_grad()
-def predicted(model: nn.Module, batch: Batch) -> np.ndarray:
+def predict_ctr(model: nn.Module, batch: Batch) -> np.ndarray:
     """Predicted CTR of a batch, ``(B,)``."""
     return torch.sigmoid(model.eval()(batch).logits).cpu().numpy()
 
 
 @torch.no_grad()
-def effects(model: nn.Module, batch: Batch) -> tuple[float, np.ndarray]:
+def leave_one_out_effects(model: nn.Module, batch: Batch) -> tuple[float, np.ndarray]:
     """What each behaviour of one sample adds to its log-odds: the log-odds with the whole history less those without it.
 
     Any model that sees the history can be asked, with attention or without. Effects need not add up to the whole: two like
@@ -103,7 +103,7 @@ def effects(model: nn.Module, batch: Batch) -> tuple[float, np.ndarray]:
     return whole, whole - model(many).logits.double().cpu().numpy()
 
 
-def one_sample(
+def single_sample_batch(
     samples: SampleSet, user: int, history_end: int, item: int, *, context: dict[str, int] | None = None
 ) -> Batch:
     """A batch of one sample that need not be among the samples.

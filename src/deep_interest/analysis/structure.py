@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from deep_interest.analysis.attribution import Pairs
+from deep_interest.analysis.attribution import BehaviorAttention
 
 
-def attention_structure(pairs: Pairs, related: NDArray[np.bool_]) -> dict[str, float]:
+def attention_on_related(pairs: BehaviorAttention, related: NDArray[np.bool_]) -> dict[str, float]:
     """How attention falls on related behaviours.
 
     Args:
@@ -43,8 +43,8 @@ def attention_structure(pairs: Pairs, related: NDArray[np.bool_]) -> dict[str, f
     }
 
 
-def movement_structure(
-    pairs: Pairs, states: NDArray[np.floating], related: NDArray[np.bool_]
+def state_movement(
+    pairs: BehaviorAttention, states: NDArray[np.floating], related: NDArray[np.bool_]
 ) -> dict[str, float]:
     """How far the evolving interest moves on related behaviours, and on others.
 
@@ -63,7 +63,7 @@ def movement_structure(
     return moved | {"ratio": moved["related"] / moved["other"]}
 
 
-def cluster_structure(
+def cluster_silhouette(
     vectors: NDArray[np.floating], groups: NDArray[np.integer], *, most: int = 2000
 ) -> float:
     """Mean silhouette of the groups in (cosine) space, from -1 to 1; 0 is what groups by chance have (a little below for small groups).

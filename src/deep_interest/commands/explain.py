@@ -12,8 +12,8 @@ from deep_interest.commands.session import open_project, require_dataset, split_
 from deep_interest.datasets.reports import write_png
 from deep_interest.errors import InputError
 from deep_interest.experiments import pipeline_name
+from deep_interest.reporting.dataset_view import DatasetView
 from deep_interest.reporting.explain import Explanation, explain
-from deep_interest.reporting.shop import Shop
 from deep_interest.training.parameters import TrainingOptions
 from deep_interest.training.runs import Data, require_same_data
 
@@ -77,7 +77,7 @@ def _explain(context: KedroContext, dataset: str, model: str, user: str, candida
     data = Data(log, features, samples)
     require_same_data(checkpoint, data.fingerprint())
     max_len = TrainingOptions.model_validate_json(checkpoint["training"]).max_len
-    return explain(checkpoint, Shop(data, *ids, max_len=max_len), user, candidate)
+    return explain(checkpoint, DatasetView(data, *ids, max_len=max_len), user, candidate)
 
 
 def _file_name_part(identifier: str) -> str:

@@ -7,7 +7,7 @@ from datetime import datetime
 from deep_interest.commands.session import open_project, require_dataset, split_experiment
 from deep_interest.errors import InputError
 from deep_interest.experiments import RETRAINABLE
-from deep_interest.serving.mlflow_alias import tell_mlflow
+from deep_interest.serving.mlflow_alias import sync_to_mlflow
 from deep_interest.serving.registry import Registry
 
 
@@ -77,7 +77,7 @@ def rollback(experiment: str, *, env: str | None = None) -> str:
 
 def _sync(registry: Registry, experiment: str, mlflow_uri: str | None) -> None:
     if mlflow_uri is not None:
-        tell_mlflow(registry, experiment, mlflow_uri)
+        sync_to_mlflow(registry, experiment, mlflow_uri)
 
 
 def _description(registry: Registry, version: str) -> str:

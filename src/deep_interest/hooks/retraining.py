@@ -48,12 +48,12 @@ class RetrainingHooks:
     @hook_impl
     def after_pipeline_run(self, pipeline: Pipeline, catalog: CatalogProtocol) -> None:
         """Report the outcome; a version that the gate refused has its own exit code."""
-        from deep_interest.serving.mlflow_alias import tell_mlflow  # noqa: PLC0415
+        from deep_interest.serving.mlflow_alias import sync_to_mlflow  # noqa: PLC0415
 
         for dataset, model in retrained_models(pipeline):
             summary = catalog.load(f"{dataset}.{model}.run_summary")
             if uri := catalog.load("params:retraining").mlflow_uri:
-                tell_mlflow(catalog.load(f"{dataset}.{model}.registry"), f"{dataset}.{model}", uri)
+                sync_to_mlflow(catalog.load(f"{dataset}.{model}.registry"), f"{dataset}.{model}", uri)
             self._notify(catalog, summary)
             logger.info("%s.%s: %s %s", dataset, model, summary["version"], summary["outcome"])
             if summary["exit_code"]:

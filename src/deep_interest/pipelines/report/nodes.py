@@ -11,7 +11,7 @@ from deep_interest.errors import InputError
 from deep_interest.evaluation.comparison import ModelRuns, compare
 from deep_interest.evaluation.evidence import EvaluationParameters
 from deep_interest.evaluation.page import results_markdown
-from deep_interest.evaluation.published import published_figures
+from deep_interest.evaluation.published import published_metrics
 from deep_interest.experiments import Table, model_spec, pipeline_name
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
@@ -52,8 +52,8 @@ def make_page(dataset: str, table: Table) -> Callable[..., str]:
         protocol = settings.protocol.name
         return results_markdown(
             results, title=_title(settings, table), protocol=protocol, test_samples=len(test),
-            test_users=test["user"].nunique(), published=published_figures(dataset, protocol), base=table.base,
-            watched=table.curves,
+            test_users=test["user"].nunique(), published=published_metrics(dataset, protocol), base=table.base,
+            curves_show_test=table.curves,
         )  # fmt: skip
 
     return write_page

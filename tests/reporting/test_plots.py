@@ -1,4 +1,4 @@
-"""The papers' pictures, from a small trained shop."""
+"""The papers' pictures, from a small trained view."""
 
 import numpy as np
 import pandas as pd
@@ -6,9 +6,9 @@ import pytest
 from support.training import CATEGORIES, ITEMS, small_data
 
 from deep_interest.errors import InputError
-from deep_interest.reporting import pictures
+from deep_interest.reporting import plots
+from deep_interest.reporting.dataset_view import DatasetView
 from deep_interest.reporting.explain import explain
-from deep_interest.reporting.shop import Shop
 from deep_interest.training.parameters import Recipe, RowOptions, RunParameters
 from deep_interest.training.runs import Cell, predict_cell, train_cell
 
@@ -18,10 +18,10 @@ ITEM_IDS = pd.DataFrame({"id": [f"I{k}" for k in range(1, ITEMS + 1)]})
 
 
 @pytest.fixture(scope="module")
-def shop():
+def view():
     category = pd.Series([f"C{1 + k % CATEGORIES}" for k in range(ITEMS)])
     users = pd.DataFrame({"id": [f"U{k}" for k in range(1, 61)]})
-    return Shop(DATA, users, ITEM_IDS, pd.DataFrame({"item": ITEM_IDS["id"], "category": category}))
+    return DatasetView(DATA, users, ITEM_IDS, pd.DataFrame({"item": ITEM_IDS["id"], "category": category}))
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def checkpoints(tmp_path_factory):
 def test_dice_is_drawn_with_its_own_statistics(checkpoints):
     dice = checkpoints["din_dice"][0]
     state = dice["states"][0]
-    control, value, spread = pictures.draw_activation(checkpoints["din"][0], dice).panels
+    control, value, spread = plots.draw_activation(checkpoints["din"][0], dice).panels
     mean = state["mlp.layers.1.standardize.running_mean"].numpy()
     assert spread.marks[0].x == mean.tolist()
     middle = control.marks[2]
@@ -57,39 +57,39 @@ def test_dice_is_drawn_with_its_own_statistics(checkpoints):
     assert value.marks[0].y[-1] == 6.0
 
 
-def test_weights_are_shown_for_each_candidate_of_one_user(checkpoints, shop):
-    chart = pictures.draw_attention(checkpoints["din_softmax"][0], shop)
+def test_weights_are_shown_for_each_candidate_of_one_user(checkpoints, view):
+    chart = plots.draw_attention(checkpoints["din_softmax"][0], view)
     (panel,) = chart.panels
     (cells,) = panel.marks
-    rows = shop.typical_user()
-    assert len(cells.values) == len(panel.y_ticks) == len(set(shop.test.item[rows].tolist()))
-    assert all(len(row) == len(panel.x_ticks) == int(shop.test.history_end[rows[0]]) for row in cells.values)
+    rows = view.typical_user()
+    assert len(cells.values) == len(panel.y_ticks) == len(set(view.test.item[rows].tolist()))
+    assert all(len(row) == len(panel.x_ticks) == int(view.test.history_end[rows[0]]) for row in cells.values)
     assert all(sum(row) == pytest.approx(1, abs=1e-4) for row in cells.values)
 
 
-def test_paths_of_all_targets_begin_at_one_point(checkpoints, shop):
-    path, attention = pictures.draw_evolution(checkpoints["dien"][0], shop).panels
+def test_paths_of_all_targets_begin_at_one_point(checkpoints, view):
+    path, attention = plots.draw_evolution(checkpoints["dien"][0], view).panels
     starts = {(round(line.x[0], 5), round(line.y[0], 5)) for line in path.marks}
     assert len(starts) == 1
     assert all(len(line.x) == len(attention.x_ticks) + 1 for line in path.marks)
 
 
-def test_goods_are_shown_by_category_and_predicted_ctr(checkpoints, shop):
-    chart = pictures.draw_embedding(checkpoints["din_softmax"][0], shop)
+def test_goods_are_shown_by_category_and_predicted_ctr(checkpoints, view):
+    chart = plots.draw_embedding(checkpoints["din_softmax"][0], view)
     marks = chart.panels[0].marks
     assert {mark.name for mark in marks} == {"C1", "C2", "C3", "C4"}
     shown = [value for mark in marks for value in mark.values]
     assert len(shown) <= ITEMS and all(0 < value < 1 for value in shown)
-    again = pictures.draw_embedding(checkpoints["din_softmax"][0], shop)
+    again = plots.draw_embedding(checkpoints["din_softmax"][0], view)
     assert again.panels[0].marks[0].x == marks[0].x
 
 
-def test_an_explanation_is_of_the_prediction_that_was_made(checkpoints, shop):
+def test_an_explanation_is_of_the_prediction_that_was_made(checkpoints, view):
     checkpoint = checkpoints["din_softmax"][0]
     scores = predict_cell(checkpoint, RUN, DATA)
-    row = int(np.flatnonzero(shop.test.history_end.numpy() > 3)[0])
-    user, item = shop.user_ids["id"][scores["user"][row] - 1], ITEM_IDS["id"][scores["item"][row] - 1]
-    found = explain(checkpoint, shop, user, item)
+    row = int(np.flatnonzero(view.test.history_end.numpy() > 3)[0])
+    user, item = view.user_ids["id"][scores["user"][row] - 1], ITEM_IDS["id"][scores["item"][row] - 1]
+    found = explain(checkpoint, view, user, item)
     assert found.sampled
     assert found.probability == pytest.approx(scores["seed_1"][row], rel=1e-5)
     effects = found.behaviors["effect"].abs().tolist()
@@ -101,21 +101,21 @@ def test_an_explanation_is_of_the_prediction_that_was_made(checkpoints, shop):
     assert [len(panel.marks[0].length) for panel in found.chart(3).panels] == [3, 3]
 
 
-def test_a_pair_that_is_no_sample_is_explained_with_the_whole_log(checkpoints, shop):
+def test_a_pair_that_is_no_sample_is_explained_with_the_whole_log(checkpoints, view):
     user = int(np.argmax(np.diff(DATA.log.offsets)))
-    tested = set(shop.test.item[shop.test.user == user].tolist())
+    tested = set(view.test.item[view.test.user == user].tolist())
     item = next(code for code in range(1, ITEMS) if code not in tested)
-    found = explain(checkpoints["base"][0], shop, f"U{user}", f"I{item}")
+    found = explain(checkpoints["base"][0], view, f"U{user}", f"I{item}")
     assert not found.sampled
     assert len(found.behaviors) == np.diff(DATA.log.offsets)[user]
     assert "weight" not in found.behaviors
 
 
-def test_who_is_not_there_is_named(checkpoints, shop):
+def test_who_is_not_there_is_named(checkpoints, view):
     with pytest.raises(InputError, match=r"user: 'U99' is not one of the 60 users \(U1, U2, U3"):
-        explain(checkpoints["base"][0], shop, "U99", "I1")
+        explain(checkpoints["base"][0], view, "U99", "I1")
     with pytest.raises(InputError, match="candidate: 'x' is not one of the 40 items"):
-        explain(checkpoints["base"][0], shop, "U1", "x")
+        explain(checkpoints["base"][0], view, "U1", "x")
 
 
 def test_planted_structure_is_measured_by_the_worlds_categories():

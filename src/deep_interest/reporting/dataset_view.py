@@ -16,7 +16,7 @@ CATEGORY = "category"
 
 
 @dataclass(frozen=True)
-class Shop:
+class DatasetView:
     """Samples, the log, and the ids that the codes stand for.
 
     Attributes:

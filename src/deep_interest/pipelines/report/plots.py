@@ -17,9 +17,9 @@ Checkpoint = dict[str, Any]
 
 def draw_activation(prelu: Checkpoint, dice: Checkpoint) -> Any:
     """PReLU against Dice with what they have learnt (DIN Fig. 3)."""
-    from deep_interest.reporting import pictures
+    from deep_interest.reporting import plots
 
-    return pictures.draw_activation(prelu, dice)
+    return plots.draw_activation(prelu, dice)
 
 
 def draw_attention(
@@ -27,10 +27,10 @@ def draw_attention(
     user_ids: pd.DataFrame, item_ids: pd.DataFrame, items: pd.DataFrame,
 ) -> tuple[Any, Any]:  # fmt: skip
     """Activation weights (DIN Fig. 5), and goods in t-SNE (DIN Fig. 6)."""
-    from deep_interest.reporting import pictures
+    from deep_interest.reporting import plots
 
-    shop = _shop([attention], log, features, samples, user_ids, item_ids, items)
-    return pictures.draw_attention(attention, shop), pictures.draw_embedding(attention, shop)
+    view = _dataset_view([attention], log, features, samples, user_ids, item_ids, items)
+    return plots.draw_attention(attention, view), plots.draw_embedding(attention, view)
 
 
 def draw_evolution(
@@ -38,10 +38,10 @@ def draw_evolution(
     user_ids: pd.DataFrame, item_ids: pd.DataFrame, items: pd.DataFrame,
 ) -> Any:  # fmt: skip
     """Evolving interests (DIEN Fig. 3)."""
-    from deep_interest.reporting import pictures
+    from deep_interest.reporting import plots
 
-    shop = _shop([evolution], log, features, samples, user_ids, item_ids, items)
-    return pictures.draw_evolution(evolution, shop)
+    view = _dataset_view([evolution], log, features, samples, user_ids, item_ids, items)
+    return plots.draw_evolution(evolution, view)
 
 
 def draw_auxiliary(with_loss: pd.DataFrame, without: pd.DataFrame) -> Any:
@@ -95,7 +95,7 @@ def make_groups(dataset: str) -> Callable[..., tuple[Any, Any]]:
     ) -> tuple[Any, Any]:  # fmt: skip
         """Calibration, and GAUC by length of the history and by how active the user is."""
         from deep_interest.figures.comparison import calibration_chart, groups_chart
-        from deep_interest.reporting.pictures import calibration, gauc_by_group
+        from deep_interest.reporting.plots import calibration, gauc_by_group
 
         require_present(dataset, predictions, log, features, samples)
         test = samples[samples["split"] == "test"]
@@ -128,10 +128,10 @@ def measure_structure(
 ) -> tuple[pd.DataFrame, Any]:  # fmt: skip
     """Whether the rows have found what the simulator planted, as numbers and as a picture."""
     from deep_interest.figures.analysis import structure_chart
-    from deep_interest.reporting import pictures
+    from deep_interest.reporting import plots
 
-    shop = _shop(list(checkpoints.values()), log, features, samples, user_ids, item_ids, items)
-    found = pictures.measure_structure(checkpoints, shop, simulation)
+    view = _dataset_view(list(checkpoints.values()), log, features, samples, user_ids, item_ids, items)
+    found = plots.measure_structure(checkpoints, view, simulation)
     return found, structure_chart(found.assign(model=[model_spec(key).name for key in found["model"]]))
 
 
@@ -143,7 +143,7 @@ def make_report(dataset: str) -> Callable[..., str]:
         **parts: dict[str, Any],
     ) -> str:  # fmt: skip
         """The page with everything in it."""
-        from deep_interest.evaluation.published import published_figures
+        from deep_interest.evaluation.published import published_metrics
         from deep_interest.reporting.report import Report, report_html
 
         def named(ending: str) -> dict[str, Any]:
@@ -154,14 +154,14 @@ def make_report(dataset: str) -> Callable[..., str]:
             Report(
                 parameters.title, protocol, results, summary, named("_figure") | other_figures,
                 named("_settings"),
-                published_figures(dataset, protocol),
+                published_metrics(dataset, protocol),
             )
         )  # fmt: skip
 
     return write_report
 
 
-def _shop(
+def _dataset_view(
     checkpoints: list[Checkpoint], log: Any, features: Any, samples: pd.DataFrame, *ids: pd.DataFrame
 ) -> Any:
     """The dataset as the first checkpoint's model sees it.
@@ -169,7 +169,7 @@ def _shop(
     Raises:
         InputError: a checkpoint was trained on other data.
     """
-    from deep_interest.reporting.shop import Shop
+    from deep_interest.reporting.dataset_view import DatasetView
     from deep_interest.training.parameters import TrainingOptions
     from deep_interest.training.runs import Data, require_same_data
 
@@ -178,7 +178,7 @@ def _shop(
     for checkpoint in checkpoints:
         require_same_data(checkpoint, present)
     options = TrainingOptions.model_validate_json(checkpoints[0]["training"])
-    return Shop(data, *ids, max_len=options.max_len)
+    return DatasetView(data, *ids, max_len=options.max_len)
 
 
 __all__ = [
