@@ -40,7 +40,7 @@ def test_a_fit_starts_with_nothing_done(tmp_path):
     assert fit.drawn_fields == []
 
 
-@pytest.mark.parametrize("key", ["din", "bst"])
+@pytest.mark.parametrize("key", ["din", "lstm"])
 def test_compiled_operations_have_all_threads_unless_the_model_leaves_much_to_torch(tmp_path, key):
     assert (make_fit(tmp_path, key=key)._threads is all_threads_to_compiled) == (key == "din")
 
