@@ -13,7 +13,8 @@ from deep_interest.evaluation.comparison import ORACLE
 from deep_interest.evaluation.page import SIGNIFICANCE_LEVEL, ResultsTable, describe_seeds, results_table
 from deep_interest.evaluation.published import PublishedMetric
 from deep_interest.evaluation.table_notes import name_of
-from deep_interest.figures.plotly import original_text, panels_of
+from deep_interest.figures.plotly_marks import original_text
+from deep_interest.figures.plotly_panels import panels_of
 from deep_interest.reporting.sentences import sentences
 from deep_interest.reporting.template import PAGE
 
