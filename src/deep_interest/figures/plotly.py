@@ -19,7 +19,7 @@ def plotly_figure(chart: Chart) -> dict[str, Any]:
 
     Returns:
         ``data`` and ``layout`` as plain JSON values; ``layout.meta`` has the chart's note and metrics, and what
-        `plotly_panels.panels_of` needs to split the figure.
+        `plotly_panels.split_panels` needs to split the figure.
     """
     count, columns = len(chart.panels), min(chart.columns, len(chart.panels))
     rows = math.ceil(count / columns)

@@ -8,7 +8,7 @@ from deep_interest.figures.plotly import PANEL_TITLE
 SHARED_LAYOUT = ("font", "paper_bgcolor", "plot_bgcolor", "legend", "bargap", "hovermode")
 
 
-def panels_of(figure: dict[str, Any]) -> list[dict[str, Any]]:
+def split_panels(figure: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the panels of a `plotly.plotly_figure` as figures of their own.
 
     Returns:

@@ -14,7 +14,7 @@ from deep_interest.reporting.dataset_view import DatasetView
 from deep_interest.reporting.item_embeddings import item_vectors, items_of_largest_categories
 from deep_interest.reporting.plots import first_seed_model
 from deep_interest.simulation.config import SimulationConfig
-from deep_interest.simulation.relevance import related
+from deep_interest.simulation.relevance import is_related
 from deep_interest.simulation.world import make_world
 from deep_interest.training.runs import Checkpoint, untrained
 
@@ -53,15 +53,15 @@ def measure_structure(
 def _attention_measures(model: Any, batch: Batch, view: DatasetView, world: Any) -> tuple[list[Measure], int]:
     """Return measures of attention and interest states, and on how many samples those of attention rest."""
     attention = behavior_attention(model, batch)
-    is_related = _is_related(view, attention, world)
-    found = attention_on_related(attention, is_related)
+    related = _related(view, attention, world)
+    found = attention_on_related(attention, related)
     measures = [
         ("attention weight on related behaviours", found["weight_share"], found["count_share"]),
         ("AUC of attention, related against other behaviours", found["auc"], 0.5),
     ]
     if hasattr(model, "interest_evolution"):
         attention, states = interest_states(model, batch)
-        ratio = state_movement(attention, states, is_related)["ratio"]
+        ratio = state_movement(attention, states, related)["ratio"]
         measures.append(("step length, related to other behaviours", ratio, 1.0))
     return measures, found["samples"]
 
@@ -85,13 +85,13 @@ def _samples_with_histories(view: DatasetView) -> torch.Tensor:
     return torch.from_numpy(rows[:: max(1, len(rows) // MAX_SAMPLES)][:MAX_SAMPLES])
 
 
-def _is_related(view: DatasetView, attention: BehaviorAttention, world: Any) -> np.ndarray:
+def _related(view: DatasetView, attention: BehaviorAttention, world: Any) -> np.ndarray:
     """Return whether each behaviour is related to its candidate in the simulated world, ``(P,)``."""
     ids = np.concatenate([[0], view.item_ids["id"].to_numpy()])
     behaviors, candidates = (
         view.items_of(codes[GOODS]) for codes in (attention.behavior, attention.candidate)
     )
     known = (behaviors > 0) & (candidates > 0)
-    is_related = np.zeros(len(behaviors), bool)
-    is_related[known] = related(world, ids[behaviors[known]], ids[candidates[known]])
-    return is_related
+    found = np.zeros(len(behaviors), bool)
+    found[known] = is_related(world, ids[behaviors[known]], ids[candidates[known]])
+    return found

@@ -1,4 +1,4 @@
-"""Test predictions of all rows to the table and its picture."""
+"""From test predictions to the results table, the report and its charts."""
 
 from deep_interest.pipelines.report.pipeline import (
     create_model_pipeline,

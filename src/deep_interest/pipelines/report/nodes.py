@@ -1,4 +1,4 @@
-"""Gather the rows of a dataset, compare them, and write the table, the page and the picture."""
+"""Nodes that compare a dataset's models and write the results table, its page and its chart."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -22,16 +22,16 @@ logger = logging.getLogger(__name__)
 
 
 def make_compare(dataset: str, table: Table) -> Callable[..., pd.DataFrame]:
-    """The comparing node's function of a table; it takes ``<model>_predictions`` and ``<model>_curves`` of each row."""
+    """Return the node function that makes a results table; it takes ``<model>_predictions`` and ``<model>_curves``."""
 
-    def compare_rows(
+    def compare_models(
         log: BehaviorLog,
         features: FeatureTables,
         samples: pd.DataFrame,
         evaluation: EvaluationParameters,
         **outputs: pd.DataFrame,
     ) -> pd.DataFrame:
-        """The table ``results``: means over seeds, intervals over users and seeds, timings."""
+        """Make the table ``results``: means over seeds, intervals over users and seeds, training times."""
         predictions = {model: outputs[f"{model}_predictions"] for model in table.models}
         require_present(dataset, predictions, log, features, samples)
         test = _test_rows(samples)
@@ -40,14 +40,14 @@ def make_compare(dataset: str, table: Table) -> Callable[..., pd.DataFrame]:
         logger.info("Test set, means over seeds:\n%s", _for_terminal(results))
         return results
 
-    return compare_rows
+    return compare_models
 
 
 def make_page(dataset: str, table: Table) -> Callable[..., str]:
-    """The page node's function of one dataset, whose key finds its published figures."""
+    """Return the node function that writes the page of a results table; the dataset's key selects published metrics."""
 
     def write_page(results: pd.DataFrame, samples: pd.DataFrame, settings: DatasetParameters) -> str:
-        """The page ``results.md``, published figures beside ours."""
+        """Write the page ``results.md``, with published metrics next to ours."""
         test = _test_rows(samples)
         protocol = settings.protocol.name
         return results_markdown(
@@ -60,10 +60,10 @@ def make_page(dataset: str, table: Table) -> Callable[..., str]:
 
 
 def make_figure(table: Table) -> Callable[..., Any]:
-    """The drawing node's function of a table."""
+    """Return the node function that draws a results table."""
 
     def draw_results(results: pd.DataFrame, dataset: DatasetParameters) -> Any:
-        """The picture of the table."""
+        """Draw GAUC by model."""
         from deep_interest.figures.comparison import results_chart
 
         return results_chart(results, title=_title(dataset, table), base=table.base)
@@ -72,14 +72,14 @@ def make_figure(table: Table) -> Callable[..., Any]:
 
 
 def make_curves(table: Table) -> Callable[..., Any]:
-    """The drawing node's function of a table's learning curves."""
+    """Return the node function that draws the learning curves of a table's models."""
 
     def draw_curves(**curves: pd.DataFrame) -> Any:
-        """Train loss, test loss and test AUC by epoch (DIN Fig. 4)."""
+        """Draw training loss, test loss and test AUC by epoch (DIN Fig. 4)."""
         from deep_interest.figures.curves import curves_chart
 
-        named = {model_spec(model).name: of_row for model, of_row in curves.items()}
-        return curves_chart(named, title=f"By epoch: {table.title}")
+        by_name = {model_spec(model).name: table for model, table in curves.items()}
+        return curves_chart(by_name, title=f"Learning curves: {table.title}")
 
     return draw_curves
 
@@ -87,15 +87,17 @@ def make_curves(table: Table) -> Callable[..., Any]:
 def require_present(
     dataset: str, predictions: Mapping[str, pd.DataFrame], log: BehaviorLog, features: FeatureTables, samples: pd.DataFrame
 ) -> None:  # fmt: skip
-    """Refuse predictions that were made from other data than the present ones.
+    """Check that predictions were made from the present data.
 
     Args:
-        dataset: the dataset's key.
-        predictions: by model; the attribute ``data`` is the fingerprint of what they were made from.
-        log, features, samples: the present data.
+        dataset: key of the dataset.
+        predictions: predictions by model key; the attribute ``data`` is the fingerprint of the data they were made from.
+        log: present behaviour log.
+        features: present feature codes.
+        samples: present samples.
 
     Raises:
-        InputError: some were made from other data; the message names them all, and the command that makes them again.
+        InputError: some were made from other data; the message names their models and the command that makes them again.
     """
     from deep_interest.training.content import Data
 
@@ -105,7 +107,7 @@ def require_present(
         pipelines = ",".join(pipeline_name(dataset, model) for model in stale)
         raise InputError(
             f"predictions of {', '.join(stale)} ({dataset}): made from other samples, features or behaviours than the present "
-            f"ones; train and score again by `kedro run --pipelines={pipelines}`, then run this command again"
+            f"ones; train these models again with `kedro run --pipelines={pipelines}`, then repeat this command"
         )
 
 
@@ -136,26 +138,11 @@ def _test_rows(samples: pd.DataFrame) -> pd.DataFrame:
 
 
 def _for_terminal(results: pd.DataFrame) -> str:
-    columns = [
-        "name",
-        "gauc",
-        "gauc_std",
-        "auc",
-        "logloss",
-        "rela_impr",
-        "oracle_share",
-        "seeds",
-        "samples_per_second",
-    ]
-    shown = results[[name for name in columns if name in results]].astype(object)
     formats = {
-        "rela_impr": "{:+.2f}%",
-        "oracle_share": "{:.1%}",
-        "samples_per_second": "{:,.0f}",
-        "name": "{}",
-        "seeds": "{}",
-    }
+        "name": "{}", "gauc": "{:.4f}", "gauc_std": "{:.4f}", "auc": "{:.4f}", "logloss": "{:.4f}", "rela_impr": "{:+.2f}%",
+        "oracle_share": "{:.1%}", "seeds": "{}", "samples_per_second": "{:,.0f}",
+    }  # fmt: skip
+    shown = results[[name for name in formats if name in results]].astype(object)
     for name in shown:
-        form = formats.get(name, "{:.4f}")
-        shown[name] = ["" if pd.isna(value) else form.format(value) for value in shown[name]]
-    return shown.to_string(index=False)
+        shown[name] = ["" if pd.isna(value) else formats[name].format(value) for value in shown[name]]
+    return shown.rename(columns={"samples_per_second": "samples/s"}).to_string(index=False)
