@@ -48,9 +48,9 @@ def test_base_and_oracle_are_lines_and_the_oracle_has_no_dot():
     assert len(figure.axes[0].get_yticklabels()) == 2
 
 
-def test_a_table_without_base_and_oracle_has_no_lines():
+def test_table_without_base_and_oracle_has_no_lines():
     results = results_of([0.7, 0.75]).assign(model=["lr", "din"])
-    assert legend_labels(results_figure(results, title="Toys")) == ["mean ± standard deviation over seeds"]
+    assert legend_labels(results_figure(results, title="Toys")) == ["mean ± std over seeds"]
 
 
 def test_legend_mentions_a_single_seed():

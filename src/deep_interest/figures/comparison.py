@@ -30,7 +30,7 @@ def results_chart(results: pd.DataFrame, *, title: str, base: str = "base") -> C
     dots = Points(
         models["gauc"].tolist(),
         list(range(len(models))),
-        "mean ± standard deviation over seeds" if several_seeds else "one seed",
+        "mean ± std over seeds" if several_seeds else "one seed",
         error=models["gauc_std"].fillna(0).tolist() if several_seeds else None,
         hover=[f"{row.name}: {row.gauc:.4f}" for row in models.itertuples()],
     )
