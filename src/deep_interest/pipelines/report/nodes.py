@@ -53,7 +53,7 @@ def make_page(dataset: str, table: Table) -> Callable[..., str]:
         return results_markdown(
             results, title=_title(settings, table), protocol=protocol, test_samples=len(test),
             test_users=test["user"].nunique(), published=published_metrics(dataset, protocol), base=table.base,
-            watched=table.curves,
+            curves_show_test=table.curves,
         )  # fmt: skip
 
     return write_page
