@@ -1,4 +1,4 @@
-"""Three nodes for each table: figures, page, picture; a fourth for learning curves; one for a single row."""
+"""Nodes of a results table: comparison, page, chart and learning curves; and nodes of the plots and the report."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,8 +9,8 @@ from deep_interest.experiments import MODELS, Table
 from deep_interest.pipelines.report import plots
 from deep_interest.pipelines.report.nodes import make_compare, make_curves, make_figure, make_page
 
-PRESENT = ("log", "features", "samples")  # what predictions are checked against
-COMPARED = ("base", "din_softmax", "dien")  # rows of the pictures that show a few
+DATA = ("log", "features", "samples")  # predictions must have been computed from this data
+GROUP_MODELS = ("base", "din_softmax", "dien")  # models in the plots of user groups
 FIGURES = tuple(
     f"{name}_figure"
     for name in (
@@ -27,111 +27,125 @@ FIGURES = tuple(
         "evolution",
     )
 )  # in the order of the report
-MEASURED = ("din", "din_softmax", "gru_augru", "dien")  # rows whose structure is measured where it is known
+STRUCTURE_MODELS = (
+    "din",
+    "din_softmax",
+    "gru_augru",
+    "dien",
+)  # models whose learnt structure is compared with the simulator's
 
 
 def create_pipeline(dataset: str, table: Table, *, name: str | None = None) -> Pipeline:
-    """Predictions of a table's rows to the table, its page and its picture.
+    """Return the pipeline from the predictions of a table's models to the results table, its page and its chart.
 
     Args:
-        dataset: the dataset's key.
-        table: which rows.
-        name: of an ablation's table; the dataset's own table if left out.
+        dataset: key of the dataset.
+        table: models of the table.
+        name: name of an ablation table; None for the dataset's own table.
     """
-    own = f"{dataset}.{name}" if name else dataset
+    namespace = f"{dataset}.{name}" if name else dataset
     settings = f"params:datasets.{dataset}"
     nodes = [
-        _compare(own, table, f"{own}.results", dataset=dataset),
+        _compare(namespace, table, f"{namespace}.results", dataset=dataset),
         Node(
-            make_page(dataset, table), inputs=[f"{own}.results", f"{dataset}.samples", settings],
-            outputs=f"{own}.results_page", name="write_page", namespace=own,
+            make_page(dataset, table), inputs=[f"{namespace}.results", f"{dataset}.samples", settings],
+            outputs=f"{namespace}.results_page", name="write_page", namespace=namespace,
         ),
         Node(
-            make_figure(table), inputs=[f"{own}.results", settings], outputs=f"{own}.results_figure",
-            name="draw_results", namespace=own,
+            make_figure(table), inputs=[f"{namespace}.results", settings], outputs=f"{namespace}.results_figure",
+            name="draw_results", namespace=namespace,
         ),
     ]  # fmt: skip
     if table.curves:
         curves = {model: f"{dataset}.{model}.learning_curves" for model in table.models}
         nodes.append(
             Node(
-                make_curves(table), inputs=curves, outputs=f"{own}.curves_figure", name="draw_curves", namespace=own,
+                make_curves(table), inputs=curves, outputs=f"{namespace}.curves_figure", name="draw_curves", namespace=namespace,
             )
         )  # fmt: skip
     return Pipeline(nodes, tags=[dataset, name or "report"])
 
 
-def create_plots_pipeline(dataset: str, rows: Table) -> Pipeline:
-    """A dataset's trained rows to the papers' pictures and those of its table; those whose rows the table lacks are left out."""
+def create_plots_pipeline(dataset: str, table: Table) -> Pipeline:
+    """Return the pipeline from trained models to the plots of the papers, the plots of the table and the report.
+
+    Plots of models that the table does not have are omitted.
+    """
     settings = f"params:datasets.{dataset}"
     entities = {
         name: f"{dataset}.{name}" for name in ("log", "features", "samples", "user_ids", "item_ids", "items")
     }
-    present = {name: f"{dataset}.{name}" for name in PRESENT}
-    compared = {model: f"{dataset}.{model}.predictions" for model in COMPARED if model in rows.models}
-    every = {model: f"{dataset}.{model}.predictions" for model in rows.models}
+    data = {name: f"{dataset}.{name}" for name in DATA}
+    group_predictions = {
+        model: f"{dataset}.{model}.predictions" for model in GROUP_MODELS if model in table.models
+    }
+    all_predictions = {model: f"{dataset}.{model}.predictions" for model in table.models}
 
     def node(function: Callable[..., Any], inputs: Any, *outputs: str) -> Node:
-        own = [f"{dataset}.{name}" for name in outputs]
+        entries = [f"{dataset}.{name}" for name in outputs]
         return Node(
-            function, inputs, own if len(own) > 1 else own[0], name=function.__name__, namespace=dataset
+            function,
+            inputs,
+            entries if len(entries) > 1 else entries[0],
+            name=function.__name__,
+            namespace=dataset,
         )
 
-    def there(*models: str) -> bool:
-        return set(models) <= set(rows.models)
+    def has(*models: str) -> bool:
+        return set(models) <= set(table.models)
 
     nodes = [
         node(
             plots.make_seeds(dataset),
-            {"results": f"{dataset}.results", "settings": settings, **present, **every},
+            {"results": f"{dataset}.results", "settings": settings, **data, **all_predictions},
             "seeds_figure",
         ),
         node(plots.draw_speed, {"results": f"{dataset}.results", "dataset": settings}, "speed_figure"),
         node(
-            plots.make_groups(dataset), {"settings": settings, **present, **compared},
+            plots.make_groups(dataset), {"settings": settings, **data, **group_predictions},
             "calibration_figure", "groups_figure",
         ),
     ]  # fmt: skip
-    if there("din", "din_dice"):
+    if has("din", "din_dice"):
         prelu_and_dice = {"prelu": f"{dataset}.din.checkpoint", "dice": f"{dataset}.din_dice.checkpoint"}
         nodes.append(node(plots.draw_activation, prelu_and_dice, "activation_figure"))
-    if there("din_softmax"):
+    if has("din_softmax"):
         attention = {"attention": f"{dataset}.din_softmax.checkpoint", **entities}
         nodes.append(node(plots.draw_attention, attention, "attention_figure", "embedding_figure"))
-    if there("dien"):
+    if has("dien"):
         evolution = {"evolution": f"{dataset}.dien.checkpoint", **entities}
         nodes.append(node(plots.draw_evolution, evolution, "evolution_figure"))
-    if there("dien", "gru_augru"):
+    if has("dien", "gru_augru"):
         curves = {
             "with_loss": f"{dataset}.dien.learning_curves",
             "without": f"{dataset}.gru_augru.learning_curves",
         }
         nodes.append(node(plots.draw_auxiliary, curves, "auxiliary_figure"))
-    measured = {model: f"{dataset}.{model}.checkpoint" for model in MEASURED if there(model)}
-    if dataset == "simulated" and measured:
-        inputs = {**entities, "simulation": "params:simulation", **measured}
+    checkpoints = {model: f"{dataset}.{model}.checkpoint" for model in STRUCTURE_MODELS if has(model)}
+    if dataset == "simulated" and checkpoints:
+        inputs = {**entities, "simulation": "params:simulation", **checkpoints}
         nodes.append(node(plots.measure_structure, inputs, "structure", "structure_figure"))
-    made = {output for each in nodes for output in each.outputs}
-    drawn = [name for name in FIGURES if f"{dataset}.{name}" in made | {f"{dataset}.results_figure"}]
+    outputs = {output for each in nodes for output in each.outputs}
+    figures = [name for name in FIGURES if f"{dataset}.{name}" in outputs | {f"{dataset}.results_figure"}]
     page = {"results": f"{dataset}.results", "summary": f"{dataset}.samples_summary", "parameters": settings}
-    page |= {name: f"{dataset}.{name}" for name in drawn}
+    page |= {name: f"{dataset}.{name}" for name in figures}
     page["other_figures"] = f"{dataset}.other_figures"
-    page |= {f"{model}_settings": f"{dataset}.{model}.settings" for model in rows.models}
+    page |= {f"{model}_settings": f"{dataset}.{model}.settings" for model in table.models}
     nodes.append(node(plots.make_report(dataset), page, "report"))
     return Pipeline(nodes, tags=[dataset, "report"])
 
 
 def create_model_pipeline(dataset: str, model: str) -> Pipeline:
-    """Predictions of one model to its row alone, beside the whole table of the dataset."""
-    row = Table(MODELS[model].name, (model,))
+    """Return the pipeline from the predictions of one model to its results, separate from the dataset's table."""
+    table = Table(MODELS[model].name, (model,))
     return Pipeline(
-        [_compare(f"{dataset}.{model}", row, f"{dataset}.{model}.results", dataset=dataset)],
+        [_compare(f"{dataset}.{model}", table, f"{dataset}.{model}.results", dataset=dataset)],
         tags=[dataset, model],
     )
 
 
 def _compare(namespace: str, table: Table, output: str, *, dataset: str) -> Node:
-    inputs = {name: f"{dataset}.{name}" for name in PRESENT} | {"evaluation": "params:evaluation"}
+    inputs = {name: f"{dataset}.{name}" for name in DATA} | {"evaluation": "params:evaluation"}
     for model in table.models:
         inputs |= {
             f"{model}_predictions": f"{dataset}.{model}.predictions",
