@@ -1,4 +1,4 @@
-"""From test predictions to the results table, the report and its charts."""
+"""Pipelines from test predictions to results tables, plots and the report."""
 
 from deep_interest.pipelines.report.pipeline import (
     create_model_pipeline,

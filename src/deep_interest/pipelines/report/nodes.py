@@ -1,4 +1,4 @@
-"""Nodes that compare a dataset's models and write the results table, its page and its chart."""
+"""Compare the models of a dataset and write the results table, its page and its chart."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -22,7 +22,10 @@ logger = logging.getLogger(__name__)
 
 
 def make_compare(dataset: str, table: Table) -> Callable[..., pd.DataFrame]:
-    """Return the node function that makes a results table; it takes ``<model>_predictions`` and ``<model>_curves``."""
+    """Return the node function that compares the models of a table.
+
+    The function takes ``<model>_predictions`` and ``<model>_curves`` of each model as keyword arguments.
+    """
 
     def compare_models(
         log: BehaviorLog,
@@ -31,24 +34,24 @@ def make_compare(dataset: str, table: Table) -> Callable[..., pd.DataFrame]:
         evaluation: EvaluationParameters,
         **outputs: pd.DataFrame,
     ) -> pd.DataFrame:
-        """Make the table ``results``: means over seeds, intervals over users and seeds, training times."""
+        """Return the results table: means over seeds, intervals over users and seeds, timings."""
         predictions = {model: outputs[f"{model}_predictions"] for model in table.models}
-        require_present(dataset, predictions, log, features, samples)
-        test = _test_rows(samples)
+        require_current_data(dataset, predictions, log, features, samples)
+        test = _test_samples(samples)
         runs = {model: _runs(model, predictions[model], outputs[f"{model}_curves"]) for model in table.models}
         results = compare(test, runs, base=table.base, second=table.second, minimum=evaluation)
-        logger.info("Test set, means over seeds:\n%s", _for_terminal(results))
+        logger.info("Test set, means over seeds:\n%s", _format_for_terminal(results))
         return results
 
     return compare_models
 
 
 def make_page(dataset: str, table: Table) -> Callable[..., str]:
-    """Return the node function that writes the page of a results table; the dataset's key selects published metrics."""
+    """Return the node function that writes the page of a results table, with the metrics published for ``dataset``."""
 
     def write_page(results: pd.DataFrame, samples: pd.DataFrame, settings: DatasetParameters) -> str:
-        """Write the page ``results.md``, with published metrics next to ours."""
-        test = _test_rows(samples)
+        """Return the Markdown page of the results, with published metrics next to ours."""
+        test = _test_samples(samples)
         protocol = settings.protocol.name
         return results_markdown(
             results, title=_title(settings, table), protocol=protocol, test_samples=len(test),
@@ -60,10 +63,10 @@ def make_page(dataset: str, table: Table) -> Callable[..., str]:
 
 
 def make_figure(table: Table) -> Callable[..., Any]:
-    """Return the node function that draws a results table."""
+    """Return the node function that draws the chart of a results table."""
 
     def draw_results(results: pd.DataFrame, dataset: DatasetParameters) -> Any:
-        """Draw GAUC by model."""
+        """Return the chart of the results table."""
         from deep_interest.figures.comparison import results_chart
 
         return results_chart(results, title=_title(dataset, table), base=table.base)
@@ -75,39 +78,38 @@ def make_curves(table: Table) -> Callable[..., Any]:
     """Return the node function that draws the learning curves of a table's models."""
 
     def draw_curves(**curves: pd.DataFrame) -> Any:
-        """Draw training loss, test loss and test AUC by epoch (DIN Fig. 4)."""
+        """Return the chart of train loss, test loss and test AUC by epoch (DIN Fig. 4)."""
         from deep_interest.figures.curves import curves_chart
 
-        by_name = {model_spec(model).name: table for model, table in curves.items()}
-        return curves_chart(by_name, title=f"Learning curves: {table.title}")
+        curves_by_name = {model_spec(model).name: table for model, table in curves.items()}
+        return curves_chart(curves_by_name, title=f"Learning curves: {table.title}")
 
     return draw_curves
 
 
-def require_present(
+def require_current_data(
     dataset: str, predictions: Mapping[str, pd.DataFrame], log: BehaviorLog, features: FeatureTables, samples: pd.DataFrame
 ) -> None:  # fmt: skip
-    """Check that predictions were made from the present data.
+    """Check that predictions were computed from the current data.
 
     Args:
         dataset: key of the dataset.
-        predictions: predictions by model key; the attribute ``data`` is the fingerprint of the data they were made from.
-        log: present behaviour log.
-        features: present feature codes.
-        samples: present samples.
+        predictions: predictions by model; their attribute ``data`` is the fingerprint of the data they were computed from.
+        log, features, samples: current data.
 
     Raises:
-        InputError: some were made from other data; the message names their models and the command that makes them again.
+        InputError: predictions were computed from other data; the message lists all such models and the command that
+            computes the predictions again.
     """
     from deep_interest.training.content import Data
 
-    present = Data(log, features, samples).fingerprint()
-    stale = [model for model, table in predictions.items() if table.attrs.get("data") != present]
+    fingerprint = Data(log, features, samples).fingerprint()
+    stale = [model for model, table in predictions.items() if table.attrs.get("data") != fingerprint]
     if stale:
         pipelines = ",".join(pipeline_name(dataset, model) for model in stale)
         raise InputError(
-            f"predictions of {', '.join(stale)} ({dataset}): made from other samples, features or behaviours than the present "
-            f"ones; train these models again with `kedro run --pipelines={pipelines}`, then repeat this command"
+            f"predictions of {', '.join(stale)} ({dataset}): made from other samples, features or behaviours than the "
+            f"current ones; run `kedro run --pipelines={pipelines}`, then run this command again"
         )
 
 
@@ -132,17 +134,17 @@ def _runs(model: str, predictions: pd.DataFrame, curves: pd.DataFrame) -> ModelR
     )  # fmt: skip
 
 
-def _test_rows(samples: pd.DataFrame) -> pd.DataFrame:
+def _test_samples(samples: pd.DataFrame) -> pd.DataFrame:
     columns = ["user", "item", "label", *([TRUE_PROBABILITY] if TRUE_PROBABILITY in samples else [])]
     return samples.loc[samples["split"] == "test", columns].reset_index(drop=True)
 
 
-def _for_terminal(results: pd.DataFrame) -> str:
+def _format_for_terminal(results: pd.DataFrame) -> str:
     formats = {
         "name": "{}", "gauc": "{:.4f}", "gauc_std": "{:.4f}", "auc": "{:.4f}", "logloss": "{:.4f}", "rela_impr": "{:+.2f}%",
         "oracle_share": "{:.1%}", "seeds": "{}", "samples_per_second": "{:,.0f}",
     }  # fmt: skip
-    shown = results[[name for name in formats if name in results]].astype(object)
-    for name in shown:
-        shown[name] = ["" if pd.isna(value) else formats[name].format(value) for value in shown[name]]
-    return shown.rename(columns={"samples_per_second": "samples/s"}).to_string(index=False)
+    table = results[[name for name in formats if name in results]].astype(object)
+    for name in table:
+        table[name] = ["" if pd.isna(value) else formats[name].format(value) for value in table[name]]
+    return table.rename(columns={"samples_per_second": "samples/s"}).to_string(index=False)

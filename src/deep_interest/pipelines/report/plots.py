@@ -9,7 +9,7 @@ from deep_interest.experiments import model_spec
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
 from deep_interest.pipelines.parameters import DatasetParameters
-from deep_interest.pipelines.report.nodes import require_present
+from deep_interest.pipelines.report.nodes import require_current_data
 from deep_interest.simulation.config import SimulationConfig
 
 Checkpoint = dict[str, Any]
@@ -68,7 +68,7 @@ def make_seeds(dataset: str) -> Callable[..., Any]:
         from deep_interest.evaluation.metrics import gauc
         from deep_interest.figures.comparison import seeds_chart
 
-        require_present(dataset, predictions, log, features, samples)
+        require_current_data(dataset, predictions, log, features, samples)
         test = samples[samples["split"] == "test"]
         users, labels = test["user"].to_numpy(), test["label"].to_numpy()
         seed_gaucs = [
@@ -103,7 +103,7 @@ def make_groups(dataset: str) -> Callable[..., tuple[Any, Any]]:
         from deep_interest.figures.comparison import calibration_chart, groups_chart
         from deep_interest.reporting.groups import calibration, gauc_by_group
 
-        require_present(dataset, predictions, log, features, samples)
+        require_current_data(dataset, predictions, log, features, samples)
         test = samples[samples["split"] == "test"]
         users, labels = test["user"].to_numpy(), test["label"].to_numpy()
         scores = {
