@@ -26,7 +26,7 @@ from padded import padded
 from deep_interest.evaluation.metrics import per_user_auc
 from deep_interest.evaluation.seed_variance import seed_variance
 from deep_interest.evaluation.significance import difference_interval, mean_over_seeds
-from deep_interest.files import atomic_path
+from deep_interest.io.atomic import atomic_path
 
 LIBRARIES = ("deepctr_torch", "torch_rechub")
 LEARNING_RATES = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03)

@@ -1,7 +1,8 @@
-"""Where the time of a training step goes: ``python benchmarks/breakdown.py``; one JSON line a part of the step.
+"""Measure the time of each part of a training step: ``python benchmarks/breakdown.py``; one JSON line per part.
 
-The workload of ``train.py``, jagged histories. Every call of a compiled loop that threads may share is timed; what lies between them is
-Python, autograd, torch's own operations, and what one thread does for all: sorting codes, and bringing weights into the order of products.
+The workload is that of ``train.py`` with jagged histories. Every call of a kernel that threads may share is timed. The
+rest is Python, autograd, torch's own operations, and work of one thread for all others, such as sorting ids and packing
+weights.
 """
 
 import argparse
@@ -16,23 +17,23 @@ from types import ModuleType
 from train import make_fit
 
 PARTS = {
-    "attention_pool": "attention units and pooling",
-    "pair_net": "attention units and pooling",
+    "attention_pool": "attention unit and pooling",
+    "pair_net": "attention unit and pooling",
     "products": "attention and the auxiliary loss",
     "segments": "attention and the auxiliary loss",
     "recurrence_cpu": "GRUs",
-    "net": "fully connected layers",
-    "lookup": "gathering histories and rows of tables",
-    "rows": "summing the gradients of rows",
-    "shared": "summing the gradients of histories and states",
+    "net": "MLP",
+    "lookup": "embedding lookup",
+    "rows": "accumulating embedding gradients",
+    "shared": "accumulating gradients of histories and states",
     "adam": "Adam",
 }
-REST = "between the loops"
+REST = "outside the kernels"
 
 
 @contextmanager
 def timed_loops() -> Iterator[Counter]:
-    """Within, the seconds of every part are added up."""
+    """Add up the seconds of every part while the context is open."""
     from deep_interest.ops import compiled
 
     seconds: Counter = Counter()
@@ -57,7 +58,7 @@ def timed_loops() -> Iterator[Counter]:
 
 
 def breakdown(samples, *, model: str, batch_size: int, steps: int) -> dict[str, float]:
-    """Mean milliseconds of each part of a step, the longest first."""
+    """Return the mean milliseconds of each part of a step, the longest first."""
     import torch
 
     fit = make_fit(samples, model=model, batch_size=batch_size)

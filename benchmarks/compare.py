@@ -1,13 +1,13 @@
-"""Training speed against public libraries and plain PyTorch; one JSON line per comparison and form of our model.
+"""Compare training speed with public libraries and plain PyTorch; one JSON line per comparison and form of our model.
 
     python benchmarks/compare.py --install            # the libraries' environments, once; needs a network
     python benchmarks/compare.py --out build/bench/compare.jsonl [--quick] [--limit 1]
 
-Both sides train the same samples with layers of the same widths, with Adam on as many threads, each in its own training loop;
-they alternate, and the medians of their turns are compared. ``ratio`` is our samples per second over theirs. The leading form
-of our DIEN has the peer's layers (``like for like``); the paper's form, with bilinear attention and an inner-product loss, is
-measured in the same turns. With ``--out``, lines are appended to a file, and what it holds already is skipped: an interrupted
-run resumes.
+Both sides train on the same samples with layers of the same widths, Adam and the same number of threads, each in its
+own training loop. They alternate, and the medians of their turns are compared. ``ratio`` is our samples per second over
+theirs. The leading form of our DIEN has the peer's layers (``like for like``); the paper's form, with bilinear
+attention and an inner-product loss, is measured in the same turns. With ``--out``, lines are appended to a file, and comparisons
+that the file contains are skipped: an interrupted run resumes.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from cases import CASES, Case, Form, forms
 from environments import PEERS, WORK, command, environment, install
-from machine import others_share, this_machine
+from machine import others_share, this_commit, this_machine
 from padded import padded
 from peers.job import ANSWER
 from train import make_fit
@@ -158,7 +158,7 @@ def compare(
         key_of(name, case, threads)
         | {"form": form.name, "layers": form.layers, "peer_name": PEERS[name].name}
         | figures(speeds[key], speeds["peer"])
-        | {"turns": turns, "others_cpu": round(others, 3), "machine": this_machine()}
+        | {"turns": turns, "others_cpu": round(others, 3), "machine": this_machine(), "commit": this_commit()}
         for key, form in own.items()
     ]
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from deep_interest.files import atomic_path
+from deep_interest.io.atomic import atomic_path
 
 if TYPE_CHECKING:
     from deep_interest.pipelines.parameters import DatasetParameters

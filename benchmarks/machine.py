@@ -1,8 +1,9 @@
-"""What a benchmark ran on, and how much of it other processes used meanwhile."""
+"""The machine and commit that a benchmark ran on, and the CPU time that other processes used meanwhile."""
 
 import os
 import platform
 import re
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ import psutil
 
 
 def this_machine() -> str:
-    """Its cores and their kind."""
+    """Name the machine by its number of cores and their kind."""
     from deep_interest.ops.vectors import WIDE
 
     cpuinfo = Path("/proc/cpuinfo")
@@ -25,8 +26,15 @@ def this_machine() -> str:
     return f"{os.cpu_count()} cores of {kind}{' with AVX-512' if WIDE else ''}"
 
 
+def this_commit() -> str:
+    """Name the checked-out commit, with ``-dirty`` if files were changed; ``unknown`` outside a repository."""
+    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
+
+
 def others_share() -> Callable[[], float]:
-    """A function that returns the share of the machine's CPU time, since this call, that other processes used.
+    """Return a function that tells the share of CPU time that other processes have used since this call.
 
     Processes that this one started count as its own.
     """

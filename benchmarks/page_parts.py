@@ -1,10 +1,15 @@
-"""Markdown tables, and pages of which a benchmark rewrites its own part."""
+"""Markdown tables, and pages in which a benchmark replaces its own part."""
 
 import pandas as pd
 
 
 def markdown(frame: pd.DataFrame, names: dict[str, str]) -> str:
-    """A Markdown table of some columns under other names; those that the frame lacks are left out."""
+    """Format columns of a frame as a Markdown table; columns that the frame lacks are left out.
+
+    Args:
+        frame: values, one table row per row.
+        names: heading of each column, in the order of the table.
+    """
     names = {column: name for column, name in names.items() if column in frame}
     numeric = {column for column in names if pd.api.types.is_numeric_dtype(frame[column])}
     head = "| " + " | ".join(names.values()) + " |"
@@ -21,30 +26,57 @@ def _cell(value) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def with_sections(page: str, sections: dict[str, str], order: list[str]) -> str:
-    """A page with some of its sections replaced, or added, and the others kept.
+def with_machine(page: str, machine: str, sections: dict[str, str], order: list[str]) -> str:
+    """Replace sections of one machine on a page that describes several machines.
+
+    The part of a machine is between ``<!-- machine: NAME -->`` and ``<!-- /machine -->``. A machine without a part gets
+    one in front of the other machines, or at the end of a page without machines. Parts of other machines stay.
 
     Args:
-        page: Markdown, whose sections begin with ``## heading``.
-        sections: text of the new sections, heading included, by heading.
-        order: headings in the order of the page; sections of other headings are dropped.
+        page: Markdown of the whole page.
+        machine: name of the machine, as `machine.this_machine` returns it.
+        sections: Markdown of the new sections by heading, without the heading.
+        order: headings in the order in which they appear.
+
+    Raises:
+        ValueError: a part has no end marker.
     """
-    head, *old = page.strip().split("\n## ")
-    kept = {text.split("\n", 1)[0]: f"## {text.strip()}" for text in old}
-    texts = kept | sections
-    return "\n\n".join([head.strip(), *(texts[heading] for heading in order if heading in texts)]) + "\n"
+    first, last = f"<!-- machine: {machine} -->", "<!-- /machine -->"
+    if first not in page:
+        before, marker, rest = page.partition("<!-- machine: ")
+        page = f"{before.rstrip()}\n\n{first}\n## {machine}\n{last}\n\n{marker}{rest}".rstrip() + "\n"
+    before, rest = page.split(first, 1)
+    if last not in rest:
+        raise ValueError(
+            f"the marker {last} is missing after {first}; put it after the last section of this machine"
+        )
+    part, after = rest.split(last, 1)
+    return f"{before}{first}\n{with_sections(part, sections, order)}{last}{after}"
+
+
+def with_sections(part: str, sections: dict[str, str], order: list[str]) -> str:
+    """Replace or add sections of a part of a page and keep all others.
+
+    Args:
+        part: Markdown whose sections begin with ``### heading``.
+        sections: Markdown of the new sections by heading, without the heading.
+        order: headings in the order in which they appear; sections with other headings follow, in their old order.
+    """
+    head, *old = part.strip().split("\n### ")
+    kept = {heading: text.strip() for heading, _, text in (section.partition("\n") for section in old)}
+    merged = kept | sections
+    headings = [*(name for name in order if name in merged), *(name for name in merged if name not in order)]
+    return "\n\n".join([head.strip(), *(f"### {name}\n\n{merged[name]}" for name in headings)]) + "\n"
 
 
 def between_markers(text: str, marker: str, content: str) -> str:
-    """A text with what is between ``<!-- marker -->`` and ``<!-- /marker -->`` replaced.
+    """Replace what is between ``<!-- marker -->`` and ``<!-- /marker -->`` in a text.
 
     Raises:
         ValueError: a marker is missing.
     """
     first, last = f"<!-- {marker} -->", f"<!-- /{marker} -->"
     if first not in text or last not in text:
-        raise ValueError(
-            f"the markers {first} and {last} are missing; put them around the part to be replaced"
-        )
+        raise ValueError(f"the markers {first} and {last} are missing; put them around the part to replace")
     before, rest = text.split(first, 1)
     return f"{before}{first}\n{content}\n{last}{rest.split(last, 1)[1]}"

@@ -26,13 +26,13 @@ def measure(key: str, *, full: bool, users: int) -> dict[str, object]:
 
     from deep_interest.datasets import ScoresFile
     from deep_interest.models.registry import build_model, model_config
-    from deep_interest.serving.pairs import Asked, Scores, score_pairs
+    from deep_interest.serving.pairs import Scores, ScoringRequest, score_pairs
 
     store = amazon_shaped(users, full=full).store
     torch.manual_seed(0)
     config = model_config(key, {}, common={"embedding_dim": 32, "hidden": (200, 80)})
     model = build_model(key, config, store.schema).eval()
-    asked = Asked(
+    asked = ScoringRequest(
         users=pd.Series(np.arange(users)), user_codes=np.arange(1, users + 1, dtype=np.int32), context={},
         items=pd.Series(np.arange(1000)), item_codes=np.arange(1, 1001, dtype=np.int32), bids=np.ones(1000),
     )  # fmt: skip
@@ -41,7 +41,7 @@ def measure(key: str, *, full: bool, users: int) -> dict[str, object]:
         score_pairs(
             model,
             store,
-            Asked(**{**vars(asked), "users": asked.users[:2], "user_codes": asked.user_codes[:2]}),
+            ScoringRequest(**{**vars(asked), "users": asked.users[:2], "user_codes": asked.user_codes[:2]}),
             **options,
         )
     )

@@ -1,4 +1,4 @@
-"""What `compare.py` measured, as tables: our speed next to the closest library and to plain PyTorch, like for like first."""
+"""Tables of the lines of `compare.py`: our speed next to the closest library and to plain PyTorch."""
 
 import pandas as pd
 from cases import CASES, PAPER_LAYERS
@@ -12,13 +12,15 @@ LIBRARIES = [name for name, peer in PEERS.items() if peer.packages]
 
 
 def summary(lines: pd.DataFrame) -> pd.DataFrame:
-    """One row per case and form: ours, the library whose ratio is the lowest, and plain PyTorch with and without `torch.compile`.
+    """Summarise comparisons, one row per case and form of our model.
+
+    A row has our speed, the library with the lowest ratio, and plain PyTorch with and without `torch.compile`.
 
     Args:
-        lines: of `compare.py`. If a comparison is there more than once, the last one counts.
+        lines: lines of `compare.py`. The last line of a repeated comparison counts.
 
     Returns:
-        Columns ``model, form, case, batch_size, embedding_dim`` and `FIGURES`; values are missing where nothing was measured.
+        Columns ``model, form, case, batch_size, embedding_dim`` and `FIGURES`; NaN where nothing was measured.
     """
     lines = lines.drop_duplicates([*KEYS, "peer", "form"], keep="last")
     rows = []
@@ -51,14 +53,14 @@ def _row(lines: pd.DataFrame) -> dict:
 
 
 def title(row) -> str:
-    """What a row of `summary` is called: the model, and the form if it is not the peers' own."""
+    """Name a row of `summary` by its model, and by its form if that is not the peers' own."""
     return row.model.upper() + (", paper's form" if row.form == "paper" else "")
 
 
 def readme_table(rows: pd.DataFrame) -> str:
-    """The README's table of a `summary`."""
+    """Format a `summary` as the README's table."""
     lines = [
-        "| model | histories | batch | width | to closest library | to plain PyTorch | samples/s | library's | plain's |",
+        "| Model | Histories | Batch | Width | To library | To plain PyTorch | Samples/s | Library | Plain PyTorch |",
         "|---|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for row in rows.itertuples():

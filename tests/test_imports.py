@@ -97,7 +97,9 @@ def test_a_plain_gru_in_a_process_with_the_package_needs_its_normal_memory():
 
 
 def test_settings_and_hooks_import_no_torch_so_that_commands_prepare_the_process_before():
-    program = "import sys, deep_interest.settings, deep_interest.command; sys.exit('torch' in sys.modules)"
+    program = (
+        "import sys, deep_interest.settings, deep_interest.commands.main; sys.exit('torch' in sys.modules)"
+    )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
 
 

@@ -8,18 +8,18 @@ from typing import Any
 
 from kedro.pipeline import Pipeline
 
-from deep_interest.configured import dataset_blocks
+from deep_interest.config import dataset_blocks
 from deep_interest.errors import InputError
-from deep_interest.grid import (
+from deep_interest.experiments import (
     ABLATIONS,
     MODELS,
-    RETRAINED,
-    SEARCHED,
-    TUNED,
-    DatasetRow,
+    RETRAINABLE,
+    TUNABLE,
+    TUNED_SUFFIX,
+    DatasetSpec,
     datasets_of,
-    table_of,
-    tuned_table,
+    table_for,
+    table_of_tuned,
 )
 from deep_interest.pipelines import backtest, ingest, report, retrain, samples, score, simulate, train, tune
 
@@ -84,7 +84,7 @@ def register_pipelines() -> dict[str, Pipeline]:
     return pipelines
 
 
-def _of_dataset(dataset: str, row: DatasetRow) -> dict[str, Callable[[], Pipeline]]:
+def _of_dataset(dataset: str, row: DatasetSpec) -> dict[str, Callable[[], Pipeline]]:
     """What makes each of a dataset's pipelines."""
 
     @cache
@@ -102,8 +102,8 @@ def _of_dataset(dataset: str, row: DatasetRow) -> dict[str, Callable[[], Pipelin
 
     @cache
     def table() -> Pipeline:
-        rows = table_of(row)
-        return report.create_pipeline(dataset, rows) + report.create_pictures_pipeline(dataset, rows)
+        rows = table_for(row)
+        return report.create_pipeline(dataset, rows) + report.create_plots_pipeline(dataset, rows)
 
     def ablation(name: str) -> Pipeline:
         rows = ABLATIONS[name]
@@ -113,11 +113,11 @@ def _of_dataset(dataset: str, row: DatasetRow) -> dict[str, Callable[[], Pipelin
 
     def tuned(model: str) -> Pipeline:
         twin = train.create_pipeline(dataset, model, tuned=True)
-        both = report.create_pipeline(dataset, tuned_table(model), name=f"{model}{TUNED}")
+        both = report.create_pipeline(dataset, table_of_tuned(model), name=f"{model}{TUNED_SUFFIX}")
         return Pipeline([sampled(), cell(model), twin, both])
 
     makers: dict[str, Callable[[], Pipeline]] = {
-        dataset: lambda: Pipeline([sampled(), *map(cell, table_of(row).models), table()]),
+        dataset: lambda: Pipeline([sampled(), *map(cell, table_for(row).models), table()]),
         f"ingest.{dataset}": ingested,
         f"samples.{dataset}": sampled,
         f"report.{dataset}": table,
@@ -126,12 +126,12 @@ def _of_dataset(dataset: str, row: DatasetRow) -> dict[str, Callable[[], Pipelin
         makers[f"{name}.{dataset}"] = lambda name=name: ablation(name)
     for model in MODELS:
         makers[f"{dataset}.{model}"] = lambda model=model: Pipeline(
-            [sampled(), cell(model), report.create_row_pipeline(dataset, model)]
+            [sampled(), cell(model), report.create_model_pipeline(dataset, model)]
         )
-    for model in RETRAINED if row.impressions else ():
+    for model in RETRAINABLE if row.impressions else ():
         makers[f"retrain.{dataset}.{model}"] = lambda model=model: retrain.create_pipeline(dataset, model)
         makers[f"score.{dataset}.{model}"] = lambda model=model: score.create_pipeline(dataset, model)
-    for model in SEARCHED:
+    for model in TUNABLE:
         makers[f"tune.{dataset}.{model}"] = lambda model=model: Pipeline(
             [sampled(), tune.create_pipeline(dataset, model)]
         )
@@ -139,7 +139,7 @@ def _of_dataset(dataset: str, row: DatasetRow) -> dict[str, Callable[[], Pipelin
     return makers
 
 
-def _chosen() -> dict[str, DatasetRow]:
+def _chosen() -> dict[str, DatasetSpec]:
     """The datasets whose pipelines are registered: all, or those that DEEP_INTEREST_DATASETS names."""
     known = datasets_of(_session_blocks or dataset_blocks())
     names = os.environ.get(CHOICE, "")

@@ -2,14 +2,11 @@
 
 from contextlib import ExitStack
 
-from deep_interest.hooks import ProjectHooks
-from deep_interest.run_locks import LockHooks
-from deep_interest.scheduling import SchedulingHooks
+from deep_interest.hooks import LockHooks, MLflowHooks, RetrainingHooks, RunHooks
 from deep_interest.sources.downloads import raw_root
-from deep_interest.tracking import TrackingHooks
 
 _LOCKS = ExitStack()  # of the present run
-HOOKS = (ProjectHooks(), LockHooks(_LOCKS), SchedulingHooks(_LOCKS), TrackingHooks())
+HOOKS = (RunHooks(), LockHooks(_LOCKS), RetrainingHooks(_LOCKS), MLflowHooks())
 
 CONFIG_LOADER_ARGS = {
     "base_env": "base",

@@ -4,7 +4,8 @@ import pandas as pd
 import pytest
 from cases import AUTHORS_DIEN, PAPER_DIEN, PAPER_LAYERS, Case, forms
 from compare import key_of, pending
-from page_parts import between_markers, with_sections
+from page import compare_section, measured_by, read
+from page_parts import between_markers, with_machine
 from speed_tables import readme_table, summary
 
 AUTHORS = "attention net 80-40, auxiliary net 100-50-1"
@@ -81,12 +82,89 @@ def test_comparisons_that_a_file_holds_are_not_made_again(tmp_path):
     assert len(list(pending(cases, peers, threads=1, out=out))) == 4
 
 
-def test_a_page_keeps_the_sections_that_were_not_measured():
-    page = "# Page\n\nHead.\n\n## One\n\nold one\n\n## Two\n\nold two\n\n## Gone\n\nno longer made\n"
-    found = with_sections(
-        page, {"One": "## One\n\nnew one", "Three": "## Three\n\nthree"}, ["Three", "One", "Two"]
+PAGE = """# Page
+
+Head.
+
+<!-- machine: A -->
+## Machine A
+
+### One
+
+old one
+
+### By hand
+
+kept
+
+### Two
+
+old two
+<!-- /machine -->
+
+<!-- machine: B -->
+## Machine B
+
+### One
+
+of B
+<!-- /machine -->
+"""
+
+
+def test_only_measured_sections_of_the_machine_are_replaced():
+    page = with_machine(PAGE, "A", {"One": "new one", "Three": "three"}, ["Three", "One", "Two"])
+    part = "### Three\n\nthree\n\n### One\n\nnew one\n\n### Two\n\nold two\n\n### By hand\n\nkept\n"
+    before, rest = PAGE.split("### One", 1)
+    assert page == before + part + "<!-- /machine -->" + rest.split("<!-- /machine -->", 1)[1]
+
+
+def test_a_new_machine_comes_before_the_others_which_stay():
+    page = with_machine(PAGE, "C", {"One": "of C"}, ["One"])
+    part = "<!-- machine: C -->\n## C\n\n### One\n\nof C\n<!-- /machine -->\n\n"
+    assert page == PAGE.replace("<!-- machine: A -->", part + "<!-- machine: A -->")
+    assert with_machine(page, "C", {"One": "of C"}, ["One"]) == page
+
+
+def test_a_page_without_machines_gets_its_first_one():
+    page = with_machine("# Page\n", "C", {"One": "of C"}, ["One"])
+    assert page == "# Page\n\n<!-- machine: C -->\n## C\n\n### One\n\nof C\n<!-- /machine -->\n"
+
+
+def test_a_machine_without_end_marker_is_an_error():
+    with pytest.raises(ValueError, match="<!-- /machine --> is missing after <!-- machine: A -->"):
+        with_machine("<!-- machine: A -->\n## A\n", "A", {}, [])
+
+
+def test_lines_are_grouped_by_machine_and_benchmark(tmp_path):
+    file = tmp_path / "lines.jsonl"
+    lines = [{"bench": "scale", "slope": 1.0}, DIN[0] | {"machine": "B", "commit": "abc1234"}, DIN[1]]
+    file.write_text("a log line\n" + "".join(json.dumps(line) + "\n" for line in lines))
+    tables = read([file], machine="A", commit="def5678")
+    assert {name: list(own) for name, own in tables.items()} == {"A": ["scale", "compare"], "B": ["compare"]}
+    assert tables["B"]["compare"]["peer"].tolist() == ["deepctr_torch"]
+    assert tables["A"]["compare"]["batch_size"].tolist() == [128]
+    assert (
+        measured_by("compare", tables["B"]["compare"])
+        == "`python benchmarks/compare.py`, commit abc1234, 2 threads."
     )
-    assert found == "# Page\n\nHead.\n\n## Three\n\nthree\n\n## One\n\nnew one\n\n## Two\n\nold two\n"
+    assert measured_by("scale", tables["A"]["scale"]) == "`python benchmarks/scale.py`, commit def5678."
+
+
+def test_lines_of_the_page_are_short_enough_to_read(monkeypatch):
+    monkeypatch.setattr("page.plot_ratios", lambda best, machine: "images/ratios.png")
+    widest = [
+        line(peer, name, 111_111, 11_111, model="dien", layers=layers, form=form)
+        for peer, name in (
+            ("plain_compiled", "plain PyTorch, torch.compile"),
+            ("fuxictr", "FuxiCTR (LongCTR)"),
+        )
+        for form, layers in (("like for like", AUTHORS), ("paper", PAPER_LAYERS))
+    ]
+    section = compare_section(pd.DataFrame(widest), "A")
+    assert "80-40, aux 100-50-1" in section
+    assert "bilinear, inner-product aux" in section
+    assert max(map(len, section.splitlines())) <= 120
 
 
 def test_only_the_part_between_markers_is_replaced():

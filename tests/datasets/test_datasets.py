@@ -7,7 +7,6 @@ import pytest
 import torch
 from kedro.io import DatasetError
 
-from deep_interest.checksums import damage_of
 from deep_interest.datasets import (
     BehaviorLogFolder,
     ChartFile,
@@ -25,7 +24,8 @@ from deep_interest.datasets import (
     TextFile,
 )
 from deep_interest.figures.chart import Chart, Line, Panel
-from deep_interest.files import atomic_path
+from deep_interest.io.atomic import atomic_path
+from deep_interest.io.checksums import damage_of
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
 from deep_interest.logs.schema import FeatureSchema, Field

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from support.project import copy_project, environment, run
 
-from deep_interest.command import main
+from deep_interest.commands.main import main
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def shown(project):
 def test_a_prediction_comes_as_a_table_and_a_picture(project, shown, tmp_path):
     user, item = shown
     command = [
-        sys.executable, "-m", "deep_interest.command", "explain", "simulated.din", "--user", user, "--candidate", item, "--top", "3",
+        sys.executable, "-m", "deep_interest.commands.main", "explain", "simulated.din", "--user", user, "--candidate", item, "--top", "3",
         "--picture", str(tmp_path / "why.png"), "--env", "smoke",
     ]  # fmt: skip
     found = subprocess.run(

@@ -74,7 +74,7 @@ def test_the_pages_files_are_the_ones_that_the_test_fills(project):
 
 def test_check_describes_the_log(project):
     done = subprocess.run(
-        [sys.executable, "-m", "deep_interest.command", "check", "my_shop"], cwd=project, env=environment(), text=True,
+        [sys.executable, "-m", "deep_interest.commands.main", "check", "my_shop"], cwd=project, env=environment(), text=True,
         check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout

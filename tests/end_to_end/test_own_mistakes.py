@@ -32,7 +32,7 @@ def write(project, **changes):
 
 def check(project):
     return subprocess.run(
-        [sys.executable, "-m", "deep_interest.command", "check", "mine"], cwd=project, env=environment(), text=True,
+        [sys.executable, "-m", "deep_interest.commands.main", "check", "mine"], cwd=project, env=environment(), text=True,
         check=False, capture_output=True, timeout=120,
     )  # fmt: skip
 

@@ -14,7 +14,7 @@ from support.days import FEATURES, day_tables, write_tables
 from support.forked import new_project, run, start
 from support.project import environment, results
 
-from deep_interest.locks import lock_path
+from deep_interest.io.locks import lock_path
 
 ROW = "--pipelines=simulated.popularity"
 OTHER_LOG = "--params=simulation.seed=11"
@@ -131,7 +131,7 @@ import sys
 from pathlib import Path
 from kedro.framework.session import KedroSession
 from kedro.framework.startup import bootstrap_project
-from deep_interest.locks import LockedError, ResourceLock, lock_path
+from deep_interest.io.locks import LockedError, ResourceLock, lock_path
 
 project = Path.cwd()
 bootstrap_project(project)

@@ -19,7 +19,7 @@ from support.days import FEATURES, day_name, day_tables, write_days, write_table
 from support.forked import Forked
 from support.project import PROJECT, environment, run
 
-from deep_interest.locks import ResourceLock, lock_path
+from deep_interest.io.locks import ResourceLock, lock_path
 from deep_interest.serving.registry import Registry
 
 KILLS = int(os.environ.get("DEEP_INTEREST_KILLS", "2"))

@@ -6,7 +6,7 @@ import pytest
 from support.project import copy_project, results, run
 from support.raw_files import write_amazon, write_movielens
 
-from deep_interest.grid import ABLATIONS, MODELS, DatasetRow, table_of
+from deep_interest.experiments import ABLATIONS, MODELS, DatasetSpec, table_for
 
 COLUMNS = {
     "model", "name", "gauc", "gauc_std", "auc", "auc_std", "logloss", "rela_impr", "user_coverage", "seeds", "train_seconds", "samples_per_second",
@@ -17,7 +17,7 @@ def finished(project, dataset, completed):
     assert completed.returncode == 0, completed.stdout
     table = pd.read_csv(project / "data/smoke/08_reporting" / dataset / "results.csv")
     assert set(table) >= COLUMNS
-    rows = table_of(DatasetRow("tables", impressions=dataset == "simulated")).models
+    rows = table_for(DatasetSpec("tables", impressions=dataset == "simulated")).models
     assert tuple(table["model"])[: len(rows)] == rows
     assert table["gauc"].between(0, 1).all()
     page = (project / "data/smoke/08_reporting" / dataset / "results.md").read_text()

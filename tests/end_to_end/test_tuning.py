@@ -7,13 +7,13 @@ import pytest
 from mlflow import MlflowClient
 from support.project import copy_project, run
 
-TUNED = ["--params=training.tuned=true,training.seeds=[1]"]
+TUNED_SUFFIX = ["--params=training.tuned=true,training.seeds=[1]"]
 
 
 def test_a_search_its_values_in_training_and_the_comparison(tmp_path):
     project = copy_project(tmp_path / "project")
     data = project / "data/smoke"
-    missing = run(project, "--pipelines=simulated.din_mba", *TUNED)
+    missing = run(project, "--pipelines=simulated.din_mba", *TUNED_SUFFIX)
     assert missing.returncode != 0
     assert "find some by `kedro run --pipelines=tune.simulated.din_mba`" in missing.stdout
     assert "Traceback" not in missing.stdout
@@ -38,7 +38,9 @@ def test_a_search_its_values_in_training_and_the_comparison(tmp_path):
     plain = json.loads((data / "07_model_output/simulated/din_mba/settings.json").read_text())
     assert plain["tuned"] == {}
     uri = f"sqlite:///{tmp_path}/mlflow.db"
-    by_parameter = run(project, "--pipelines=simulated.din_mba", f"{TUNED[0]},training.mlflow_uri={uri}")
+    by_parameter = run(
+        project, "--pipelines=simulated.din_mba", f"{TUNED_SUFFIX[0]},training.mlflow_uri={uri}"
+    )
     assert by_parameter.returncode == 0, by_parameter.stdout
     assert_told(uri, "simulated", "din_mba", data, settings)
     same = "07_model_output/simulated/{}/predictions.parquet"

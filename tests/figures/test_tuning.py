@@ -11,7 +11,7 @@ TRIALS = pd.DataFrame(
         "training.optimizer": ["adam", "sgd", "sgd", "adam"],
     }
 )
-TUNED = {
+TUNED_SUFFIX = {
     "values": {"training.mba": 5.0, "training.optimizer": "sgd"},
     "ranges": {
         "training.mba": {"low": 0.01, "high": 10, "log": True},
@@ -23,7 +23,7 @@ TUNED = {
 
 
 def test_history_slices_and_importance_are_panels():
-    history, mba, optimizer, importance = tuning_chart(TRIALS, TUNED, model="din_mba").panels
+    history, mba, optimizer, importance = tuning_chart(TRIALS, TUNED_SUFFIX, model="din_mba").panels
     complete, pruned, best = history.marks
     assert (complete.x, complete.y, pruned.x) == ([0, 2], [0.6, 0.7], [1])
     assert best.y == [0.6, 0.7]
@@ -34,5 +34,5 @@ def test_history_slices_and_importance_are_panels():
 
 
 def test_a_search_of_one_option_has_no_importance():
-    panels = tuning_chart(TRIALS, TUNED | {"importance": {}}, model="din_mba").panels
+    panels = tuning_chart(TRIALS, TUNED_SUFFIX | {"importance": {}}, model="din_mba").panels
     assert [panel.title for panel in panels] == ["By trial", "λ (MBA)", "optimizer"]

@@ -51,6 +51,7 @@ def build(key, options=None, *, schema=SCHEMA, seed=0):
 BINARY = partial(reference.binary_auxiliary, net=False)
 NET = partial(reference.binary_auxiliary, net=True)
 INFONCE = partial(reference.infonce_auxiliary, negatives=3)
+INFONCE_NET = partial(reference.infonce_auxiliary, negatives=3, net=True)
 REFERENCES = [
     ("lr", {}, reference.lr),
     *(("base", {"pooling": how}, partial(reference.base_model, pooling=how)) for how in ("sum", "mean")),
@@ -86,6 +87,11 @@ REFERENCES = [
         "dien_infonce",
         {"aux_weight": 1.0, "aux_contrast": "infonce", "aux_negatives": 3},
         partial(reference.dien, evolution="augru", aux=INFONCE),
+    ),
+    (
+        "dien_infonce",
+        {"aux_weight": 1.0, "aux_contrast": "infonce", "aux_negatives": 3, "aux_score": "net"},
+        partial(reference.dien, evolution="augru", aux=INFONCE_NET),
     ),
     *(
         ("bst", {"heads": heads, "blocks": blocks, "sequence_length": length, "output": output},

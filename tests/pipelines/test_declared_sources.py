@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from deep_interest.configured import dataset_blocks
+from deep_interest.config import dataset_blocks
 from deep_interest.errors import InputError
 from deep_interest.pipelines.ingest.nodes import make_ingest_behaviors, make_ingest_tables
 from deep_interest.pipelines.parameters import DatasetParameters

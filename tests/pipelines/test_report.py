@@ -8,9 +8,9 @@ from support.training import small_data
 
 from deep_interest.errors import InputError
 from deep_interest.evaluation.evidence import EvaluationParameters
-from deep_interest.grid import Table
+from deep_interest.experiments import Table
 from deep_interest.pipelines.report.nodes import make_compare
-from deep_interest.pipelines.report.pictures import make_groups, make_seeds
+from deep_interest.pipelines.report.plots import make_groups, make_seeds
 from deep_interest.training.content import Data
 
 LABELS, SCORES = [1, 0, 1, 0], [0.9, 0.1, 0.2, 0.4]  # user 1 is ranked right, user 2 wrong: GAUC 1/2

@@ -10,7 +10,7 @@ import pytest
 
 from deep_interest.evaluation.comparison import ModelRuns, compare
 from deep_interest.evaluation.page import results_markdown
-from deep_interest.evaluation.published import Published
+from deep_interest.evaluation.published import PublishedMetric
 from deep_interest.figures.chart import Bars, Chart, Panel, Points
 from deep_interest.figures.plotly import plotly_figure
 from deep_interest.reporting.report import Report, report_html
@@ -86,7 +86,7 @@ def page_of(name: str) -> str:
         "din": {"seeds": [0], "config": {name: name}, "training": {}, "tuned": {name: name}, "recipe": name, "device": name,
                 "versions": {name: name}},
     }  # fmt: skip
-    published = {"base": [Published("gauc", 0.8, name)]}
+    published = {"base": [PublishedMetric("gauc", 0.8, name)]}
     return report_html(
         Report(name, name, results(name), summary, {name: plotly_figure(chart(name))}, settings, published)
     )

@@ -1,4 +1,4 @@
-"""The page: what it says, and that nothing is missing or outside."""
+"""The HTML report: its sentences, its completeness, and that it needs no other file."""
 
 import json
 import re
@@ -10,11 +10,11 @@ import pytest
 
 from deep_interest.evaluation.comparison import ModelRuns, compare
 from deep_interest.evaluation.evidence import EvaluationParameters
-from deep_interest.evaluation.published import Published
+from deep_interest.evaluation.published import PublishedMetric
 from deep_interest.figures.comparison import results_chart
 from deep_interest.figures.curves import curves_chart
 from deep_interest.figures.plotly import panels_of, plotly_figure
-from deep_interest.reporting.pictures import calibration, gauc_by_group
+from deep_interest.reporting.plots import calibration, gauc_by_group
 from deep_interest.reporting.report import Report, report_html
 from deep_interest.reporting.sentences import sentences
 
@@ -22,7 +22,7 @@ USERS = np.repeat(np.arange(200), 4)
 LABELS = np.tile([1, 0, 1, 0], 200)
 
 
-def results(*, seeds=2, truth=False, gain=2.0, minimum=None):
+def results(*, seeds=2, truth=False, gain=2.0, minimum=None, pnn=False):
     rng = np.random.default_rng(0)
 
     def runs(name, strength, **options):
@@ -37,6 +37,8 @@ def results(*, seeds=2, truth=False, gain=2.0, minimum=None):
         "popularity": runs("Popularity", 0.1), "base": runs("BaseModel", 0.5, baseline=True, validation_gauc=0.6),
         "din": runs("DIN <b>", gain),
     }  # fmt: skip
+    if pnn:
+        models["pnn"] = runs("PNN", 0.5, baseline=True, validation_gauc=0.7)
     return compare(test, models, minimum=minimum)
 
 
@@ -62,7 +64,7 @@ def report(**options):
         summary,
         figures,
         settings,
-        {"base": [Published("gauc", 0.86, "Some & paper")]},
+        {"base": [PublishedMetric("gauc", 0.86, "Some & paper")]},
         **options,
     )
 
@@ -90,26 +92,26 @@ def page():
     return report_html(report())
 
 
-def test_the_page_needs_nothing_from_outside(page):
+def test_page_references_no_external_resource(page):
     for tag, attributes in Page(page).attributes:
         for name in ("src", "href"):
             assert attributes.get(name, "data:").startswith("data:"), (tag, attributes)
         assert tag not in ("img", "iframe")
 
 
-def test_what_was_typed_is_text_and_never_markup(page):
+def test_names_are_shown_as_text_and_never_as_markup(page):
     parsed = Page(page)
     assert "A <shop>" in parsed.text and "DIN <b>" in parsed.text and "Some & paper" in parsed.text
     assert "b" not in parsed.tags and "shop" not in parsed.tags
 
 
-def test_every_panel_has_its_place_and_its_data(page):
+def test_every_panel_has_an_element_and_data(page):
     data = json.loads(re.search(r"^const figures = (.*);$", page, re.MULTILINE)[1])
-    places = {attributes.get("id") for tag, attributes in Page(page).attributes if tag == "div"}
-    assert set(data) == {"results-0", "curves-0", "curves-1"} <= places
+    ids = {attributes.get("id") for tag, attributes in Page(page).attributes if tag == "div"}
+    assert set(data) == {"results-0", "curves-0", "curves-1"} <= ids
 
 
-def test_the_table_has_every_row_interval_and_published_figure(page):
+def test_table_has_every_model_interval_and_published_metric(page):
     text = " ".join(Page(page).text.split())
     for row in results().itertuples():
         assert f"{row.gauc:.4f}" in text
@@ -118,52 +120,63 @@ def test_the_table_has_every_row_interval_and_published_figure(page):
     assert "0.8600¹" in text
 
 
-def test_values_that_a_search_found_on_other_data_are_marked(page):
-    marked = "training.mba = 2.5 (the search saw other samples, features or behaviours than the present ones)"
+def test_values_tuned_on_other_data_are_marked(page):
+    marked = "training.mba = 2.5 (found on other samples, features or behaviours than the present ones)"
     assert marked not in Page(page).text
     made = report()
     made.settings["din"]["tuned_on_other_data"] = True
     assert marked in Page(report_html(made)).text
 
 
-def test_data_options_tuned_values_and_versions_are_told(page):
+def test_page_lists_data_options_tuned_values_and_versions(page):
     text = Page(page).text
     for expected in ("12,345", "0.41%", "training.mba = 2.5", "torch 2", '"hidden"', "Recipe: ours"):
         assert expected in text
 
 
-def test_sentences_name_the_best_row_and_only_what_the_intervals_carry():
-    said = " ".join(sentences(results(), protocol="next_item"))
+def test_sentences_claim_only_what_the_intervals_support():
+    text = " ".join(sentences(results(), protocol="next_item"))
     din = results().set_index("model").loc["din"]
-    assert f"DIN <b> has the highest GAUC, {din['gauc']:.4f}" in said
-    assert "One row is significantly above BaseModel: DIN <b>." in said
-    assert "Popularity alone, which knows nothing of the user" in said
-    assert "The intervals include this." in said
+    assert f"DIN <b> has the highest GAUC, {din['gauc']:.4f}" in text
+    assert "One model is significantly better than BaseModel: DIN <b>." in text
+    assert "Popularity alone, which ignores the user" in text
+    assert "The intervals include this variation." in text
 
 
-def test_a_difference_that_may_be_chance_is_called_open():
-    said = " ".join(sentences(results(gain=0.55), protocol="by_day"))
-    assert "No row is significantly above BaseModel." in said
-    assert re.search(r"This test set cannot separate (Popularity and )?DIN <b> from BaseModel", said)
-    assert "drawn" not in said
+def test_a_gain_that_may_be_chance_is_not_claimed():
+    text = " ".join(sentences(results(gain=0.55), protocol="by_day"))
+    assert "No gain over BaseModel is significant." in text
+    assert re.search(r"The test set cannot separate (Popularity and )?DIN <b> from BaseModel", text)
+    assert "drawn" not in text
 
 
-def test_one_seed_and_an_oracle_are_said():
-    said = " ".join(sentences(results(seeds=1, truth=True), protocol="by_day"))
-    assert "one fit with one seed" in said
-    assert "no difference is tested" in said and "significantly" not in said
-    assert "says nothing about a real shop" in said
+@pytest.mark.parametrize(("gain", "sentence"), [
+    (2.0, "significantly better than PNN, the best baseline on the validation set: DIN <b>"),
+    (0.5, "No gain over PNN, the best baseline on the validation set, is significant."),
+])  # fmt: skip
+def test_models_are_compared_with_the_best_baseline_too(gain, sentence):
+    assert sentence in " ".join(sentences(results(seeds=8, gain=gain, pnn=True), protocol="by_day"))
 
 
-def test_a_test_set_that_is_too_small_gets_no_verdict_and_the_reason():
+def test_sentences_mention_a_single_seed_and_the_oracle():
+    text = " ".join(sentences(results(seeds=1, truth=True), protocol="by_day"))
+    assert "trained with one seed only" in text
+    assert "no difference is tested" in text and "significantly" not in text
+    assert "says nothing about a real shop" in text
+
+
+def test_small_test_set_gets_no_conclusions_and_the_reason():
     small = results(minimum=EvaluationParameters(minimum_users=201))
-    said = " ".join(sentences(small, protocol="by_day"))
-    assert "No interval, star or verdict is given: the test set has only 200 users with both classes" in said
-    assert "significantly" not in said and "cannot separate" not in said and "intervals include" not in said
-    assert "RelaImpr is left out" in said
+    text = " ".join(sentences(small, protocol="by_day"))
+    assert (
+        "No intervals, significance marks or conclusions are given: the test set has only 200 users with both classes"
+        in text
+    )
+    assert "significantly" not in text and "cannot separate" not in text and "intervals include" not in text
+    assert "RelaImpr is omitted" in text
 
 
-def test_panels_apart_hold_what_the_whole_figure_holds():
+def test_separate_panels_contain_all_traces_of_the_figure():
     figure = report().figures["curves"]
     panels = panels_of(figure)
     assert sum(len(panel["data"]) for panel in panels) == len(figure["data"])
@@ -188,7 +201,7 @@ def test_gauc_by_group_by_hand():
     assert table["samples"].sum() == 8
 
 
-def test_pictures_show_fits_and_not_the_mean_of_their_predictions():
+def test_charts_average_metrics_over_seeds_not_predictions():
     users, labels = np.array([1, 1, 1]), np.array([1, 0, 0])
     seeds = np.array([[0.6, 0.9, 0.1], [0.6, 0.1, 0.9]])  # each ranks one negative too high, their mean none
     table = gauc_by_group(users, labels, {"DIN": seeds}, np.ones(3, int))

@@ -8,7 +8,7 @@ from deep_interest.logs.protocols import ProtocolParameters
 from deep_interest.retraining.backtest import WAYS, backtest, backtest_page, backtest_summary
 from deep_interest.retraining.days import Reading, read_days
 from deep_interest.retraining.parameters import RetrainingParameters
-from deep_interest.sources.declaration import Source
+from deep_interest.sources.tables.declaration import Source
 from deep_interest.training.parameters import Recipe, RowOptions, RunParameters
 from deep_interest.training.runs import Cell
 

@@ -12,7 +12,7 @@ from deep_interest.logs.vocabulary import FieldVocabularies
 from deep_interest.retraining.checks import BadDayError, changed_days, check_days
 from deep_interest.retraining.days import Reading, day_number, joined, list_days, read_day, read_days
 from deep_interest.retraining.parameters import DayBounds
-from deep_interest.sources.declaration import Source
+from deep_interest.sources.tables.declaration import Source
 
 FILES = ("behaviors", "items", "users", "impressions")
 READING = Reading(

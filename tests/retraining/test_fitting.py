@@ -19,7 +19,7 @@ from deep_interest.retraining.fitting import fit_challenger, grown, held_out_sco
 from deep_interest.retraining.parameters import ScoringParameters
 from deep_interest.retraining.scoring import code_pairs, score_with
 from deep_interest.retraining.window import encode_window
-from deep_interest.serving.registry import Content, Registry
+from deep_interest.serving.registry import Registry, VersionArtifacts
 from deep_interest.training.parameters import Recipe, RowOptions, RunParameters
 from deep_interest.training.runs import Cell
 
@@ -144,7 +144,7 @@ def test_pairs_are_scored_by_the_values_of_a_cell_that_the_champion_knows(tmp_pa
         "model": "din", "config": fitted.config, "training": fitted.training, "schema": fitted.schema.model_dump(mode="json"),
         "fields": dict.fromkeys(known.fields),
     }  # fmt: skip
-    registry.add("v1", Content(manifest, fitted.weights, fitted.optimizer, known))
+    registry.add("v1", VersionArtifacts(manifest, fitted.weights, fitted.optimizer, known))
     champion, scoring, ctr = registry.load("v1"), ScoringParameters(top_k=None), {}
     for place in ("day 1,top", " top, day 1,top", "top", "top,day 9", "day 9"):
         users = pd.DataFrame({"user": ["u1", "u2"], "placement": 1, "place": place})

@@ -7,9 +7,9 @@ from mlflow.exceptions import MlflowException
 from deep_interest.errors import InputError
 from deep_interest.logs.vocabulary import FieldVocabularies
 from deep_interest.serving import mlflow_alias
-from deep_interest.serving.mlflow_alias import require_mlflow, tell_mlflow
+from deep_interest.serving.mlflow_alias import require_mlflow, sync_to_mlflow
 from deep_interest.serving.registry import Registry
-from deep_interest.serving.version import Content
+from deep_interest.serving.version import VersionArtifacts
 
 MANIFEST = {
     "strategy": "warm_start", "days": {"trained": ["2024-03-01", "2024-03-02"], "held_out": "2024-03-03"},
@@ -22,14 +22,14 @@ def registry(tmp_path):
     """Three versions, of which none serves yet."""
     made = Registry(tmp_path / "registry")
     for name in ("v1", "v2", "v3"):
-        made.add(name, Content(MANIFEST, {}, {}, FieldVocabularies()))
+        made.add(name, VersionArtifacts(MANIFEST, {}, {}, FieldVocabularies()))
     return made
 
 
 def test_the_alias_follows_the_champion_and_no_version_is_registered_twice(registry, tmp_path):
     uri = f"sqlite:///{tmp_path}/mlflow.db"
     client = MlflowClient(tracking_uri=uri, registry_uri=uri)
-    tell_mlflow(registry, "shop.din", uri)
+    sync_to_mlflow(registry, "shop.din", uri)
     with pytest.raises(MlflowException):
         client.get_model_version_by_alias("shop.din", "champion")
     for change, expected in (
@@ -38,7 +38,7 @@ def test_the_alias_follows_the_champion_and_no_version_is_registered_twice(regis
         (registry.rollback, "v1"),
     ):
         change()
-        tell_mlflow(registry, "shop.din", uri)
+        sync_to_mlflow(registry, "shop.din", uri)
         serving = client.get_model_version_by_alias("shop.din", "champion")
         assert serving.tags["version"] == expected
         assert serving.source == (registry.folder / expected).as_uri()
@@ -49,7 +49,7 @@ def test_the_alias_follows_the_champion_and_no_version_is_registered_twice(regis
 
 def test_an_address_that_answers_nothing_is_a_warning(registry, caplog):
     registry.promote("v1")
-    tell_mlflow(registry, "shop.din", "http://127.0.0.1:9")  # nobody listens there
+    sync_to_mlflow(registry, "shop.din", "http://127.0.0.1:9")  # nobody listens there
     assert "was not told" in caplog.text
     assert registry.champion().id == "v1"
 

@@ -8,10 +8,10 @@ import torch
 from kedro.io import DatasetError
 from support.training import ITEMS, small_data
 
-from deep_interest.checksums import sidecar
 from deep_interest.datasets import ScoresFile
+from deep_interest.io.checksums import sidecar
 from deep_interest.models.registry import build_model, model_config
-from deep_interest.serving.pairs import Asked, Scores, score_pairs
+from deep_interest.serving.pairs import Scores, ScoringRequest, score_pairs
 from deep_interest.training.data import FeatureStore, SampleSet
 from deep_interest.training.evaluation import predict
 
@@ -28,7 +28,7 @@ def make(key="din"):
 def asked(users=18, items=ITEMS):
     """Every user, the unknown one first, and every item."""
     rng = np.random.default_rng(0)
-    return Asked(
+    return ScoringRequest(
         users=pd.Series([f"u{k}" for k in range(users)]), user_codes=np.arange(users, dtype=np.int32), context={},
         items=pd.Series(np.arange(items) + 1000), item_codes=np.arange(1, items + 1, dtype=np.int32),
         bids=rng.uniform(0.1, 2, items),

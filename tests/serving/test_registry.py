@@ -15,13 +15,13 @@ from deep_interest.logs.schema import FeatureSchema, Field
 from deep_interest.logs.vocabulary import FieldVocabularies
 from deep_interest.models.registry import build_model, model_config
 from deep_interest.serving.registry import BusyError, Registry, RegistryState
-from deep_interest.serving.version import Content, DamagedVersionError
+from deep_interest.serving.version import DamagedVersionError, VersionArtifacts
 
 FIELDS = (Field(name="goods", size=4),)
 SCHEMA = FeatureSchema(item=FIELDS, behavior=FIELDS)
 
 
-def content(seed=0, dim=3):
+def artifacts(seed=0, dim=3):
     torch.manual_seed(seed)
     config = model_config("base", {}, common={"embedding_dim": dim, "hidden": (4,)})
     model = build_model("base", config, SCHEMA)
@@ -32,7 +32,7 @@ def content(seed=0, dim=3):
         "model": "base", "config": config.model_dump(mode="json"), "training": {}, "schema": SCHEMA.model_dump(mode="json"),
     }  # fmt: skip
     moments = {"steps": [1], "moments": [(torch.ones(2), torch.zeros(2))]}
-    return Content(manifest, model.state_dict(), moments, vocabularies)
+    return VersionArtifacts(manifest, model.state_dict(), moments, vocabularies)
 
 
 @pytest.fixture
@@ -40,13 +40,13 @@ def registry(tmp_path):
     """Two versions, of which the second serves."""
     made = Registry(tmp_path / "registry")
     for number in (1, 2):
-        made.add(f"v{number}", content(seed=number))
+        made.add(f"v{number}", artifacts(seed=number))
         made.promote(f"v{number}")
     return made
 
 
 def test_a_version_comes_back_as_it_was(registry):
-    version, written = registry.champion(), content(seed=2)
+    version, written = registry.champion(), artifacts(seed=2)
     assert version.id == "v2"
     for name, tensor in version.model().state_dict().items():
         torch.testing.assert_close(tensor, written.weights[name], rtol=0, atol=0)
@@ -94,10 +94,10 @@ def test_a_file_beside_the_written_ones_is_damage(registry):
 
 def test_a_damaged_version_is_written_anew_and_a_whole_one_left_alone(registry):
     before = (registry.folder / "v1/weights.pt").stat().st_mtime_ns
-    registry.add("v1", content(seed=1))
+    registry.add("v1", artifacts(seed=1))
     assert (registry.folder / "v1/weights.pt").stat().st_mtime_ns == before
     (registry.folder / "v1/weights.pt").write_bytes(b"x")
-    registry.add("v1", content(seed=1))
+    registry.add("v1", artifacts(seed=1))
     assert registry.damage("v1") == ""
 
 
@@ -122,7 +122,7 @@ def test_nothing_foreign_is_unpickled(registry, tmp_path):
 
 
 def test_a_second_rollback_goes_further_back_and_never_to_the_bad_version(registry):
-    registry.add("v3", content(seed=3))
+    registry.add("v3", artifacts(seed=3))
     registry.promote("v3")
     assert [registry.rollback(), registry.rollback()] == ["v2", "v1"]
     assert registry.champion().id == "v1"
@@ -132,7 +132,7 @@ def test_a_second_rollback_goes_further_back_and_never_to_the_bad_version(regist
 
 def test_a_rollback_after_a_new_promotion_skips_what_was_rolled_back(registry):
     for version in ("v3", "v4"):
-        registry.add(version, content(seed=int(version[1:])))
+        registry.add(version, artifacts(seed=int(version[1:])))
     registry.promote("v3")
     registry.rollback()
     registry.promote("v4")
@@ -149,7 +149,7 @@ def test_there_is_nothing_to_roll_back_to_before_the_second_version(tmp_path):
 
 def test_old_versions_go_but_never_the_champion_nor_the_one_before_it(registry):
     for number in range(3, 8):
-        registry.add(f"v{number}", content(seed=number))
+        registry.add(f"v{number}", artifacts(seed=number))
     (registry.folder / ".v9.x.part").mkdir()
     assert registry.prune(2) == ["v3", "v4", "v5"]
     assert registry.names() == ["v1", "v2", "v6", "v7"]
@@ -191,8 +191,8 @@ def test_a_full_disk_leaves_the_registry_as_it_was(registry):
     before = {str(path): path.read_bytes() for path in registry.folder.rglob("*") if path.is_file()}
     script = (
         "import resource, signal, sys; from pathlib import Path; sys.path.insert(0, sys.argv[1])\n"
-        "from test_registry import content; from deep_interest.serving.registry import Registry\n"
-        "big = content(seed=9, dim=2000)\n"
+        "from test_registry import artifacts; from deep_interest.serving.registry import Registry\n"
+        "big = artifacts(seed=9, dim=2000)\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))\n"
         f"Registry(Path({str(registry.folder)!r})).add('v3', big)"
     )

@@ -19,11 +19,11 @@ from deep_interest.errors import InputError
 from deep_interest.logs.encoding import FeatureColumns
 from deep_interest.sources.amazon import read_amazon
 from deep_interest.sources.archive import Archive
-from deep_interest.sources.declaration import Source
 from deep_interest.sources.integrity import check_archive
 from deep_interest.sources.movielens import read_movielens
-from deep_interest.sources.own_tables import read_own_tables
 from deep_interest.sources.raw_files import text_lines, verify_text
+from deep_interest.sources.tables.declaration import Source
+from deep_interest.sources.tables.reader import read_tables
 
 MB = 1 << 20
 BOMB = 100  # MB in one line
@@ -33,9 +33,9 @@ from pathlib import Path
 from deep_interest.errors import InputError
 from deep_interest.logs.encoding import FeatureColumns
 from deep_interest.sources.amazon import read_amazon
-from deep_interest.sources.declaration import Source
+from deep_interest.sources.tables.declaration import Source
 from deep_interest.sources.movielens import read_movielens
-from deep_interest.sources.own_tables import read_own_tables
+from deep_interest.sources.tables.reader import read_tables
 kind, path = sys.argv[1], Path(sys.argv[2])
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
@@ -45,7 +45,7 @@ try:
         read_movielens(path)
     else:
         source = Source.model_validate({"behaviors": {"files": kind}})
-        read_own_tables(path, source, FeatureColumns(item=("goods",)), on_bad_line="skip")
+        read_tables(path, source, FeatureColumns(item=("goods",)), on_bad_line="skip")
 except InputError as error:
     print(error)
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
@@ -148,7 +148,7 @@ def test_a_csv_line_above_the_limit_is_never_dropped_silently(tmp_path: Path) ->
     (tmp_path / "log.csv").write_bytes(b"user,item,time\n1,2,3\n1," + b"x" * (40 * MB) + b",3\n4,5,6\n")
     source = Source.model_validate({"behaviors": {"files": "log.csv"}})
     with pytest.raises(InputError, match=r"log.csv, line 3: the line is longer than 2,000,000 bytes"):
-        read_own_tables(tmp_path, source, FeatureColumns(item=("goods",)), on_bad_line="skip")
+        read_tables(tmp_path, source, FeatureColumns(item=("goods",)), on_bad_line="skip")
 
 
 def test_brackets_nested_100_000_deep_are_a_bad_line(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_brackets_nested_100_000_deep_are_a_bad_line(tmp_path: Path) -> None:
     write_lines(tmp_path / "log.json", [f'{{"user": 1, "item": 2, "time": {deep}}}'])
     source = Source.model_validate({"behaviors": {"files": "log.json"}})
     with pytest.raises(InputError, match=r"log.json, line 1: expected one JSON object a line"):
-        read_own_tables(tmp_path, source, FeatureColumns(item=("goods",)))
+        read_tables(tmp_path, source, FeatureColumns(item=("goods",)))
 
 
 @pytest.mark.parametrize("quote", ["'", '"'])
@@ -183,7 +183,7 @@ def test_a_long_header_field_is_one_error(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text(f"user,item,time,{'x' * 200_000}\n1,2,3,4\n")
     source = Source.model_validate({"behaviors": {"files": "log.csv"}})
     with pytest.raises(InputError, match=r"log.csv, line 1: not a header of a CSV file"):
-        read_own_tables(tmp_path, source, FeatureColumns(item=("goods",)))
+        read_tables(tmp_path, source, FeatureColumns(item=("goods",)))
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ _SERVER = multiprocessing.get_context("forkserver")
 _SERVER.set_forkserver_preload(
     [
         "kedro.framework.cli", "kedro.runner", "kedro_telemetry.plugin", "hypothesis", "pandera.pandas",
-        "deep_interest.settings", "deep_interest.command", "deep_interest.datasets", "deep_interest.retraining.runs",
+        "deep_interest.settings", "deep_interest.commands.main", "deep_interest.datasets", "deep_interest.retraining.runs",
         "deep_interest.retraining.window",
     ]
 )  # fmt: skip
@@ -95,7 +95,7 @@ def _main(
             yaml.safe_load(Path("conf/logging.yml").read_text())
         )  # as its import does in the project
     else:
-        from deep_interest.command import run as main
+        from deep_interest.commands.main import run as main
     try:
         main()
     except Exception:

@@ -239,19 +239,25 @@ def binary_auxiliary(p, batch, schema, states, behaviors, *, net=False):
     return np.mean(losses)
 
 
-def infonce_auxiliary(p, batch, schema, states, behaviors, *, negatives):
+def infonce_auxiliary(p, batch, schema, states, behaviors, *, negatives, net=False):
     """Each state against the next behaviour and the items drawn at the next positions of the batch."""
+
+    def score(h, e):
+        if net:
+            return mlp(p, "auxiliary.net.layers", np.concatenate([h, e]), layers=3, activation=sigmoid)[0]
+        return h @ e
+
     drawn = np.concatenate(drawn_histories(p, batch, schema))
     names = list(batch.history)
     losses = []
     for b, (h, e) in enumerate(zip(states, behaviors, strict=True)):
         for t in range(len(h) - 1):
             at = int(batch.offsets[b]) + t + 1
-            scores = [h[t] @ e[t + 1]]
+            scores = [score(h[t], e[t + 1])]
             for shift in range(negatives):
                 lent = (at + shift) % len(drawn)
                 if any(batch.negatives[n][lent] != batch.history[n][at] for n in names):
-                    scores.append(h[t] @ drawn[lent])
+                    scores.append(score(h[t], drawn[lent]))
             losses.append(-np.log(softmax(np.array(scores))[0]))
     return np.mean(losses)
 

@@ -6,7 +6,7 @@ from typing import Any
 from kedro.io import DatasetError
 
 from deep_interest.datasets.local import LocalDataset
-from deep_interest.files import atomic_path
+from deep_interest.io.atomic import atomic_path
 
 
 class CheckpointFile(LocalDataset[dict[str, Any]]):

@@ -5,8 +5,8 @@ from typing import Any, Generic, TypeVar
 
 from kedro.io import AbstractDataset, DatasetError
 
-from deep_interest.checksums import damage_of
-from deep_interest.grid import pipeline_of
+from deep_interest.experiments import pipeline_name
+from deep_interest.io.checksums import damage_of
 
 T = TypeVar("T")
 
@@ -73,4 +73,4 @@ def _command(pipeline: str | None) -> str:
     if pipeline is None:
         return "the pipeline that writes it"
     dataset, _, row = pipeline.partition(".")
-    return f"`kedro run --pipelines={pipeline_of(dataset, row) if row else pipeline}`"
+    return f"`kedro run --pipelines={pipeline_name(dataset, row) if row else pipeline}`"

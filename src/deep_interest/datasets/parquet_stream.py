@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from deep_interest.files import atomic_path
+from deep_interest.io.atomic import atomic_path
 
 
 def write_parquet(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kedro_datasets._typing import JSONPreview, PlotlyPreview
 
 from deep_interest.datasets.local import LocalDataset, check_file
-from deep_interest.files import atomic_path
+from deep_interest.io.atomic import atomic_path
 
 if TYPE_CHECKING:
     from deep_interest.figures.chart import Chart

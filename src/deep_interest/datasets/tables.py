@@ -10,7 +10,7 @@ from kedro_datasets._typing import TablePreview
 
 from deep_interest.datasets.local import LocalDataset
 from deep_interest.datasets.parquet_stream import stream_parquet, write_parquet
-from deep_interest.files import atomic_path
+from deep_interest.io.atomic import atomic_path
 from deep_interest.serving.pairs import Scores
 
 

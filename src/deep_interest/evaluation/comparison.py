@@ -44,7 +44,7 @@ class ModelRuns:
     train_seconds: NDArray[np.floating]
     samples_per_second: NDArray[np.floating]
     baseline: bool = False
-    validation_gauc: float = float("nan")
+    validation_gauc: float = np.nan
     deterministic: bool = False
 
 
@@ -157,14 +157,16 @@ def _score(test: pd.DataFrame, key: str, model: ModelRuns) -> _Scored:
 
 
 def _mean_and_std(column: str, values: list[float]) -> dict[str, float]:
-    deviation = float(np.std(values, ddof=1)) if len(values) > 1 else float("nan")
+    deviation = float(np.std(values, ddof=1)) if len(values) > 1 else np.nan
     return {column: float(np.mean(values)), f"{column}_std": deviation}
 
 
 def _best_baseline(runs: Mapping[str, ModelRuns]) -> str | None:
     """The baseline of the highest validation GAUC: chosen without a look at the test set."""
     baselines = {
-        key: run.validation_gauc for key, run in runs.items() if run.baseline and run.validation_gauc > 0
+        key: run.validation_gauc
+        for key, run in runs.items()
+        if run.baseline and not np.isnan(run.validation_gauc)
     }
     return max(baselines, key=lambda key: baselines[key]) if baselines else None
 

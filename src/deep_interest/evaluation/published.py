@@ -1,8 +1,8 @@
-"""Figures that others have published, to stand beside ours where dataset and protocol are the same.
+"""Metrics published by others, shown next to ours where dataset and protocol are the same.
 
-DIN's and DIEN's "Amazon Electronics" are two different tasks: DIN ranks each user's last review after training on
-all earlier ones (``next_item``), DIEN uses each user's last review only and splits by user (``last_item``), with
-other negatives. Their figures must not be compared with each other, so the protocol is part of the key.
+"Amazon Electronics" is a different task in each paper: DIN ranks each user's last review after training on all earlier
+ones (``next_item``); DIEN uses only each user's last review and splits by user (``last_item``), with other negatives.
+Their metrics must not be compared with each other, so the protocol is part of the key.
 """
 
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ Metric = Literal["gauc", "auc"]  # papers write "AUC" for both; DIN means its eq
 
 
 @dataclass(frozen=True)
-class Published:
-    """One figure of one paper.
+class PublishedMetric:
+    """One value from one paper.
 
     Attributes:
         metric: ``gauc`` or ``auc``.
-        value: as printed.
-        source: paper and table, and how the figure was come by where that matters.
+        value: value as printed.
+        source: paper and table, and how the value was obtained where that matters.
     """
 
     metric: Metric
@@ -28,16 +28,14 @@ class Published:
 
 DIN = "DIN, KDD 2018, Table 3; the best of many evaluations on the test set"
 DIN_CORRECTED = (
-    "DIN's authors' correction, README of their code (attention with softmax); best on the test set"
+    "Correction by DIN's authors, README of their code (attention with softmax); best on the test set"
 )
 DIEN = "DIEN, Table 2"
 DIEN_ABLATION = "DIEN, Table 4"
-DIEN_LATER = "DIEN, later AAAI print, on a split of its own"
+DIEN_LATER = "DIEN, later AAAI print, on a different split"
 BARS = "BARS AmazonElectronics_x1; validated on the test set, so an upper bound"
-BARS_DNN = "BARS AmazonElectronics_x1, its row DNN; validated on the test set, so an upper bound"
-BARS_DIEN = (
-    "BARS AmazonElectronics_x1, its row DIEN without auxiliary loss; validated on the test set as well"
-)
+BARS_DNN = "BARS AmazonElectronics_x1, model DNN; validated on the test set, so an upper bound"
+BARS_DIEN = "BARS AmazonElectronics_x1, model DIEN without auxiliary loss; validated on the test set, so an upper bound"
 
 DIN_MOVIELENS = ("movielens_20m", "rated")
 DIN_ELECTRONICS = ("amazon_electronics", "next_item")
@@ -45,17 +43,20 @@ DIEN_ELECTRONICS = ("amazon_electronics", "last_item")
 DIEN_BOOKS = ("amazon_books", "last_item")
 
 
-def published_figures(dataset: str, protocol: str) -> dict[str, list[Published]]:
-    """The published figures of one dataset under one protocol, by model key; empty where there are none.
+def published_metrics(dataset: str, protocol: str) -> dict[str, list[PublishedMetric]]:
+    """Return the published metrics of one dataset under one protocol, by model key.
 
     Args:
-        dataset: key as in ``amazon_electronics``.
+        dataset: key of the dataset, such as ``amazon_electronics``.
         protocol: ``next_item``, ``last_item``, ``rated`` or ``by_day``.
+
+    Returns:
+        Metrics by model key; empty if none are known.
     """
-    return {model: figures for (d, p, model), figures in PUBLISHED.items() if (d, p) == (dataset, protocol)}
+    return {model: metrics for (d, p, model), metrics in PUBLISHED.items() if (d, p) == (dataset, protocol)}
 
 
-# Dataset, protocol, metric, source, and the figures by model key as printed.
+# Dataset, protocol, metric, source, and the values by model key as printed.
 _TABLES: list[tuple[str, str, Metric, str, dict[str, float]]] = [
     (*DIN_MOVIELENS, "gauc", DIN, {"lr": 0.7263, "base": 0.7300, "wide_deep": 0.7304, "pnn": 0.7321}),
     (*DIN_MOVIELENS, "gauc", DIN, {"deepfm": 0.7324, "din": 0.7337, "din_dice": 0.7348}),
@@ -81,12 +82,12 @@ _TABLES: list[tuple[str, str, Metric, str, dict[str, float]]] = [
 ]
 
 
-def _by_key() -> dict[tuple[str, str, str], list[Published]]:
-    figures: dict[tuple[str, str, str], list[Published]] = {}
+def _by_key() -> dict[tuple[str, str, str], list[PublishedMetric]]:
+    metrics: dict[tuple[str, str, str], list[PublishedMetric]] = {}
     for dataset, protocol, metric, source, values in _TABLES:
         for model, value in values.items():
-            figures.setdefault((dataset, protocol, model), []).append(Published(metric, value, source))
-    return figures
+            metrics.setdefault((dataset, protocol, model), []).append(PublishedMetric(metric, value, source))
+    return metrics
 
 
-PUBLISHED: dict[tuple[str, str, str], list[Published]] = _by_key()  # by dataset, protocol and model key
+PUBLISHED: dict[tuple[str, str, str], list[PublishedMetric]] = _by_key()  # by dataset, protocol and model key

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from deep_interest.files import atomic_path
+from deep_interest.io.atomic import atomic_path
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
 from deep_interest.logs.multi_hot import Cells

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class ModelRow:
+class ModelSpec:
     """One row.
 
     Attributes:
@@ -41,45 +41,45 @@ class ModelRow:
         return getattr(import_module(f"deep_interest.models.{module}"), name)
 
 
-MODELS: dict[str, ModelRow] = {
-    "popularity": ModelRow("Popularity", "popularity:Popularity", baseline=True, closed_form=True),
-    "item_ctr": ModelRow("Item CTR (smoothed)", "popularity:ItemCTR", baseline=True, closed_form=True),
-    "lr": ModelRow("LR", "lr:LR", baseline=True),
-    "base": ModelRow("BaseModel", "base:BaseModel", baseline=True),
-    "base_mba": ModelRow("BaseModel with MBA Reg.", "base:BaseModel"),
-    "user_only": ModelRow("User only", "user_only:UserOnly", impressions=True),
-    "fm": ModelRow("FM", "fm:FM", baseline=True),
-    "wide_deep": ModelRow("Wide&Deep", "wide_deep:WideDeep", baseline=True),
-    "pnn": ModelRow("PNN", "pnn:PNN", baseline=True),
-    "pnn_mba": ModelRow("PNN with MBA Reg.", "pnn:PNN"),
-    "deepfm": ModelRow("DeepFM", "deepfm:DeepFM", baseline=True),
-    "lstm": ModelRow("LSTM", "lstm:LSTM"),
-    "din": ModelRow("DIN", "din:DIN"),
-    "din_softmax": ModelRow("DIN (softmax)", "din:DIN"),
-    "din_positions": ModelRow("DIN (softmax, positions)", "din:DIN"),
-    "din_dice": ModelRow("DIN with Dice", "din:DIN"),
-    "din_mba": ModelRow("DIN with MBA Reg.", "din:DIN"),
-    "din_mba_dice": ModelRow("DIN with MBA Reg. and Dice", "din:DIN"),
-    "din_softmax_mba": ModelRow("DIN (softmax) with MBA Reg.", "din:DIN"),
-    "gru_attention": ModelRow("Two-layer GRU attention", "dien:DIEN"),
-    "gru_aigru": ModelRow("BaseModel+GRU+AIGRU", "dien:DIEN"),
-    "gru_agru": ModelRow("BaseModel+GRU+AGRU", "dien:DIEN"),
-    "gru_augru": ModelRow("BaseModel+GRU+AUGRU", "dien:DIEN"),
-    "dien": ModelRow("DIEN", "dien:DIEN"),
-    "dien_mba": ModelRow("DIEN with MBA Reg.", "dien:DIEN"),
-    "dien_infonce": ModelRow("DIEN (InfoNCE)", "dien:DIEN"),
-    "bst": ModelRow("BST", "bst:BST"),
-    "dmin": ModelRow("DMIN", "dmin:DMIN"),
-    "reg_no_goods": ModelRow("BaseModel without goods ids", "base:BaseModel", ablation=True),
-    "reg_none": ModelRow("BaseModel without regularisation", "base:BaseModel", ablation=True),
-    "reg_dropout": ModelRow("BaseModel with dropout", "base:BaseModel", ablation=True),
-    "reg_filter": ModelRow("BaseModel with filter", "base:BaseModel", ablation=True),
-    "reg_difacto": ModelRow("BaseModel with DiFacto Reg.", "base:BaseModel", ablation=True),
-    "reg_mba": ModelRow("BaseModel with MBA Reg.", "base:BaseModel", ablation=True),
+MODELS: dict[str, ModelSpec] = {
+    "popularity": ModelSpec("Popularity", "popularity:Popularity", baseline=True, closed_form=True),
+    "item_ctr": ModelSpec("Item CTR (smoothed)", "popularity:ItemCTR", baseline=True, closed_form=True),
+    "lr": ModelSpec("LR", "lr:LR", baseline=True),
+    "base": ModelSpec("BaseModel", "base:BaseModel", baseline=True),
+    "base_mba": ModelSpec("BaseModel with MBA Reg.", "base:BaseModel"),
+    "user_only": ModelSpec("User only", "user_only:UserOnly", impressions=True),
+    "fm": ModelSpec("FM", "fm:FM", baseline=True),
+    "wide_deep": ModelSpec("Wide&Deep", "wide_deep:WideDeep", baseline=True),
+    "pnn": ModelSpec("PNN", "pnn:PNN", baseline=True),
+    "pnn_mba": ModelSpec("PNN with MBA Reg.", "pnn:PNN"),
+    "deepfm": ModelSpec("DeepFM", "deepfm:DeepFM", baseline=True),
+    "lstm": ModelSpec("LSTM", "lstm:LSTM"),
+    "din": ModelSpec("DIN", "din:DIN"),
+    "din_softmax": ModelSpec("DIN (softmax)", "din:DIN"),
+    "din_positions": ModelSpec("DIN (softmax, positions)", "din:DIN"),
+    "din_dice": ModelSpec("DIN with Dice", "din:DIN"),
+    "din_mba": ModelSpec("DIN with MBA Reg.", "din:DIN"),
+    "din_mba_dice": ModelSpec("DIN with MBA Reg. and Dice", "din:DIN"),
+    "din_softmax_mba": ModelSpec("DIN (softmax) with MBA Reg.", "din:DIN"),
+    "gru_attention": ModelSpec("Two-layer GRU attention", "dien:DIEN"),
+    "gru_aigru": ModelSpec("BaseModel+GRU+AIGRU", "dien:DIEN"),
+    "gru_agru": ModelSpec("BaseModel+GRU+AGRU", "dien:DIEN"),
+    "gru_augru": ModelSpec("BaseModel+GRU+AUGRU", "dien:DIEN"),
+    "dien": ModelSpec("DIEN", "dien:DIEN"),
+    "dien_mba": ModelSpec("DIEN with MBA Reg.", "dien:DIEN"),
+    "dien_infonce": ModelSpec("DIEN (InfoNCE)", "dien:DIEN"),
+    "bst": ModelSpec("BST", "bst:BST"),
+    "dmin": ModelSpec("DMIN", "dmin:DMIN"),
+    "reg_no_goods": ModelSpec("BaseModel without goods ids", "base:BaseModel", ablation=True),
+    "reg_none": ModelSpec("BaseModel without regularisation", "base:BaseModel", ablation=True),
+    "reg_dropout": ModelSpec("BaseModel with dropout", "base:BaseModel", ablation=True),
+    "reg_filter": ModelSpec("BaseModel with filter", "base:BaseModel", ablation=True),
+    "reg_difacto": ModelSpec("BaseModel with DiFacto Reg.", "base:BaseModel", ablation=True),
+    "reg_mba": ModelSpec("BaseModel with MBA Reg.", "base:BaseModel", ablation=True),
 }
 
 
-def model_row(key: str) -> ModelRow:
+def model_row(key: str) -> ModelSpec:
     """The row of a key.
 
     Raises:

@@ -4,10 +4,10 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from deep_interest.listed import listed
+from deep_interest.config import as_list
 from deep_interest.logs.encoding import FeatureColumns
 from deep_interest.logs.protocols import ProtocolParameters
-from deep_interest.sources.declaration import Source
+from deep_interest.sources.tables.declaration import Source
 from deep_interest.training.parameters import KnownOptions
 
 
@@ -54,7 +54,7 @@ class DatasetParameters(BaseModel):
     source: Source | None = None
     reading: ReadingParameters = ReadingParameters()
     features: FeatureColumns = FeatureColumns()
-    seeds: Annotated[tuple[int, ...], BeforeValidator(listed)] = Field((1, 2, 3, 4, 5), min_length=1)
+    seeds: Annotated[tuple[int, ...], BeforeValidator(as_list)] = Field((1, 2, 3, 4, 5), min_length=1)
     recipe: str = "ours"
     training: KnownOptions = {}
-    rows: Annotated[tuple[str, ...] | None, BeforeValidator(listed)] = None
+    rows: Annotated[tuple[str, ...] | None, BeforeValidator(as_list)] = None

@@ -6,14 +6,19 @@ import numpy as np
 import pandas as pd
 import torch
 
+from deep_interest.analysis.attribution import (
+    behavior_attention,
+    has_attention,
+    leave_one_out_effects,
+    single_sample_batch,
+)
 from deep_interest.errors import InputError
+from deep_interest.figures.analysis import explanation_chart
 from deep_interest.figures.chart import Chart
-from deep_interest.figures.insight import explanation_chart
 from deep_interest.logs.encoding import GOODS
 from deep_interest.models.batch import Batch
 from deep_interest.models.registry import model_row
-from deep_interest.reporting.shop import Shop
-from deep_interest.serving.insight import attention_pairs, effects, has_attention, one_sample
+from deep_interest.reporting.dataset_view import DatasetView
 from deep_interest.training.runs import Checkpoint, restore
 
 
@@ -72,12 +77,12 @@ class Explanation:
         )  # fmt: skip
 
 
-def explain(checkpoint: Checkpoint, shop: Shop, user: str, candidate: str) -> Explanation:
+def explain(checkpoint: Checkpoint, view: DatasetView, user: str, candidate: str) -> Explanation:
     """Ask a trained model which behaviours its prediction rests on.
 
     Args:
         checkpoint: of the row; its first seed is asked.
-        shop: the dataset.
+        view: the dataset.
         user, candidate: ids of the source.
 
     Raises:
@@ -87,36 +92,36 @@ def explain(checkpoint: Checkpoint, shop: Shop, user: str, candidate: str) -> Ex
     if hasattr(model_row(key).load(), "fit"):
         raise InputError(f"{key} does not look at the user's behaviours; explain another row")
     model = restore(checkpoint, seed)
-    batch, sampled = _batch(shop, shop.user_code(user), shop.item_code(candidate))
-    whole, found = effects(model, batch)
-    items = shop.items_of(batch.history[GOODS].numpy())
+    batch, sampled = _batch(view, view.user_code(user), view.item_code(candidate))
+    whole, found = leave_one_out_effects(model, batch)
+    items = view.items_of(batch.history[GOODS].numpy())
     table = pd.DataFrame(
         {
             "back": np.arange(len(items), 0, -1),
-            "item": [shop.item_name(item) for item in items],
+            "item": [view.item_name(item) for item in items],
             "effect": found,
         }
     )
     if has_attention(model) and len(table):
-        table["weight"] = attention_pairs(model, batch).weight
+        table["weight"] = behavior_attention(model, batch).weight
     order = np.argsort(-np.abs(found), kind="stable")
     probability = 1 / (1 + np.exp(-whole))
     return Explanation(
         model_row(key).name,
         seed,
         user,
-        shop.item_name(shop.item_code(candidate)),
+        view.item_name(view.item_code(candidate)),
         probability,
         sampled,
         table.iloc[order],
     )
 
 
-def _batch(shop: Shop, user: int, item: int) -> tuple[Batch, bool]:
+def _batch(view: DatasetView, user: int, item: int) -> tuple[Batch, bool]:
     """The pair's test sample if there is one, else the pair with the user's whole log."""
-    samples = shop.test
+    samples = view.test
     rows = np.flatnonzero((samples.user.numpy() == user) & (samples.item.numpy() == item))
     if len(rows):
         return samples.batch(torch.from_numpy(rows[:1])), True
-    end = int(shop.data.log.offsets[user + 1] - shop.data.log.offsets[user])
-    return one_sample(samples, user, end, item), False
+    end = int(view.data.log.offsets[user + 1] - view.data.log.offsets[user])
+    return single_sample_batch(samples, user, end, item), False

@@ -1,103 +1,119 @@
-"""What a table says, in plain sentences; nothing is said that its intervals do not carry."""
+"""What a results table shows, in sentences; a sentence claims only what the intervals support."""
 
 import pandas as pd
 
 from deep_interest.evaluation.comparison import ORACLE
-from deep_interest.evaluation.page import SIGNIFICANT, refusals
+from deep_interest.evaluation.page import SIGNIFICANCE_LEVEL
+from deep_interest.evaluation.table_notes import join_names, omissions
 
-FEW = 5  # names that a sentence lists
-SAMPLED = ("next_item", "last_item")  # protocols whose negatives are drawn
+MAX_LISTED_NAMES = 5
+SAMPLED_PROTOCOLS = ("next_item", "last_item")  # their negatives are sampled
 
 
 def sentences(results: pd.DataFrame, *, protocol: str, base: str = "base") -> list[str]:
-    """The table in words.
+    """Describe a results table in plain sentences.
 
     Args:
-        results: of `evaluation.comparison.compare`, or the same read back from CSV.
-        protocol: how samples were made.
-        base: key of the row that others are compared with.
+        results: table of `evaluation.comparison.compare`, or the same read back from CSV.
+        protocol: key of the protocol that made the samples, such as ``next_item``.
+        base: key of the model that the others are compared with.
+
+    Returns:
+        The sentences, most important first: the best model, differences to the base and to the best baseline, precision of the
+        differences, spread over seeds, popularity and oracle.
     """
     models = results[results["model"] != ORACLE]
-    said = [_best(models, sampled=protocol in SAMPLED)]
     names = dict(zip(results["model"], results["name"], strict=True))
-    second = models["second"].dropna().iloc[0] if models["second"].notna().any() else None
-    for key, prefix in ((base, ""), (second, "second_")):
-        if key in names and models[f"{prefix}p_holm"].notna().any() and not (prefix and key == base):
-            said += _against(models, str(names[key]), prefix)
-    said += refusals(results, base)
-    said += _precision(models) + _seeds(models) + _popularity(models, protocol) + _oracle(results)
-    return said
+    described = [_best_model(models, sampled=protocol in SAMPLED_PROTOCOLS)]
+    if _is_tested(models, base):
+        described += _compared_with(models, names[base])
+    best_baseline = models["second"].dropna().iloc[0] if models["second"].notna().any() else None
+    if best_baseline != base and _is_tested(models, best_baseline, prefix="second_"):
+        described += _compared_with(
+            models, names[best_baseline], prefix="second_", role=", the best baseline on the validation set,"
+        )
+    described += omissions(results, base)
+    described += _precision(models) + _spread_over_seeds(models) + _popularity(models, protocol)
+    return described + _oracle(results)
 
 
-def _best(models: pd.DataFrame, *, sampled: bool) -> str:
+def _is_tested(models: pd.DataFrame, reference: object, *, prefix: str = "") -> bool:
+    return (models["model"] == reference).any() and models[f"{prefix}p_holm"].notna().any()
+
+
+def _best_model(models: pd.DataFrame, *, sampled: bool) -> str:
     best = models.loc[models["gauc"].idxmax()]
-    other = "one drawn at random" if sampled else "a negative one"
+    negative = "randomly drawn negative" if sampled else "negative"
     deviation = (
         "" if pd.isna(best["gauc_std"]) else f" (± {best['gauc_std']:.4f} over {int(best['seeds'])} seeds)"
     )
     return (
-        f"{best['name']} has the highest GAUC, {best['gauc']:.4f}{deviation}: of two samples of one user, a positive one and {other}, "
-        f"it puts the positive one first in {best['gauc']:.1%} of the cases."
+        f"{best['name']} has the highest GAUC, {best['gauc']:.4f}{deviation}: given a positive and a {negative} sample of the "
+        f"same user, it ranks the positive one higher in {best['gauc']:.1%} of the cases."
     )
 
 
-def _against(models: pd.DataFrame, name: str, prefix: str) -> list[str]:
-    """Which rows are above, which below, and for which the question is open; untested rows are left out."""
-    known = models[models[f"{prefix}p_holm"].notna()]
-    sure = known[f"{prefix}p_holm"] < SIGNIFICANT
-    above = known[sure & (known[f"{prefix}difference"] > 0)].sort_values(
-        f"{prefix}difference", ascending=False
-    )
-    below = known[sure & (known[f"{prefix}difference"] < 0)]
-    said = []
-    if len(above):
-        first = above.iloc[0]
-        said.append(
-            f"{_count(above)} significantly above {name}: {_list(above['name']).rstrip('.')}. The largest gain, {first['name']}'s, is "
-            f"{first[f'{prefix}difference']:+.4f}, with the 95% interval "
-            f"{first[f'{prefix}difference_low']:+.4f} to {first[f'{prefix}difference_high']:+.4f}."
+def _compared_with(models: pd.DataFrame, name: str, *, prefix: str = "", role: str = "") -> list[str]:
+    """Name the models that are significantly better or worse than a reference, and those that are neither.
+
+    Models without a p-value are omitted. ``role`` describes the reference; it begins and ends with a comma.
+    """
+    tested = models[models[f"{prefix}p_holm"].notna()]
+    difference = tested[f"{prefix}difference"]
+    significant = tested[f"{prefix}p_holm"] < SIGNIFICANCE_LEVEL
+    better = tested[significant & (difference > 0)].sort_values(f"{prefix}difference", ascending=False)
+    worse = tested[significant & (difference < 0)]
+    described = []
+    if len(better):
+        first = better.iloc[0]
+        described.append(
+            f"{_count(better)} significantly better than {name}{role.removesuffix(',')}: {_names(better)}. {first['name']} gains most: "
+            f"{first[f'{prefix}difference']:+.4f}, 95% interval {first[f'{prefix}difference_low']:+.4f} to "
+            f"{first[f'{prefix}difference_high']:+.4f}."
         )
     else:
-        said.append(f"No row is significantly above {name}.")
-    if len(below):
-        said.append(f"{_count(below)} significantly below {name}: {_list(below['name']).rstrip('.')}.")
-    if not sure.all():
-        said.append(
-            f"This test set cannot separate {_others(known.loc[~sure, 'name'])} from {name}; that does not prove that they are equal."
+        described.append(f"No gain over {name}{role} is significant.")
+    if len(worse):
+        described.append(f"{_count(worse)} significantly worse than {name}: {_names(worse)}.")
+    if not significant.all():
+        described.append(
+            f"The test set cannot separate {_names_or_count(tested.loc[~significant, 'name'])} from {name}; this does not prove that "
+            "they are equal."
         )
-    return said
+    return described
 
 
 def _precision(models: pd.DataFrame) -> list[str]:
     tested = models[models["p_holm"].notna()]
-    half = (tested["difference_high"] - tested["difference_low"]) / 2
-    if half.empty:
+    half_widths = (tested["difference_high"] - tested["difference_low"]) / 2
+    if half_widths.empty:
         return []
     return [
-        f"Differences are known to about ± {half.median():.4f} (half the median 95% interval, over users and seeds); this test set "
-        "cannot show smaller ones."
+        f"Differences are known to about ± {half_widths.median():.4f} (median half-width of the 95% intervals, over users and seeds). "
+        "This test set cannot show smaller ones."
     ]
 
 
-def _seeds(models: pd.DataFrame) -> list[str]:
+def _spread_over_seeds(models: pd.DataFrame) -> list[str]:
     if models["seeds"].max() < 2:
         return [
-            "Every row is one fit with one seed: another seed moves a row by an amount that this table cannot show."
+            "Every model was trained with one seed only. This table cannot show how much another seed would change its GAUC."
         ]
-    worst = models.loc[models["gauc_std"].idxmax()]
-    included = " The intervals include this." if models["p_holm"].notna().any() else ""
+    widest = models.loc[models["gauc_std"].idxmax()]
+    included = " The intervals include this variation." if models["p_holm"].notna().any() else ""
     return [
-        f"Another seed moves a row's GAUC by {models['gauc_std'].median():.4f} (median of the standard deviations), {worst['name']}'s by "
-        f"{worst['gauc_std']:.4f}.{included}"
+        f"The GAUC of a model varies from seed to seed with a standard deviation of {models['gauc_std'].median():.4f} (median over the "
+        f"models); the largest is that of {widest['name']}, {widest['gauc_std']:.4f}.{included}"
     ]
 
 
 def _popularity(models: pd.DataFrame, protocol: str) -> list[str]:
-    row = models[models["model"] == "popularity"]
-    if row.empty or protocol not in SAMPLED:
+    popularity = models[models["model"] == "popularity"]
+    if popularity.empty or protocol not in SAMPLED_PROTOCOLS:
         return []
     return [
-        f"Popularity alone, which knows nothing of the user, reaches {row['gauc'].iloc[0]:.4f}: so much the drawn negatives give away."
+        f"Popularity alone, which ignores the user, reaches a GAUC of {popularity['gauc'].iloc[0]:.4f}: this much the "
+        "sampled negatives reveal without any knowledge of the user."
     ]
 
 
@@ -108,20 +124,21 @@ def _oracle(results: pd.DataFrame) -> list[str]:
     models = results[results["model"] != ORACLE]
     best = models.loc[models["gauc"].idxmax()]
     return [
-        f"The oracle, which knows the true click probabilities, reaches {oracle['gauc'].iloc[0]:.4f}; {best['name']} has "
-        f"{best['oracle_share']:.0%} of its gain over guessing. This log is simulated: the table shows what the models can find, and "
-        "says nothing about a real shop."
+        f"The oracle, which knows the true click probabilities, reaches a GAUC of {oracle['gauc'].iloc[0]:.4f}; {best['name']} achieves "
+        f"{best['oracle_share']:.0%} of the oracle's gain over random guessing. This log is simulated: the table shows what the models "
+        "can learn from it and says nothing about a real shop."
     ]
 
 
-def _count(rows: pd.DataFrame) -> str:
-    return "One row is" if len(rows) == 1 else f"{len(rows)} rows are"
+def _count(models: pd.DataFrame) -> str:
+    return "One model is" if len(models) == 1 else f"{len(models)} models are"
 
 
-def _others(names: pd.Series) -> str:
-    return _list(names) if len(names) <= FEW else f"the other {len(names)} rows"
+def _names(models: pd.DataFrame) -> str:
+    return join_names([str(name) for name in models["name"]]).rstrip(".")
 
 
-def _list(names: pd.Series) -> str:
-    texts = [str(name) for name in names]
-    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
+def _names_or_count(names: pd.Series) -> str:
+    if len(names) > MAX_LISTED_NAMES:
+        return f"the other {len(names)} models"
+    return join_names([str(name) for name in names])

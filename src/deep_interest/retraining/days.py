@@ -14,8 +14,8 @@ from deep_interest.logs.canonical import canonical
 from deep_interest.logs.encoding import FeatureColumns
 from deep_interest.logs.suspicions import ticks_per_second
 from deep_interest.logs.tables import CanonicalTables
-from deep_interest.sources.declaration import Source
-from deep_interest.sources.own_tables import OnBadLine, read_own_tables
+from deep_interest.sources.tables.declaration import Source
+from deep_interest.sources.tables.reader import OnBadLine, read_tables
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
@@ -81,7 +81,7 @@ def read_day(folder: Path, reading: Reading) -> CanonicalTables:
     Raises:
         InputError: a file is missing, damaged or empty, a column is missing, or a value is not what it must be.
     """
-    tables = read_own_tables(folder, reading.source, reading.features, on_bad_line=reading.on_bad_line)
+    tables = read_tables(folder, reading.source, reading.features, on_bad_line=reading.on_bad_line)
     return canonical(tables, seed=reading.tie_seed, repeated_impressions=reading.repeated_impressions)
 
 

@@ -16,7 +16,7 @@ from deep_interest.retraining.gate import Verdict, judge
 from deep_interest.retraining.parameters import GateParameters, RetrainingParameters
 from deep_interest.retraining.plan import Plan
 from deep_interest.serving.registry import Registry
-from deep_interest.serving.version import Content, Version
+from deep_interest.serving.version import Version, VersionArtifacts
 from deep_interest.training.parameters import Recipes, RowOptions, RunParameters
 from deep_interest.training.runs import Cell, Data, choose_recipe
 from deep_interest.training.state import code_hash
@@ -97,9 +97,9 @@ def version_name(plan: Plan, fitted: Fitted, gate: GateParameters) -> str:
     return f"{plan.trained[-1]}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
 
 
-def content_of(
+def artifacts_of(
     dataset: str, model: str, plan: Plan, fitted: Fitted, verdict: Verdict, vocabularies: FieldVocabularies
-) -> Content:
+) -> VersionArtifacts:
     """The challenger as a version of the registry."""
     manifest = {
         "dataset": dataset, "model": model, "strategy": plan.strategy, "parent": plan.parent,
@@ -108,4 +108,4 @@ def content_of(
         "samples": fitted.samples, "verdict": verdict.as_dict(),
         "code": {"deep_interest": deep_interest.__version__, "sources": code_hash(), "torch": torch.__version__},
     }  # fmt: skip
-    return Content(manifest, fitted.weights, fitted.optimizer, vocabularies)
+    return VersionArtifacts(manifest, fitted.weights, fitted.optimizer, vocabularies)

@@ -19,7 +19,7 @@ from deep_interest.logs.encoding import (
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies, Vocabulary
 from deep_interest.retraining.parameters import ScoringParameters
-from deep_interest.serving.pairs import Asked, Scores, score_pairs
+from deep_interest.serving.pairs import Scores, ScoringRequest, score_pairs
 from deep_interest.serving.version import Version
 from deep_interest.training.data import FeatureStore
 from deep_interest.training.parameters import RunParameters, TrainingOptions
@@ -40,7 +40,7 @@ class Coded:
 
     log: BehaviorLog
     features: FeatureTables
-    asked: Asked
+    asked: ScoringRequest
 
 
 def code_pairs(
@@ -91,7 +91,7 @@ def code_pairs(
     bids = candidates["bid"].to_numpy(np.float64) if "bid" in candidates else np.ones(len(candidates))
     if not (bids > 0).all():
         raise InputError(f"candidates.bid: found {bids[~(bids > 0)][0]}, expected numbers above 0")
-    asked = Asked(
+    asked = ScoringRequest(
         users["user"].reset_index(drop=True), user_codes, {name: column.codes for name, column in context.items()}, candidates["item"].reset_index(drop=True),
         item_codes, bids,
     )  # fmt: skip

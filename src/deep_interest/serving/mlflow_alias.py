@@ -26,7 +26,7 @@ def require_mlflow(parameter: str = "retraining.mlflow_uri") -> None:
         )
 
 
-def tell_mlflow(registry: Registry, row: str, uri: str) -> None:
+def sync_to_mlflow(registry: Registry, row: str, uri: str) -> None:
     """Register the version that serves, unless it is there, and move the alias to it; whatever goes wrong is a warning.
 
     The registry of files decides what serves; what MLflow has missed it is told the next time.

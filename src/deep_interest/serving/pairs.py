@@ -25,7 +25,7 @@ class Scores:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ScoringRequest:
     """Who is scored with what.
 
     Attributes:
@@ -48,7 +48,7 @@ class Asked:
 def score_pairs(
     model: Any,
     store: "FeatureStore",
-    asked: Asked,
+    asked: ScoringRequest,
     *,
     version: str,
     max_len: int,
@@ -98,7 +98,7 @@ def score_pairs(
 
 
 def _ctr(
-    model: Any, store: "FeatureStore", asked: Asked, rows: slice, *, max_len: int, batch_size: int
+    model: Any, store: "FeatureStore", asked: ScoringRequest, rows: slice, *, max_len: int, batch_size: int
 ) -> np.ndarray:
     """Predicted CTRs ``(U, C)`` float32 of some users."""
     import torch  # noqa: PLC0415

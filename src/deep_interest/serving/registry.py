@@ -17,10 +17,10 @@ from typing import Any
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict
 
-from deep_interest.checksums import damage_of, sidecar
 from deep_interest.errors import InputError
-from deep_interest.files import atomic_path
-from deep_interest.serving.version import Content, Version, read_version, write_version
+from deep_interest.io.atomic import atomic_path
+from deep_interest.io.checksums import damage_of, sidecar
+from deep_interest.serving.version import Version, VersionArtifacts, read_version, write_version
 
 _STATE, _LOCK = "champion.json", ".lock"
 
@@ -102,7 +102,7 @@ class Registry:
         with atomic_path(self.folder / _STATE, checksum=True) as temporary:
             temporary.write_text(state.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
-    def add(self, version: str, content: Content) -> None:
+    def add(self, version: str, artifacts: VersionArtifacts) -> None:
         """Write a version, or leave it as it is if it is there and whole.
 
         Raises:
@@ -110,7 +110,7 @@ class Registry:
         """
         if version in self.names() and not self.damage(version):
             return
-        write_version(self.folder / version, content)
+        write_version(self.folder / version, artifacts)
 
     def names(self) -> list[str]:
         """All versions, in the order of their last training days."""

@@ -18,9 +18,9 @@ from typing import Any
 
 import pandas as pd
 
-from deep_interest.checksums import damage_of
 from deep_interest.errors import InputError
-from deep_interest.files import atomic_path
+from deep_interest.io.atomic import atomic_path
+from deep_interest.io.checksums import damage_of
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.logs.vocabulary import FieldVocabularies, FieldVocabulary, Vocabulary
 
@@ -32,7 +32,7 @@ class DamagedVersionError(InputError):
 
 
 @dataclass(frozen=True)
-class Content:
+class VersionArtifacts:
     """What a version is made of.
 
     Attributes:
@@ -96,7 +96,7 @@ class Version:
         )
 
 
-def write_version(folder: Path, content: Content) -> None:
+def write_version(folder: Path, artifacts: VersionArtifacts) -> None:
     """Write a version in one step; ``folder``'s name is its own.
 
     Raises:
@@ -104,14 +104,14 @@ def write_version(folder: Path, content: Content) -> None:
     """
     fields = {
         name: None if field.borders is None else list(field.borders)
-        for name, field in content.vocabularies.fields.items()
+        for name, field in artifacts.vocabularies.fields.items()
     }
     with atomic_path(folder, directory=True) as part:
-        _save(part / _WEIGHTS, content.weights)
-        _save(part / _OPTIMIZER, content.optimizer)
-        for name, field in content.vocabularies.fields.items():
+        _save(part / _WEIGHTS, artifacts.weights)
+        _save(part / _OPTIMIZER, artifacts.optimizer)
+        for name, field in artifacts.vocabularies.fields.items():
             pd.DataFrame({"value": field.vocabulary.values}).to_parquet(part / _vocabulary_file(name))
-        manifest = {"version": folder.name, **content.manifest, "fields": fields}
+        manifest = {"version": folder.name, **artifacts.manifest, "fields": fields}
         (part / _MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
 
 

@@ -14,7 +14,7 @@ import urllib3
 from tqdm import tqdm
 
 from deep_interest.errors import InputError
-from deep_interest.files import atomic_path
+from deep_interest.io.atomic import atomic_path
 
 _BLOCK = 1 << 18  # bytes
 _TIMEOUT = (10, 60)  # seconds to connect, seconds without a byte

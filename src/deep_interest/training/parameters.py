@@ -13,7 +13,7 @@ from pydantic import (
     model_validator,
 )
 
-from deep_interest.listed import listed
+from deep_interest.config import as_list
 from deep_interest.models.config import ModelConfig
 from deep_interest.models.registry import MODELS, model_config
 
@@ -197,7 +197,7 @@ class RunParameters(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    seeds: Annotated[tuple[int, ...] | None, BeforeValidator(listed)] = Field(None, min_length=1)
+    seeds: Annotated[tuple[int, ...] | None, BeforeValidator(as_list)] = Field(None, min_length=1)
     device: str = "auto"
     threads: int | None = Field(None, ge=1)
     processes: int | None = Field(None, ge=1)

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 import deep_interest
-from deep_interest.checksums import damage_of
-from deep_interest.files import atomic_path, clear_unfinished
+from deep_interest.io.atomic import atomic_path, clear_unfinished
+from deep_interest.io.checksums import damage_of
 
 logger = logging.getLogger(__name__)
 

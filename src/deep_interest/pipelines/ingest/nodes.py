@@ -12,7 +12,7 @@ from deep_interest.logs.tables import CanonicalTables
 from deep_interest.pipelines.parameters import DatasetParameters
 from deep_interest.sources.amazon import read_amazon
 from deep_interest.sources.movielens import read_movielens
-from deep_interest.sources.own_tables import read_own_tables
+from deep_interest.sources.tables.reader import read_tables
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ def make_ingest_behaviors(dataset: str) -> Callable[..., Tables]:
 def _own_tables(dataset: str, raw_log: Path, settings: DatasetParameters) -> CanonicalTables:
     reading, source = settings.reading, settings.source
     folder = raw_log / (dataset if source.folder is None else source.folder)
-    tables = read_own_tables(folder, source, settings.features, on_bad_line=reading.on_bad_line)
+    tables = read_tables(folder, source, settings.features, on_bad_line=reading.on_bad_line)
     tables = canonical(
         tables, seed=reading.tie_seed, max_users=reading.max_users,
         repeated_impressions=reading.repeated_impressions == "keep",

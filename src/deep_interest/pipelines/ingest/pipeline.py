@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 from kedro.pipeline import Node, Pipeline
 
-from deep_interest.grid import DatasetRow
+from deep_interest.experiments import DatasetSpec
 from deep_interest.pipelines.ingest import nodes
 
 
-def create_pipeline(dataset: str, row: DatasetRow) -> Pipeline:
+def create_pipeline(dataset: str, row: DatasetSpec) -> Pipeline:
     """Raw files of ``dataset`` to its canonical tables."""
     reader, raw = _reader(dataset, row)
     outputs = ["behaviors", "items", "left_out", *(["users", "impressions"] if row.impressions else [])]
@@ -17,7 +17,7 @@ def create_pipeline(dataset: str, row: DatasetRow) -> Pipeline:
     return Pipeline([node], namespace=dataset, parameters=parameters, tags=[dataset, "ingest"])
 
 
-def _reader(dataset: str, row: DatasetRow) -> tuple[Callable, list[str]]:
+def _reader(dataset: str, row: DatasetSpec) -> tuple[Callable, list[str]]:
     """The node's function and the raw files that it takes."""
     if row.source == "tables":
         make = nodes.make_ingest_tables if row.impressions else nodes.make_ingest_behaviors

@@ -11,8 +11,8 @@ from deep_interest.errors import InputError
 from deep_interest.evaluation.comparison import ModelRuns, compare
 from deep_interest.evaluation.evidence import EvaluationParameters
 from deep_interest.evaluation.page import results_markdown
-from deep_interest.evaluation.published import published_figures
-from deep_interest.grid import Table, pipeline_of, row_of
+from deep_interest.evaluation.published import published_metrics
+from deep_interest.experiments import Table, model_spec, pipeline_name
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
 from deep_interest.logs.impressions import TRUE_PROBABILITY
@@ -52,8 +52,8 @@ def make_page(dataset: str, table: Table) -> Callable[..., str]:
         protocol = settings.protocol.name
         return results_markdown(
             results, title=_title(settings, table), protocol=protocol, test_samples=len(test),
-            test_users=test["user"].nunique(), published=published_figures(dataset, protocol), base=table.base,
-            watched=table.curves,
+            test_users=test["user"].nunique(), published=published_metrics(dataset, protocol), base=table.base,
+            curves_show_test=table.curves,
         )  # fmt: skip
 
     return write_page
@@ -78,7 +78,7 @@ def make_curves(table: Table) -> Callable[..., Any]:
         """Train loss, test loss and test AUC by epoch (DIN Fig. 4)."""
         from deep_interest.figures.curves import curves_chart
 
-        named = {row_of(model).name: of_row for model, of_row in curves.items()}
+        named = {model_spec(model).name: of_row for model, of_row in curves.items()}
         return curves_chart(named, title=f"By epoch: {table.title}")
 
     return draw_curves
@@ -102,7 +102,7 @@ def require_present(
     present = Data(log, features, samples).fingerprint()
     stale = [model for model, table in predictions.items() if table.attrs.get("data") != present]
     if stale:
-        pipelines = ",".join(pipeline_of(dataset, model) for model in stale)
+        pipelines = ",".join(pipeline_name(dataset, model) for model in stale)
         raise InputError(
             f"predictions of {', '.join(stale)} ({dataset}): made from other samples, features or behaviours than the present "
             f"ones; train and score again by `kedro run --pipelines={pipelines}`, then run this command again"
@@ -123,10 +123,10 @@ def _runs(model: str, predictions: pd.DataFrame, curves: pd.DataFrame) -> ModelR
     )
     best = curves.groupby("seed")["validation_gauc"].max() if "validation_gauc" in curves else None
     return ModelRuns(
-        name=row_of(model).name, seeds=tuple(seeds), probabilities=predictions[columns].to_numpy().T,
-        train_seconds=seconds, samples_per_second=speed, baseline=row_of(model).baseline,
+        name=model_spec(model).name, seeds=tuple(seeds), probabilities=predictions[columns].to_numpy().T,
+        train_seconds=seconds, samples_per_second=speed, baseline=model_spec(model).baseline,
         validation_gauc=float("nan") if best is None else float(best.loc[seeds].mean()),
-        deterministic=row_of(model).closed_form,
+        deterministic=model_spec(model).closed_form,
     )  # fmt: skip
 
 

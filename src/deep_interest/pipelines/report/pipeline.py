@@ -5,8 +5,8 @@ from typing import Any
 
 from kedro.pipeline import Node, Pipeline
 
-from deep_interest.grid import MODELS, Table
-from deep_interest.pipelines.report import pictures
+from deep_interest.experiments import MODELS, Table
+from deep_interest.pipelines.report import plots
 from deep_interest.pipelines.report.nodes import make_compare, make_curves, make_figure, make_page
 
 PRESENT = ("log", "features", "samples")  # what predictions are checked against
@@ -61,7 +61,7 @@ def create_pipeline(dataset: str, table: Table, *, name: str | None = None) -> P
     return Pipeline(nodes, tags=[dataset, name or "report"])
 
 
-def create_pictures_pipeline(dataset: str, rows: Table) -> Pipeline:
+def create_plots_pipeline(dataset: str, rows: Table) -> Pipeline:
     """A dataset's trained rows to the papers' pictures and those of its table; those whose rows the table lacks are left out."""
     settings = f"params:datasets.{dataset}"
     entities = {
@@ -82,46 +82,46 @@ def create_pictures_pipeline(dataset: str, rows: Table) -> Pipeline:
 
     nodes = [
         node(
-            pictures.make_seeds(dataset),
+            plots.make_seeds(dataset),
             {"results": f"{dataset}.results", "settings": settings, **present, **every},
             "seeds_figure",
         ),
-        node(pictures.draw_speed, {"results": f"{dataset}.results", "dataset": settings}, "speed_figure"),
+        node(plots.draw_speed, {"results": f"{dataset}.results", "dataset": settings}, "speed_figure"),
         node(
-            pictures.make_groups(dataset), {"settings": settings, **present, **compared},
+            plots.make_groups(dataset), {"settings": settings, **present, **compared},
             "calibration_figure", "groups_figure",
         ),
     ]  # fmt: skip
     if there("din", "din_dice"):
         prelu_and_dice = {"prelu": f"{dataset}.din.checkpoint", "dice": f"{dataset}.din_dice.checkpoint"}
-        nodes.append(node(pictures.draw_activation, prelu_and_dice, "activation_figure"))
+        nodes.append(node(plots.draw_activation, prelu_and_dice, "activation_figure"))
     if there("din_softmax"):
         attention = {"attention": f"{dataset}.din_softmax.checkpoint", **entities}
-        nodes.append(node(pictures.draw_attention, attention, "attention_figure", "embedding_figure"))
+        nodes.append(node(plots.draw_attention, attention, "attention_figure", "embedding_figure"))
     if there("dien"):
         evolution = {"evolution": f"{dataset}.dien.checkpoint", **entities}
-        nodes.append(node(pictures.draw_evolution, evolution, "evolution_figure"))
+        nodes.append(node(plots.draw_evolution, evolution, "evolution_figure"))
     if there("dien", "gru_augru"):
         curves = {
             "with_loss": f"{dataset}.dien.learning_curves",
             "without": f"{dataset}.gru_augru.learning_curves",
         }
-        nodes.append(node(pictures.draw_auxiliary, curves, "auxiliary_figure"))
+        nodes.append(node(plots.draw_auxiliary, curves, "auxiliary_figure"))
     measured = {model: f"{dataset}.{model}.checkpoint" for model in MEASURED if there(model)}
     if dataset == "simulated" and measured:
         inputs = {**entities, "simulation": "params:simulation", **measured}
-        nodes.append(node(pictures.measure_structure, inputs, "structure", "structure_figure"))
+        nodes.append(node(plots.measure_structure, inputs, "structure", "structure_figure"))
     made = {output for each in nodes for output in each.outputs}
     drawn = [name for name in FIGURES if f"{dataset}.{name}" in made | {f"{dataset}.results_figure"}]
     page = {"results": f"{dataset}.results", "summary": f"{dataset}.samples_summary", "parameters": settings}
     page |= {name: f"{dataset}.{name}" for name in drawn}
     page["other_figures"] = f"{dataset}.other_figures"
     page |= {f"{model}_settings": f"{dataset}.{model}.settings" for model in rows.models}
-    nodes.append(node(pictures.make_report(dataset), page, "report"))
+    nodes.append(node(plots.make_report(dataset), page, "report"))
     return Pipeline(nodes, tags=[dataset, "report"])
 
 
-def create_row_pipeline(dataset: str, model: str) -> Pipeline:
+def create_model_pipeline(dataset: str, model: str) -> Pipeline:
     """Predictions of one model to its row alone, beside the whole table of the dataset."""
     row = Table(MODELS[model].name, (model,))
     return Pipeline(

@@ -102,10 +102,10 @@ def make_register(dataset: str, model: str) -> Callable[..., str]:
         retraining: RetrainingParameters,
     ) -> str:  # fmt: skip
         """Write the challenger as a version, whatever the verdict; its name."""
-        from deep_interest.retraining.runs import content_of, version_name
+        from deep_interest.retraining.runs import artifacts_of, version_name
 
         version = version_name(plan, fitted, retraining.gate)
-        registry.add(version, content_of(dataset, model, plan, fitted, verdict, vocabularies))
+        registry.add(version, artifacts_of(dataset, model, plan, fitted, verdict, vocabularies))
         return version
 
     return register

@@ -2,11 +2,11 @@
 
 from kedro.pipeline import Node, Pipeline
 
-from deep_interest.grid import DatasetRow
+from deep_interest.experiments import DatasetSpec
 from deep_interest.pipelines.samples import nodes
 
 
-def create_pipeline(dataset: str, row: DatasetRow) -> Pipeline:
+def create_pipeline(dataset: str, row: DatasetSpec) -> Pipeline:
     """Canonical tables of ``dataset`` to its log, features and samples."""
     more = ["users", "impressions"] if row.impressions else []
     vocabularies = Node(

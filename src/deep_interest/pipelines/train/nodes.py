@@ -9,7 +9,7 @@ import pandas as pd
 from pydantic import model_validator
 
 from deep_interest.errors import InputError
-from deep_interest.grid import SEARCHED, TUNED
+from deep_interest.experiments import TUNABLE, TUNED_SUFFIX
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
 from deep_interest.models.registry import model_config
@@ -54,7 +54,7 @@ def make_train(
         recipe = choose_recipe(recipes.root, run, default=settings.recipe, training=settings.training)
         name = run.recipe or settings.recipe
         values, other_data = {}, False
-        if tuned or (run.tuned and model in SEARCHED):
+        if tuned or (run.tuned and model in TUNABLE):
             own = found if tuned else found.get(model, {})
             values = tuned_values(own, dataset=dataset, model=model, recipe=name)
             recipe = recipe.with_values(model, values)
@@ -66,7 +66,7 @@ def make_train(
             recipe=recipe,
             seeds=run.seeds or settings.seeds,
             run=run,
-            variant=TUNED if tuned else "",
+            variant=TUNED_SUFFIX if tuned else "",
         )
         checkpoint, curves = train_cell(cell, Data(log, features, samples))
         return (

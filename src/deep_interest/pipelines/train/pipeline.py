@@ -2,7 +2,7 @@
 
 from kedro.pipeline import Node, Pipeline
 
-from deep_interest.grid import TUNED
+from deep_interest.experiments import TUNED_SUFFIX
 from deep_interest.pipelines.train.nodes import make_train, predict
 
 
@@ -36,7 +36,7 @@ def create_pipeline(dataset: str, model: str, *, tuned: bool = False) -> Pipelin
     )
     return Pipeline(
         [train, score],
-        namespace=f"{dataset}.{model}{TUNED if tuned else ''}",
+        namespace=f"{dataset}.{model}{TUNED_SUFFIX if tuned else ''}",
         inputs={
             "tuned": f"{dataset}.{model}.tuned" if tuned else f"{dataset}.tuned",
             **{name: f"{dataset}.{name}" for name in ("log", "features", "samples")},

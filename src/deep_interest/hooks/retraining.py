@@ -1,0 +1,110 @@
+"""What a scheduler sees of a retraining run: one run at a time, an exit status that says how it ended, a summary."""
+
+import logging
+import sys
+from contextlib import ExitStack
+from typing import Any
+
+from kedro.framework.hooks import hook_impl
+from kedro.io import CatalogProtocol, DatasetError
+from kedro.pipeline import Pipeline
+
+from deep_interest.pipelines.retrain.pipeline import TAG
+
+logger = logging.getLogger(__name__)
+
+
+class RetrainingHooks:
+    """Hooks of the runs of ``retrain.<dataset>.<model>``; other runs pass.
+
+    Args:
+        locks: everything that this process holds for the present run; `LockHooks` releases it at the end.
+    """
+
+    def __init__(self, locks: ExitStack) -> None:
+        self._locks = locks
+
+    @hook_impl
+    def before_pipeline_run(self, pipeline: Pipeline, catalog: CatalogProtocol) -> None:
+        """Take the registry's lock; end at once if another run has it, or if no day is new."""
+        from deep_interest.retraining.days import list_days  # noqa: PLC0415
+        from deep_interest.retraining.plan import NothingNewError, new_days  # noqa: PLC0415
+        from deep_interest.serving.mlflow_alias import require_mlflow  # noqa: PLC0415
+        from deep_interest.serving.registry import BusyError  # noqa: PLC0415
+
+        for dataset, model in retrained_models(pipeline):
+            registry = catalog.load(f"{dataset}.{model}.registry")
+            if catalog.load("params:retraining").mlflow_uri:
+                require_mlflow()
+            try:
+                self._locks.enter_context(registry.locked())
+            except BusyError as error:
+                exit_with("busy", str(error))
+            try:
+                new_days(list_days(catalog.load(f"{dataset}.days")), registry.state())
+            except NothingNewError as error:
+                self._end_early(dataset, model, catalog, "nothing_new", str(error))
+
+    @hook_impl
+    def after_pipeline_run(self, pipeline: Pipeline, catalog: CatalogProtocol) -> None:
+        """Tell how the run ended; what the gate refused has an exit status of its own."""
+        from deep_interest.serving.mlflow_alias import sync_to_mlflow  # noqa: PLC0415
+
+        for dataset, model in retrained_models(pipeline):
+            summary = catalog.load(f"{dataset}.{model}.run_summary")
+            if uri := catalog.load("params:retraining").mlflow_uri:
+                sync_to_mlflow(catalog.load(f"{dataset}.{model}.registry"), f"{dataset}.{model}", uri)
+            self._notify(catalog, summary)
+            logger.info("%s.%s: %s %s", dataset, model, summary["version"], summary["outcome"])
+            if summary["exit_code"]:
+                sys.exit(summary["exit_code"])
+
+    @hook_impl
+    def on_pipeline_error(self, error: Exception, pipeline: Pipeline, catalog: CatalogProtocol) -> None:
+        """Write the summary of a run that a bad day or a fault has stopped."""
+        from deep_interest.retraining.checks import BadDayError  # noqa: PLC0415
+        from deep_interest.retraining.plan import NothingNewError  # noqa: PLC0415
+
+        known = {BadDayError: "bad_data", NothingNewError: "nothing_new"}
+        for dataset, model in retrained_models(pipeline):
+            root = error
+            while isinstance(root, DatasetError) and root.__cause__ is not None:
+                root = root.__cause__
+            outcome = next((name for kind, name in known.items() if isinstance(root, kind)), "failed")
+            self._end_early(dataset, model, catalog, outcome, str(root), leave=outcome != "failed")
+
+    def _end_early(
+        self, dataset: str, model: str, catalog: CatalogProtocol, outcome: Any, message: str, *, leave: bool = True
+    ) -> None:  # fmt: skip
+        from deep_interest.retraining.summary import early_end, summary_page  # noqa: PLC0415
+
+        summary = early_end(dataset, model, outcome, message)
+        try:
+            catalog.save(f"{dataset}.{model}.run_summary", summary)
+            catalog.save(f"{dataset}.{model}.run_page", summary_page(summary))
+        except DatasetError as error:  # a full disk, say: the run's own error is the one to show
+            logger.warning("the run's summary could not be written: %s", error)
+        self._notify(catalog, summary)
+        if leave:
+            exit_with(outcome, message)
+
+    def _notify(self, catalog: CatalogProtocol, summary: dict[str, Any]) -> None:
+        from deep_interest.retraining.summary import notify  # noqa: PLC0415
+
+        retraining = catalog.load("params:retraining")
+        if retraining.webhook:
+            notify(retraining.webhook, summary, seconds=retraining.webhook_seconds)
+
+
+def retrained_models(pipeline: Pipeline) -> list[tuple[str, str]]:
+    """Datasets and models of the rows that a pipeline retrains."""
+    namespaces = {node.namespace for node in pipeline.only_nodes_with_tags(TAG).nodes}
+    return sorted((name.split(".")[0], name.split(".")[1]) for name in namespaces)
+
+
+def exit_with(outcome: Any, message: str) -> None:
+    """End the process with an outcome's exit status, and say why."""
+    from deep_interest.retraining.summary import EXIT_CODES  # noqa: PLC0415
+
+    sys.stderr.write(f"{outcome.replace('_', ' ')}: {message}\n")
+    sys.exit(EXIT_CODES[outcome])

@@ -1,0 +1,119 @@
+"""A dataset is known by its block in the configuration, before Kedro loads parameters."""
+
+import subprocess
+import sys
+
+import pytest
+import yaml
+from support.project import copy_project, environment
+
+from deep_interest.config import check_files, dataset_blocks
+from deep_interest.errors import InputError
+from deep_interest.experiments import DatasetSpec, datasets_of
+
+BLOCK = {"title": "Mine", "source": {"behaviors": {"files": "a.csv"}}, "protocol": {"name": "next_item"}}
+
+
+def write(file, blocks):
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(yaml.safe_dump({"datasets": blocks}))
+
+
+def test_blocks_of_all_parameter_files_and_of_the_environment_are_merged(tmp_path):
+    write(tmp_path / "base/parameters/datasets.yml", {"mine": BLOCK})
+    write(tmp_path / "base/parameters_more.yml", {"yours": BLOCK})
+    write(tmp_path / "live/parameters.yml", {"mine": {"source": {"impressions": {"files": "b.csv"}}}})
+    (tmp_path / "base/parameters/models.yml").write_text("models: {}")
+    assert set(dataset_blocks(tmp_path)) == {"mine", "yours"}
+    merged = dataset_blocks(tmp_path, "live")["mine"]
+    assert merged["source"] == {"behaviors": {"files": "a.csv"}, "impressions": {"files": "b.csv"}}
+
+
+def test_what_a_block_declares_decides_what_kind_of_dataset_it_is():
+    with_impressions = BLOCK | {"source": {"impressions": {"files": "b.csv"}}}
+    rows = datasets_of({"mine": BLOCK, "yours": with_impressions, "amazon_toys": {"title": "Toys"}})
+    assert rows["mine"] == DatasetSpec("tables")
+    assert rows["yours"] == DatasetSpec("tables", impressions=True)
+    assert rows["amazon_toys"] == DatasetSpec("amazon")
+
+
+def test_a_block_may_name_its_rows_as_the_command_line_can():
+    for rows in (["din", "base"], "din base"):
+        known = datasets_of({"mine": BLOCK | {"rows": rows}, "amazon_toys": {"rows": rows}})
+        assert known["mine"].rows == known["amazon_toys"].rows == ("base", "din")
+    assert datasets_of({"mine": BLOCK | {"rows": None}})["mine"].rows is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (["base", "dinn"], r"datasets\.mine\.rows: dinn is not known; the rows are popularity, item_ctr, lr"),
+        (["din"], r"datasets\.mine\.rows: base is missing; RelaImpr and the differences compare"),
+        ({"din": 1}, r"datasets\.mine\.rows: found \{'din': 1\}; name models as a list"),
+        (7, r"datasets\.mine\.rows: found \[7\]; name models as a list"),
+    ],
+)
+def test_rows_that_are_none_are_refused(rows, message):
+    with pytest.raises(InputError, match=message):
+        datasets_of({"mine": BLOCK | {"rows": rows}})
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ("la-ferme.fr", r"datasets: 'la-ferme.fr' cannot name a dataset; take letters, digits, _ and -"),
+        ("La ferme", "cannot name a dataset"),
+        ("simulate", "datasets: simulate is the name of a pipeline"),
+        ("din_table4", "is the name of a pipeline"),
+    ],
+)
+def test_a_key_that_cannot_name_pipelines_is_refused(key, message):
+    with pytest.raises(InputError, match=message):
+        datasets_of({key: BLOCK})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("datasets:\n  mine:\n    label: {column: geklickt?, positive: Ja}\n", r"mine.yml, line 3, column \d+: .*quotes"),
+        ("datasets:\n\tmine: 1\n", r"mine.yml, line 2, column 1: .*Indent by spaces"),
+        ("datasets:\n  mine:\n    title: a\n    title: b\n", r"mine.yml, line 4, column 5: found duplicate key title"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_no_yaml_is_one_error_with_its_line(tmp_path, text, message):
+    file = tmp_path / "base/parameters/mine.yml"
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    with pytest.raises(InputError, match=message):
+        check_files(tmp_path, ["base", "local"])
+    with pytest.raises(InputError, match=message):
+        dataset_blocks(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("command", "block", "message"),
+    [
+        (["deep_interest.commands.main", "check", "mine"], "mine: {title: a, title: b}", "found duplicate key title"),
+        (["kedro", "run", "--pipelines=samples.mine"], "kuairand: {title: Mine}", "Duplicate keys found in"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_a_block_is_one_line_of_the_command(tmp_path, command, block, message):
+    project = copy_project(tmp_path / "project")
+    (project / "conf/base/parameters/mine.yml").write_text(f"datasets:\n  {block}\n")
+    done = subprocess.run(
+        [sys.executable, "-m", *command], cwd=project, env=environment(), text=True, capture_output=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_new_block_is_a_pipeline_of_kedro(tmp_path):
+    project = copy_project(tmp_path / "project")
+    write(project / "conf/local/parameters_mine.yml", {"mine": BLOCK})
+    listed = subprocess.run(
+        [sys.executable, "-m", "kedro", "registry", "list"], cwd=project, env=environment(), text=True, check=True,
+        capture_output=True, timeout=120,
+    ).stdout  # fmt: skip
+    names = yaml.safe_load(listed)
+    assert {"mine", "mine.din", "samples.mine", "din_table4.mine"} <= set(names)

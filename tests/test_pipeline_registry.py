@@ -1,0 +1,209 @@
+"""Every registered pipeline against the catalog and the parameters, without running it."""
+
+from pathlib import Path
+
+import pytest
+from kedro.framework.session import KedroSession
+from kedro.framework.startup import bootstrap_project
+from kedro.validation import ParameterValidator
+
+from deep_interest import pipeline_registry
+from deep_interest.config import dataset_blocks
+from deep_interest.errors import InputError
+from deep_interest.experiments import ABLATIONS, ALL_MODELS, MODELS, RETRAINABLE, TUNABLE, datasets_of
+from deep_interest.pipeline_registry import register_pipelines
+
+PROJECT = Path(__file__).parents[1]
+DATASETS = datasets_of(dataset_blocks())
+
+
+@pytest.fixture(scope="module", params=["base", "smoke", "industrial"])
+def context(request):
+    bootstrap_project(PROJECT)
+    with KedroSession.create(PROJECT, env=request.param) as session:
+        yield session.load_context()
+
+
+@pytest.fixture(scope="module")
+def pipelines():
+    return register_pipelines()
+
+
+def test_the_grid_is_registered(pipelines):
+    for dataset in DATASETS:
+        expected = {
+            dataset,
+            f"ingest.{dataset}",
+            f"samples.{dataset}",
+            f"report.{dataset}",
+            *(f"{dataset}.{model}" for model in MODELS),
+            *(f"{kind}.{dataset}.{model}" for kind in ("tune", "tuned") for model in TUNABLE),
+            *(f"{table}.{dataset}" for table in ABLATIONS),
+        }
+        if DATASETS[dataset].impressions:
+            expected |= {
+                f"{kind}.{dataset}.{model}" for kind in ("retrain", "score") for model in RETRAINABLE
+            }
+        assert expected <= set(pipelines)
+    assert {"simulate", "simulate_days", "backtest"} <= set(pipelines)
+    assert pipelines["__default__"].nodes == pipelines["simulated"].nodes
+    for kind in ("retrain", "score"):
+        assert pipelines[kind].nodes == pipelines[f"{kind}.simulated.din"].nodes
+
+
+def test_only_the_datasets_that_are_named_are_registered(monkeypatch):
+    monkeypatch.setenv("DEEP_INTEREST_DATASETS", "amazon_toys, simulated")
+    named = register_pipelines()
+    assert {"amazon_toys", "tune.amazon_toys.din", "simulated.din", "simulate"} <= set(named)
+    assert not any("amazon_beauty" in name for name in named)
+    assert named["__default__"].nodes == named["amazon_toys"].nodes
+    assert named["retrain"].nodes == named["retrain.simulated.din"].nodes
+    monkeypatch.setenv("DEEP_INTEREST_DATASETS", "amazon_toys")
+    assert not {"retrain", "score"} & set(register_pipelines())
+    monkeypatch.setenv("DEEP_INTEREST_DATASETS", "amazon_toy")
+    with pytest.raises(InputError, match="amazon_toy is not known; the datasets are simulated, own"):
+        register_pipelines()
+
+
+def test_every_dataset_of_every_pipeline_is_in_the_catalog(context, pipelines):
+    catalog = context.catalog
+    resolver = catalog.config_resolver
+    names = {
+        name
+        for pipeline in pipelines.values()
+        for name in pipeline.datasets()
+        if not name.startswith("params:")
+    }
+    lost = [name for name in names if name not in catalog and not resolver.match_dataset_pattern(name)]
+    assert len(names) > len(DATASETS) * len(MODELS)
+    assert lost == []
+
+
+def test_every_parameter_of_every_pipeline_is_configured_and_valid(context, pipelines):
+    names = {
+        name.removeprefix("params:")
+        for pipeline in pipelines.values()
+        for name in pipeline.inputs()
+        if name.startswith("params:")
+    }
+    raw = context.config_loader["parameters"]
+    for name in names:
+        block = raw
+        for key in name.split("."):
+            assert key in block, f"parameter {name} is not configured"
+            block = block[key]
+    validated = ParameterValidator(pipelines).validate_raw_params(raw)
+    for dataset in DATASETS:
+        assert validated["datasets"][dataset].recipe in validated["recipes"].root
+
+
+def test_only_raw_files_and_parameters_come_from_outside(pipelines):
+    free = {name for name in pipelines["__default__"].inputs() if not name.startswith("params:")}
+    found = {
+        "tuned",
+        "other_figures",
+    }  # by searches and other tables, if any: one box each in a graph of all rows
+    assert free == {f"simulated.{name}" for name in found}
+    for dataset, row in DATASETS.items():
+        outside = {
+            name.split(".")[-1] for name in pipelines[dataset].inputs() if not name.startswith("params:")
+        }
+        raw = {"amazon": {"reviews", "metadata"}, "movielens": {"archive"}, "tables": {"raw_log"}}[row.source]
+        assert outside - found == (set() if dataset == "simulated" else raw)
+
+
+def test_a_search_reads_no_samples_but_those_without_the_test_set(pipelines):
+    for dataset in DATASETS:
+        for model in TUNABLE:
+            nodes = {node.name: set(node.inputs) for node in pipelines[f"tune.{dataset}.{model}"].nodes}
+            assert f"{dataset}.tuning_samples" in nodes[f"{dataset}.{model}.tune"]
+            readers = {name for name, inputs in nodes.items() if f"{dataset}.samples" in inputs}
+            assert readers == {f"{dataset}.hide_test"}
+
+
+def test_no_configured_block_is_without_a_row(context):
+    parameters = context.config_loader["parameters"]
+    assert set(parameters["models"]) == set(MODELS)
+    assert set(parameters["datasets"]) == set(DATASETS)
+
+
+def test_the_industrial_shop_has_dins_sixteen_feature_groups():
+    bootstrap_project(PROJECT)
+    with KedroSession.create(PROJECT, env="industrial") as session:
+        features = session.load_context().config_loader["parameters"]["datasets"]["simulated"]["features"]
+    behavior = features.get("behavior", features["item"])
+    assert len([*features["item"], *behavior, *features["profile"], *features["context"]]) == 16
+
+
+def test_every_model_fits_every_recipe(context):
+    from deep_interest.training.parameters import Recipes, RowOptions
+
+    parameters = context.config_loader["parameters"]
+    for recipe in Recipes(parameters["recipes"]).root.values():
+        for model, options in parameters["models"].items():
+            recipe.training_of(model, RowOptions(options), {})
+            recipe.model_of(model, RowOptions(options))
+
+
+def test_the_industrial_recipe_is_the_papers(context):
+    from deep_interest.training.parameters import Recipes, RowOptions
+
+    parameters = context.config_loader["parameters"]
+    recipe, row = (
+        Recipes(parameters["recipes"]).root["paper_industrial"],
+        RowOptions(parameters["models"]["din"]),
+    )
+    training, model = recipe.training_of("din", row, {}), recipe.model_of("din", row)
+    assert (training.optimizer, training.batch_size) == ("adam", 5000)
+    assert (training.learning_rate, training.decay_rate) == (0.001, 0.9)
+    assert (model.embedding_dim, model.hidden) == (12, (200, 80))
+
+
+def test_a_row_is_in_the_datasets_table_or_in_an_ablation():
+    listed = {*ALL_MODELS.models, *(model for table in ABLATIONS.values() for model in table.models)}
+    assert listed == set(MODELS)
+    assert all(table.base in table.models for table in ABLATIONS.values())
+
+
+def test_smoke_runs_write_beside_the_real_results():
+    bootstrap_project(PROJECT)
+    with KedroSession.create(PROJECT, env="smoke") as session:
+        loader = session.load_context().config_loader
+        written = [
+            entry["filepath"]
+            for name, entry in loader["catalog"].items()
+            if not entry["type"].endswith(("RawFile", "MemoryDataset"))
+        ]
+        assert all(path.startswith("data/smoke/") for path in written)
+        assert loader["parameters"]["training"]["workspace"].startswith("data/smoke/")
+
+
+def test_layers_are_the_folders_so_that_their_alphabet_is_the_datas_order(context):
+    kept = [entry for entry in context.config_loader["catalog"].values() if "metadata" in entry]
+    layers = [entry["metadata"]["kedro-viz"]["layer"] for entry in kept]
+    assert set(layers) == {path.name for path in (PROJECT / "data").glob("0*")}
+    for entry, layer in zip(kept, layers, strict=True):
+        if layer != "01_raw":  # raw files may lie elsewhere
+            assert entry["filepath"].startswith(f"{context.config_loader['globals']['data']}/{layer}/")
+
+
+def test_user_only_is_a_row_where_there_are_impressions(pipelines):
+    trained = {
+        name: {node.namespace for node in pipelines[name].nodes} for name in ("simulated", "amazon_toys")
+    }
+    assert "simulated.user_only" in trained["simulated"]
+    assert "amazon_toys.user_only" not in trained["amazon_toys"]
+
+
+def test_a_dataset_with_chosen_rows_trains_these_and_draws_what_they_allow(monkeypatch):
+    blocks = dataset_blocks()
+    blocks["simulated"] |= {"rows": ["base", "din_softmax", "dien"]}
+    monkeypatch.setattr(pipeline_registry, "_session_blocks", blocks)
+    chosen = register_pipelines()["simulated"]
+    trained = {node.namespace for node in chosen.nodes if node.name.endswith(".train")}
+    assert trained == {"simulated.base", "simulated.din_softmax", "simulated.dien"}
+    figures = {name.removeprefix("simulated.") for name in chosen.outputs() if name.endswith("_figure")}
+    assert figures == set()  # each is on the page
+    page = next(node for node in chosen.nodes if node.name == "simulated.write_report")
+    drawn = {name.split(".")[1].removesuffix("_figure") for name in page.inputs if name.endswith("_figure")}
+    assert drawn == {"results", "attention", "embedding", "evolution", "seeds", "speed", "calibration", "groups", "structure"}  # fmt: skip
