@@ -82,7 +82,7 @@ def make_curves(table: Table) -> Callable[..., Any]:
         from deep_interest.figures.curves import curves_chart
 
         curves_by_name = {model_spec(model).name: table for model, table in curves.items()}
-        return curves_chart(curves_by_name, title=f"By epoch: {table.title}")
+        return curves_chart(curves_by_name, title=f"Learning curves: {table.title}")
 
     return draw_curves
 
@@ -140,26 +140,11 @@ def _test_samples(samples: pd.DataFrame) -> pd.DataFrame:
 
 
 def _format_for_terminal(results: pd.DataFrame) -> str:
-    columns = [
-        "name",
-        "gauc",
-        "gauc_std",
-        "auc",
-        "logloss",
-        "rela_impr",
-        "oracle_share",
-        "seeds",
-        "samples_per_second",
-    ]
-    table = results[[name for name in columns if name in results]].astype(object)
     formats = {
-        "rela_impr": "{:+.2f}%",
-        "oracle_share": "{:.1%}",
-        "samples_per_second": "{:,.0f}",
-        "name": "{}",
-        "seeds": "{}",
-    }
+        "name": "{}", "gauc": "{:.4f}", "gauc_std": "{:.4f}", "auc": "{:.4f}", "logloss": "{:.4f}", "rela_impr": "{:+.2f}%",
+        "oracle_share": "{:.1%}", "seeds": "{}", "samples_per_second": "{:,.0f}",
+    }  # fmt: skip
+    table = results[[name for name in formats if name in results]].astype(object)
     for name in table:
-        template = formats.get(name, "{:.4f}")
-        table[name] = ["" if pd.isna(value) else template.format(value) for value in table[name]]
-    return table.to_string(index=False)
+        table[name] = ["" if pd.isna(value) else formats[name].format(value) for value in table[name]]
+    return table.rename(columns={"samples_per_second": "samples/s"}).to_string(index=False)
