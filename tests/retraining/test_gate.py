@@ -1,6 +1,9 @@
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from deep_interest.retraining.baseline import popularity_scores
 from deep_interest.retraining.gate import judge
@@ -125,3 +128,145 @@ def test_of_200_equal_pairs_on_resampled_days_no_more_than_the_level_are_promote
         promoted += judged(own, clicked, *pair).promoted
     assert promoted / 200 <= GATE.level
     assert promoted > 0  # a gate that never opens would pass too
+
+
+USERS, LABELS = [1, 1, 2, 2, 3, 4], [1, 0, 0, 1, 0, 1]
+OURS, THEIRS = [0.8, 0.2, 0.7, 0.75, 0.5, 0.5], [0.4, 0.2, 0.3, 0.9, 0.2, 0.1]
+
+
+def loss(labels, scores):
+    return -np.mean([np.log(p if y else 1 - p) for y, p in zip(labels, scores, strict=True)])
+
+
+def verdict_of(ours, theirs, *, popularity=None, labels=LABELS, users=USERS, **conditions):
+    gate = GateParameters(**{"minimum_users": 2, "minimum_coverage": 0.5, "level": 0.1} | conditions)
+    return judge(
+        users,
+        labels,
+        ours,
+        theirs,
+        gate,
+        popularity=np.full(len(users), 0.5) if popularity is None else popularity,
+    )
+
+
+def checks_of(verdict):
+    return [(check.name, check.found, check.expected, check.passed) for check in verdict.checks]
+
+
+def test_every_figure_and_check_of_a_challenger_by_hand():
+    """Users 1 and 2 have both classes: in order by both models, so the gain is 0 without any variance."""
+    verdict = verdict_of(OURS, THEIRS)
+    ours, theirs = loss(LABELS, OURS), loss(LABELS, THEIRS)
+    assert vars(verdict.challenger) == pytest.approx(
+        {"gauc": 1.0, "auc": 7.5 / 9, "logloss": ours, "calibration": (3.45 / 6) / 0.5, "users": 2, "user_coverage": 0.5, "samples": 6}
+    )  # fmt: skip
+    assert vars(verdict.champion) == pytest.approx(
+        {"gauc": 1.0, "auc": 6 / 9, "logloss": theirs, "calibration": (2.1 / 6) / 0.5, "users": 2, "user_coverage": 0.5, "samples": 6}
+    )  # fmt: skip
+    assert checks_of(verdict) == [
+        ("users with both classes", 2, "at least 2", True),
+        ("coverage", 0.5, "at least 0.5", True),
+        ("calibration", pytest.approx(1.15), "0.7 to 1.4", True),
+        ("log loss", pytest.approx(ours), f"at most {theirs * 1.02:.5f}", True),
+        ("GAUC gain, lower end", 0.0, "above 0", False),
+    ]
+    assert not verdict.promoted
+    assert verdict_of(OURS, THEIRS, minimum_gain=-0.001).promoted
+
+
+def test_every_check_of_a_first_version_by_hand():
+    """The user AUCs are 1 and 1 against .5 and .5 of popularity: 1 is above .5, and the gain .5 above 0, without any variance."""
+    verdict = verdict_of(OURS, None)
+    assert checks_of(verdict)[3:] == [
+        ("GAUC, lower end", 1.0, "above 0.5", True),
+        ("GAUC gain over popularity, lower end", 0.5, "above 0", True),
+    ]
+    assert verdict.promoted
+    assert verdict.gain.difference == 0.5
+    guessing = verdict_of([0.5] * 6, None, popularity=[0.9, 0.1, 0.1, 0.9, 0.5, 0.5])
+    assert checks_of(guessing)[3:] == [
+        ("GAUC, lower end", 0.5, "above 0.5", False),
+        ("GAUC gain over popularity, lower end", -0.5, "above 0", False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("condition", "at", "beyond", "failed"),
+    [
+        ("minimum_users", 2, 3, "users with both classes"),
+        ("minimum_coverage", 0.5, 0.51, "coverage"),
+        ("calibration", (1.0, 1.4), (1.01, 1.4), "calibration"),
+        ("calibration", (0.7, 1.0), (0.7, 0.99), "calibration"),
+    ],
+)
+def test_a_condition_is_met_at_its_bound_and_not_beyond(condition, at, beyond, failed):
+    ours = [0.75, 0.25, 0.25, 0.75, 0.5, 0.5]  # mean predicted CTR .5, as observed
+    for bound, expected in ((at, []), (beyond, [failed])):
+        verdict = verdict_of(ours, THEIRS, minimum_gain=-0.1, **{condition: bound})
+        assert [check.name for check in verdict.checks if not check.passed] == expected
+        assert verdict.promoted == (not expected)
+
+
+@pytest.mark.parametrize(("rise", "passed"), [(0.0, True), (0.5, True)])
+def test_a_log_loss_as_high_as_the_champions_passes(rise, passed):
+    verdict = verdict_of(OURS, OURS, logloss_rise=rise)
+    (check,) = [check for check in verdict.checks if check.name == "log loss"]
+    assert (check.passed, check.expected) == (passed, f"at most {loss(LABELS, OURS) * (1 + rise):.5f}")
+
+
+def test_a_log_loss_above_the_allowed_rise_fails():
+    worse = [0.8, 0.2, 0.2, 0.3, 0.8, 0.6]
+    rise = loss(LABELS, worse) / loss(LABELS, OURS) - 1
+    for allowed, passed in ((rise * 1.01, True), (rise * 0.99, False)):
+        checks = {check.name: check.passed for check in verdict_of(worse, OURS, logloss_rise=allowed).checks}
+        assert checks["log loss"] == passed
+
+
+@pytest.mark.parametrize("level", [0.1, 0.4])
+def test_the_lower_ends_are_those_of_intervals_of_the_level(level):
+    """User AUCs .5 and 1 of the challenger, 0 and 1 of the other: differences .5 and 0 of two users of equal weight."""
+    labels, users = [1, 0, 0, 1], [1, 1, 2, 2]
+    ours, other = [0.5, 0.5, 0.4, 0.6], [0.4, 0.6, 0.4, 0.6]
+    t = stats.t.ppf(1 - level / 2, 1)
+    against = verdict_of(ours, other, labels=labels, users=users, level=level)
+    assert against.gain.low == pytest.approx(0.25 - t * 0.25)
+    assert against.checks[-1].found == pytest.approx(0.25 - t * 0.25)
+    first = verdict_of(ours, None, popularity=other, labels=labels, users=users, level=level)
+    assert [check.found for check in first.checks[3:]] == pytest.approx([0.75 - t * 0.25, 0.25 - t * 0.25])
+
+
+@pytest.mark.parametrize(("users", "undefined"), [([1, 1, 2, 2], False), ([1, 1, 2, 3], True)])
+def test_an_interval_takes_two_users_with_both_classes(users, undefined):
+    labels, scores = [1, 0, 1, 0], [0.6, 0.4, 0.7, 0.3]
+    for champion in (None, scores):
+        verdict = verdict_of(scores, champion, users=users, labels=labels)
+        assert (verdict.gain is None) == undefined
+        assert [np.isnan(check.found) for check in verdict.checks if "lower end" in check.name] == (
+            [undefined] * (2 if champion is None else 1)
+        )
+        assert not (undefined and any(check.passed for check in verdict.checks if "lower end" in check.name))
+
+
+def test_a_day_without_a_click_has_no_calibration():
+    verdict = verdict_of([0.1] * 6, [0.2] * 6, labels=[0] * 6)
+    assert verdict.challenger.calibration == np.inf
+    assert verdict.as_dict()["challenger"] == {
+        "gauc": None, "auc": None, "logloss": pytest.approx(-np.log(0.9)), "calibration": None, "users": 0, "user_coverage": 0.0,
+        "samples": 6,
+    }  # fmt: skip
+
+
+def test_a_verdict_is_written_as_plain_values():
+    written = verdict_of(OURS, None).as_dict()
+    assert set(written) == {"promoted", "checks", "challenger", "champion", "gain"}
+    assert (written["promoted"], written["champion"]) == (True, None)
+    assert written["gain"] == {"difference": 0.5, "low": 0.5, "high": 0.5, "p_value": 0.0}
+    assert written["checks"][0] == {
+        "name": "users with both classes",
+        "found": 2,
+        "expected": "at least 2",
+        "passed": True,
+    }
+    assert json.loads(json.dumps(written)) == written
+    assert {type(value) for value in written["challenger"].values()} == {int, float}

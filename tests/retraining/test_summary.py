@@ -1,13 +1,21 @@
 """The webhook and the Markdown page of a retraining run."""
 
 import json
+import socket
 import threading
+import time
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from deep_interest.retraining.summary import early_end, notify
+from deep_interest.evaluation.significance import Interval
+from deep_interest.retraining.fitting import Fitted
+from deep_interest.retraining.gate import Check, Figures, Verdict
+from deep_interest.retraining.plan import Plan
+from deep_interest.retraining.summary import early_end, notify, run_summary, summary_page
 
 SUMMARY = early_end("shop", "din", "failed", "a secret figure")
 
@@ -17,11 +25,13 @@ def hook(monkeypatch: pytest.MonkeyPatch) -> Iterator[HTTPServer]:
     """A server whose path is the status it answers with; ``requests`` has what it was asked."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     requests: list[tuple[str, str, bytes]] = []
+    kinds: list[str | None] = []
 
     class Hook(BaseHTTPRequestHandler):
         def answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             requests.append((self.command, self.path, body))
+            kinds.append(self.headers.get("Content-Type"))
             self.send_response(int(self.path[1:]))
             self.send_header("Location", "/200")
             self.end_headers()
@@ -32,7 +42,7 @@ def hook(monkeypatch: pytest.MonkeyPatch) -> Iterator[HTTPServer]:
             """Quiet."""
 
     server = HTTPServer(("127.0.0.1", 0), Hook)
-    server.requests = requests
+    server.requests, server.kinds = requests, kinds
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
     yield server
     server.shutdown()
@@ -44,6 +54,7 @@ def test_a_summary_is_posted_as_json(hook, caplog):
     assert [(method, path, json.loads(body)) for method, path, body in hook.requests] == [
         ("POST", "/200", SUMMARY)
     ]
+    assert hook.kinds == ["application/json"]
     assert not caplog.records
 
 
@@ -54,7 +65,128 @@ def test_a_redirect_is_not_followed_and_is_a_warning(hook, caplog, status):
     assert f"the summary could not be posted (HTTP Error {status}" in caplog.text
 
 
-@pytest.mark.parametrize("url", ["file:///etc/hostname", "ftp://127.0.0.1/x", "shop"])
-def test_an_address_that_is_not_http_is_a_warning(caplog, url):
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("file:///etc/hostname", "expected an http(s) address, found file"),
+        ("ftp://127.0.0.1/x", "expected an http(s) address, found ftp"),
+        ("https://127.0.0.1:1/", "Connection refused"),
+        ("shop", "unknown url type"),
+    ],
+)
+def test_an_address_that_is_not_http_or_not_there_is_a_warning(caplog, url, why):
     notify(url, SUMMARY, seconds=5)
-    assert "the summary could not be posted" in caplog.text
+    assert "the summary could not be posted (" in caplog.text
+    assert why in caplog.text
+
+
+PLAN = Plan(
+    new=("2024-03-05", "2024-03-01"), late=("2024-03-01",), history=(), train=("2024-03-03", "2024-03-04"), held_out="2024-03-05",
+    strategy="warm_start", parent="v1", trained=("2024-03-04",), records={}, changed=("2024-03-02", "2024-03-03"),
+)  # fmt: skip
+OURS = Figures(0.75, 0.7, 0.25, 1.0, users=2, user_coverage=0.5, samples=10)
+THEIRS = Figures(float("nan"), 0.65, 0.3, 1.25, users=2, user_coverage=0.5, samples=10)
+CHECKS = (
+    Check("users with both classes", 123456, "at least 2", passed=True),
+    Check("GAUC gain, lower end", float("nan"), "above 0", passed=False),
+)
+FITTED = Fitted({}, {}, None, {}, {}, "identity", samples=12_345, seconds=6.54321)
+
+
+def summary_of(*, promoted, champion=THEIRS, plan=PLAN):
+    verdict = Verdict(promoted, CHECKS, OURS, champion, Interval(0.1, 0.05, 0.15, 0.01))
+    return run_summary("shop", "din", plan, FITTED, verdict, "v2")
+
+
+@pytest.mark.parametrize(("promoted", "outcome", "code"), [(True, "promoted", 0), (False, "refused", 11)])
+def test_a_summary_has_every_fact_of_a_run(promoted, outcome, code):
+    summary = summary_of(promoted=promoted)
+    finished = datetime.fromisoformat(summary.pop("finished"))
+    assert abs((datetime.now(UTC) - finished).total_seconds()) < 60
+    assert finished.microsecond == 0
+    assert summary == {
+        "dataset": "shop", "model": "din", "outcome": outcome, "exit_code": code, "version": "v2", "champion_before": "v1",
+        "strategy": "warm_start",
+        "days": {
+            "new": ["2024-03-05", "2024-03-01"], "late": ["2024-03-01"], "changed": ["2024-03-02", "2024-03-03"],
+            "trained_on": ["2024-03-03", "2024-03-04"], "held_out": "2024-03-05",
+        },
+        "cost": {"samples": 12_345, "seconds": 6.543},
+        "promoted": promoted,
+        "checks": [
+            {"name": "users with both classes", "found": 123456, "expected": "at least 2", "passed": True},
+            {"name": "GAUC gain, lower end", "found": None, "expected": "above 0", "passed": False},
+        ],
+        "challenger": {
+            "gauc": 0.75, "auc": 0.7, "logloss": 0.25, "calibration": 1.0, "users": 2, "user_coverage": 0.5, "samples": 10,
+        },
+        "champion": {
+            "gauc": None, "auc": 0.65, "logloss": 0.3, "calibration": 1.25, "users": 2, "user_coverage": 0.5, "samples": 10,
+        },
+        "gain": {"difference": 0.1, "low": 0.05, "high": 0.15, "p_value": 0.01},
+    }  # fmt: skip
+
+
+def test_the_whole_page_of_a_refused_run():
+    summary = summary_of(promoted=False) | {"finished": "2024-03-06T01:02:03+00:00"}
+    assert (
+        summary_page(summary)
+        == """\
+# shop.din: refused
+
+2024-03-06T01:02:03+00:00, exit status 11.
+
+Version `v2` by warm start, champion before: v1. New days: 2024-03-05, 2024-03-01 (late: 2024-03-01). \
+Trained on 2024-03-03, 2024-03-04 (12,345 samples, 6.5 s), judged on 2024-03-05.
+
+The files of 2024-03-02, 2024-03-03 have changed since an earlier run took them; this run uses the present files.
+
+| | GAUC | AUC | log loss | calibration |
+|---|---:|---:|---:|---:|
+| challenger | 0.7500 | 0.7000 | 0.2500 | 1.0000 |
+| champion | – | 0.6500 | 0.3000 | 1.2500 |
+
+| check | found | expected | passed |
+|---|---:|---|---|
+| users with both classes | 1.2346e+05 | at least 2 | yes |
+| GAUC gain, lower end | – | above 0 | **no** |
+"""
+    )
+
+
+def test_the_page_of_a_first_run_names_no_champion_and_no_late_or_changed_day():
+    plan = replace(PLAN, late=(), changed=(), parent=None, strategy="full_window")
+    page = summary_page(summary_of(promoted=True, champion=None, plan=plan)).split("\n")
+    assert page[0] == "# shop.din: promoted"
+    assert page[4:7] == [
+        "Version `v2` by full window, champion before: none. New days: 2024-03-05, 2024-03-01. "
+        "Trained on 2024-03-03, 2024-03-04 (12,345 samples, 6.5 s), judged on 2024-03-05.",
+        "",
+        "| | GAUC | AUC | log loss | calibration |",
+    ]
+    assert page[8:11] == [
+        "| challenger | 0.7500 | 0.7000 | 0.2500 | 1.0000 |",
+        "",
+        "| check | found | expected | passed |",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code"), [("failed", 1), ("nothing_new", 10), ("bad_data", 12), ("busy", 13)]
+)
+def test_the_page_of_a_run_that_ended_early_is_its_message(outcome, code):
+    summary = early_end("shop", "din", outcome, "line 1\n```line 2")
+    assert {**summary, "finished": ""} == {
+        "dataset": "shop", "model": "din", "outcome": outcome, "exit_code": code, "finished": "", "message": "line 1\n```line 2",
+    }  # fmt: skip
+    assert summary_page(summary | {"finished": "now"}).split("\n") == [
+        f"# shop.din: {outcome.replace('_', ' ')}", "", f"now, exit status {code}.", "", "```", "line 1", "'''line 2", "```", "",
+    ]  # fmt: skip
+
+
+def test_a_webhook_that_does_not_answer_in_time_is_a_warning(caplog):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        start = time.monotonic()
+        notify(f"http://127.0.0.1:{silent.getsockname()[1]}/", SUMMARY, seconds=0.2)
+        assert time.monotonic() - start < 10
+    assert "the summary could not be posted (timed out)" in caplog.text

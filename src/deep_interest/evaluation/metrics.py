@@ -145,7 +145,7 @@ def rela_impr(metric: float, base: float) -> float:
     Both values must be of one dataset, protocol and metric. NaN if the base is not above chance (0.5): there
     is nothing an improvement could be relative to.
     """
-    return ((metric - 0.5) / (base - 0.5) - 1) * 100 if base > 0.5 else float("nan")
+    return ((metric - 0.5) / (base - 0.5) - 1) * 100 if base > 0.5 else np.nan
 
 
 def _auc_of_runs(

@@ -97,16 +97,14 @@ def report_lines(found: Inspection) -> list[str]:
             found.days.to_string(index=False, formatters={"ctr": "{:.4f}".format, "rows": "{:,}".format}),
         ]
     lines += ["", "behaviours before an impression" if found.days is not None else "behaviours of a user"]
-    most = max(found.history_lengths.values(), default=0) or 1
+    most = max(found.history_lengths.values())
     lines += [
         f"{name:>8}  {count:>12,}  {'█' * round(_BAR * count / most)}"
         for name, count in found.history_lengths.items()
     ]
-    return (
-        [*lines, "", *(f"warning: {warning}" for warning in found.warnings or ())]
-        if found.warnings
-        else lines
-    )
+    if found.warnings:
+        lines += ["", *(f"warning: {warning}" for warning in found.warnings)]
+    return lines
 
 
 def unknown_lines(summary: pd.DataFrame) -> list[str]:

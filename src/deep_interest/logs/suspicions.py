@@ -37,16 +37,12 @@ def suspicions(
     yield from _about_days(shown)
     yield from _about_times(tables)
     yield from _about_clocks(tables)
-    repeated = shown.duplicated(["user", "item", "time"], keep=False)
-    both = (
-        shown[repeated].groupby(["user", "item", "time"])["label"].nunique()
-        if repeated.any()
-        else pd.Series(dtype=int)
-    )
-    if (both > 1).any():
-        yield f"{int((both > 1).sum()):,} impressions stand there twice, clicked and not clicked"
+    event = ["user", "item", "time"]
+    labels = shown[shown.duplicated(event, keep=False)].groupby(event)["label"].nunique()
+    if (labels > 1).any():
+        yield f"{int((labels > 1).sum()):,} impressions stand there twice, clicked and not clicked"
     some = shown.head(_MOST_ROWS)
-    following = some.groupby("user", sort=False)["label"].shift(-1).to_numpy(float, na_value=np.nan)
+    following = some.groupby("user")["label"].shift(-1).to_numpy()
     for name, column in _features(tables, some, features):
         yield from _about_leaks(name, column, some, following)
     yield from _about_counts(tables, protocol, features)
@@ -129,9 +125,9 @@ def _about_clocks(tables: CanonicalTables) -> Iterator[str]:
 def _whole_hours_off(hours: pd.Series, clicks: pd.DataFrame) -> str | None:
     near = hours[hours.abs() <= 14]
     whole = near[(near - near.round()).abs() * 60 <= 1].round()
-    if len(whole) < 10 or len(whole) < _SHIFTED * len(clicks):
+    if len(whole) < 10:
         return None
-    hour, count = whole.value_counts().index[0], whole.value_counts().iloc[0]
+    hour, count = next(whole.value_counts().items())
     if hour == 0 or count < _SHIFTED * len(clicks):
         return None
     return (
@@ -151,10 +147,7 @@ def _features(
         if own:
             entities = getattr(tables, table).set_index(key)
             for name in own:
-                yield (
-                    f"{table}.{name}",
-                    pd.Series(entities[name].reindex(shown[key]).to_numpy(), index=shown.index),
-                )
+                yield f"{table}.{name}", entities[name].reindex(shown[key])
 
 
 def _about_leaks(name: str, column: pd.Series, shown: pd.DataFrame, following: np.ndarray) -> Iterator[str]:
@@ -164,11 +157,11 @@ def _about_leaks(name: str, column: pd.Series, shown: pd.DataFrame, following: n
         yield f"{name} alone tells the label (AUC {auc:.3f}): is it known before the click?"
     there = ~np.isnan(following)
     if name.startswith("impressions.") and there.sum() > _QUANTILES:
-        auc = _held_out_auc(groups[there], following[there].astype(np.int8))
+        auc = _held_out_auc(groups[there], following[there])
         if auc > _LEAK_AUC:
             yield f"{name} alone tells whether the user's next impression is clicked (AUC {auc:.3f}): it knows the future"
     ticks = ticks_per_second(shown["time"])
-    time = shown["time"].to_numpy(float) / ticks
+    time = shown["time"].to_numpy() / ticks
     if numbers is None or time.min() < _FIRST_STAMP:
         return
     for unit in (1, 1_000, 1_000_000):
@@ -185,8 +178,8 @@ def _about_counts(
     shown = tables.impressions
     day = days_of(shown, protocol)
     days = np.unique(day)
-    early = day < days[-min(len(days) - 1, protocol.validation_days + protocol.test_days)]
-    before = shown["time"].to_numpy()[early].max(initial=-1)
+    early = day < days[-(protocol.validation_days + protocol.test_days)]
+    before = shown["time"].to_numpy()[early].max()
     for table, key, names in (("items", "item", features.item), ("users", "user", features.profile)):
         own = [name for name in names if name not in (GOODS, USER_ID)]
         statistics = list(_statistics(tables, key, early, before)) if own else []
@@ -261,7 +254,7 @@ def _as_numbers(values: pd.Series) -> np.ndarray | None:
 def _held_out_auc(groups: np.ndarray, labels: np.ndarray) -> float:
     """AUC on every second row of the label's rate by group on the others; 0.5 for one label only."""
     held_out = np.arange(len(labels)) % 2 == 1
-    total = np.bincount(groups[~held_out], minlength=groups.max(initial=0) + 1)
+    total = np.bincount(groups[~held_out], minlength=groups.max() + 1)
     clicked = np.bincount(groups[~held_out], labels[~held_out], minlength=len(total))
     rate = (clicked + labels.mean()) / (total + 1)
     scores, truth = rate[groups[held_out]], labels[held_out] > 0

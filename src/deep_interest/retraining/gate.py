@@ -136,7 +136,7 @@ def judge(
 
 def _lower_end(name: str, interval: Interval | None, bound: float, *, offset: float = 0.0) -> Check:
     """An interval's lower end, plus an offset, must be above the bound; an undefined one is not."""
-    lower = float("nan") if interval is None else interval.low + offset
+    lower = np.nan if interval is None else interval.low + offset
     return Check(name, lower, f"above {bound:g}", lower > bound)
 
 
@@ -157,10 +157,10 @@ def _figures(users: np.ndarray, labels: np.ndarray, scores: ArrayLike) -> Figure
     by_user = per_user_auc(users, labels, scores)
     clicked = float(labels.mean())
     return Figures(
-        gauc=by_user.gauc().value if len(by_user.users) else float("nan"),
+        gauc=by_user.gauc().value if len(by_user.users) else np.nan,
         auc=auc(labels, scores),
         logloss=logloss(labels, scores),
-        calibration=float(scores.mean()) / clicked if clicked else float("inf"),
+        calibration=float(scores.mean()) / clicked if clicked else np.inf,
         users=len(by_user.users),
         user_coverage=len(by_user.users) / by_user.total_users,
         samples=len(labels),

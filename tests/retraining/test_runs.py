@@ -1,0 +1,215 @@
+"""The steps of a retraining run call the fit, the gate and the registry with what the plan says."""
+
+import hashlib
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from support.days import FEATURES, day_name, day_tables
+
+import deep_interest
+from deep_interest.logs.canonical import canonical
+from deep_interest.logs.encoding import FeatureColumns
+from deep_interest.logs.protocols import ProtocolParameters
+from deep_interest.logs.tables import CanonicalTables
+from deep_interest.logs.vocabulary import FieldVocabularies
+from deep_interest.retraining.baseline import popularity_scores
+from deep_interest.retraining.fitting import fit_challenger, held_out_scores
+from deep_interest.retraining.gate import judge
+from deep_interest.retraining.parameters import GateParameters, RetrainingParameters
+from deep_interest.retraining.plan import Plan
+from deep_interest.retraining.runs import (
+    artifacts_of,
+    cell_of,
+    fit_by_plan,
+    judge_by_plan,
+    overrides_of,
+    parent_of,
+    version_name,
+)
+from deep_interest.retraining.window import encode_window
+from deep_interest.serving.registry import Registry
+from deep_interest.training.parameters import Recipe, Recipes, RowOptions, RunParameters
+from deep_interest.training.state import code_hash
+
+GATE = GateParameters(minimum_users=2)
+RECIPE = Recipe(
+    training={"batch_size": 64, "epochs": 1, "learning_rate": 0.01},
+    model={"embedding_dim": 4, "hidden": (8,)},
+)
+RETRAINING = RetrainingParameters(
+    training={"learning_rate": 0.02}, warm_training={"batch_size": 32}, warm_rate=0.5, teacher_weight=0.25, seed=7
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory):
+    """Three days, a cell, the data of the first two or the second alone, and a champion of the first one in a registry."""
+    folder = tmp_path_factory.mktemp("shop")
+    tables = [day_tables(number, users=30) for number in range(3)]
+    whole = {name: pd.concat([one[name] for one in tables]) for name in tables[0]}
+    for name in ("behaviors", "impressions"):
+        whole[name] = whole[name].assign(day=(whole[name]["time"] // 86_400).astype(np.int32))
+    for name, key in (("items", "item"), ("users", "user")):
+        whole[name] = whole[name].drop_duplicates(key).reset_index(drop=True)
+    log, vocabularies = canonical(CanonicalTables(**whole)), FieldVocabularies()
+
+    def window(train, held_out):
+        return encode_window(
+            log, train=[day_name(train)], held_out=day_name(held_out), protocol=ProtocolParameters(name="by_day"),
+            features=FeatureColumns.model_validate(FEATURES), vocabularies=vocabularies,
+        )  # fmt: skip
+
+    run = RunParameters(device="cpu", processes=1, threads=1, workspace=str(folder / "fits"))
+    settings = SimpleNamespace(recipe="ours", training={})
+    cell = cell_of("shop", "base", RowOptions({}), settings, Recipes({"ours": RECIPE}), run, RETRAINING)
+    registry, first = Registry(folder / "registry"), window(0, 1)
+    plan = plan_of("full_window", None)
+    fitted = fit_by_plan(cell, first, plan, registry, RETRAINING)
+    verdict = judge_by_plan(cell, fitted, first, plan, registry, GATE)
+    registry.add("v1", artifacts_of("shop", "base", plan, fitted, verdict, vocabularies))
+    return SimpleNamespace(
+        cell=cell, first=first, data=window(1, 2), registry=registry, fitted=fitted, verdict=verdict, folder=folder,
+        vocabularies=vocabularies,
+    )  # fmt: skip
+
+
+def plan_of(strategy, parent):
+    trained = (day_name(0), day_name(1))
+    return Plan((), (), (), (day_name(1),), day_name(2), strategy, parent, trained, {})
+
+
+def test_a_cell_takes_the_datasets_recipe_and_options_and_the_retrainings_seed():
+    other = RECIPE.model_copy(update={"training": {"epochs": 9}})
+    settings = SimpleNamespace(recipe="ours", training={"epochs": 3})
+    options, run = RowOptions({"hidden": (4,)}), RunParameters(workspace="w")
+    cell = cell_of(
+        "shop", "din", options, settings, Recipes({"other": other, "ours": RECIPE}), run, RETRAINING
+    )
+    assert (cell.dataset, cell.model, cell.options, cell.seeds, cell.run) == (
+        "shop",
+        "din",
+        options,
+        (7,),
+        run,
+    )
+    assert cell.recipe.training == RECIPE.training | {"epochs": 3}
+    assert cell.recipe.model == RECIPE.model
+    run = run.model_copy(update={"recipe": "other"})
+    cell = cell_of(
+        "shop", "din", options, settings, Recipes({"other": other, "ours": RECIPE}), run, RETRAINING
+    )
+    assert cell.recipe.training == {"epochs": 9}
+
+
+def test_a_full_window_takes_its_own_options_and_a_warm_start_a_share_of_the_rows_rate(shop):
+    assert overrides_of(shop.cell, RETRAINING, warm=False) == {"learning_rate": 0.02}
+    assert overrides_of(shop.cell, RETRAINING, warm=True) == {"learning_rate": 0.005, "batch_size": 32}
+    named = RETRAINING.model_copy(update={"warm_training": {"learning_rate": 0.5}})
+    assert overrides_of(shop.cell, named, warm=True) == {"learning_rate": 0.5}
+
+
+def test_a_rows_and_a_runs_options_decide_the_rate_of_a_warm_start(shop):
+    run = shop.cell.run.model_copy(update={"options": {"learning_rate": 0.1}})
+    settings = SimpleNamespace(recipe="ours", training={})
+    by_run = cell_of("shop", "base", RowOptions({}), settings, Recipes({"ours": RECIPE}), run, RETRAINING)
+    assert overrides_of(by_run, RETRAINING, warm=True)["learning_rate"] == pytest.approx(0.05)
+    options = RowOptions({"training": {"learning_rate": 0.3}})
+    by_row = cell_of("shop", "base", options, settings, Recipes({"ours": RECIPE}), shop.cell.run, RETRAINING)
+    assert overrides_of(by_row, RETRAINING, warm=True)["learning_rate"] == pytest.approx(0.15)
+
+
+def test_a_version_comes_back_as_the_model_that_it_was(shop):
+    parent = parent_of(shop.registry.load("v1"))
+    assert (parent.id, parent.schema, parent.config, parent.training) == (
+        "v1", shop.fitted.schema, shop.fitted.config, shop.fitted.training,
+    )  # fmt: skip
+    assert set(parent.weights) == set(shop.fitted.weights)
+    assert all(torch.equal(parent.weights[name], tensor) for name, tensor in shop.fitted.weights.items())
+    assert parent.optimizer["steps"] == shop.fitted.optimizer["steps"]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "teacher_weight"),
+    [("full_window", 0.0), ("warm_start", 0.0), ("warm_start_with_distillation", 0.25)],
+)
+def test_a_fit_follows_the_plans_strategy(shop, tmp_path, strategy, teacher_weight):
+    """The reference: the fit with everything said by hand. Equal identities mean equal options, data, parent and seed."""
+    warm = strategy != "full_window"
+    overrides = {"learning_rate": 0.005, "batch_size": 32} if warm else {"learning_rate": 0.02}
+    expected = fit_challenger(
+        shop.cell, shop.data, overrides=overrides, seed=7, state_file=tmp_path / "fit.pt",
+        parent=parent_of(shop.registry.load("v1")) if warm else None, teacher_weight=teacher_weight,
+    )  # fmt: skip
+    state_file = shop.folder / "fits" / "shop" / "base" / "retraining.pt"
+    state_file.unlink()
+    fitted = fit_by_plan(shop.cell, shop.data, plan_of(strategy, "v1"), shop.registry, RETRAINING)
+    assert state_file.exists()
+    assert (fitted.identity, fitted.samples) == (expected.identity, expected.samples)
+    assert fitted.training == expected.training
+    for name, tensor in expected.weights.items():
+        torch.testing.assert_close(fitted.weights[name], tensor, rtol=1e-5, atol=1e-7)
+
+
+def scores_of(shop, fitted, data):
+    return held_out_scores(fitted.model("base"), fitted.schema, data, shop.cell, fitted.training)
+
+
+def test_a_first_version_is_judged_against_the_popularity_of_the_training_days(shop):
+    held_out = shop.first.samples[shop.first.samples["split"] == "test"]
+    popularity = popularity_scores(shop.first.samples[shop.first.samples["split"] == "train"], held_out)
+    expected = judge(
+        held_out["user"], held_out["label"], scores_of(shop, shop.fitted, shop.first), None, GATE, popularity=popularity
+    )  # fmt: skip
+    assert shop.verdict == expected
+    assert expected.champion is None
+
+
+def test_a_challenger_is_judged_against_the_champion_on_the_held_out_day(shop, tmp_path):
+    parent = parent_of(shop.registry.load("v1"))
+    fitted = fit_challenger(
+        shop.cell, shop.data, overrides={}, seed=1, state_file=tmp_path / "fit.pt", parent=parent
+    )
+    held_out = shop.data.samples[shop.data.samples["split"] == "test"]
+    ours, theirs = (scores_of(shop, one, shop.data) for one in (fitted, shop.fitted))
+    assert (ours != theirs).any()
+    expected = judge(
+        held_out["user"], held_out["label"], ours, theirs, GATE, popularity=np.full(len(held_out), 0.5)
+    )
+    verdict = judge_by_plan(shop.cell, fitted, shop.data, plan_of("warm_start", "v1"), shop.registry, GATE)
+    assert verdict == expected
+    assert verdict.champion.gauc != verdict.challenger.gauc
+
+
+def test_a_versions_name_is_its_newest_training_day_and_a_hash_of_what_decides_it(shop):
+    plan = plan_of("warm_start", "v1")
+    whole = json.dumps(
+        [shop.fitted.identity, "warm_start", "v1", [day_name(0), day_name(1)], GATE.model_dump(mode="json")]
+    )
+    assert (
+        version_name(plan, shop.fitted, GATE)
+        == f"{day_name(1)}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
+    )
+    assert version_name(plan_of("full_window", "v1"), shop.fitted, GATE) != version_name(
+        plan, shop.fitted, GATE
+    )
+
+
+def test_a_versions_manifest_has_every_fact_of_its_run(shop):
+    content = artifacts_of(
+        "shop", "base", plan_of("warm_start", "v0"), shop.fitted, shop.verdict, shop.vocabularies
+    )
+    assert content.manifest == {
+        "dataset": "shop", "model": "base", "strategy": "warm_start", "parent": "v0",
+        "days": {"trained": [day_name(0), day_name(1)], "fitted_on": [day_name(1)], "held_out": day_name(2)},
+        "config": shop.fitted.config, "training": shop.fitted.training, "schema": shop.fitted.schema.model_dump(mode="json"),
+        "samples": shop.fitted.samples, "verdict": shop.verdict.as_dict(),
+        "code": {"deep_interest": deep_interest.__version__, "sources": code_hash(), "torch": torch.__version__},
+    }  # fmt: skip
+    assert json.loads(json.dumps(content.manifest)) == content.manifest
+    assert (content.weights, content.optimizer, content.vocabularies) == (
+        shop.fitted.weights, shop.fitted.optimizer, shop.vocabularies,
+    )  # fmt: skip
