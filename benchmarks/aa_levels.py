@@ -50,7 +50,8 @@ class Setting:
 
 SETTINGS = (
     Setting(1000, 1), Setting(1000, 2), Setting(1000, 6), Setting(300, 1), Setting(300, 2), Setting(100, 2),
-    Setting(50, 1, skew=1), Setting(30, 1, skew=1), Setting(300, 1, spread=0.5), Setting(300, 1, other_ratio=3), Setting(300, 1, other_ratio=10), Setting(300, 2, spread=1),
+    Setting(50, 1, skew=1), Setting(30, 1, skew=1), Setting(300, 1, spread=0.5), Setting(300, 1, other_ratio=3),
+    Setting(300, 1, other_ratio=10), Setting(300, 2, spread=1),
     Setting(300, 2, spread=0.5, taste=0.03), Setting(300, 2, spread=0.5, taste=0.1),
     Setting(50, 2, spread=0.5, taste=0.2, skew=1), Setting(30, 2, spread=0.5, taste=0.2, skew=1),
 )  # fmt: skip
