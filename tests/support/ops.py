@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from deep_interest.ops.jagged import Jagged
 from deep_interest.ops.mlp import Layer, Layers
 from deep_interest.ops.runtime import parallel
+from deep_interest.ops.runtime.engine import Engine, set_engine
 
 LENGTHS = st.lists(st.integers(0, 5), min_size=1, max_size=7)
 
@@ -71,3 +72,13 @@ def layers_of(parameters, activations):
 def parameter_shapes(widths):
     """Shapes of weight, bias and slope of each layer."""
     return [shape for i, o in pairwise(widths) for shape in ((o, i), (o,), (o,))]
+
+
+@contextmanager
+def use_engine(engine: Engine):
+    """Run the operations by an engine, afterwards again by the default one."""
+    set_engine(engine)
+    try:
+        yield
+    finally:
+        set_engine(None)

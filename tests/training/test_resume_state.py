@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from deep_interest.ops.compiled import all_threads_to_compiled
-from deep_interest.ops.rows import Touched
 from support.training import sample_set, small_data, with_tags
 
 from deep_interest.models.layers import Table
 from deep_interest.models.registry import build_model, model_config
+from deep_interest.ops.gradients import CoalescedGrad
+from deep_interest.ops.runtime.parallel import threads_for_kernels
 from deep_interest.training import loop
 from deep_interest.training.data import FeatureStore
 from deep_interest.training.dropout import drop_behaviors
@@ -42,7 +42,7 @@ def test_a_fit_starts_with_nothing_done(tmp_path):
 
 @pytest.mark.parametrize("key", ["din", "lstm"])
 def test_compiled_operations_have_all_threads_unless_the_model_leaves_much_to_torch(tmp_path, key):
-    assert (make_fit(tmp_path, key=key)._threads is all_threads_to_compiled) == (key == "din")
+    assert (make_fit(tmp_path, key=key)._threads is threads_for_kernels) == (key == "din")
 
 
 def test_the_order_of_requests_comes_from_the_seed_and_keeps_their_samples_in_order(tmp_path):
@@ -153,7 +153,7 @@ def test_a_penalty_counts_a_repeated_row_once():
         torch.nn.init.constant_(net.table.weight, 2.0)
         optimizer = Optimizer(net, TrainingOptions(l2=0.5, decoupled=decoupled, learning_rate=0.1))
         real = torch.tensor([[1.0], [1.0], [0.0]])
-        found = Touched(torch.tensor([3, 5, 5]), torch.zeros(3, 1), real)
+        found = CoalescedGrad(torch.tensor([3, 5, 5]), torch.zeros(3, 1), real)
         with torch.no_grad():
             optimizer._penalize(net.table.weight, found, optimizer.regularizers[0], None)
         moved = (2.0 - net.table.weight.detach())[[3, 5, 0], 0].tolist()

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from deep_interest.ops.rows import Touched
 from torch import nn
 
+from deep_interest.ops.gradients import CoalescedGrad
 from deep_interest.training.update_rules import SGD, Adam, Flat, clip
 
 
@@ -14,7 +14,7 @@ def parameters():
 
 
 def touched(rows, gradient):
-    return Touched(torch.tensor(rows), torch.tensor(gradient), None)
+    return CoalescedGrad(torch.tensor(rows), torch.tensor(gradient), None)
 
 
 def test_flat_parameters_are_views_of_one_vector_and_so_are_their_gradients():
@@ -62,7 +62,9 @@ def test_a_table_moves_by_its_touched_rows_with_its_own_steps_and_the_rules_cons
         Flat([nn.Parameter(torch.ones(1, dtype=torch.float64))]), [table, other], betas=(0.5, 0.75), eps=1.0
     )
     with torch.no_grad():
-        rule.step(0.5, [Touched(torch.tensor([1]), torch.full((1, 2), 3.0, dtype=torch.float64), None), None])
+        rule.step(
+            0.5, [CoalescedGrad(torch.tensor([1]), torch.full((1, 2), 3.0, dtype=torch.float64), None), None]
+        )
     assert rule.steps == [1, 1, 0]
     rate = 0.5 * np.sqrt(1 - 0.75) / (1 - 0.5)  # as torch's SparseAdam, which adds ε before the correction
     assert table[1].tolist() == pytest.approx([1 - rate * 1.5 / (1.5 + 1)] * 2)

@@ -79,4 +79,5 @@ Edit the function in `kernels`; the next process compiles all kernels again (abo
 caches them in ``ops/kernels/__pycache__``. Keep the conventions: parameters that belong together are a named tuple,
 OUT and INOUT mark what is written, each innermost loop touches few arrays, and a loop that sums into one number
 writes to none (`runtime.jit.kernel` says why). Change the plain implementation first, then let ``tests/ops``
-compare."""
+compare.
+"""

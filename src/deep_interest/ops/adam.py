@@ -60,8 +60,9 @@ def adam_rows(
     """
     step_size = learning_rate * math.sqrt(1 - betas[1] ** step) / (1 - betas[0] ** step)
     rows, values, mask = gradient
-    if can_use_compiled(table):
+    if table.is_cpu:
         check_codes(rows.numpy(), len(table), "rows that Adam updates")
+    if can_use_compiled(table):
         arrays = as_arrays(table, first_moment, second_moment, rows, values)
         work = 4 * values.numel()  # random rows, and as many square roots
         run_kernel(update_rows, *arrays, _constants(betas, eps, step_size), work=work)

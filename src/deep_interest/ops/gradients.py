@@ -4,7 +4,8 @@ autograd would allocate a gradient for every use of a parameter and add them up 
 it would sort and sum sparse tensors. A `GradientAccumulator` avoids both. The training loop owns it and hands it to
 the modules for the duration of a step (`training.optimizers.Optimizer.accumulate`); their operations receive it as
 an argument and add to it in their backward pass. Without an accumulator the same operations return ordinary
-gradients to autograd."""
+gradients to autograd.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -73,7 +74,8 @@ class GradientAccumulator:
         """Return the ``.grad`` of some parameters as one vector ``(P,)`` to add to.
 
         None if a parameter has no ``.grad`` or does not require one, or if they are not adjacent in memory, see
-        `weights.as_one_vector`."""
+        `weights.as_one_vector`.
+        """
         grads = [parameter.grad for parameter in parameters if parameter.requires_grad]
         if len(grads) < len(parameters) or any(grad is None for grad in grads):
             return None

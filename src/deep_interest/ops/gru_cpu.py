@@ -20,7 +20,8 @@ def forward(inputs: GRUInputs, weights: Sequence[Tensor], variant: int, saved: G
 
     Args: inputs: tensors of `GRUInputs`. weights: ``(G, I)`` of the inputs, ``(G, H)`` of the state, and the bias
         ``(G,)``; of the state alone if the inputs are the gates. variant: GRU, AGRU, AUGRU or AUGRU_CODE. saved:
-        OUT tensors of `GRUSaved`."""
+        OUT tensors of `GRUSaved`.
+    """
     input_weight, state_weight, bias = as_arrays(*_with_empty_input_weights(weights))
     packed, work = (
         (pack(input_weight.T), pack(state_weight.T)),
@@ -44,7 +45,8 @@ def backward(
         accumulator: where to add the gradients of the weights; None to return them.
 
     Returns: The gradients of the inputs, of the weights (None where they are added to the accumulator's) and of the
-        attention."""
+        attention.
+    """
     states, values = saved.states, inputs.values
     work = _work(inputs.order, len(states), weights)
     if values is None:

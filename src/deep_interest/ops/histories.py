@@ -11,6 +11,7 @@ from deep_interest.ops.bounds import check_slices
 from deep_interest.ops.jagged import Jagged, SharedSegments
 from deep_interest.ops.kernels.histories import copy_slices, find_slices
 from deep_interest.ops.runtime.dispatch import as_arrays
+from deep_interest.ops.runtime.engine import current_engine
 from deep_interest.ops.runtime.host_copies import host_values
 from deep_interest.ops.runtime.parallel import run_kernel
 
@@ -46,11 +47,41 @@ def history_slices(
     Raises:
         InputError: a sample, a user or a number of behaviours is out of range.
     """
+    if current_engine() == "plain":
+        return _plain_history_slices(samples, users, ends, offsets, max_len)
     starts, slice_offsets, owner = (np.empty(len(samples) + extra, np.int64) for extra in (0, 1, 0))
     count = find_slices(*as_arrays(samples, users, ends, offsets), max_len, starts, slice_offsets, owner)
     if count < 0:
         raise InputError(_out_of_range(int(samples[-1 - count]), users, ends, offsets))
     return HistorySlices(starts[:count], slice_offsets[: count + 1], None if count == len(samples) else owner)
+
+
+def _plain_history_slices(
+    samples: Tensor, users: Tensor, ends: Tensor, offsets: Tensor, max_len: int
+) -> HistorySlices:
+    """Compute `history_slices` with NumPy operations."""
+    indices, sample_users, sample_ends, bounds = as_arrays(samples, users, ends, offsets)
+    in_range = _are_in_range(indices, sample_users, sample_ends, bounds)
+    if not in_range.all():
+        raise InputError(_out_of_range(int(indices[in_range.argmin()]), users, ends, offsets))
+    user, end = sample_users[indices], sample_ends[indices].astype(np.int64)
+    is_first = np.ones(len(indices), bool)  # of its slice
+    is_first[1:] = (user[1:] != user[:-1]) | (end[1:] != end[:-1])
+    lengths = np.minimum(end, max_len)[is_first]
+    starts = (bounds[user] + end)[is_first] - lengths
+    owner = None if is_first.all() else is_first.cumsum() - 1
+    return HistorySlices(starts, np.append(0, lengths.cumsum()), owner)
+
+
+def _are_in_range(samples: np.ndarray, users: np.ndarray, ends: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+    """Check that each sample exists, its user is in the log, and its user has as many behaviours. Shape: ``(B,)``."""
+    in_range = (samples >= 0) & (samples < min(len(users), len(ends)))
+    user, end = users[samples[in_range]], ends[samples[in_range]]
+    has_user = (user >= 0) & (user < len(bounds) - 1)
+    behaviors = np.diff(bounds[np.stack([user[has_user], user[has_user] + 1])], axis=0)[0]
+    has_user[has_user] = (end[has_user] >= 0) & (end[has_user] <= behaviors)
+    in_range[in_range] = has_user
+    return in_range
 
 
 def _out_of_range(sample: int, users: Tensor, ends: Tensor, offsets: Tensor) -> str:
@@ -81,7 +112,7 @@ def gather_slices(fields: Mapping[str, Tensor], starts: Tensor, jagged: Jagged) 
     if fields:
         rows = min(len(codes) for codes in fields.values())
         check_slices(host_values(starts), jagged.host_offsets, rows, "slices of the log")
-    if starts.device.type == "cpu":
+    if starts.device.type == "cpu" and current_engine() == "compiled":
         slices = {name: codes.new_empty(jagged.total) for name, codes in fields.items()}
         for name, codes in fields.items():
             arrays = as_arrays(codes, starts, jagged.offsets, slices[name])

@@ -1,7 +1,8 @@
 """Jagged batches: the values of all segments, concatenated, and offsets between the segments.
 
 The number of values determines the shapes of what follows. Where the host knows it (`runtime.host_copies`), no
-operation waits for the device."""
+operation waits for the device.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,8 +12,7 @@ import torch
 from torch import Tensor
 
 from deep_interest.errors import InputError
-from deep_interest.ops.bounds import check_codes
-from deep_interest.ops.kernels.bounds import first_decrease
+from deep_interest.ops.bounds import check_codes, first_decrease
 from deep_interest.ops.runtime.host_copies import copy_to_device, host_values
 
 

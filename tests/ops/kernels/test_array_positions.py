@@ -1,7 +1,8 @@
 """A kernel computes the same bits wherever its arrays are in memory.
 
 LLVM may version a loop, once for arrays that are far apart and once for all others: which version runs depends on
-the addresses, so both have to round alike."""
+the addresses, so both have to round alike.
+"""
 
 import pkgutil
 from importlib import import_module

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import float32
+from numpy import float32
 
 from deep_interest.ops.kernels.gemm import matmul_add, pack, pack_into, packed_buffer
 from deep_interest.ops.kernels.jagged import segment_partition, shared_segment_partition

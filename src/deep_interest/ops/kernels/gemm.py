@@ -2,10 +2,12 @@
 
 The right matrix is *packed* into panels of NR columns, in which the values that a micro-kernel reads one after the
 other are contiguous. The result is computed in blocks of up to MR rows and PANELS_PER_CALL panels, whose sums stay
-in vector registers (`gemm_llvm`)."""
+in vector registers (`gemm_llvm`).
+"""
 
 import numpy as np
-from numba import float32, int64, njit
+from numba import njit
+from numpy import float32, int64
 
 from deep_interest.ops.kernels.gemm_llvm import (
     MR,
@@ -150,7 +152,8 @@ def scaled_matmuls(kind, products, strides, right, right2, columns):
 
     Args: kind: ROWS_SCALED or COLUMNS_SCALED. products: ``(P, 5)`` int64: number of rows, and addresses of left,
         factors, start and out; factors are ``(K,)`` or ``(C,)``. strides: bytes from row to row of left, start and
-        out. right, right2: packed ``(K, C)``. columns: C."""
+        out. right, right2: packed ``(K, C)``. columns: C.
+    """
     left_row, start_row, out_row = strides
     inner, panel = right.shape[1], right.strides[0]
     b, b2, j = int64(right.ctypes.data), int64(right2.ctypes.data), 0

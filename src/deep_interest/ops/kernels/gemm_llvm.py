@@ -1,15 +1,16 @@
 """SIMD micro-kernels emitted as LLVM IR, because auto-vectorisation misses them; `gemm` calls them.
 
 A micro-kernel computes a block of up to MR rows by PANELS_PER_CALL panels of NR columns and keeps the block's sums
-in vector registers. Operands are tuples of addresses and strides in bytes, all int64, of float32 values."""
+in vector registers. Operands are tuples of addresses and strides in bytes, all int64, of float32 values.
+"""
 
 from collections.abc import Callable
 
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
+from deep_interest.ops.kernels import gemm_python
 from deep_interest.ops.kernels.llvm import (
     HAS_AVX512,
     INT64,
@@ -30,6 +31,7 @@ from deep_interest.ops.kernels.llvm import (
     switch_on_rows,
     vector_addresses,
 )
+from deep_interest.ops.runtime.jit import intrinsic
 
 MR = 12 if HAS_AVX512 else 6  # rows of a block, as many as fit the registers
 SEGMENT_MR = 8 if HAS_AVX512 else 6  # rows of a block of `segment_micro_kernel`, which keeps three sums a row
@@ -57,7 +59,7 @@ def micro_kernel(right: Callable) -> Callable:
         right: how B is computed from b, b2 and factors: `unscaled`, `rows_scaled` or `columns_scaled`.
     """
 
-    @intrinsic
+    @intrinsic(gemm_python.micro_kernel(_SCALING[right]))
     def call(typing, rows, columns, inner, left, right_operand, start, out):
         def generate(builder, rows: int, operands, *, panels: int = 1, masked: bool = False):
             columns, inner, left, right_operand, start, out = operands
@@ -138,7 +140,10 @@ def columns_scaled(builder, right, panels: int, masks):
     return [(b, step), (b2, step)], load_right
 
 
-@intrinsic
+_SCALING = {unscaled: None, rows_scaled: "rows", columns_scaled: "columns"}  # for `gemm_python`
+
+
+@intrinsic(gemm_python.segment_micro_kernel)
 def segment_micro_kernel(typing, rows, left, e, segments, count, query, sums):
     """Accumulate the gradients of DIN's factorised layer for several segments.
 
@@ -148,7 +153,8 @@ def segment_micro_kernel(typing, rows, left, e, segments, count, query, sums):
     Args: rows: 1 to SEGMENT_MR rows r. left: address of a and its step stride from k to k. e: address of a panel.
         segments: address of three int64 for each segment: its first k, the first k after it, and a value that is
         not used. count: number of segments. query: addresses of the panels v and grad_v, a row of each for every
-        segment. sums: addresses of the panel rows of weight, grad_single and grad_product."""
+        segment. sums: addresses of the panel rows of weight, grad_single and grad_product.
+    """
 
     def generate(builder, rows: int, operands):
         (a, a_step), e, segments, count, (v, grad_v), (weight, grad_single, grad_product) = operands
@@ -201,7 +207,7 @@ def segment_micro_kernel(typing, rows, left, e, segments, count, query, sums):
     return types.void(int64, _int64s(2), int64, int64, int64, _int64s(2), _int64s(3)), code
 
 
-@intrinsic
+@intrinsic(gemm_python.dot)
 def dot(typing, a, b, count):
     """Return ``Σ_i a[i] · b[i]`` over ``count`` values, always summed in the same order; a and b are addresses."""
 

@@ -1,12 +1,14 @@
 """Kernels of the GRU over jagged histories: no padding, states kept in the cache.
 
 Histories are sorted by length, and groups of up to GROUP_SIZE similar ones advance together, so that each step is a
-product of a small matrix of states. A partition has every so many-th group, whatever the number of threads."""
+product of a small matrix of states. A partition has every so many-th group, whatever the number of threads.
+"""
 
 from typing import NamedTuple
 
 import numpy as np
-from numba import float32, int64, njit
+from numba import njit
+from numpy import float32, int64
 
 from deep_interest.ops.kernels.gemm import matmul_add, matmul_bias, row_buffer
 from deep_interest.ops.kernels.gemm_llvm import MR
@@ -45,7 +47,8 @@ def gru_forward(inputs, packed, bias, variant, saved, partition, partitions):
 
     Args: inputs: `GRUInputs`. packed: transposed weights ``(I, G)`` of the inputs and ``(H, G)`` of the state; I =
         0 if the inputs are the gates. bias: ``(G,)``. variant: GRU, AGRU, AUGRU or AUGRU_CODE. saved: OUT
-        `GRUSaved`."""
+        `GRUSaved`.
+    """
     _, attention, offsets, order = inputs
     packed_inputs, packed_state = packed
     width, hidden = saved.gates.shape[1], saved.states.shape[1]

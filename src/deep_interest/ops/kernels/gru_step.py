@@ -1,12 +1,14 @@
 """One step of a GRU for a group of histories, forward and backward, between the matrix products of `kernels.gru`.
 
 Equations: `models.recurrent.GRU`. The gates of a history are stored as reset, update (not for AGRU) and candidate
-state, side by side."""
+state, side by side.
+"""
 
 from typing import NamedTuple
 
 import numpy as np
-from numba import float32, njit
+from numba import njit
+from numpy import float32
 
 from deep_interest.ops.kernels.activations import sigmoid, tanh
 from deep_interest.ops.kernels.vector import add, copy
@@ -49,7 +51,8 @@ class StepGrads(NamedTuple):
     """Rows that the backward pass collects over several steps for one product with the weights.
 
     Attributes: previous: h_{t-1}. x: inputs. gates: gradients: of the reset and update gates before their sigmoids,
-        of U^h h_{t-1}, of the candidate before its tanh."""
+        of U^h h_{t-1}, of the candidate before its tanh.
+    """
 
     previous: np.ndarray
     x: np.ndarray

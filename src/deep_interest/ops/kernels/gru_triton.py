@@ -3,7 +3,8 @@
 A program advances a block of histories of similar length. The matrix products of a step read the state that the
 step before has
 written to memory, and the weights from the cache, a few columns at a time: the shared memory of a program does not
-grow with the width of the state."""
+grow with the width of the state.
+"""
 
 from collections.abc import Sequence
 from contextlib import nullcontext

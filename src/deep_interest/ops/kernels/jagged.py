@@ -1,7 +1,8 @@
 """Loops over the segments of a jagged batch: sum, softmax, repeat, expand.
 
 Shapes: ``values (N, D)``; segment b is ``values[offsets[b] : offsets[b + 1]]`` and may be empty; ``starts (B,)``
-only for shared segments, where segment b is ``values[starts[b] : starts[b] + offsets[b + 1] - offsets[b]]``."""
+only for shared segments, where segment b is ``values[starts[b] : starts[b] + offsets[b + 1] - offsets[b]]``.
+"""
 
 import numpy as np
 

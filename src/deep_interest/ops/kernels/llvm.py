@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import binding, ir
 
-NR = 16  # columns of a panel
+from deep_interest.ops.kernels import gemm_python
+
+NR = gemm_python.NR  # columns of a panel
 HAS_AVX512 = binding.get_host_cpu_features().get("avx512f", False)
 LANES = NR if HAS_AVX512 else NR // 2  # of a vector: 32 registers of 16 floats, or 16 registers of 8
 VECTOR, INT64, INT32 = ir.VectorType(ir.FloatType(), LANES), ir.IntType(64), ir.IntType(32)

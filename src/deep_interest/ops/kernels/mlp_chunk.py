@@ -1,12 +1,13 @@
 """The layers of an MLP for a chunk of rows that stays in the cache, forward and backward.
 
 The product of the first layer is left to the caller: its rows are plain rows in `kernels.mlp`, pairs in
-`kernels.attention`."""
+`kernels.attention`.
+"""
 
 from typing import NamedTuple
 
 import numpy as np
-from numba import float32
+from numpy import float32
 
 from deep_interest.ops.kernels.activations import prelu_row, prelu_row_backward, sigmoid
 from deep_interest.ops.kernels.gemm import (
@@ -145,7 +146,8 @@ def backward_chunk(grad_output, params, packed, pre_activations, grads, workspac
         and biases but the first, are added. workspace: `backward_workspace`.
 
     Returns: The gradient of the first layer's pre-activations, in the first n rows and ``widths[1]`` columns of a
-        row buffer."""
+        row buffer.
+    """
     grad_pre, grad_post, inputs = workspace
     widths, activations = params.widths, params.activations
     reversed_widths, last, rows = widths[:0:-1], len(activations) - 1, len(pre_activations)

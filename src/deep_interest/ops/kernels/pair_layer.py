@@ -3,7 +3,8 @@
 With the weight split as in `factorize`, ``W1 e + W3 (e∘v) = (W1 + W3 diag v) e``: a segment with several behaviours
 in the chunk has a matrix of its own, which halves the products forward and backward; it is formed in registers
 while it is multiplied with. The behaviours of shorter segments are multiplied with their queries, and the products
-with W1 and W3 are made for all of them at once."""
+with W1 and W3 are made for all of them at once.
+"""
 
 from typing import NamedTuple
 

@@ -1,7 +1,7 @@
 """Gradients of the first layer over pairs, for a chunk of pairs; see `pair_layer`."""
 
 import numpy as np
-from numba import int64
+from numpy import int64
 
 from deep_interest.ops.kernels.gemm import COLUMNS_SCALED, add_segment_products, matmul_add, scaled_matmuls
 from deep_interest.ops.kernels.gemm_llvm import NR, SEGMENT_MR

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import float32
+from numpy import float32
 
 from deep_interest.ops.kernels.gemm_llvm import dot
 from deep_interest.ops.runtime.jit import njit_no_refcount, njit_strict

@@ -4,9 +4,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from deep_interest.ops.runtime.engine import current_engine
+
 
 def can_use_compiled(*tensors: Tensor) -> bool:
-    """Check whether the compiled implementation supports these tensors: float32 on the CPU."""
+    """Check whether the compiled implementation runs: for float32 on the CPU, unless the engine is ``plain``."""
+    if current_engine() == "plain":
+        return False
     supported = [tensor.is_cpu and tensor.dtype == torch.float32 for tensor in tensors]
     return all(supported)  # called by every operation: a list is faster than a generator
 

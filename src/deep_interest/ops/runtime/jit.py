@@ -3,14 +3,15 @@
 numba keeps compiled code next to its source (``__pycache__/*.nbi``, ``*.nbc``), or below ``NUMBA_CACHE_DIR``. By
 itself it reuses that code as long as the *file* of a function is unchanged, whatever the function calls: an edited
 callee would be ignored (https://github.com/numba/numba/issues/1833). Kernels call functions of other files, so here
-compiled code is valid as long as no source in ``ops/kernels`` or ``ops/runtime`` has changed."""
+compiled code is valid as long as no source in ``ops/kernels`` or ``ops/runtime`` has changed.
+"""
 
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
 import numba
-from numba import njit
+from numba import config, extending, njit
 
 _OPS = Path(__file__).parents[1]
 _TESTED_BELOW = "0.69"  # the upper bound in pyproject.toml
@@ -38,7 +39,8 @@ def kernel(function: Callable) -> Callable:
     A kernel only calls functions that are `njit_strict`, `njit_no_refcount` or inlined (``njit(inline="always")``).
     LLVM optimises a copy of a called function for every caller, and a process links whichever copy it loads first.
     If copies were free to reorder sums, a process that compiles and one that loads from the cache would round
-    differently."""
+    differently.
+    """
     return _cached_njit(function, fastmath={"contract", "reassoc", "nsz", "arcp"})
 
 
@@ -53,6 +55,19 @@ def njit_no_refcount(function: Callable) -> Callable:
     Counting references is an atomic operation for every row that a loop slices, unless LLVM can prove it redundant.
     """
     return _cached_njit(function, fastmath=False, _nrt=False)
+
+
+def intrinsic(python_version: Callable) -> Callable:
+    """Decorate the generator of an LLVM intrinsic that kernels call.
+
+    Args:
+        python_version: function that computes the same with NumPy; it replaces the intrinsic under ``NUMBA_DISABLE_JIT=1``.
+    """
+
+    def decorate(generator: Callable) -> Callable:
+        return python_version if config.DISABLE_JIT else extending.intrinsic(generator)
+
+    return decorate
 
 
 def _cached_njit(function: Callable, **options) -> Callable:

@@ -2,7 +2,8 @@
 
 glibc returns large blocks to the kernel as soon as they are freed, and Linux zeroes every page that it hands out
 again: with full histories that took a third of a training step. Raising glibc's threshold would affect the whole
-process. So the large arrays of a step come from a pool that belongs to one fit."""
+process. So the large arrays of a step come from a pool that belongs to one fit.
+"""
 
 import ctypes
 import sys
@@ -116,7 +117,8 @@ def empty_rows(rows: int, width: int, like: Tensor) -> Tensor:
     """Return an uninitialised ``(rows, width)``, a slice of a slightly larger tensor.
 
     Batches of about the same size then get the same buffers step after step, and each thread finds its partition in
-    its own cache."""
+    its own cache.
+    """
     step = 1 << max(0, rows.bit_length() - 3)
     return empty(like, -(-rows // step) * step, width)[:rows]
 

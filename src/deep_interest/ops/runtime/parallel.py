@@ -1,7 +1,8 @@
 """Kernels run in partitions by several threads.
 
 The partitions depend on the size of the work, never on the number of threads. So sums over partitions have the same
-bits for any number of threads."""
+bits for any number of threads.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

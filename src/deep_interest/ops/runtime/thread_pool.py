@@ -1,7 +1,8 @@
 """A thread pool whose workers spin between the kernels of a training step.
 
 Waking a parked thread costs more than many of our kernels. So a worker that has finished a task spins for a while,
-in compiled code that releases the GIL, before it parks on a condition variable."""
+in compiled code that releases the GIL, before it parks on a condition variable.
+"""
 
 import os
 import threading
@@ -10,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import config, njit, types
 from numba.extending import intrinsic
 
 SPIN_LIMIT = 3_000_000  # polls for the next task before a worker parks: about a millisecond
@@ -81,7 +82,9 @@ _pool_lock = threading.Lock()
 
 
 def parallel_for(task: Callable[[int], None], workers: int) -> None:
-    """Call a task in this thread and in some workers at once; in this thread alone while another one uses the pool.
+    """Call a task in this thread and in some workers at once.
+
+    In this thread alone while another one uses the pool, or under ``NUMBA_DISABLE_JIT=1``.
 
     Args: task: called with the index of the thread: 0 in this thread, 1 to ``workers`` in the workers, the same in
         every call. workers: number of workers.
@@ -89,7 +92,7 @@ def parallel_for(task: Callable[[int], None], workers: int) -> None:
     Raises:
         BaseException: what the task raised in one of the threads.
     """
-    if not workers or not _pool_lock.acquire(blocking=False):
+    if not workers or config.DISABLE_JIT or not _pool_lock.acquire(blocking=False):
         task(0)
         return
     try:
