@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from deep_interest.models.layers import MLP, Activation, PReLU, make_activation, stages, through
 from deep_interest.models.length_groups import length_groups
 from deep_interest.ops.attention import attention_pool, pair_mlp, pool_by_scores
+from deep_interest.ops.gradients import GradientAccumulator
 from deep_interest.ops.jagged import Jagged, SharedSegments
 from deep_interest.ops.jagged_products import segment_dot, weighted_sum
 from deep_interest.ops.mlp import Layers
@@ -28,6 +29,8 @@ class LocalActivationUnit(nn.Module):
         difference: add ``e_j - v_A`` to the input.
     """
 
+    accumulator: GradientAccumulator | None = None  # during a training step, see `Optimizer.accumulate`
+
     def __init__(self, dim: int, hidden: Sequence[int], *, activation: Activation, difference: bool) -> None:
         super().__init__()
         self.first = nn.Linear((4 if difference else 3) * dim, hidden[0])
@@ -43,7 +46,8 @@ class LocalActivationUnit(nn.Module):
     def forward(self, history: Tensor, candidate: Tensor, pairs: Jagged) -> Tensor:
         """Shape: ``history (N, dim)``, ``candidate (B, dim)``, P behaviours in the B pairs -> scores ``(P,)``."""
         known, others = self._stages
-        return through(others, pair_mlp(history, candidate, known, pairs)).squeeze(-1)
+        scores = pair_mlp(history, candidate, known, pairs, accumulator=self.accumulator)
+        return through(others, scores, self.accumulator).squeeze(-1)
 
     def pool(
         self, history: Tensor, candidate: Tensor, pairs: Jagged, *, softmax_scale: float | None = None
@@ -56,7 +60,9 @@ class LocalActivationUnit(nn.Module):
         if others:
             scores = self(history, candidate, pairs)
             return pool_by_scores(scores, history, pairs, softmax_scale=softmax_scale)
-        return attention_pool(history, candidate, known, pairs, softmax_scale=softmax_scale)
+        return attention_pool(
+            history, candidate, known, pairs, softmax_scale=softmax_scale, accumulator=self.accumulator
+        )
 
 
 class BilinearAttention(nn.Module):

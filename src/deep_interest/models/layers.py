@@ -16,6 +16,7 @@ from deep_interest.models.batch import Cells
 from deep_interest.ops.activations import dice, prelu
 from deep_interest.ops.bounds import check_codes
 from deep_interest.ops.embedding import lookup
+from deep_interest.ops.gradients import GradientAccumulator
 from deep_interest.ops.jagged import Jagged
 from deep_interest.ops.mlp import Layer, Layers, mlp
 from deep_interest.ops.segments import segment_sum
@@ -35,6 +36,8 @@ class Table(nn.Embedding):
         keep_top: codes that keep a row of their own, see `keep_most_frequent`; 0 for all.
     """
 
+    accumulator: GradientAccumulator | None = None  # during a training step, see `Optimizer.accumulate`
+
     def __init__(
         self, field: Field, dim: int, *, groups: Sequence[Group], std: float, keep_top: int = 0
     ) -> None:
@@ -45,7 +48,8 @@ class Table(nn.Embedding):
         nn.init.normal_(self.weight, std=std) if std else nn.init.zeros_(self.weight)
 
     def forward(self, codes: Tensor) -> Tensor:
-        return lookup([self.weight], [{0: self.rows_of(codes)}], names=[self.field])[0]
+        groups = [{0: self.rows_of(codes)}]
+        return lookup([self.weight], groups, names=[self.field], accumulator=self.accumulator)[0]
 
     def rows_of(self, codes: Tensor) -> Tensor:
         """The rows that codes look up: their own, or the unknown's. Shape: ``(n,) -> (n,)``.
@@ -80,6 +84,8 @@ class Embeddings(nn.Module):
         std: standard deviation of the initial values.
         keep_top: goods that keep a row of their own; 0 for all.
     """
+
+    accumulator: GradientAccumulator | None = None  # during a training step, see `Optimizer.accumulate`
 
     def __init__(self, schema: FeatureSchema, *, dim: int, std: float = 0.01, keep_top: int = 0) -> None:
         super().__init__()
@@ -127,7 +133,7 @@ class Embeddings(nn.Module):
             {place[name]: self.tables[name].rows_of(codes) for name, codes in group.items()}
             for group in groups
         ]
-        return lookup([table.weight for table in tables], rows, names=names)
+        return lookup([table.weight for table in tables], rows, names=names, accumulator=self.accumulator)
 
 
 class _Part(NamedTuple):
@@ -234,6 +240,8 @@ class MLP(nn.Module):
         batch_norm: normalise before each activation.
     """
 
+    accumulator: GradientAccumulator | None = None  # during a training step, see `Optimizer.accumulate`
+
     def __init__(
         self,
         inputs: int,
@@ -257,7 +265,7 @@ class MLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Shape: ``(n, inputs) -> (n, outputs)``."""
-        return through(self._stages, x)
+        return through(self._stages, x, self.accumulator)
 
 
 def stages(modules: Iterable[nn.Module]) -> list[Layers | nn.Module]:
@@ -282,10 +290,12 @@ def _with_activations(modules: Iterable[nn.Module]) -> Iterator[Layer | nn.Modul
         yield Layer(module.weight, module.bias, _KNOWN.get(type(activation), "linear"), slope)
 
 
-def through(parts: Iterable[Layers | nn.Module], x: Tensor) -> Tensor:
+def through(
+    parts: Iterable[Layers | nn.Module], x: Tensor, accumulator: GradientAccumulator | None = None
+) -> Tensor:
     """Apply `stages`."""
     for part in parts:
-        x = mlp(x, part) if isinstance(part, Layers) else part(x)
+        x = mlp(x, part, accumulator=accumulator) if isinstance(part, Layers) else part(x)
     return x
 
 

@@ -25,7 +25,7 @@ def drop_behaviors(batch: Batch, rate: float) -> Batch:
     return replace(
         batch,
         history=left(batch.history),
-        offsets=copy_to_device(np.searchsorted(kept, batch.histories.on_host), device),
+        offsets=copy_to_device(np.searchsorted(kept, batch.histories.host_offsets), device),
         negatives=batch.negatives and left(batch.negatives),
         drawn=None,
     )

@@ -59,7 +59,7 @@ class Adam:
 
     def step(self, rate: float, touched: Sequence[CoalescedGrad | None]) -> None:
         """Move the network, and the touched rows of every table, None where there are none."""
-        common = {"rate": rate, "betas": self.betas, "eps": self.eps}
+        common = {"learning_rate": rate, "betas": self.betas, "eps": self.eps}
         self.steps[0] += 1
         adam(self.network.values, self.network.gradient, *self.moments[0], **common, step=self.steps[0])
         for number, (table, found) in enumerate(zip(self.tables, touched, strict=True), start=1):
