@@ -25,6 +25,9 @@ from train import make_fit
 MODELS, SIZES, WARM_UP = ("din", "dien"), (128, 1024), 5
 HUGE_PAGES = "huge pages"
 OF_THREADS = ("thread pool: concurrent.futures instead", "torch's threads for the kernels")
+OF_DIEN = (
+    "fan_out", "kernels: GRU", "kernels: segment sums, softmax and expansion", "kernels: weighted sums and inner products",
+)  # fmt: skip
 OF_LARGE_TABLES = ("prefetching", "kernels: row-sparse Adam", "kernels: coalescing of row-sparse gradients")
 
 
@@ -45,7 +48,10 @@ def main() -> None:
         compare_kernels(pairs=5 if arguments.quick else 25)
     elif arguments.case:
         compare_steps(
-            arguments.case, arguments.model, arguments.batch_size, pairs=12 if arguments.quick else 60
+            arguments.case,
+            arguments.model,
+            arguments.batch_size,
+            pairs=(40 if arguments.batch_size < 1000 else 15) if arguments.quick else 100,
         )
     else:
         quick = ["--quick"] if arguments.quick else []
@@ -78,8 +84,7 @@ def compare_steps(case: str, model: str, size: int, *, pairs: int) -> None:
     parts = {
         name: off
         for name, off in steps_off(fit).items()
-        if (case == "jagged" or name in OF_LARGE_TABLES)
-        and (model == "dien" or name not in ("fan_out", "kernels: GRU"))
+        if (case == "jagged" or name in OF_LARGE_TABLES) and (model == "dien" or name not in OF_DIEN)
     }
     batches = torch.randperm(len(samples)).split(size)
     common = {"case": case, "model": model, "batch_size": size, "pairs": pairs}

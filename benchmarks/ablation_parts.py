@@ -36,13 +36,13 @@ def steps_off(fit) -> dict[str, Off]:
     return parts | {
         "kernels: slices of the log": _replaced(f"{OPS}.histories.current_engine", plain),
         "kernels: bounds checks": _replaced(f"{OPS}.bounds.current_engine", plain),
-        "kernels: coalescing of row-sparse gradients": _replaced(f"{OPS}.gradients.coalesce_parts", _coalesce_by_torch),
+        "kernels: coalescing of row-sparse gradients": _replaced(f"{OPS}.gradients.coalesce", _coalesce_by_torch),
         "kernels: row-sparse Adam": _replaced(f"{TRAINING}.update_rules.adam_rows", _plain_adam_rows),
         "dense Adam: torch.optim.Adam(fused=True) instead": _replaced(f"{TRAINING}.update_rules.adam", _fused_adam),
         "thread pool: concurrent.futures instead": _replaced(f"{OPS}.runtime.thread_pool.parallel_for", _parallel_for),
         "torch's threads for the kernels": lambda: patch.object(fit, "_threads", nullcontext),
         "pool of scratch buffers": _replaced(f"{TRAINING}.loop.use_pool", nullcontext),
-        "gradient accumulation outside autograd": _replaced(f"{TRAINING}.loop.adding_to_gradients", nullcontext),
+        "gradient accumulation outside autograd": lambda: patch.object(fit.optimizer, "accumulate", nullcontext),
         "prefetching": _without_prefetching,
         "fan_out": _replaced("deep_interest.models.dien.fan_out", lambda rows: (rows, rows)),
     }  # fmt: skip
@@ -72,15 +72,15 @@ def _plain_engine(fit) -> Iterator[None]:
         set_engine(None)
 
 
-def _coalesce_by_torch(table, pieces):
+def _coalesce_by_torch(grads, table, slots):
     """Sum row-sparse gradients by row: sort the distinct codes, add up by ``index_add``."""
     import torch
 
     from deep_interest.ops.gradients import CoalescedGrad
 
-    rows, inverse = torch.cat([piece.codes for piece in pieces]).unique(return_inverse=True)
+    rows, inverse = torch.cat([each.codes for each in grads]).unique(return_inverse=True)
     width = table.shape[1]
-    values = torch.cat([piece.gradient[:, piece.column : piece.column + width] for piece in pieces])
+    values = torch.cat([each.gradient[:, each.column : each.column + width] for each in grads])
     return CoalescedGrad(rows.long(), values.new_zeros(len(rows), width).index_add_(0, inverse, values))
 
 
@@ -91,18 +91,18 @@ def _plain_adam_rows(*arguments, **options) -> None:
         adam_rows(*arguments, **options)
 
 
-def _fused_adam(values, gradient, first, second, *, rate, betas, eps, step) -> None:
-    optimizer = _fused_optimizer(values, betas, eps)
+def _fused_adam(parameters, gradient, *moments, learning_rate, betas, eps, step) -> None:
+    optimizer = _fused_optimizer(parameters, betas, eps)
     optimizer.param_groups[0]["params"][0].grad = gradient
-    optimizer.param_groups[0]["lr"] = rate
+    optimizer.param_groups[0]["lr"] = learning_rate
     optimizer.step()
 
 
 @cache
-def _fused_optimizer(values, betas, eps):
+def _fused_optimizer(parameters, betas, eps):
     import torch
 
-    return torch.optim.Adam([torch.nn.Parameter(values)], betas=betas, eps=eps, fused=True)
+    return torch.optim.Adam([torch.nn.Parameter(parameters)], betas=betas, eps=eps, fused=True)
 
 
 @cache
@@ -123,8 +123,8 @@ def _without_prefetching() -> Iterator[None]:
     with ExitStack() as stack:
         for module, names in {
             "embedding": ["gather_rows"],
-            "gradients": ["add_rows"],
-            "histories": ["newest_slices", "copy_slices"],
+            "gradients": ["add_grouped_rows"],
+            "histories": ["find_slices", "copy_slices"],
             "adam": ["update_rows"],
         }.items():
             for name in names:
