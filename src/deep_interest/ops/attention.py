@@ -82,10 +82,14 @@ def attention_pool(
 ) -> Tensor:
     """Compute ``Σ_j a(e_j, v) e_j`` over the behaviours e of each segment with its query v (DIN eq. 3).
 
-    Args: values: ``(M, D)`` behaviours. queries: ``(B, D)`` queries. layers: layers of a as in `pair_mlp`; the last
-        has one output. jagged: B segments of the behaviours, or shared segments. softmax_scale: the weights are the
-        softmax within the segment of this times the scores; None for the scores themselves. accumulator: where to
-        add the gradients of the parameters; None to return them to autograd.
+    Args:
+        values: ``(M, D)`` behaviours.
+        queries: ``(B, D)`` queries.
+        layers: layers of a as in `pair_mlp`; the last has one output.
+        jagged: B segments of the behaviours, or shared segments.
+        softmax_scale: the weights are the softmax within the segment of this times the scores; None for the
+            scores themselves.
+        accumulator: where to add the gradients of the parameters; None to return them to autograd.
 
     Returns:
         ``(B, D)``; 0 for an empty segment.

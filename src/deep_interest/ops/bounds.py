@@ -71,8 +71,9 @@ def check_slices(starts: np.ndarray, offsets: np.ndarray, rows: int, name: str) 
         rows: number of rows.
         name: name of the slices in the error message.
 
-    Raises: InputError: a slice begins before row 0 or ends after the last row, or the offsets are invalid
-        (`check_offsets`).
+    Raises:
+        InputError: a slice begins before row 0 or ends after the last row, or the offsets are invalid
+            (`check_offsets`).
     """
     check_offsets(offsets, int(offsets[-1]) if len(offsets) else 0, name)
     if len(starts) != len(offsets) - 1:

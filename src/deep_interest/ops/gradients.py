@@ -39,8 +39,11 @@ class SparseGrad(NamedTuple):
 class CoalescedGrad(NamedTuple):
     """The gradient of a table, summed by row.
 
-    Attributes: rows: ``(k,)`` int64 row indices, all different if ``mask`` is None. gradient: ``(k, D)``. mask:
-        ``(k, 1)``, 0 for padding entries, which repeat a row with a gradient of 0, else 1; None if there are none.
+    Attributes:
+        rows: ``(k,)`` int64 row indices, all different if ``mask`` is None.
+        grad: ``(k, D)``.
+        mask: ``(k, 1)``, 0 for padding entries, which repeat a row with a gradient of 0, else 1; None if there
+            are none.
     """
 
     rows: Tensor

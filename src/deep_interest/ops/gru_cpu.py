@@ -18,9 +18,12 @@ from deep_interest.ops.weights import GradientSums
 def forward(inputs: GRUInputs, weights: Sequence[Tensor], variant: int, saved: GRUSaved) -> None:
     """Compute all states.
 
-    Args: inputs: tensors of `GRUInputs`. weights: ``(G, I)`` of the inputs, ``(G, H)`` of the state, and the bias
-        ``(G,)``; of the state alone if the inputs are the gates. variant: GRU, AGRU, AUGRU or AUGRU_CODE. saved:
-        OUT tensors of `GRUSaved`.
+    Args:
+        inputs: tensors of `GRUInputs`.
+        weights: ``(G, I)`` of the inputs, ``(G, H)`` of the state, and the bias ``(G,)``; of the state alone if
+            the inputs are the gates.
+        variant: GRU, AGRU, AUGRU or AUGRU_CODE.
+        saved: OUT tensors of `GRUSaved`.
     """
     input_weight, state_weight, bias = as_arrays(*_with_empty_input_weights(weights))
     packed, work = (
@@ -44,7 +47,8 @@ def backward(
         weights, variant, saved: as there.
         accumulator: where to add the gradients of the weights; None to return them.
 
-    Returns: The gradients of the inputs, of the weights (None where they are added to the accumulator's) and of the
+    Returns:
+        The gradients of the inputs, of the weights (None where they are added to the accumulator's) and of the
         attention.
     """
     states, values = saved.states, inputs.values

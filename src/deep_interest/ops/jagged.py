@@ -84,7 +84,7 @@ class SharedSegments(Jagged):
     """Segments that several samples may share; those with equal starts are neighbours, unless they are empty.
 
     Attributes:
-        starts: ``(B,)`` int64; segment b is the values from ``starts[b]`` on, as many as it is long.
+        starts: ``(B,)`` int64; segment b is the values from ``starts[b]`` on, of its own length.
     """
 
     starts: Tensor

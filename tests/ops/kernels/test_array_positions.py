@@ -45,7 +45,7 @@ def calls(tmp_path_factory):
         case = (
             kernel,
             tuple(size > 0 for size in sizes),
-        )  # an empty array stands for an argument that is left out
+        )  # an empty array means that an argument is left out
         if sum(sizes) > found.get(case, (0,))[0]:
             copies = [a.copy() if isinstance(a, np.ndarray) else a for a in flat]
             found[case] = sum(sizes), (copies, arguments), parallel.partition_count(work)

@@ -150,9 +150,13 @@ def scaled_matmuls(kind, products, strides, right, right2, columns):
     """Several products ``out = start + left @ (right + diag(factors) @ right2)``, or with COLUMNS_SCALED
     ``start + left @ (right + right2 @ diag(factors))``: a panel is read for all products while it is in the cache.
 
-    Args: kind: ROWS_SCALED or COLUMNS_SCALED. products: ``(P, 5)`` int64: number of rows, and addresses of left,
-        factors, start and out; factors are ``(K,)`` or ``(C,)``. strides: bytes from row to row of left, start and
-        out. right, right2: packed ``(K, C)``. columns: C.
+    Args:
+        kind: ROWS_SCALED or COLUMNS_SCALED.
+        products: ``(P, 5)`` int64: number of rows, and addresses of left, factors, start and out; factors are
+            ``(K,)`` or ``(C,)``.
+        strides: bytes from row to row of left, start and out.
+        right, right2: packed ``(K, C)``.
+        columns: C.
     """
     left_row, start_row, out_row = strides
     inner, panel = right.shape[1], right.strides[0]

@@ -145,15 +145,20 @@ _SCALING = {unscaled: None, rows_scaled: "rows", columns_scaled: "columns"}  # f
 
 @intrinsic(gemm_python.segment_micro_kernel)
 def segment_micro_kernel(typing, rows, left, e, segments, count, query, sums):
-    """Accumulate the gradients of DIN's factorised layer for several segments.
+    """From ``G_s = Σ_k a[k, r] · e[k, 0:NR]`` over the k of each segment s, accumulate the gradients of DIN's
+    factorised layer.
 
-    With ``G_s = Σ_k a[k, r] · e[k, 0:NR]`` over the k of segment s: ``grad_single += Σ_s G_s``, ``grad_product +=
-    Σ_s G_s ∘ v_s`` and ``grad_v_s += Σ_r weight[r] ∘ G_s[r]``.
+    ``grad_single += Σ_s G_s``, ``grad_product += Σ_s G_s ∘ v_s`` and ``grad_v_s += Σ_r weight[r] ∘ G_s[r]``.
 
-    Args: rows: 1 to SEGMENT_MR rows r. left: address of a and its step stride from k to k. e: address of a panel.
+    Args:
+        rows: 1 to SEGMENT_MR rows r.
+        left: address of a and its step stride from k to k.
+        e: address of a panel.
         segments: address of three int64 for each segment: its first k, the first k after it, and a value that is
-        not used. count: number of segments. query: addresses of the panels v and grad_v, a row of each for every
-        segment. sums: addresses of the panel rows of weight, grad_single and grad_product.
+            not used.
+        count: number of segments.
+        query: addresses of the panels v and grad_v, a row of each for every segment.
+        sums: addresses of the panel rows of weight, grad_single and grad_product.
     """
 
     def generate(builder, rows: int, operands):

@@ -33,7 +33,7 @@ def micro_kernel(scaling: str | None) -> Callable:
     """Make a micro-kernel as `gemm_llvm.micro_kernel`.
 
     Args:
-        scaling: what the factors multiply in the second matrix: its ``rows`` or its ``columns``; None without a second matrix.
+        scaling: what the factors scale in b2, ``rows`` or ``columns``; None without b2.
     """
 
     def multiply(rows, columns, inner, left, right, start, out):

@@ -45,9 +45,13 @@ class GRUGrads(NamedTuple):
 def gru_forward(inputs, packed, bias, variant, saved, partition, partitions):
     """Compute all states.
 
-    Args: inputs: `GRUInputs`. packed: transposed weights ``(I, G)`` of the inputs and ``(H, G)`` of the state; I =
-        0 if the inputs are the gates. bias: ``(G,)``. variant: GRU, AGRU, AUGRU or AUGRU_CODE. saved: OUT
-        `GRUSaved`.
+    Args:
+        inputs: `GRUInputs`.
+        packed: transposed weights ``(I, G)`` of the inputs and ``(H, G)`` of the state; I = 0 if the inputs are
+            the gates.
+        bias: ``(G,)``.
+        variant: GRU, AGRU, AUGRU or AUGRU_CODE.
+        saved: OUT `GRUSaved`.
     """
     _, attention, offsets, order = inputs
     packed_inputs, packed_state = packed
@@ -78,7 +82,7 @@ def gru_forward(inputs, packed, bias, variant, saved, partition, partitions):
 
 @njit_no_refcount
 def _gates_of_next_steps(inputs, packed_inputs, bias, first, rows, t, x, gates):
-    """Compute what the inputs of a group add to the gates, for as many steps as ``gates`` has room for.
+    """Compute what the inputs of a group add to the gates, for as many steps as fit into ``gates``.
 
     Args:
         inputs, packed_inputs, bias: as in `gru_forward`.

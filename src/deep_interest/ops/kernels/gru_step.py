@@ -50,8 +50,11 @@ class GRUSaved(NamedTuple):
 class StepGrads(NamedTuple):
     """Rows that the backward pass collects over several steps for one product with the weights.
 
-    Attributes: previous: h_{t-1}. x: inputs. gates: gradients: of the reset and update gates before their sigmoids,
-        of U^h h_{t-1}, of the candidate before its tanh.
+    Attributes:
+        previous: h_{t-1}.
+        x: inputs.
+        gates: gradients: of the reset and update gates before their sigmoids, of U^h h_{t-1}, of the candidate
+            before its tanh.
     """
 
     previous: np.ndarray

@@ -141,12 +141,17 @@ def backward_workspace(widths):
 def backward_chunk(grad_output, params, packed, pre_activations, grads, workspace):
     """Propagate the gradients of a chunk of n rows through all layers, back to the product of the first layer.
 
-    Args: grad_output: ``(n, widths[-1])``. params, pre_activations: as in `forward_chunk`. packed: result of
-        `pack_backward_layers`. grads: INOUT `MLPParams` to which the gradients of all slopes, and of all weights
-        and biases but the first, are added. workspace: `backward_workspace`.
+    Args:
+        grad_output: ``(n, widths[-1])``.
+        params, pre_activations: as in `forward_chunk`.
+        packed: result of `pack_backward_layers`.
+        grads: INOUT `MLPParams` to which the gradients of all slopes, and of all weights and biases but the
+            first, are added.
+        workspace: `backward_workspace`.
 
-    Returns: The gradient of the first layer's pre-activations, in the first n rows and ``widths[1]`` columns of a
-        row buffer.
+    Returns:
+        The gradient of the first layer's pre-activations, in the first n rows and ``widths[1]`` columns of a row
+        buffer.
     """
     grad_pre, grad_post, inputs = workspace
     widths, activations = params.widths, params.activations

@@ -61,7 +61,7 @@ def intrinsic(python_version: Callable) -> Callable:
     """Decorate the generator of an LLVM intrinsic that kernels call.
 
     Args:
-        python_version: function that computes the same with NumPy; it replaces the intrinsic under ``NUMBA_DISABLE_JIT=1``.
+        python_version: function with the same result, which runs under ``NUMBA_DISABLE_JIT=1``.
     """
 
     def decorate(generator: Callable) -> Callable:

@@ -1,6 +1,6 @@
 """Memory of operations: pooled buffers for the temporaries of training steps, and huge pages for large tables.
 
-glibc returns large blocks to the kernel as soon as they are freed, and Linux zeroes every page that it hands out
+glibc returns large blocks to the kernel when they are freed, and Linux zeroes every page that it hands out
 again: with full histories that took a third of a training step. Raising glibc's threshold would affect the whole
 process. So the large arrays of a step come from a pool that belongs to one fit.
 """
@@ -126,7 +126,7 @@ def empty_rows(rows: int, width: int, like: Tensor) -> Tensor:
 def use_huge_pages(tensor: Tensor) -> Tensor:
     """Ask Linux to back a large CPU tensor with pages of 2 MB, so that random rows of a table cost fewer TLB misses.
 
-    Small tensors, other devices, other systems and refusals leave the tensor as it is.
+    Small tensors, other devices, other systems and refusals leave the tensor unchanged.
 
     Returns:
         ``tensor``.

@@ -82,12 +82,12 @@ _pool_lock = threading.Lock()
 
 
 def parallel_for(task: Callable[[int], None], workers: int) -> None:
-    """Call a task in this thread and in some workers at once.
+    """Call a task in this thread and in some workers at once; in this thread alone while another one uses the pool.
 
-    In this thread alone while another one uses the pool, or under ``NUMBA_DISABLE_JIT=1``.
-
-    Args: task: called with the index of the thread: 0 in this thread, 1 to ``workers`` in the workers, the same in
-        every call. workers: number of workers.
+    Args:
+        task: called with the index of the thread: 0 in this thread, 1 to ``workers`` in the workers, the same in
+            every call.
+        workers: number of workers.
 
     Raises:
         BaseException: what the task raised in one of the threads.
