@@ -22,7 +22,7 @@ from pathlib import Path
 
 from train import make_fit
 
-MODELS, SIZES, WARM_UP = ("din", "dien"), (128, 1024), 5
+MODELS, SIZES, WARM_UP = ("din", "dien"), (128, 1024), 3
 HUGE_PAGES = "huge pages"
 OF_THREADS = ("thread pool: concurrent.futures instead", "torch's threads for the kernels")
 OF_DIEN = (
