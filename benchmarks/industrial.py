@@ -68,19 +68,19 @@ def train(folder: Path, behaviors: int) -> dict[str, Any]:
     """One epoch of DIN with MBA; Adam keeps two numbers a parameter."""
     from deep_interest.datasets import BehaviorLogFolder, FeatureTablesFolder
     from deep_interest.training.parameters import Recipes, RowOptions, RunParameters
-    from deep_interest.training.runs import Cell, Data, fit_seed
+    from deep_interest.training.runs import Data, Experiment, fit_seed
 
     recipe = Recipes(_read("recipes")).root["paper_industrial"]
     run = RunParameters(
         device="cpu", options={"epochs": 1}, workspace=str(folder / "fits"), checkpoint_seconds=10**6
     )
-    cell = Cell(DATASET, MODEL, RowOptions(_read("models")[MODEL]), recipe, (1,), run)
+    experiment = Experiment(DATASET, MODEL, RowOptions(_read("models")[MODEL]), recipe, (1,), run)
     loaded = (
         dataset(filepath=str(folder / name)).load()
         for dataset, name in ((BehaviorLogFolder, "log"), (FeatureTablesFolder, "features"))
     )
     data = Data(*loaded, _table(folder, "samples").load())
-    parameters = fit_seed(cell, data, 1).state.values()
+    parameters = fit_seed(experiment, data, 1).state.values()
     held = sum(array.nbytes for array in data.arrays().values()) + 3 * sum(
         array.nbytes for array in parameters
     )

@@ -97,7 +97,7 @@ def _of_dataset(dataset: str, row: DatasetSpec) -> dict[str, Callable[[], Pipeli
         return ingested() + samples.create_pipeline(dataset, row)
 
     @cache
-    def cell(model: str) -> Pipeline:
+    def experiment(model: str) -> Pipeline:
         return train.create_pipeline(dataset, model)
 
     @cache
@@ -108,16 +108,16 @@ def _of_dataset(dataset: str, row: DatasetSpec) -> dict[str, Callable[[], Pipeli
     def ablation(name: str) -> Pipeline:
         rows = ABLATIONS[name]
         return Pipeline(
-            [sampled(), *map(cell, rows.models), report.create_pipeline(dataset, rows, name=name)]
+            [sampled(), *map(experiment, rows.models), report.create_pipeline(dataset, rows, name=name)]
         )
 
     def tuned(model: str) -> Pipeline:
         twin = train.create_pipeline(dataset, model, tuned=True)
         both = report.create_pipeline(dataset, table_of_tuned(model), name=f"{model}{TUNED_SUFFIX}")
-        return Pipeline([sampled(), cell(model), twin, both])
+        return Pipeline([sampled(), experiment(model), twin, both])
 
     makers: dict[str, Callable[[], Pipeline]] = {
-        dataset: lambda: Pipeline([sampled(), *map(cell, table_for(row).models), table()]),
+        dataset: lambda: Pipeline([sampled(), *map(experiment, table_for(row).models), table()]),
         f"ingest.{dataset}": ingested,
         f"samples.{dataset}": sampled,
         f"report.{dataset}": table,
@@ -126,7 +126,7 @@ def _of_dataset(dataset: str, row: DatasetSpec) -> dict[str, Callable[[], Pipeli
         makers[f"{name}.{dataset}"] = lambda name=name: ablation(name)
     for model in MODELS:
         makers[f"{dataset}.{model}"] = lambda model=model: Pipeline(
-            [sampled(), cell(model), report.create_model_pipeline(dataset, model)]
+            [sampled(), experiment(model), report.create_model_pipeline(dataset, model)]
         )
     for model in RETRAINABLE if row.impressions else ():
         makers[f"retrain.{dataset}.{model}"] = lambda model=model: retrain.create_pipeline(dataset, model)

@@ -8,7 +8,7 @@ from support.batches import SCHEMA, random_batch, sharing_batches
 
 from deep_interest.errors import InputError
 from deep_interest.logs.schema import FeatureSchema, Field
-from deep_interest.models.batch import CellValues
+from deep_interest.models.batch import ValueSetLookup
 from deep_interest.models.registry import MODELS, build_model, model_config
 from deep_interest.ops.gradients import adding_to_gradients
 
@@ -91,21 +91,21 @@ GOODS = Field(name="goods", size=13)
 MULTI_HOT = FeatureSchema(item=(GOODS, TAGS), behavior=(GOODS, TAGS))
 
 
-def multi_hot_batch(*, cell=1, value=5, offsets=(0, 1, 3, 4)):
+def multi_hot_batch(*, value_set=1, value=5, offsets=(0, 1, 3, 4)):
     plain = random_batch(LENGTHS, schema=FeatureSchema(item=(GOODS,), behavior=(GOODS,)))
-    candidate = plain.candidate | {"tags": torch.tensor([0, 1, 2, 0, cell]).int()}
+    candidate = plain.candidate | {"tags": torch.tensor([0, 1, 2, 0, value_set]).int()}
     history = plain.history | {"tags": torch.arange(13).int() % 3}
-    cells = {"tags": CellValues(torch.tensor(offsets), torch.tensor([0, 1, value, 3]).int())}
-    return replace(plain, candidate=candidate, history=history, negatives=None, cells=cells)
+    value_sets = {"tags": ValueSetLookup(torch.tensor(offsets), torch.tensor([0, 1, value, 3]).int())}
+    return replace(plain, candidate=candidate, history=history, negatives=None, value_sets=value_sets)
 
 
 @pytest.mark.parametrize("key", ["din", "lr", "fm"])
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"cell": 3}, "tags, cells: code 3 at position 4 .* 3 rows"),
-        ({"cell": -1}, "tags, cells: code -1"),
-        ({"cell": 400_000_000}, "tags, cells: code 400000000"),
+        ({"value_set": 3}, "tags, value sets: code 3 at position 4 .* 3 rows"),
+        ({"value_set": -1}, "tags, value sets: code -1"),
+        ({"value_set": 400_000_000}, "tags, value sets: code 400000000"),
         ({"value": 6}, "tags: code 6 .* 6 rows"),
         ({"value": -1}, "tags: code -1"),
         ({"value": 50_000}, "tags: code 50000"),
@@ -113,7 +113,7 @@ def multi_hot_batch(*, cell=1, value=5, offsets=(0, 1, 3, 4)):
         ({"offsets": (0, 3, 1, 4)}, "smaller than the one before"),
     ],
 )
-def test_cells_and_their_values_are_within_their_tables(key, change, message):
+def test_value_sets_and_their_values_are_within_their_tables(key, change, message):
     model = build(key, schema=MULTI_HOT)
     model(multi_hot_batch())
     with pytest.raises(InputError, match=message):

@@ -92,9 +92,9 @@ def test_the_nets_of_dmin_have_its_authors_widths():
         assert linear_widths(interest.unit.net) == [(4 * WIDTH, 80), (80, 40), (40, 1)]
 
 
-@pytest.mark.parametrize(("cell", "gates"), [("gru", 3), ("agru", 2), ("augru", 3)])
-def test_a_gru_has_a_xavier_matrix_for_each_gate_and_no_bias_at_first(cell, gates):
-    evolution = {"gru": "attention"}.get(cell, cell)
+@pytest.mark.parametrize(("value_set", "gates"), [("gru", 3), ("agru", 2), ("augru", 3)])
+def test_a_gru_has_a_xavier_matrix_for_each_gate_and_no_bias_at_first(value_set, gates):
+    evolution = {"gru": "attention"}.get(value_set, value_set)
     gru = build("dien", {"evolution": evolution, "gru_size": 100}).evolver
     assert gru.input_weight.shape == gru.state_weight.shape == (gates * 100, 100)
     assert torch.equal(gru.bias.detach(), torch.zeros(gates * 100))

@@ -10,7 +10,7 @@ from deep_interest.retraining.days import Reading, read_days
 from deep_interest.retraining.parameters import RetrainingParameters
 from deep_interest.sources.tables.declaration import Source
 from deep_interest.training.parameters import Recipe, RowOptions, RunParameters
-from deep_interest.training.runs import Cell
+from deep_interest.training.runs import Experiment
 
 FILES = ("behaviors", "items", "users", "impressions")
 DAYS = [day_name(number) for number in range(5)]
@@ -30,7 +30,7 @@ def results(tmp_path_factory):
         warm_training={"epochs": 1}, replay_days=1, window_days=3, warm_rate=2.0
     )
     return backtest(
-        lambda days: read_days(folder / "days", days, reading), DAYS, Cell("shop", "base", RowOptions({}), recipe, (1,), run),
+        lambda days: read_days(folder / "days", days, reading), DAYS, Experiment("shop", "base", RowOptions({}), recipe, (1,), run),
         warm_up=2, seeds=(1,), retraining=retraining, protocol=ProtocolParameters(name="by_day"), features=features,
         workspace=folder,
     )  # fmt: skip

@@ -21,7 +21,7 @@ from deep_interest.retraining.scoring import code_pairs, score_with
 from deep_interest.retraining.window import encode_window
 from deep_interest.serving.registry import Registry, VersionArtifacts
 from deep_interest.training.parameters import Recipe, RowOptions, RunParameters
-from deep_interest.training.runs import Cell
+from deep_interest.training.runs import Experiment
 
 RECIPE = Recipe(
     training={"batch_size": 64, "epochs": 1, "learning_rate": 0.01},
@@ -29,14 +29,14 @@ RECIPE = Recipe(
 )
 
 
-def cell(tmp_path, model="base", options=None, **training):
+def experiment(tmp_path, model="base", options=None, **training):
     run = RunParameters(device="cpu", processes=1, threads=1, workspace=str(tmp_path))
     recipe = RECIPE.model_copy(update={"training": RECIPE.training | training})
-    return Cell("shop", model, RowOptions(options or {}), recipe, (1,), run)
+    return Experiment("shop", model, RowOptions(options or {}), recipe, (1,), run)
 
 
 def log(days):
-    """The first days as one log; a good has a seal of its category and one of the day it was listed, a place is one of two cells."""
+    """The first days as one log; a good has a seal of its category and one of the day it was listed, a place is one of two values."""
     tables = [day_tables(number, users=30) for number in range(days)]
     for number, one in enumerate(tables):
         one["items"]["seals"] = [f"of {kind} | day {number}" for kind in one["items"]["category"]]
@@ -66,7 +66,7 @@ def window(train, held_out, vocabularies, features=FEATURES):
 
 def fit(tmp_path, data, *, parent=None, teacher_weight=0.0, model="base", name="fit.pt", **training):
     return fit_challenger(
-        cell(tmp_path, model, **training), data, overrides={}, seed=1, state_file=tmp_path / name, parent=parent,
+        experiment(tmp_path, model, **training), data, overrides={}, seed=1, state_file=tmp_path / name, parent=parent,
         teacher_weight=teacher_weight,
     )  # fmt: skip
 
@@ -97,7 +97,7 @@ def test_the_champion_scores_as_ever_when_the_vocabularies_have_grown(tmp_path, 
     grown_data = window([0, 1, 2, 3], 4, own)
     assert own.fields["goods"].vocabulary.values.size > frozen.fields["goods"].vocabulary.values.size
     scores = held_out_scores(
-        fitted.model(model), fitted.schema, grown_data, cell(tmp_path, model), fitted.training
+        fitted.model(model), fitted.schema, grown_data, experiment(tmp_path, model), fitted.training
     )
     size = len(frozen.fields["goods"].vocabulary)
     test = grown_data.samples["split"] == "test"
@@ -115,7 +115,7 @@ def test_the_champion_scores_as_ever_when_the_vocabularies_have_grown(tmp_path, 
         ),
     )  # fmt: skip
     expected = held_out_scores(
-        fitted.model(model), fitted.schema, masked, cell(tmp_path, model), fitted.training
+        fitted.model(model), fitted.schema, masked, experiment(tmp_path, model), fitted.training
     )
     np.testing.assert_array_equal(scores, expected)
 
@@ -130,7 +130,9 @@ def test_the_champion_does_not_see_the_values_that_cells_have_learnt_since(tmp_p
     assert later.features.schema.tables["seals"] == fitted.schema.tables["seals"] + 2  # days 2 and 3
     assert later.features.schema.tables["place"] == fitted.schema.tables["place"] + 2
     scores = [
-        held_out_scores(fitted.model(model), fitted.schema, data, cell(tmp_path, model), fitted.training)
+        held_out_scores(
+            fitted.model(model), fitted.schema, data, experiment(tmp_path, model), fitted.training
+        )
         for data in (later, as_it_was)
     ]
     np.testing.assert_array_equal(*scores)
@@ -232,7 +234,9 @@ def test_a_student_of_the_teacher_alone_almost_stays_the_teacher(tmp_path, champ
     fitted, _, vocabularies = champion
     data = window([2], 3, vocabularies)
     held_out = {
-        weight: held_out_scores(student.model("base"), student.schema, data, cell(tmp_path), student.training)
+        weight: held_out_scores(
+            student.model("base"), student.schema, data, experiment(tmp_path), student.training
+        )
         for weight in (0.0, 0.999)
         if (
             student := fit(
@@ -245,7 +249,9 @@ def test_a_student_of_the_teacher_alone_almost_stays_the_teacher(tmp_path, champ
             )
         )
     }
-    teacher = held_out_scores(fitted.model("base"), fitted.schema, data, cell(tmp_path), fitted.training)
+    teacher = held_out_scores(
+        fitted.model("base"), fitted.schema, data, experiment(tmp_path), fitted.training
+    )
     moved = {weight: np.abs(scores - teacher).mean() for weight, scores in held_out.items()}
     assert moved[0.999] < 0.2 * moved[0.0]
 

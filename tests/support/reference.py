@@ -154,11 +154,11 @@ def din(p, batch, schema, *, normalize, difference, positions=False):
     return tail(p, batch, schema, users)
 
 
-def gru_states(p, prefix, inputs, cell="gru", attention=None):
+def gru_states(p, prefix, inputs, value_set="gru", attention=None):
     """The states (T, H) of one history by DIEN eq. 3-6 and 10-13; gates are stacked reset, update, candidate."""
     w, u, bias = (p[f"{prefix}.{name}"] for name in ("input_weight", "state_weight", "bias"))
     hidden = u.shape[1]
-    gates = {"reset": 0, "update": 1, "candidate": 2} if cell != "agru" else {"reset": 0, "candidate": 1}
+    gates = {"reset": 0, "update": 1, "candidate": 2} if value_set != "agru" else {"reset": 0, "candidate": 1}
 
     def part(matrix, gate):
         return matrix[gates[gate] * hidden : (gates[gate] + 1) * hidden]
@@ -167,14 +167,14 @@ def gru_states(p, prefix, inputs, cell="gru", attention=None):
     for t, x in enumerate(inputs):
         r = sigmoid(part(w, "reset") @ x + part(u, "reset") @ h + part(bias, "reset"))
         new = np.tanh(part(w, "candidate") @ x + r * (part(u, "candidate") @ h) + part(bias, "candidate"))
-        if cell != "agru":
+        if value_set != "agru":
             z = sigmoid(part(w, "update") @ x + part(u, "update") @ h + part(bias, "update"))
-        if cell == "agru":
+        if value_set == "agru":
             h = (1 - attention[t]) * h + attention[t] * new
-        elif cell == "augru":
+        elif value_set == "augru":
             z = attention[t] * z
             h = (1 - z) * h + z * new
-        elif cell == "augru_code":  # keeps (1 - a) of what a GRU keeps
+        elif value_set == "augru_code":  # keeps (1 - a) of what a GRU keeps
             keep = (1 - attention[t]) * (1 - z)
             h = keep * h + (1 - keep) * new
         else:

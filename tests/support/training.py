@@ -8,13 +8,13 @@ import torch
 
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
-from deep_interest.logs.multi_hot import Cells
+from deep_interest.logs.multi_hot import ValueSets
 from deep_interest.logs.schema import FeatureSchema, Field
 from deep_interest.training.data import FeatureStore, SampleSet
 from deep_interest.training.runs import Data
 
 ITEMS, CATEGORIES = 40, 4
-TAGS = [[0], [1], [1, 2], [2, 4, 5], [3, 5]]  # by number of the cell
+TAGS = [[0], [1], [1, 2], [2, 4, 5], [3, 5]]  # by number of the experiment
 
 
 def small_data(*, users: int = 60, seed: int = 0) -> Data:
@@ -50,11 +50,11 @@ def small_data(*, users: int = 60, seed: int = 0) -> Data:
 def with_tags(data: Data) -> Data:
     """The data with a multi-hot field of the items, which behaviours carry too."""
     tags = np.random.default_rng(0).integers(0, len(TAGS), ITEMS + 1).astype(np.int32)
-    cells = Cells(np.cumsum([0, *map(len, TAGS)]), np.concatenate(TAGS).astype(np.int32))
+    value_sets = ValueSets(np.cumsum([0, *map(len, TAGS)]), np.concatenate(TAGS).astype(np.int32))
     fields = (*data.features.schema.item, Field(name="tags", size=6, pooling="sum"))
     features = replace(
         data.features, schema=FeatureSchema(item=fields, behavior=fields), items=data.features.items | {"tags": tags},
-        cells={"tags": cells},
+        value_sets={"tags": experiments},
     )  # fmt: skip
     log = replace(data.log, fields=data.log.fields | {"tags": tags[data.log.fields["goods"]]})
     return replace(data, log=log, features=features)

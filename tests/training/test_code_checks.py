@@ -8,7 +8,7 @@ import torch
 from support.training import CATEGORIES, ITEMS, sample_set, small_data, with_tags
 
 from deep_interest.errors import InputError
-from deep_interest.logs.multi_hot import Cells
+from deep_interest.logs.multi_hot import ValueSets
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.registry import build_model, model_config
 from deep_interest.training.evaluation import predict
@@ -77,21 +77,26 @@ def test_offsets_of_the_log_do_not_decrease():
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(
-    ("cells", "message"),
+    ("value_sets", "message"),
     [
-        (Cells(np.array([0, 1, 2, 3, 4, 5]), np.array([0, 1, 2, 3, 6], np.int32)), "tags: code 6"),
-        (Cells(np.array([0, 1, 2, 3, 4, 5]), np.array([0, 1, 2, 3, -1], np.int32)), "tags: code -1"),
+        (ValueSets(np.array([0, 1, 2, 3, 4, 5]), np.array([0, 1, 2, 3, 6], np.int32)), "tags: code 6"),
+        (ValueSets(np.array([0, 1, 2, 3, 4, 5]), np.array([0, 1, 2, 3, -1], np.int32)), "tags: code -1"),
         (
-            Cells(np.array([0, 2, 1, 3, 4, 5]), np.array([0, 1, 2, 3, 4], np.int32)),
+            ValueSets(np.array([0, 2, 1, 3, 4, 5]), np.array([0, 1, 2, 3, 4], np.int32)),
             "smaller than the one before",
         ),
-        (Cells(np.array([0, 1, 2]), np.array([0, 1], np.int32)), "field tags: code [234] .* table of 2 rows"),
+        (
+            ValueSets(np.array([0, 1, 2]), np.array([0, 1], np.int32)),
+            "field tags: code [234] .* table of 2 rows",
+        ),
     ],
 )
-def test_cells_of_a_multi_hot_field_are_within_their_tables(cells, message, device):
+def test_value_sets_of_a_multi_hot_field_are_within_their_tables(value_sets, message, device):
     data = with_tags(small_data())
     with pytest.raises(InputError, match=message):
-        sample_set(replace(data, features=replace(data.features, cells={"tags": cells})), device=device)
+        sample_set(
+            replace(data, features=replace(data.features, value_sets={"tags": value_sets})), device=device
+        )
 
 
 def test_items_newer_than_the_model_are_scored_as_the_unknown_item():

@@ -49,22 +49,22 @@ def at_once(request, monkeypatch):
 @pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize("max_len", [1, 3, 100])
 @pytest.mark.parametrize("groups", [("item", "behavior"), ("item",), ("behavior",)])
-def test_a_sample_counts_once_for_every_value_in_its_cells(groups, max_len):
+def test_a_sample_counts_once_for_every_value_in_its_value_sets(groups, max_len):
     samples = sample_set(with_tags(small_data()), max_len=max_len)
     counts = np.zeros(6, np.int64)
     for row in range(len(samples)):
         user, end = int(samples.user[row]), int(samples.history_end[row])
         start = int(samples.store.offsets[user])
         window = samples.store.history["tags"][start + max(0, end - max_len) : start + end].tolist()
-        cells = window * ("behavior" in groups)
-        cells += [int(samples.store.items["tags"][samples.item[row]])] * ("item" in groups)
-        for code in {code for cell in cells for code in TAGS[cell]}:
+        value_sets = window * ("behavior" in groups)
+        value_sets += [int(samples.store.items["tags"][samples.item[row]])] * ("item" in groups)
+        for code in {code for value_set in value_sets for code in TAGS[value_set]}:
             counts[code] += 1
     assert counts.min() > 0
     np.testing.assert_array_equal(samples_with_each_id(samples, "tags", groups, 6), counts)
 
 
-def test_a_batch_counts_every_value_of_its_cells_and_those_of_a_shared_history_for_each_sample():
+def test_a_batch_counts_every_value_of_its_value_sets_and_those_of_a_shared_history_for_each_sample():
     samples = sample_set(with_tags(small_data()))
     batch = samples.batch(
         torch.tensor([0, 0, 1, 2, 2, 2, 50])
@@ -75,8 +75,8 @@ def test_a_batch_counts_every_value_of_its_cells_and_those_of_a_shared_history_f
         user, end = int(samples.user[row]), int(samples.history_end[row])
         start = int(samples.store.offsets[user])
         window = samples.store.history["tags"][start : start + end].tolist()
-        for cell in [*window, int(samples.store.items["tags"][samples.item[row]])]:
-            counts[TAGS[cell]] += 1
+        for value_set in [*window, int(samples.store.items["tags"][samples.item[row]])]:
+            counts[TAGS[value_set]] += 1
     table = Table(Field(name="tags", size=6), 2, groups=("item", "behavior"), std=1.0)
     penalty = Regularizer(table, TrainingOptions(difacto=0.5), None)
     np.testing.assert_allclose(penalty(torch.arange(6), batch), 0.5 * counts)
@@ -87,7 +87,7 @@ def test_a_model_of_a_smaller_vocabulary_does_not_see_newer_values():
     known = samples.store.schema.item[2].model_copy(update={"size": 4})
     fields = (*samples.store.schema.item[:2], known)
     older = samples.as_known_to(FeatureSchema(item=fields, behavior=fields))
-    offsets, values = (part.tolist() for part in older.store.cells["tags"])
+    offsets, values = (part.tolist() for part in older.store.value_sets["tags"])
     found = [values[begin:end] for begin, end in pairwise(offsets)]
     assert found == [[0], [1], [1, 2], [2], [3]]
     assert older.store.history["tags"] is samples.store.history["tags"]

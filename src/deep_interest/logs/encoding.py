@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from deep_interest.errors import InputError
 from deep_interest.logs.behavior_log import BehaviorLog, run_offsets
 from deep_interest.logs.buckets import Buckets
-from deep_interest.logs.multi_hot import Cells, MultiHot
+from deep_interest.logs.multi_hot import MultiHot, ValueSets
 from deep_interest.logs.schema import FeatureSchema, Field
 from deep_interest.logs.tables import TRUE_PROBABILITY, CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies, Vocabulary, check_fits_int32
@@ -30,7 +30,7 @@ class FeatureColumns(BaseModel):
         profile: columns of ``users``; ``user_id`` is the user's own id.
         context: columns of ``impressions``.
         buckets: of features that are numbers: how many of equal size, or the borders between them.
-        multi_hot: features with several values in a cell, and what stands between them.
+        multi_hot: features with several values in a value set, and what stands between them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -71,13 +71,13 @@ class FeatureTables:
         schema: the fields and their sizes.
         items: ``{field: (I + 1,) int32}``, by item code; row 0 is the unknown item.
         users: ``{field: (U + 1,) int32}``, by user code; row 0 is the unknown user.
-        cells: ``{field: its cells}`` of multi-hot fields, whose codes everywhere are numbers of cells.
+        value_sets: ``{field: its value_sets}`` of multi-hot fields, whose codes everywhere are numbers of value sets.
     """
 
     schema: FeatureSchema
     items: dict[str, np.ndarray]
     users: dict[str, np.ndarray]
-    cells: dict[str, Cells] = field(default_factory=dict)
+    value_sets: dict[str, ValueSets] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -86,18 +86,18 @@ class CodedColumn:
 
     Attributes:
         field: the feature.
-        codes: ``(n,)`` int32; of a multi-hot feature the numbers of cells.
-        cells: of a multi-hot feature.
+        codes: ``(n,)`` int32; of a multi-hot feature the numbers of value sets.
+        value_sets: of a multi-hot feature.
     """
 
     field: Field
     codes: np.ndarray
-    cells: Cells | None = None
+    value_sets: ValueSets | None = None
 
     @property
     def unknown(self) -> np.ndarray:
         """``(n,)`` bool, the rows whose value, or every value, is unknown or missing."""
-        return self.codes == 0 if self.cells is None else ~self.cells.known[self.codes]
+        return self.codes == 0 if self.value_sets is None else ~self.value_sets.known[self.codes]
 
 
 def code_column(
@@ -109,15 +109,17 @@ def code_column(
         vocabularies: they learn from the known rows, unless they are frozen.
         name: the feature.
         column: its values ``(n,)``.
-        columns: for its buckets, or the form of its cells.
+        columns: for its buckets, or the form of its value sets.
         known: ``(n,)`` bool, the rows that may be learnt from; all if None.
     """
     form = columns.multi_hot.get(name)
     if form is None:
         codes, size = vocabularies.learn(name, column, known=known, buckets=columns.buckets.get(name))
         return CodedColumn(Field(name=name, size=size), codes)
-    codes, size, cells = vocabularies.learn_cells(name, column, separator=form.separator, known=known)
-    return CodedColumn(Field(name=name, size=size, pooling=form.pooling), codes, cells)
+    codes, size, value_sets = vocabularies.learn_value_sets(
+        name, column, separator=form.separator, known=known
+    )
+    return CodedColumn(Field(name=name, size=size, pooling=form.pooling), codes, value_sets)
 
 
 @dataclass(frozen=True)
@@ -232,7 +234,7 @@ def encode_features(
         schema,
         {name: column.codes for name, column in items.items()},
         {name: column.codes for name, column in users.items()},
-        {name: column.cells for name, column in coded.items() if column.cells is not None},
+        {name: column.value_sets for name, column in coded.items() if column.value_sets is not None},
     )
 
 

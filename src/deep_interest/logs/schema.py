@@ -76,7 +76,7 @@ class FeatureSchema(BaseModel):
 
     @property
     def multi_hot(self) -> set[str]:
-        """The fields with several values in a cell."""
+        """The fields with several values in a value set."""
         return {field.name for group in GROUPS for field in self.fields(group) if field.pooling}
 
     @property

@@ -85,7 +85,7 @@ class EmbeddingMLP(nn.Module, ABC):
         groups += [(codes, fields) for codes, fields in others if fields]
         if batch.negatives is not None:
             groups.append((batch.negatives, schema.behavior))
-        candidate, history, *others = self.embeddings.together(*groups, cells=batch.cells)
+        candidate, history, *others = self.embeddings.together(*groups, value_sets=batch.value_sets)
         if batch.negatives is not None:
             batch.drawn = others.pop()
         interest = self.represent(history, candidate, batch)
@@ -94,7 +94,9 @@ class EmbeddingMLP(nn.Module, ABC):
     def embed(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """The vectors of the behaviours ``(N, behavior_width)`` and of the candidates ``(B, item_width)``."""
         history, candidate = self.embeddings.together(
-            (batch.history, self.schema.behavior), (batch.candidate, self.schema.item), cells=batch.cells
+            (batch.history, self.schema.behavior),
+            (batch.candidate, self.schema.item),
+            value_sets=batch.value_sets,
         )
         return history, candidate
 

@@ -17,35 +17,35 @@ from deep_interest.ops.lookup import windows
 from deep_interest.ops.runs import Runs, Views, views_of
 
 
-class CellValues(NamedTuple):
-    """The values of a multi-hot field's cells.
+class ValueSetLookup(NamedTuple):
+    """The values of a multi-hot field's value sets.
 
     Attributes:
-        offsets: ``(C + 1,)`` int64; the values of cell c are ``[offsets[c], offsets[c + 1])``.
+        offsets: ``(C + 1,)`` int64; the values of value set c are ``[offsets[c], offsets[c + 1])``.
         values: ``(M,)`` int32 codes.
     """
 
     offsets: Tensor
     values: Tensor
 
-    def of(self, cells: Tensor, field: str) -> tuple[Tensor, Runs]:
-        """The codes in some cells, cell after cell, and which are whose.
+    def of(self, value_sets: Tensor, field: str) -> tuple[Tensor, Runs]:
+        """The codes in some value sets, value set after value set, and which are whose.
 
         Args:
-            cells: ``(n,)`` numbers of cells.
+            value_sets: ``(n,)`` numbers of value sets.
             field: name of the field, for error messages.
 
         Raises:
-            InputError: there is no such cell.
+            InputError: there is no such value set.
         """
-        ends, cells, device = values_of(self.offsets), values_of(cells), cells.device
-        check_codes(cells, len(ends) - 1, f"{field}, cells")
-        starts = ends[cells]
-        runs = Runs(sent(np.append(0, (ends[cells + 1] - starts).cumsum()), device))
+        ends, value_sets, device = values_of(self.offsets), values_of(value_sets), value_sets.device
+        check_codes(value_sets, len(ends) - 1, f"{field}, value sets")
+        starts = ends[value_sets]
+        runs = Runs(sent(np.append(0, (ends[value_sets + 1] - starts).cumsum()), device))
         return windows({"": self.values}, sent(starts, device), runs)[""], runs
 
 
-Cells = Mapping[str, CellValues]
+ValueSetsByField = Mapping[str, ValueSetLookup]
 
 
 @dataclass
@@ -66,7 +66,7 @@ class Batch:
             the models that ask for them, in training only.
         drawn: ``(N, behavior_width)`` the vectors of ``negatives``, once the model has looked them up.
         owner: ``(B,)`` int64, the history of each sample, not falling; None if each has its own (H = B).
-        cells: ``{field: the values of its cells}`` of multi-hot fields, whose codes above are numbers of cells.
+        value_sets: ``{field: ValueSetLookup}`` of multi-hot fields, whose codes above are numbers of value sets.
     """
 
     candidate: dict[str, Tensor]
@@ -78,14 +78,14 @@ class Batch:
     negatives: dict[str, Tensor] | None = None
     drawn: Tensor | None = None
     owner: Tensor | None = None
-    cells: Cells = field(default_factory=dict)
+    value_sets: ValueSetsByField = field(default_factory=dict)
 
     @property
     def size(self) -> int:
         return len(self.labels)
 
-    def sent_to(self, device: torch.device, cells: Cells) -> "Batch":
-        """The batch of a CPU on a device, where the multi-hot fields' cells are these; the host remembers what it sent."""
+    def sent_to(self, device: torch.device, value_sets: ValueSetsByField) -> "Batch":
+        """The batch of a CPU on a device, where the multi-hot fields' value sets are these; the host remembers what it sent."""
 
         def there(values):
             if isinstance(values, dict):
@@ -95,7 +95,7 @@ class Batch:
         return replace(
             self, candidate=there(self.candidate), history=there(self.history), offsets=there(self.offsets),
             profile=there(self.profile), context=there(self.context), labels=there(self.labels),
-            negatives=there(self.negatives), drawn=None, owner=there(self.owner), cells=cells,
+            negatives=there(self.negatives), drawn=None, owner=there(self.owner), value_sets=value_sets,
         )  # fmt: skip
 
     @cached_property
@@ -148,7 +148,7 @@ class Batch:
         return of_histories if self.owner is None else of_histories.index_select(0, self.owner)
 
     def codes(self, group: Group, field: str) -> Tensor:
-        """The codes of one field of a feature group; of a multi-hot field the numbers of cells."""
+        """The codes of one field of a feature group; of a multi-hot field the numbers of value sets."""
         groups = {
             "item": self.candidate,
             "behavior": self.history,
@@ -160,7 +160,7 @@ class Batch:
     def values(self, group: Group, field: str) -> tuple[Tensor, Runs | None]:
         """The codes of the values in one field of a feature group, and of a multi-hot field which are whose."""
         codes = self.codes(group, field)
-        return self.cells[field].of(codes, field) if field in self.cells else (codes, None)
+        return self.value_sets[field].of(codes, field) if field in self.value_sets else (codes, None)
 
 
 def _check_lengths(found: Mapping[str, int], expected: int, of: str) -> None:

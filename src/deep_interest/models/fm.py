@@ -40,7 +40,7 @@ class FM(nn.Module):
         groups = [(batch.history, schema.behavior), (batch.candidate, schema.item)]
         others = [(batch.profile, schema.profile), (batch.context, schema.context)]
         groups += [(codes, fields) for codes, fields in others if fields]
-        history, *others = self.embeddings.together(*groups, cells=batch.cells)
+        history, *others = self.embeddings.together(*groups, value_sets=batch.value_sets)
         interest = batch.per_sample(pool(history, batch.histories, self.config.pooling))
         fields = torch.cat([interest, *others], dim=1)
         fields = fields.unflatten(1, (-1, self.config.embedding_dim))  # (B, F, D)

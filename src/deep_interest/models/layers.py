@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from deep_interest.logs.encoding import GOODS
 from deep_interest.logs.schema import FeatureSchema, Field, Group, Pooling
-from deep_interest.models.batch import Cells
+from deep_interest.models.batch import ValueSetsByField
 from deep_interest.ops.activations import prelu
 from deep_interest.ops.bounds import check_codes
 from deep_interest.ops.dice import dice
@@ -21,7 +21,7 @@ from deep_interest.ops.net import Layer, Layers, net
 from deep_interest.ops.runs import Runs
 from deep_interest.ops.segments import segment_sum
 
-NO_CELLS: Cells = MappingProxyType({})
+NO_VALUE_SETS: ValueSetsByField = MappingProxyType({})
 Activation = Literal["dice", "prelu", "relu", "sigmoid"]
 
 
@@ -98,25 +98,30 @@ class Embeddings(nn.Module):
         )
 
     def forward(
-        self, codes: Mapping[str, Tensor], fields: Sequence[Field], cells: Cells = NO_CELLS
+        self,
+        codes: Mapping[str, Tensor],
+        fields: Sequence[Field],
+        value_sets: ValueSetsByField = NO_VALUE_SETS,
     ) -> Tensor:
         """Look up and concatenate the fields' vectors.
 
         Args:
-            codes: ``{field: (n,)}``, of a multi-hot field the numbers of cells.
+            codes: ``{field: (n,)}``, of a multi-hot field the numbers of value sets.
             fields: which, in their order.
-            cells: of the multi-hot fields.
+            value_sets: of the multi-hot fields.
 
         Returns:
             ``(n, len(fields) * dim)``.
         """
-        return self.together((codes, fields), cells=cells)[0]
+        return self.together((codes, fields), value_sets=value_sets)[0]
 
     def together(
-        self, *groups: tuple[Mapping[str, Tensor], Sequence[Field]], cells: Cells = NO_CELLS
+        self,
+        *groups: tuple[Mapping[str, Tensor], Sequence[Field]],
+        value_sets: ValueSetsByField = NO_VALUE_SETS,
     ) -> list[Tensor]:
         """As ``forward`` for each group of codes; one operation, whose gradient has each row once."""
-        parts = [_parts(codes, fields, cells) for codes, fields in groups]
+        parts = [_parts(codes, fields, value_sets) for codes, fields in groups]
         found = iter(self._rows([part.codes for of_group in parts for part in of_group]))
         return [_side_by_side([part.pooled(next(found)) for part in of_group]) for of_group in parts]
 
@@ -132,24 +137,24 @@ class Embeddings(nn.Module):
 
 
 class _Part(NamedTuple):
-    """Fields of one lookup: neighbouring one-hot fields, or the values of a multi-hot one with its cells."""
+    """Fields of one lookup: neighbouring one-hot fields, or the values of a multi-hot one with its value sets."""
 
     codes: dict[str, Tensor]
-    cells: Runs | None = None
+    value_sets: Runs | None = None
     pooling: Pooling | None = None
 
     def pooled(self, rows: Tensor) -> Tensor:
-        return rows if self.cells is None else pool(rows, self.cells, self.pooling)
+        return rows if self.value_sets is None else pool(rows, self.value_sets, self.pooling)
 
 
-def _parts(codes: Mapping[str, Tensor], fields: Sequence[Field], cells: Cells) -> list[_Part]:
-    if not cells:
+def _parts(codes: Mapping[str, Tensor], fields: Sequence[Field], value_sets: ValueSetsByField) -> list[_Part]:
+    if not value_sets:
         return [_Part({field.name: codes[field.name] for field in fields})]
     parts = []
     for multi_hot, neighbours in groupby(fields, key=lambda field: field.pooling is not None):
         if multi_hot:
             for field in neighbours:
-                values, runs = cells[field.name].of(codes[field.name], field.name)
+                values, runs = value_sets[field.name].of(codes[field.name], field.name)
                 parts.append(_Part({field.name: values}, runs, field.pooling))
         else:
             parts.append(_Part({field.name: codes[field.name] for field in neighbours}))

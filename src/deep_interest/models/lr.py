@@ -38,10 +38,10 @@ class LR(nn.Module):
         histories, logits = batch.histories, self.bias.expand(batch.size)
         for group in GROUPS:
             for field in self.schema.fields(group):
-                codes, cells = batch.values(group, field.name)
+                codes, value_sets = batch.values(group, field.name)
                 weights = self.weights[f"{group}_{field.name}"](codes)
-                if cells is not None:
-                    weights = pool(weights, cells, field.pooling)
+                if value_sets is not None:
+                    weights = pool(weights, value_sets, field.pooling)
                 if group == "behavior":
                     weights = batch.per_sample(pool(weights, histories, "mean"))
                 logits = logits + weights.squeeze(-1)

@@ -257,7 +257,7 @@ def _item_vectors(model: Any, view: DatasetView, items: np.ndarray) -> np.ndarra
         for field in model.schema.item
     }
     with torch.inference_mode():
-        return model.embeddings(codes, model.schema.item, view.test.store.cells).numpy()
+        return model.embeddings(codes, model.schema.item, view.test.store.value_sets).numpy()
 
 
 def _score_items(model: Any, view: DatasetView, batch: Any, items: np.ndarray) -> np.ndarray:
@@ -267,6 +267,6 @@ def _score_items(model: Any, view: DatasetView, batch: Any, items: np.ndarray) -
         field.name: torch.from_numpy(view.data.features.items[field.name][items])
         for field in model.schema.item
     }
-    return Scorer(model, cells=batch.cells)(
+    return Scorer(model, value_sets=batch.value_sets)(
         batch.history, codes, profile=batch.profile, context=batch.context
     ).numpy()

@@ -20,7 +20,7 @@ from deep_interest.retraining.parameters import STRATEGIES, RetrainingParameters
 from deep_interest.retraining.plan import with_replay
 from deep_interest.retraining.runs import overrides_of
 from deep_interest.retraining.window import encode_window
-from deep_interest.training.runs import Cell
+from deep_interest.training.runs import Experiment
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class _Replay:
 def backtest(
     read: Callable[[Sequence[str]], CanonicalTables],
     days: Sequence[str],
-    cell: Cell,
+    experiment: Experiment,
     *,
     warm_up: int,
     seeds: Sequence[int],
@@ -59,7 +59,7 @@ def backtest(
     Args:
         read: the log of some days.
         days: good days, in order.
-        cell: the row.
+        experiment: the row.
         warm_up: that many first days train the model that all ways begin with.
         seeds: one replay each.
         retraining: window, training options, teacher.
@@ -103,14 +103,14 @@ def backtest(
                 if way != "frozen" or before is None:
                     warm = before is not None and way in STRATEGIES[1:]
                     fitted = fit_challenger(
-                        cell, data, overrides=overrides_of(cell, retraining, warm=warm), seed=seed,
+                        experiment, data, overrides=overrides_of(experiment, retraining, warm=warm), seed=seed,
                         state_file=workspace / f"{way}.pt", parent=before.fitted.as_parent() if warm else None,
                         teacher_weight=retraining.teacher_weight if warm and way == STRATEGIES[2] else 0.0,
                     )  # fmt: skip
                     replays[way] = _Replay(way, fitted, vocabularies, fitted.samples, fitted.seconds)
                 else:
                     replays[way] = replace(before, samples=0, seconds=0.0)
-                rows.append(_judged(replays[way], data, cell, days[number], seed))
+                rows.append(_judged(replays[way], data, experiment, days[number], seed))
                 logger.info("%s, seed %d, %s: GAUC %.4f", days[number], seed, way, rows[-1]["gauc"])
     return pd.DataFrame(rows)
 
@@ -126,9 +126,9 @@ def _until(tables: CanonicalTables, day: str) -> CanonicalTables:
     )
 
 
-def _judged(replay: _Replay, data: Any, cell: Cell, day: str, seed: int) -> dict[str, Any]:
+def _judged(replay: _Replay, data: Any, experiment: Experiment, day: str, seed: int) -> dict[str, Any]:
     fitted = replay.fitted
-    scores = held_out_scores(fitted.model(cell.model), fitted.schema, data, cell, fitted.training)
+    scores = held_out_scores(fitted.model(experiment.model), fitted.schema, data, experiment, fitted.training)
     held_out = data.samples[data.samples["split"] == "test"]
     labels = held_out["label"].to_numpy()
     return {
@@ -147,11 +147,11 @@ def backtest_summary(results: pd.DataFrame) -> pd.DataFrame:
         ``sample_cost`` (the same of samples).
     """
     later = results[results["day"] > results["day"].min()]
-    by_cell = later.pivot(index=["day", "seed"], columns="way", values="gauc")
+    by_day_and_seed = later.pivot(index=["day", "seed"], columns="way", values="gauc")
     means = later.groupby("way")[["gauc", "logloss", "calibration", "samples", "seconds"]].mean()
     rows = []
     for way in WAYS:
-        difference = by_cell[way] - by_cell["full_window"]
+        difference = by_day_and_seed[way] - by_day_and_seed["full_window"]
         one = means.loc[way]
         rows.append(
             {

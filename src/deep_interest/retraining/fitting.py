@@ -18,7 +18,7 @@ from deep_interest.training.loop import Fit
 from deep_interest.training.occurrences import occurrences_of
 from deep_interest.training.parameters import TrainingOptions
 from deep_interest.training.regularizers import occurrence_key
-from deep_interest.training.runs import Cell, Data, prepare_device
+from deep_interest.training.runs import Data, Experiment, prepare_device
 from deep_interest.training.state import fingerprint
 from deep_interest.training.unknown import UnknownRows
 
@@ -83,7 +83,7 @@ class Fitted:
 
 
 def fit_challenger(
-    cell: Cell,
+    experiment: Experiment,
     data: Data,
     *,
     overrides: dict[str, Any],
@@ -100,7 +100,7 @@ def fit_challenger(
     temperature 1).
 
     Args:
-        cell: the row, its recipe and options.
+        experiment: the row, its recipe and options.
         data: log, features and samples of the window.
         overrides: training options that go before the row's.
         seed: of the fresh parameters and of the order of the samples.
@@ -111,36 +111,40 @@ def fit_challenger(
     Raises:
         InputError: the row cannot go on from the parent.
     """
-    device = prepare_device(cell.run)
-    config = cell.recipe.model_of(cell.model, cell.options)
-    options = cell.recipe.training_of(cell.model, cell.options, {**cell.run.options, **overrides})
+    device = prepare_device(experiment.run)
+    config = experiment.recipe.model_of(experiment.model, experiment.options)
+    options = experiment.recipe.training_of(
+        experiment.model, experiment.options, {**experiment.run.options, **overrides}
+    )
     train = SampleSet.build(
         FeatureStore.build(data.log, data.features, device), data.samples, "train", max_len=options.max_len
     )
     validation = SampleSet.build(train.store, data.samples, "validation", max_len=options.max_len)
     torch.manual_seed(seed)
-    model = build_model(cell.model, config, data.features.schema)
+    model = build_model(experiment.model, config, data.features.schema)
     if parent is not None:
-        _check_can_grow(cell, model)
+        _check_can_grow(experiment, model)
         model.load_state_dict(grown(parent.weights, model.state_dict(), growing=_growing(model)))
         if teacher_weight:
-            train = _taught(train, parent.model(cell.model).to(device), parent.schema, teacher_weight, cell)
+            train = _taught(
+                train, parent.model(experiment.model).to(device), parent.schema, teacher_weight, experiment
+            )
     model = model.to(device)
     for table in embedding_tables(model):
         if table.keep_top:
             table.keep_most_frequent(occurrences_of([table], train)[occurrence_key(table)])
     described = (
-        cell.dataset, cell.model, config.model_dump_json(), options.model_dump_json(),
+        experiment.dataset, experiment.model, config.model_dump_json(), options.model_dump_json(),
         data.features.schema.model_dump_json(), parent.id if parent else None, teacher_weight, device.type, seed,
     )  # fmt: skip
     identity = fingerprint(*described, data.fingerprint())
     occurrences = occurrences_of(embedding_tables(model), train)
-    unknown = UnknownRows.of(model, occurrences, trained_before=_rows_of(parent, cell.model))
+    unknown = UnknownRows.of(model, occurrences, trained_before=_rows_of(parent, experiment.model))
     fit = Fit(
-        label=f"{cell.name} seed {seed}", model=model, train=train, validation=validation, options=options, seed=seed,
+        label=f"{experiment.name} seed {seed}", model=model, train=train, validation=validation, options=options, seed=seed,
         state_file=state_file, fingerprint=identity,
         occurrences=occurrences, unknown=unknown if options.unknown == "mean" else None,
-        evaluation_batch_size=cell.run.evaluation_batch_size, checkpoint_seconds=cell.run.checkpoint_seconds,
+        evaluation_batch_size=experiment.run.evaluation_batch_size, checkpoint_seconds=experiment.run.checkpoint_seconds,
         keep_optimizer=True,
     )  # fmt: skip
     if parent is not None and parent.training.get("optimizer") == options.optimizer:
@@ -154,14 +158,18 @@ def fit_challenger(
     )  # fmt: skip
 
 
-def held_out_scores(model: nn.Module, schema: FeatureSchema, data: Data, cell: Cell, options: dict[str, Any]):
+def held_out_scores(
+    model: nn.Module, schema: FeatureSchema, data: Data, experiment: Experiment, options: dict[str, Any]
+):
     """Predicted CTR ``(n,)`` of the held-out day by a model of this or an earlier schema."""
-    device = prepare_device(cell.run)
+    device = prepare_device(experiment.run)
     max_len = TrainingOptions.model_validate(options).max_len
     samples = SampleSet.build(
         FeatureStore.build(data.log, data.features, device), data.samples, "test", max_len=max_len
     )
-    return predict(model.to(device), samples.as_known_to(schema), batch_size=cell.run.evaluation_batch_size)
+    return predict(
+        model.to(device), samples.as_known_to(schema), batch_size=experiment.run.evaluation_batch_size
+    )
 
 
 def grown(
@@ -222,18 +230,18 @@ def _grown_moments(before: dict[str, Any], fresh: dict[str, Any]) -> dict[str, A
     return {"steps": before["steps"], "moments": moments}
 
 
-def _check_can_grow(cell: Cell, model: nn.Module) -> None:
+def _check_can_grow(experiment: Experiment, model: nn.Module) -> None:
     if any(not table.groups for table in embedding_tables(model)):
         raise InputError(
-            f"{cell.model}: its crossed features are numbered by the vocabularies' sizes, so it cannot go on from a champion; set "
+            f"{experiment.model}: its crossed features are numbered by the vocabularies' sizes, so it cannot go on from a champion; set "
             "retraining.strategy to full_window"
         )
 
 
 def _taught(
-    train: SampleSet, teacher: nn.Module, schema: FeatureSchema, weight: float, cell: Cell
+    train: SampleSet, teacher: nn.Module, schema: FeatureSchema, weight: float, experiment: Experiment
 ) -> SampleSet:
-    taught = predict(teacher, train.as_known_to(schema), batch_size=cell.run.evaluation_batch_size)
+    taught = predict(teacher, train.as_known_to(schema), batch_size=experiment.run.evaluation_batch_size)
     return replace(train, labels=torch.lerp(train.labels, torch.from_numpy(taught).to(train.labels), weight))
 
 

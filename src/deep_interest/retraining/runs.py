@@ -18,11 +18,11 @@ from deep_interest.retraining.plan import Plan
 from deep_interest.serving.registry import Registry
 from deep_interest.serving.version import Version, VersionArtifacts
 from deep_interest.training.parameters import Recipes, RowOptions, RunParameters
-from deep_interest.training.runs import Cell, Data, choose_recipe
+from deep_interest.training.runs import Data, Experiment, choose_recipe
 from deep_interest.training.state import code_hash
 
 
-def cell_of(
+def retraining_experiment(
     dataset: str,
     model: str,
     options: RowOptions,
@@ -30,7 +30,7 @@ def cell_of(
     recipes: Recipes,
     run: RunParameters,
     retraining: RetrainingParameters,
-) -> Cell:
+) -> Experiment:
     """The row that is kept fresh.
 
     Args:
@@ -42,27 +42,27 @@ def cell_of(
         retraining: with the fits' seed.
     """
     recipe = choose_recipe(recipes.root, run, default=settings.recipe, training=settings.training)
-    return Cell(dataset, model, options, recipe, (retraining.seed,), run)
+    return Experiment(dataset, model, options, recipe, (retraining.seed,), run)
 
 
 def fit_by_plan(
-    cell: Cell, data: Data, plan: Plan, registry: Registry, retraining: RetrainingParameters
+    experiment: Experiment, data: Data, plan: Plan, registry: Registry, retraining: RetrainingParameters
 ) -> Fitted:
     """Fit the challenger by the plan's strategy; a run that was killed goes on where it was."""
     warm = plan.strategy != "full_window"
     return fit_challenger(
-        cell, data, overrides=overrides_of(cell, retraining, warm=warm), seed=retraining.seed,
-        state_file=Path(cell.run.workspace) / cell.dataset / cell.model / "retraining.pt",
+        experiment, data, overrides=overrides_of(experiment, retraining, warm=warm), seed=retraining.seed,
+        state_file=Path(experiment.run.workspace) / experiment.dataset / experiment.model / "retraining.pt",
         parent=parent_of(registry.load(plan.parent)) if warm and plan.parent else None,
         teacher_weight=retraining.teacher_weight if plan.strategy == "warm_start_with_distillation" else 0.0,
     )  # fmt: skip
 
 
-def overrides_of(cell: Cell, retraining: RetrainingParameters, *, warm: bool) -> dict[str, Any]:
+def overrides_of(experiment: Experiment, retraining: RetrainingParameters, *, warm: bool) -> dict[str, Any]:
     """The training options that a full window or a warm start puts before the row's."""
     if not warm:
         return dict(retraining.training)
-    row = cell.recipe.training_of(cell.model, cell.options, cell.run.options)
+    row = experiment.recipe.training_of(experiment.model, experiment.options, experiment.run.options)
     return {"learning_rate": row.learning_rate * retraining.warm_rate, **retraining.warm_training}
 
 
@@ -75,7 +75,7 @@ def parent_of(version: Version) -> Parent:
 
 
 def judge_by_plan(
-    cell: Cell, fitted: Fitted, data: Data, plan: Plan, registry: Registry, gate: GateParameters
+    experiment: Experiment, fitted: Fitted, data: Data, plan: Plan, registry: Registry, gate: GateParameters
 ) -> Verdict:
     """Both models on the held-out day, or the first one and popularity."""
     is_held_out = data.samples["split"] == "test"
@@ -83,8 +83,12 @@ def judge_by_plan(
     champion: np.ndarray | None = None
     if plan.parent is not None:
         version = registry.load(plan.parent)
-        champion = held_out_scores(version.model(), version.schema, data, cell, version.manifest["training"])
-    challenger = held_out_scores(fitted.model(cell.model), fitted.schema, data, cell, fitted.training)
+        champion = held_out_scores(
+            version.model(), version.schema, data, experiment, version.manifest["training"]
+        )
+    challenger = held_out_scores(
+        fitted.model(experiment.model), fitted.schema, data, experiment, fitted.training
+    )
     popularity = popularity_scores(data.samples[~is_held_out], held_out)
     return judge(held_out["user"], held_out["label"], challenger, champion, gate, popularity=popularity)
 

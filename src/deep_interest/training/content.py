@@ -40,8 +40,10 @@ class Data:
             "log": self.log.fields | {"": self.log.offsets},
             "items": features.items,
             "users": features.users,
-            "cells": {name: cells.values for name, cells in features.cells.items()},
-            "cell_offsets": {name: cells.offsets for name, cells in features.cells.items()},
+            "value_sets": {name: value_sets.values for name, value_sets in features.value_sets.items()},
+            "value_set_offsets": {
+                name: value_sets.offsets for name, value_sets in features.value_sets.items()
+            },
         }
         return {
             f"{group}.{name}": array for group, arrays in groups.items() for name, array in arrays.items()

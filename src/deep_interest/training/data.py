@@ -12,9 +12,9 @@ from torch import Tensor
 from deep_interest.errors import InputError
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import GOODS, FeatureTables
-from deep_interest.logs.multi_hot import Cells
+from deep_interest.logs.multi_hot import ValueSets
 from deep_interest.logs.schema import FeatureSchema
-from deep_interest.models.batch import Batch, CellValues
+from deep_interest.models.batch import Batch, ValueSetLookup
 from deep_interest.ops.host import remembered, sent, values_of
 from deep_interest.ops.lookup import latest, windows
 from deep_interest.ops.runs import Runs
@@ -33,7 +33,7 @@ class FeatureStore:
         history: ``{field: (N,)}`` int32, of every behaviour.
         items: ``{field: (I + 1,)}`` int32, by item code.
         users: ``{field: (U + 1,)}`` int32, by user code.
-        cells: ``{field: the values of its cells}`` of multi-hot fields.
+        value_sets: ``{field: ValueSetLookup}`` of multi-hot fields.
     """
 
     schema: FeatureSchema
@@ -41,7 +41,7 @@ class FeatureStore:
     history: dict[str, Tensor]
     items: dict[str, Tensor]
     users: dict[str, Tensor]
-    cells: dict[str, CellValues] = field(default_factory=dict)
+    value_sets: dict[str, ValueSetLookup] = field(default_factory=dict)
 
     @classmethod
     def build(cls, log: BehaviorLog, features: FeatureTables, device: torch.device) -> "FeatureStore":
@@ -54,7 +54,7 @@ class FeatureStore:
         return cls(
             features.schema, _tensor(log.offsets, device), _tensors(log.fields, device),
             _tensors(features.items, device), _tensors(features.users, device),
-            {name: _cell_values(cells, device) for name, cells in features.cells.items()},
+            {name: _value_set_lookup(value_sets, device) for name, value_sets in features.value_sets.items()},
         )  # fmt: skip
 
     @cached_property
@@ -63,8 +63,10 @@ class FeatureStore:
         if self.offsets.device.type == "cpu":
             return self
         groups = {name: _all_here(getattr(self, name)) for name in ("history", "items", "users")}
-        cells = {name: CellValues(_here(of.offsets), _here(of.values)) for name, of in self.cells.items()}
-        return replace(self, offsets=_here(self.offsets), cells=cells, **groups)
+        value_sets = {
+            name: ValueSetLookup(_here(of.offsets), _here(of.values)) for name, of in self.value_sets.items()
+        }
+        return replace(self, offsets=_here(self.offsets), value_sets=value_sets, **groups)
 
     @cached_property
     def _known(self) -> tuple[Tensor, Tensor]:
@@ -147,7 +149,7 @@ class SampleSet:
         check_samples(
             store.schema, columns, offsets=values_of(store.offsets), items=min(map(len, store.items.values())),
             users=min(map(len, store.users.values()), default=len(store.offsets)),
-            cells={name: len(of.offsets) - 1 for name, of in store.cells.items()},
+            value_sets={name: len(of.offsets) - 1 for name, of in store.value_sets.items()},
         )  # fmt: skip
         tensors = {name: _tensor(column, device) for name, column in columns.items()}
         labels = _tensor(samples["label"].to_numpy()[rows].astype(np.float32), device)
@@ -169,9 +171,9 @@ class SampleSet:
             negatives: draw an item beside each behaviour, from torch's random state (with multi-hot fields the CPU's), with
                 these fields of it.
         """
-        if self.store.cells:
+        if self.store.value_sets:
             batch = self.on_host._gathered(rows, negatives)
-            return batch.sent_to(self.labels.device, self.store.cells)
+            return batch.sent_to(self.labels.device, self.store.value_sets)
         return self._gathered(rows, negatives)
 
     def _gathered(self, rows: Tensor, negatives: Collection[str]) -> Batch:
@@ -193,7 +195,7 @@ class SampleSet:
             labels=self.labels.index_select(0, rows),
             negatives=store.draw_beside({name: history[name] for name in negatives}) if negatives else None,
             owner=None if slices.owner is None else sent(slices.owner, device),
-            cells=store.cells,
+            value_sets=store.value_sets,
         )
 
     @cached_property
@@ -235,7 +237,7 @@ class SampleSet:
         def known(codes: dict[str, Tensor]) -> dict[str, Tensor]:
             return {
                 name: values
-                if name in self.store.cells or sizes.get(name) == ours.get(name)
+                if name in self.store.value_sets or sizes.get(name) == ours.get(name)
                 else values * (values < sizes[name])
                 for name, values in codes.items()
             }
@@ -243,7 +245,7 @@ class SampleSet:
         store = replace(
             self.store, schema=schema, history=known(self.store.history), items=known(self.store.items),
             users=known(self.store.users),
-            cells={name: _within(cells, sizes[name]) for name, cells in self.store.cells.items()},
+            value_sets={name: _within(value_sets, sizes[name]) for name, value_sets in self.store.value_sets.items()},
         )  # fmt: skip
         return replace(self, store=store, context=known(self.context))
 
@@ -270,14 +272,14 @@ def _all_here(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: _here(tensor) for name, tensor in tensors.items()}
 
 
-def _cell_values(cells: Cells, device: torch.device) -> CellValues:
-    return CellValues(_tensor(cells.offsets, device), _tensor(cells.values, device))
+def _value_set_lookup(value_sets: ValueSets, device: torch.device) -> ValueSetLookup:
+    return ValueSetLookup(_tensor(value_sets.offsets, device), _tensor(value_sets.values, device))
 
 
-def _within(cells: CellValues, size: int) -> CellValues:
-    """The cells as a vocabulary of ``size`` codes knows them."""
-    arrays = Cells(values_of(cells.offsets), values_of(cells.values))
-    return _cell_values(arrays.within(size), cells.values.device)
+def _within(value_sets: ValueSetLookup, size: int) -> ValueSetLookup:
+    """The value sets as a vocabulary of ``size`` codes knows them."""
+    arrays = ValueSets(values_of(value_sets.offsets), values_of(value_sets.values))
+    return _value_set_lookup(arrays.within(size), value_sets.values.device)
 
 
 def _tensors(arrays: dict[str, np.ndarray], device: torch.device) -> dict[str, Tensor]:

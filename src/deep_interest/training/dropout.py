@@ -18,7 +18,7 @@ def drop_behaviors(batch: Batch, rate: float) -> Batch:
 
     def left(group: dict[str, Tensor]) -> dict[str, Tensor]:
         return {
-            name: sent(values_of(codes)[kept], device) if name in batch.cells else codes[rows]
+            name: sent(values_of(codes)[kept], device) if name in batch.value_sets else codes[rows]
             for name, codes in group.items()
         }
 

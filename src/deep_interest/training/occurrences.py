@@ -79,10 +79,10 @@ def _codes(samples: SampleSet, field: str, group: Group) -> tuple[np.ndarray, np
 
 
 def _values(samples: SampleSet, field: str, codes: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """The places of codes and they themselves; of a multi-hot field each value of a cell with the cell's place."""
-    if field not in samples.store.cells:
+    """The places of codes and they themselves; of a multi-hot field each value of a value set with the value set's place."""
+    if field not in samples.store.value_sets:
         return np.arange(len(codes)), codes.numpy()
-    values, runs = samples.store.cells[field].of(codes, field)
+    values, runs = samples.store.value_sets[field].of(codes, field)
     return runs.segments.numpy(), values.numpy()
 
 

@@ -59,10 +59,10 @@ class Regularizer:
         """``c_mj`` of some rows; touches those rows of the counter only."""
         looked_up = []
         for group in self.table.groups:
-            values, cells = batch.values(group, self.table.field)
+            values, value_sets = batch.values(group, self.table.field)
             codes = self.table.rows_of(values)
             times = _times(batch, group, batch.codes(group, self.table.field))
-            self._counts.index_add_(0, codes, times if cells is None else times[cells.segments])
+            self._counts.index_add_(0, codes, times if value_sets is None else times[value_sets.segments])
             looked_up.append(codes)
         found = self._counts[rows]
         self._counts.index_fill_(0, torch.cat(looked_up).long(), 0)

@@ -38,7 +38,7 @@ Checkpoint = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Cell:
+class Experiment:
     """One row of one dataset's table: which model, fitted how, on what.
 
     Attributes:
@@ -67,20 +67,20 @@ class Cell:
         return f"{self.dataset}.{self.row}"
 
 
-def train_cell(cell: Cell, data: Data) -> tuple[Checkpoint, pd.DataFrame]:
+def train_experiment(experiment: Experiment, data: Data) -> tuple[Checkpoint, pd.DataFrame]:
     """Fit every seed of a row, or load those that are finished.
 
     Returns:
         The checkpoint with every seed's selected parameters, and the learning curves: a row for each seed and
         evaluation.
     """
-    device = prepare_device(cell.run)
-    seeds = cell.seeds[:1] if model_row(cell.model).closed_form else cell.seeds
-    fits = map_seeds(fit_seed, (cell, data), seeds, processes=_processes(cell.run, device))
+    device = prepare_device(experiment.run)
+    seeds = experiment.seeds[:1] if model_row(experiment.model).closed_form else experiment.seeds
+    fits = map_seeds(fit_seed, (experiment, data), seeds, processes=_processes(experiment.run, device))
     curves = [{"seed": seed, **row} for seed, fit in zip(seeds, fits, strict=True) for row in fit.history]
-    config, options = _config_and_options(cell)
+    config, options = _config_and_options(experiment)
     checkpoint = {
-        "dataset": cell.dataset, "model": cell.model, "variant": cell.variant,
+        "dataset": experiment.dataset, "model": experiment.model, "variant": experiment.variant,
         "config": config.model_dump_json(), "training": options.model_dump_json(),
         "schema": data.features.schema.model_dump_json(), "seeds": list(seeds),
         "data": data.fingerprint(),
@@ -103,33 +103,33 @@ class FittedSeed:
 
 
 def settings_of(
-    cell: Cell, *, recipe: str, tuned: dict[str, Any], data: str, tuned_on_other_data: bool
+    experiment: Experiment, *, recipe: str, tuned: dict[str, Any], data: str, tuned_on_other_data: bool
 ) -> dict[str, Any]:
     """What a row was made with, as plain values: options, seeds, tuned values, versions, fingerprint of the data.
 
     Args:
-        cell: the row.
+        experiment: the row.
         recipe: name of its recipe.
         tuned: the values of it that a search has found, by dotted name.
         data: fingerprint of the data.
         tuned_on_other_data: the search saw other data than the present ones.
     """
-    config, options = _config_and_options(cell)
+    config, options = _config_and_options(experiment)
     versions = {
         "deep_interest": deep_interest.__version__,
         "torch": torch.__version__,
         "python": platform.python_version(),
     }
     return {
-        "dataset": cell.dataset, "model": cell.model, "recipe": recipe, "seeds": list(cell.seeds),
-        "device": resolve_device(cell.run.device).type, "tuned": tuned, "config": config.model_dump(mode="json"),
+        "dataset": experiment.dataset, "model": experiment.model, "recipe": recipe, "seeds": list(experiment.seeds),
+        "device": resolve_device(experiment.run.device).type, "tuned": tuned, "config": config.model_dump(mode="json"),
         "training": options.model_dump(mode="json"), "versions": versions, "data": data,
         "tuned_on_other_data": tuned_on_other_data,
     }  # fmt: skip
 
 
 def fit_seed(
-    cell: Cell,
+    experiment: Experiment,
     data: Data,
     seed: int,
     *,
@@ -138,34 +138,34 @@ def fit_seed(
     """Fit one seed of a row, or load it if it is finished.
 
     Args:
-        cell: the row.
+        experiment: the row.
         data: the dataset.
         seed: the seed.
         after_evaluation: see `Fit`.
     """
-    device = prepare_device(cell.run)
-    config, options = _config_and_options(cell)
+    device = prepare_device(experiment.run)
+    config, options = _config_and_options(experiment)
     schema = data.features.schema
     store = FeatureStore.build(data.log, data.features, device)
     train, validation, test = (
         SampleSet.build(store, data.samples, split, max_len=options.max_len) for split in SPLITS
     )
     torch.manual_seed(seed)
-    model = build_model(cell.model, config, schema).to(device)
+    model = build_model(experiment.model, config, schema).to(device)
     for table in embedding_tables(model):
         if table.keep_top:
             table.keep_most_frequent(occurrences_of([table], train)[occurrence_key(table)])
-    if model_row(cell.model).closed_form:
+    if model_row(experiment.model).closed_form:
         model.fit(train.candidates(), train.labels)
         history = [{"epoch": 0.0, "samples": 0, "seconds": 0.0}]
         if len(validation):
-            size = cell.run.evaluation_batch_size
+            size = experiment.run.evaluation_batch_size
             scores = predict(model, validation, batch_size=size)
             loss, value = validate(scores, validation, selection="gauc")
             history[0] |= {"validation_loss": loss, "validation_gauc": value}
     else:
         described = (
-            cell.model,
+            experiment.model,
             config.model_dump_json(),
             options.model_dump_json(),
             schema.model_dump_json(),
@@ -173,11 +173,11 @@ def fit_seed(
         )
         occurrences = occurrences_of(embedding_tables(model), train)
         history = Fit(
-            label=f"{cell.name} seed {seed}", model=model, train=train, validation=validation, options=options, seed=seed,
-            state_file=Path(cell.run.workspace) / cell.dataset / cell.row / f"seed_{seed}.pt",
+            label=f"{experiment.name} seed {seed}", model=model, train=train, validation=validation, options=options, seed=seed,
+            state_file=Path(experiment.run.workspace) / experiment.dataset / experiment.row / f"seed_{seed}.pt",
             fingerprint=fingerprint(*described, seed, data.fingerprint()), watched=test if options.watch_test else None,
             occurrences=occurrences, unknown=UnknownRows.of(model, occurrences) if options.unknown == "mean" else None,
-            evaluation_batch_size=cell.run.evaluation_batch_size, checkpoint_seconds=cell.run.checkpoint_seconds,
+            evaluation_batch_size=experiment.run.evaluation_batch_size, checkpoint_seconds=experiment.run.checkpoint_seconds,
             after_evaluation=after_evaluation,
         ).run().history  # fmt: skip
     return FittedSeed(
@@ -185,11 +185,11 @@ def fit_seed(
     )
 
 
-def _config_and_options(cell: Cell) -> tuple[ModelConfig, TrainingOptions]:
-    recipe = cell.recipe
+def _config_and_options(experiment: Experiment) -> tuple[ModelConfig, TrainingOptions]:
+    recipe = experiment.recipe
     return (
-        recipe.model_of(cell.model, cell.options),
-        recipe.training_of(cell.model, cell.options, cell.run.options),
+        recipe.model_of(experiment.model, experiment.options),
+        recipe.training_of(experiment.model, experiment.options, experiment.run.options),
     )
 
 
@@ -200,7 +200,7 @@ def _processes(run: RunParameters, device: torch.device) -> int:
     return run.processes or max(1, usable_cores() // (run.threads or 1))
 
 
-def predict_cell(
+def predict_experiment(
     checkpoint: Checkpoint, run: RunParameters, data: Data, *, split: str = "test"
 ) -> pd.DataFrame:
     """Score a split with every seed's parameters.

@@ -69,10 +69,12 @@ def make_fit(dataset: str, model: str) -> Callable[..., Any]:
         recipes: Recipes, run: RunParameters, retraining: RetrainingParameters,
     ) -> Any:  # fmt: skip
         """The challenger."""
-        from deep_interest.retraining.runs import cell_of, fit_by_plan
+        from deep_interest.retraining.runs import fit_by_plan, retraining_experiment
 
-        cell = cell_of(dataset, model, RowOptions(options.root), settings, recipes, run, retraining)
-        return fit_by_plan(cell, data, plan, registry, retraining)
+        experiment = retraining_experiment(
+            dataset, model, RowOptions(options.root), settings, recipes, run, retraining
+        )
+        return fit_by_plan(experiment, data, plan, registry, retraining)
 
     return fit
 
@@ -86,10 +88,12 @@ def make_judge(dataset: str, model: str) -> Callable[..., Any]:
         recipes: Recipes, run: RunParameters, retraining: RetrainingParameters,
     ) -> Any:  # fmt: skip
         """The verdict on the held-out day."""
-        from deep_interest.retraining.runs import cell_of, judge_by_plan
+        from deep_interest.retraining.runs import judge_by_plan, retraining_experiment
 
-        cell = cell_of(dataset, model, RowOptions(options.root), settings, recipes, run, retraining)
-        return judge_by_plan(cell, fitted, data, plan, registry, retraining.gate)
+        experiment = retraining_experiment(
+            dataset, model, RowOptions(options.root), settings, recipes, run, retraining
+        )
+        return judge_by_plan(experiment, fitted, data, plan, registry, retraining.gate)
 
     return judge
 
