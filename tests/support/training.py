@@ -54,7 +54,7 @@ def with_tags(data: Data) -> Data:
     fields = (*data.features.schema.item, Field(name="tags", size=6, pooling="sum"))
     features = replace(
         data.features, schema=FeatureSchema(item=fields, behavior=fields), items=data.features.items | {"tags": tags},
-        value_sets={"tags": experiments},
+        value_sets={"tags": value_sets},
     )  # fmt: skip
     log = replace(data.log, fields=data.log.fields | {"tags": tags[data.log.fields["goods"]]})
     return replace(data, log=log, features=features)
