@@ -2,7 +2,7 @@
 
     python benchmarks/industrial.py [--behaviors 1000000 10000000] [--work DIR]
 
-A log of B behaviours has B / 5 impressions, B / 10 goods and B / 20 users. Stages: ``simulate`` draws it, ``ingest`` reads, checks and
+A log of B behaviours has B / 5 impressions, B / 10 items and B / 20 users. Stages: ``simulate`` draws it, ``ingest`` reads, checks and
 sorts it, ``samples`` codes it, ``train`` is one epoch of DIN with MBA by the recipe ``paper_industrial``. Each runs in a process of its own and prints
 one JSON line; what a stage leaves on disk the next one reads. ``held_mb`` of training is what it works on: log, features, samples, parameters and
 the optimiser's state.
@@ -123,7 +123,7 @@ def measure(stage: str, folder: Path, behaviors: int) -> dict[str, Any]:
     begin = time.perf_counter()
     more = STAGES[stage](folder, behaviors) or {}
     return {
-        "bench": "industrial", "case": stage, "behaviors": behaviors, "impressions": behaviors // 5, "goods": behaviors // 10,
+        "bench": "industrial", "case": stage, "behaviors": behaviors, "impressions": behaviors // 5, "items": behaviors // 10,
         "seconds": round(time.perf_counter() - begin, 1), "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         **more,
     }  # fmt: skip

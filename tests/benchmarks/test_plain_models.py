@@ -18,7 +18,7 @@ from deep_interest.training.data import FeatureStore, SampleSet
 DIM = 8
 STEPS = 3
 TABLES = {
-    "item.weight": "embeddings.tables.goods.weight",
+    "item.weight": "embeddings.tables.item_id.weight",
     "category.weight": "embeddings.tables.category.weight",
 }
 MLP = {
@@ -70,7 +70,7 @@ def plain(samples):
     store = samples.store
     arrays = padded(
         item=samples.item.numpy(), user=samples.user.numpy(), label=samples.labels.numpy(),
-        end=samples.history_end.numpy().astype(np.int64), offsets=store.offsets.numpy(), goods=store.history["goods"].numpy(),
+        end=samples.history_end.numpy().astype(np.int64), offsets=store.offsets.numpy(), item_id=store.history["item_id"].numpy(),
         category=store.items["category"].numpy(), max_len=samples.max_len, rng=np.random.default_rng(0),
     )  # fmt: skip
     return PlainSamples.from_padded(arrays, ITEMS + 1)
@@ -133,7 +133,7 @@ def test_plain_dien_has_our_loss_at_every_step_of_training(samples, plain, monke
 def sample_by_sample(batch):
     """The sampled items of a packed batch, sample after sample, as ours orders them."""
     order = batch.owner.argsort(stable=True)
-    return {"goods": batch.negative_item[order].int(), "category": batch.negative_category[order].int()}
+    return {"item_id": batch.negative_item[order].int(), "category": batch.negative_category[order].int()}
 
 
 @pytest.mark.parametrize(("key", "kind"), [("din", PlainDIN), ("dien", PlainDIEN)])

@@ -15,7 +15,7 @@ from deep_interest.logs.protocols import ProtocolParameters
 from deep_interest.logs.storage import load_features, save_features
 from deep_interest.logs.vocabulary import FieldVocabularies
 
-TAGS = FeatureColumns(item=("goods", "tags"), multi_hot={"tags": "|"})
+TAGS = FeatureColumns(item=("item_id", "tags"), multi_hot={"tags": "|"})
 
 
 def sets_of(value_sets: ValueSets) -> list[list[int]]:
@@ -84,7 +84,7 @@ def test_the_value_sets_of_context_and_profile_are_known_to_the_samples():
         tables.behaviors, tables.items, pd.DataFrame({"user": ["u", "v"], "likes": ["tea,wine", "tea"]}), tables.impressions
     )  # fmt: skip
     columns = FeatureColumns(
-        item=("goods",), profile=("likes",), context=("pid",),
+        item=("item_id",), profile=("likes",), context=("pid",),
         multi_hot={"likes": {"separator": ",", "pooling": "mean"}, "pid": ","},
     )  # fmt: skip
     log = encoded(tables)
@@ -104,8 +104,8 @@ def test_the_value_sets_of_context_and_profile_are_known_to_the_samples():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"multi_hot": {"tag": "|"}}, "multi_hot: tag is no feature; the features are goods, category"),
-        ({"multi_hot": {"goods": "|"}}, "multi_hot: goods has one value"),
+        ({"multi_hot": {"tag": "|"}}, "multi_hot: tag is no feature; the features are item_id, category"),
+        ({"multi_hot": {"item_id": "|"}}, "multi_hot: item_id has one value"),
         ({"multi_hot": {"category": "|"}, "buckets": {"category": 3}}, "multi_hot: category has one value"),
         ({"multi_hot": {"category": ""}}, "at least 1 character"),
         ({"multi_hot": {"category": {"pooling": "max"}}}, "'sum' or 'mean'"),

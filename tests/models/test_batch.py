@@ -23,7 +23,7 @@ def batch_of(offsets, *, owner=None, **changes):
     """A batch of one field, whose behaviours have the codes 0, 1, 2, …"""
     samples = len(offsets) - 1 if owner is None else len(owner)
     whole = Batch(
-        candidate={"goods": codes(*range(samples))}, history={"goods": codes(*range(offsets[-1]))}, offsets=torch.tensor(offsets),
+        candidate={"item_id": codes(*range(samples))}, history={"item_id": codes(*range(offsets[-1]))}, offsets=torch.tensor(offsets),
         profile={}, context={}, labels=torch.zeros(samples), owner=None if owner is None else torch.tensor(owner),
     )  # fmt: skip
     return replace(whole, **changes)
@@ -75,8 +75,8 @@ def test_codes_by_group_and_the_values_of_value_sets():
             assert batch.values(group, field.name) == (groups[group][field.name], None)
     value_sets = ValueSetLookup(torch.tensor([0, 1, 3, 3, 6]), codes(9, 4, 5, 6, 7, 8))
     values, runs = replace(
-        batch, value_sets={"goods": value_sets}, candidate={"goods": codes(3, 0, 2, 1, 3)}
-    ).values("item", "goods")
+        batch, value_sets={"item_id": value_sets}, candidate={"item_id": codes(3, 0, 2, 1, 3)}
+    ).values("item", "item_id")
     assert values.tolist() == [6, 7, 8, 9, 4, 5, 6, 7, 8]
     assert runs.offsets.tolist() == [0, 3, 4, 4, 6, 9]
 
@@ -90,14 +90,14 @@ def test_a_value_set_that_does_not_exist_is_named(value_set):
         value_sets.of(codes(0, value_set), "tags")
 
 
-HISTORY = {"goods": codes(0, 1, 2, 3)}
+HISTORY = {"item_id": codes(0, 1, 2, 3)}
 CHANGES = [
     ({"labels": torch.zeros(3)}, "labels: found 3 values for 2 samples"),
-    ({"candidate": {"goods": codes(1)}}, "goods: found 1 values for 2 samples"),
+    ({"candidate": {"item_id": codes(1)}}, "item_id: found 1 values for 2 samples"),
     ({"profile": {"gender": codes(1, 2, 1)}}, "gender: found 3 values for 2 samples"),
     ({"context": {"hour": codes(1)}}, "hour: found 1 values for 2 samples"),
     ({"history": HISTORY | {"category": codes(1, 2, 3)}}, "category: found 3 values for 4 behaviours"),
-    ({"negatives": {"goods": codes(1, 2, 3)}}, "negatives, goods: found 3 values for 4 behaviours"),
+    ({"negatives": {"item_id": codes(1, 2, 3)}}, "negatives, item_id: found 3 values for 4 behaviours"),
     ({"offsets": torch.tensor([0, 3, 5])}, "offsets of the histories: .* 0 to 5"),
     ({"owner": torch.tensor([0, 0, 1])}, "labels: found 2 values for 3 samples"),
 ]

@@ -94,15 +94,15 @@ def test_the_row_of_a_crossed_pair():
     batch = random_batch(LENGTHS)
     segments = batch.pairs.segments.tolist()
     pairs = [
-        seen * 13 + int(batch.candidate["goods"][b])
-        for seen, b in zip(batch.history["goods"].tolist(), segments, strict=True)
+        seen * 13 + int(batch.candidate["item_id"][b])
+        for seen, b in zip(batch.history["item_id"].tolist(), segments, strict=True)
     ]
-    assert build("wide_deep", {}).wide._pairs(batch, "goods", 169).tolist() == pairs
+    assert build("wide_deep", {}).wide._pairs(batch, "item_id", 169).tolist() == pairs
     odd = 0x9E3779B97F4A7C1
     hashed = [
         ((pair * odd + (1 << 63)) % (1 << 64) - (1 << 63) >> 20) % 7 for pair in pairs
     ]  # in 64 bits, with a sign
-    assert build("wide_deep", {"cross_rows": 7}).wide._pairs(batch, "goods", 7).tolist() == hashed
+    assert build("wide_deep", {"cross_rows": 7}).wide._pairs(batch, "item_id", 7).tolist() == hashed
 
 
 def test_crosses_of_two_fields_add_up():

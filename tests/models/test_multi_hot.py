@@ -39,7 +39,7 @@ def schema_of(pooling, *, value_sets: bool) -> FeatureSchema:
             pooling=None if value_sets else pooling,
         )
 
-    item = (Field(name="goods", size=13), field("category"))
+    item = (Field(name="item_id", size=13), field("category"))
     return FeatureSchema(
         item=item, behavior=item, profile=(Field(name="gender", size=3), field("likes")), context=(field("place"),)
     )  # fmt: skip
@@ -93,11 +93,14 @@ def test_the_vector_of_a_field_and_its_gradient_by_numpy(pooling):
     schema = schema_of(pooling, value_sets=False)
     torch.manual_seed(0)
     embeddings = Embeddings(schema, dim=3, std=1.0)
-    codes = {"goods": torch.tensor([1, 0, 12, 1]), "category": torch.tensor([1, 0, 3, 3], dtype=torch.int32)}
+    codes = {
+        "item_id": torch.tensor([1, 0, 12, 1]),
+        "category": torch.tensor([1, 0, 3, 3], dtype=torch.int32),
+    }
     found = embeddings(codes, schema.item, value_sets())
     weights = {name: table.weight.detach().numpy() for name, table in embeddings.tables.items()}
     matrix = membership("category", pooling)[codes["category"].numpy()]
-    expected = np.concatenate([weights["goods"][codes["goods"]], matrix @ weights["category"]], axis=1)
+    expected = np.concatenate([weights["item_id"][codes["item_id"]], matrix @ weights["category"]], axis=1)
     np.testing.assert_allclose(found.detach().numpy(), expected, rtol=1e-5)
     upstream = torch.randn(4, 6)
     found.backward(upstream)
@@ -153,8 +156,8 @@ def test_samples_that_share_a_history_and_the_scorer_see_the_same_value_sets(key
 def test_wide_and_deep_crosses_the_one_hot_fields_alone():
     schema = schema_of("sum", value_sets=False)
     model = build_model("wide_deep", model_config("wide_deep", {}, common=SMALL), schema)
-    assert list(model.wide.weights) == ["goods"]
+    assert list(model.wide.weights) == ["item_id"]
     batch = replace(random_batch(LENGTHS, schema=schema_of("sum", value_sets=True)), value_sets=value_sets())
     assert model(batch).logits.isfinite().all()
-    with pytest.raises(InputError, match="there is none; add goods or a category to both"):
-        build_model("wide_deep", model_config("wide_deep", {"without": ["goods"]}, common=SMALL), schema)
+    with pytest.raises(InputError, match="there is none; add items or a category to both"):
+        build_model("wide_deep", model_config("wide_deep", {"without": ["item_id"]}, common=SMALL), schema)

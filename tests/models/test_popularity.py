@@ -11,9 +11,11 @@ from deep_interest.models.popularity import smoothing_strength
 from deep_interest.models.registry import build_model, model_config
 
 
-def fitted(key, goods, labels):
+def fitted(key, item_ids, labels):
     model = build_model(key, model_config(key, {}), SCHEMA).double()
-    model.fit({"goods": torch.tensor(goods, dtype=torch.int32)}, torch.tensor(labels, dtype=torch.float32))
+    model.fit(
+        {"item_id": torch.tensor(item_ids, dtype=torch.int32)}, torch.tensor(labels, dtype=torch.float32)
+    )
     return model.logits
 
 
@@ -61,12 +63,12 @@ def test_a_batch_has_the_logits_of_its_candidates(key):
     model.logits.copy_(torch.arange(13.0))
     batch = random_batch([3, 0, 1])
     output = model(batch)
-    assert output.logits.tolist() == batch.candidate["goods"].tolist()
+    assert output.logits.tolist() == batch.candidate["item_id"].tolist()
     assert output.auxiliary_loss is None
 
 
 @pytest.mark.parametrize("key", ["popularity", "item_ctr"])
-def test_without_goods_there_is_nothing_to_count(key):
-    message = f"^features.item: {key} counts goods, but the item fields are category; add goods, or leave {key} out of rows$"
+def test_without_items_there_is_nothing_to_count(key):
+    message = f"^features.item: {key} counts items, but the item fields are category; add items, or leave {key} out of rows$"
     with pytest.raises(InputError, match=message):
         build_model(key, model_config(key, {}), SCHEMA.model_copy(update={"item": SCHEMA.item[1:]}))

@@ -105,7 +105,7 @@ def test_a_gru_has_a_xavier_matrix_for_each_gate_and_no_bias_at_first(value_set,
 
 
 LARGE = FeatureSchema(
-    item=(Field(name="goods", size=3000),), behavior=(Field(name="goods", size=3000),),
+    item=(Field(name="item_id", size=3000),), behavior=(Field(name="item_id", size=3000),),
     profile=(Field(name="gender", size=2000),),
 )  # fmt: skip
 
@@ -115,7 +115,7 @@ LARGE = FeatureSchema(
 def test_embeddings_begin_normal_with_the_configured_deviation(key, options, std):
     tables = build(key, options, schema=LARGE).embeddings.tables
     assert {name: tuple(table.weight.shape) for name, table in tables.items()} == {
-        "goods": (3000, D),
+        "item_id": (3000, D),
         "gender": (2000, D),
     }
     for table in tables.values():
@@ -148,22 +148,24 @@ def test_weights_of_single_ids_begin_at_zero(key):
 def test_tables_know_their_field_and_the_groups_that_look_them_up():
     tables = {table.field: table for table in embedding_tables(build("base", {"keep_top": 4}))}
     assert {name: (table.num_embeddings, table.groups, table.keep_top) for name, table in tables.items()} == {
-        "goods": (13, ("item", "behavior"), 4), "category": (5, ("item", "behavior"), 0),
+        "item_id": (13, ("item", "behavior"), 4), "category": (5, ("item", "behavior"), 0),
         "gender": (3, ("profile",), 0), "hour": (4, ("context",), 0),
     }  # fmt: skip
-    assert tables["goods"].kept.dtype == torch.bool
-    assert tables["goods"].kept.tolist() == [True] * 13  # until the counts are known
+    assert tables["item_id"].kept.dtype == torch.bool
+    assert tables["item_id"].kept.tolist() == [True] * 13  # until the counts are known
     assert not hasattr(tables["category"], "kept")
-    linear = {table.field: table.groups for table in embedding_tables(build("lr")) if table.field != "goods"}
+    linear = {
+        table.field: table.groups for table in embedding_tables(build("lr")) if table.field != "item_id"
+    }
     assert linear == {"category": ("behavior",), "gender": ("profile",), "hour": ("context",)}
     crosses = build("wide_deep").wide.weights
     assert {name: (table.num_embeddings, table.groups, table.field) for name, table in crosses.items()} == {
-        "goods": (169, (), "goods"), "category": (25, (), "category"),
+        "item_id": (169, (), "item_id"), "category": (25, (), "category"),
     }  # fmt: skip
 
 
 def test_the_filter_counts_equal_ids_in_their_order():
-    table = build("base", {"keep_top": 3}).embeddings.tables["goods"]
+    table = build("base", {"keep_top": 3}).embeddings.tables["item_id"]
     table.keep_most_frequent(torch.tensor([0, 5, 5, 9, 5, 5, 0, 0, 0, 0, 0, 0, 0]))
     assert table.kept.nonzero().squeeze(1).tolist() == [1, 2, 3]
     assert table.rows_of(torch.tensor([0, 1, 3, 4, 12])).tolist() == [0, 1, 3, 0, 0]
@@ -185,6 +187,6 @@ def test_a_model_that_compares_fields_names_itself_and_the_missing_field(key, na
     schema = SCHEMA.model_copy(
         update={"behavior": (*SCHEMA.item, Field(name="shop", size=7), Field(name="city", size=2))}
     )
-    message = rf"^features\.behavior: {name} compares .* but the item fields goods, category lack shop, city$"
+    message = rf"^features\.behavior: {name} compares .* but the item fields items, category lack shop, city$"
     with pytest.raises(InputError, match=message):
         build(key, schema=schema)

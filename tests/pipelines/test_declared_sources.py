@@ -120,7 +120,7 @@ def test_taobaos_behaviours_are_page_views_and_a_broken_line_is_counted(tmp_path
     assert left_out["malformed lines of behaviors"] == 1
     assert left_out["rows of behaviors whose action is not pv"] == 1
     assert samples["label"].sum() == 8 * 4
-    assert {field.name for field in features.schema.item} == {"goods", "category"}
+    assert {field.name for field in features.schema.item} == {"item_id", "category"}
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_shuffling_the_future_changes_nothing_before_it(tmp_path):
     assert features.schema == other_features.schema
     for row in samples[train].itertuples():
         ours, theirs = (which.history(row.user, row.history_end, max_len=50) for which in (log, other_log))
-        np.testing.assert_array_equal(ours["goods"], theirs["goods"])
+        np.testing.assert_array_equal(ours["item_id"], theirs["item_id"])
     for name in features.items:
         np.testing.assert_array_equal(features.items[name], other_features.items[name])
 

@@ -74,7 +74,7 @@ def test_paths_of_all_targets_begin_at_one_point(checkpoints, view):
     assert all(len(line.x) == len(attention.x_ticks) + 1 for line in path.marks)
 
 
-def test_goods_are_shown_by_category_and_predicted_ctr(checkpoints, view):
+def test_items_are_shown_by_category_and_predicted_ctr(checkpoints, view):
     chart = plots.draw_embedding(checkpoints["din_softmax"][0], view)
     marks = chart.panels[0].marks
     assert {mark.name for mark in marks} == {"C1", "C2", "C3", "C4"}

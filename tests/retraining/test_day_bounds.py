@@ -145,18 +145,18 @@ def figures_of(tables, vocabularies=None):
 def test_every_figure_of_a_day_by_hand():
     """The item 3 and the user b say nothing beside their ids, so their rows are not counted as missing."""
     assert figures_of(measured()) == {
-        "impressions": 4, "behaviors": 2, "ctr": 0.25, "repeated": 0, "other_days": 0, "later": 0, "missing.goods": 0,
+        "impressions": 4, "behaviors": 2, "ctr": 0.25, "repeated": 0, "other_days": 0, "later": 0, "missing.items": 0,
         "missing.placement": 0.25, "missing.category": 0.333333, "missing.brand": 0.333333, "missing.plan": 0,
     }  # fmt: skip
 
 
 def test_figures_of_what_the_champion_does_not_know():
     known = FieldVocabularies()
-    for name, values in {"goods": [1, 2], "placement": [0, 1], "brand": ["x"], "plan": ["free"]}.items():
+    for name, values in {"item_id": [1, 2], "placement": [0, 1], "brand": ["x"], "plan": ["free"]}.items():
         known.learn(name, pd.Series(values))
     figures = figures_of(measured(), known)
     assert {name: value for name, value in figures.items() if name.startswith("unknown")} == {
-        "unknown.goods": 0.5, "unknown.placement": 0.25, "unknown.brand": 0.333333, "unknown.plan": 0,
+        "unknown.items": 0.5, "unknown.placement": 0.25, "unknown.brand": 0.333333, "unknown.plan": 0,
     }  # fmt: skip
     assert set(known.fields["placement"].vocabulary.values) == {0, 1}
 

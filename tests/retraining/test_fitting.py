@@ -36,7 +36,7 @@ def experiment(tmp_path, model="base", options=None, **training):
 
 
 def log(days):
-    """The first days as one log; a good has a seal of its category and one of the day it was listed, a place is one of two values."""
+    """The first days as one log; an item has a seal of its category and one of the day it was listed, a place is one of two values."""
     tables = [day_tables(number, users=30) for number in range(days)]
     for number, one in enumerate(tables):
         one["items"]["seals"] = [f"of {kind} | day {number}" for kind in one["items"]["category"]]
@@ -81,10 +81,10 @@ def champion(tmp_path):
 
 def test_the_held_out_day_teaches_no_vocabulary(champion):
     _, data, vocabularies = champion
-    goods = set(vocabularies.fields["goods"].vocabulary.values)
+    item_ids = set(vocabularies.fields["item_id"].vocabulary.values)
     new = set(day_tables(2)["items"]["item"])
     assert len(new) == 2
-    assert not new & goods
+    assert not new & item_ids
     assert set(data.samples["split"]) == {"train", "test"}
 
 
@@ -95,13 +95,13 @@ def test_the_champion_scores_as_ever_when_the_vocabularies_have_grown(tmp_path, 
     fitted = fit(tmp_path, window([0, 1], 2, own), model=model)
     frozen = FieldVocabularies(dict(own.fields))
     grown_data = window([0, 1, 2, 3], 4, own)
-    assert own.fields["goods"].vocabulary.values.size > frozen.fields["goods"].vocabulary.values.size
+    assert own.fields["item_id"].vocabulary.values.size > frozen.fields["item_id"].vocabulary.values.size
     scores = held_out_scores(
         fitted.model(model), fitted.schema, grown_data, experiment(tmp_path, model), fitted.training
     )
-    size = len(frozen.fields["goods"].vocabulary)
+    size = len(frozen.fields["item_id"].vocabulary)
     test = grown_data.samples["split"] == "test"
-    unknown = grown_data.features.items["goods"][grown_data.samples["item"][test]] >= size
+    unknown = grown_data.features.items["item_id"][grown_data.samples["item"][test]] >= size
     assert unknown.any()
     masked = replace(
         grown_data,
@@ -166,17 +166,17 @@ def test_a_warm_start_keeps_every_parameter_and_gives_new_ids_rows_of_their_own(
     data = window([2], 3, vocabularies)
     still = fit(tmp_path, data, parent=fitted.as_parent(), learning_rate=1e-30)
     fresh = fit(tmp_path, data, learning_rate=1e-30, name="fresh.pt")
-    rows = len(fitted.weights["embeddings.tables.goods.weight"])
+    rows = len(fitted.weights["embeddings.tables.item_id.weight"])
     for name, before in fitted.weights.items():
         after, first = (
             still.weights[name],
             int(".tables." in name),
         )  # the unknown's row is the mean of the new window's
         torch.testing.assert_close(after[first : len(before)], before[first:], rtol=0, atol=0)
-    goods = still.weights["embeddings.tables.goods.weight"]
-    assert len(goods) == rows + 2
+    item_ids = still.weights["embeddings.tables.item_id.weight"]
+    assert len(item_ids) == rows + 2
     torch.testing.assert_close(
-        goods[rows:], fresh.weights["embeddings.tables.goods.weight"][rows:], rtol=0, atol=1e-12
+        item_ids[rows:], fresh.weights["embeddings.tables.item_id.weight"][rows:], rtol=0, atol=1e-12
     )
 
 
@@ -186,18 +186,18 @@ def test_a_warm_start_keeps_the_rows_of_ids_that_its_window_lacks(tmp_path, cham
     data = window([2], 3, vocabularies)
     few = data.samples.drop(data.samples.index[data.samples["split"] == "train"][8:]).reset_index(drop=True)
     data = replace(data, samples=few)
-    name = "embeddings.tables.goods.weight"
+    name = "embeddings.tables.item_id.weight"
     before = fitted.weights[name]
-    goods = fit(tmp_path, data, parent=fitted.as_parent(), name="warm.pt").weights[name]
+    item_ids = fit(tmp_path, data, parent=fitted.as_parent(), name="warm.pt").weights[name]
     train = data.samples[data.samples["split"] == "train"]
-    held = set(data.features.items["goods"][train["item"]].tolist())
+    held = set(data.features.items["item_id"][train["item"]].tolist())
     for user, end in zip(train["user"], train["history_end"], strict=True):
-        held |= set(data.log.history(user, end, max_len=100)["goods"].tolist())
+        held |= set(data.log.history(user, end, max_len=100)["item_id"].tolist())
     absent = sorted(set(range(1, len(before))) - held)
     assert absent
-    assert torch.equal(goods[absent], before[absent])
-    assert not torch.equal(goods[0], before[0])
-    torch.testing.assert_close(goods[0], goods[sorted(held)].mean(0), rtol=1e-5, atol=1e-7)
+    assert torch.equal(item_ids[absent], before[absent])
+    assert not torch.equal(item_ids[0], before[0])
+    torch.testing.assert_close(item_ids[0], item_ids[sorted(held)].mean(0), rtol=1e-5, atol=1e-7)
 
 
 def test_a_warm_start_goes_on_with_the_optimisers_moments(tmp_path, champion):

@@ -45,14 +45,14 @@ def test_one_context_is_for_all_candidates():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"history": {}}, "history: the model needs the field goods, category, found none"),
+        ({"history": {}}, "history: the model needs the field items, category, found none"),
         ({"profile": {}}, "profile: the model needs the field gender"),
         (
             {"context": {"hour": torch.zeros(3, dtype=torch.int32)}},
             "context: expected one code or one for each of the 2",
         ),
         (
-            {"candidates": {"goods": torch.zeros(2), "category": torch.zeros(1)}},
+            {"candidates": {"item_id": torch.zeros(2), "category": torch.zeros(1)}},
             "candidates: expected as many codes",
         ),
     ],
@@ -73,7 +73,7 @@ def test_bad_input_is_named(change, message):
 @pytest.mark.parametrize(
     ("group", "field", "size"),
     [
-        ("history", "goods", 13), ("history", "category", 5), ("candidates", "goods", 13), ("candidates", "category", 5),
+        ("history", "item_id", 13), ("history", "category", 5), ("candidates", "item_id", 13), ("candidates", "category", 5),
         ("profile", "gender", 3), ("context", "hour", 4),
     ],
 )  # fmt: skip

@@ -272,8 +272,8 @@ def with_predictable_clicks(data):
     offsets, category = data.log.offsets, data.features.items["category"]
     steps = np.arange(offsets[-1]) - np.repeat(offsets[:-1], np.diff(offsets))
     users = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    goods = (1 + (7 * users + steps) % (len(category) - 1)).astype(np.int32)
-    return replace(data, log=replace(data.log, fields={"goods": goods, "category": category[goods]}))
+    item_ids = (1 + (7 * users + steps) % (len(category) - 1)).astype(np.int32)
+    return replace(data, log=replace(data.log, fields={"item_id": item_ids, "category": category[item_ids]}))
 
 
 @pytest.mark.parametrize("key", ["dien", "dmin"])
@@ -285,7 +285,7 @@ def test_a_step_follows_the_target_loss_plus_alpha_times_the_auxiliary_loss(
     fit = make_fit(tmp_path, {"optimizer": "sgd", "learning_rate": 0.1, "batch_size": 24}, key=key)
     before, twin, rows = parameters(fit), copy.deepcopy(fit.model).double(), torch.arange(24)
     torch.manual_seed(5)
-    batch = fit.train.batch(rows, negatives=["goods", "category"] if alpha else ())
+    batch = fit.train.batch(rows, negatives=["item_id", "category"] if alpha else ())
     output = twin(batch)
     target = F.binary_cross_entropy_with_logits(output.logits, batch.labels.double())
     auxiliary = output.auxiliary_loss if alpha else torch.zeros(())

@@ -32,7 +32,7 @@ def by_hand(samples, field, groups, size):
 
 @pytest.mark.parametrize("max_len", [1, 3, 100])
 @pytest.mark.parametrize("groups", [("item", "behavior"), ("item",), ("behavior",)])
-@pytest.mark.parametrize(("field", "size"), [("goods", ITEMS + 1), ("category", CATEGORIES + 1)])
+@pytest.mark.parametrize(("field", "size"), [("item_id", ITEMS + 1), ("category", CATEGORIES + 1)])
 def test_a_sample_counts_once_for_every_id_it_holds(field, size, groups, max_len):
     samples = sample_set(small_data(), max_len=max_len)
     np.testing.assert_array_equal(
@@ -98,9 +98,9 @@ def test_ids_and_users_by_the_million_do_not_run_over():
     users, ids = 3_000_000, 2_000_000_000
     offsets = torch.cat([torch.zeros(1, dtype=torch.int64), torch.arange(users + 1)])  # one behaviour each
     codes = torch.full((users,), ids - 1, dtype=torch.int32)
-    store = FeatureStore(None, offsets, {"goods": codes}, {}, {})
+    store = FeatureStore(None, offsets, {"item_id": codes}, {}, {})
     asked = torch.tensor([users, users, 1], dtype=torch.int32)
     ends = torch.tensor([1, 0, 1], dtype=torch.int32)
     samples = SampleSet(store, 100, asked, asked, ends, torch.zeros(3), {})
-    held = occurrences._in_history(samples, "goods", np.arange(3), np.array([ids - 1, ids - 1, ids - 2]))
+    held = occurrences._in_history(samples, "item_id", np.arange(3), np.array([ids - 1, ids - 1, ids - 2]))
     assert held.tolist() == [True, False, False]

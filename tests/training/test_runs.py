@@ -205,7 +205,7 @@ def test_every_row_trains_resumes_its_checkpoint_and_scores(tmp_path, model):
 def test_the_filter_is_kept_in_the_checkpoint(tmp_path):
     chosen = replace(experiment(tmp_path, seeds=(1,)), options=RowOptions({"keep_top": 3}))
     checkpoint, _ = train_experiment(chosen, small_data())
-    assert restore(checkpoint, 1).embeddings.tables["goods"].kept.sum() == 3
+    assert restore(checkpoint, 1).embeddings.tables["item_id"].kept.sum() == 3
 
 
 def test_a_checkpoint_does_not_score_other_data_than_it_was_trained_on(tmp_path):
@@ -241,7 +241,7 @@ def test_the_penalty_and_the_filter_count_the_training_samples_alone(tmp_path, m
     data, seen = small_data(), []
     train = data.samples[data.samples["split"] == "train"]
     held = [
-        {int(item), *data.log.fields["goods"][data.log.offsets[user] :][:end].tolist()}
+        {int(item), *data.log.fields["item_id"][data.log.offsets[user] :][:end].tolist()}
         for user, item, end in zip(train["user"], train["item"], train["history_end"], strict=True)
     ]
     expected = np.bincount([code for ids in held for code in ids], minlength=41)
@@ -256,11 +256,11 @@ def test_the_penalty_and_the_filter_count_the_training_samples_alone(tmp_path, m
     recipe = RECIPE.model_copy(update={"training": {**RECIPE.training, "epochs": 1, "mba": 0.1}})
     chosen = replace(experiment(tmp_path, seeds=(1,)), recipe=recipe, options=RowOptions({"keep_top": 3}))
     runs.fit_seed(chosen, data, 1)
-    kept = seen[0].model.embeddings.tables["goods"].kept
+    kept = seen[0].model.embeddings.tables["item_id"].kept
     order = np.argsort(-expected, kind="stable")[:3]
     assert set(kept.nonzero().squeeze(1).tolist()) == set(order.tolist())
     whole = replace(
         chosen, options=RowOptions({}), run=chosen.run.model_copy(update={"workspace": str(tmp_path / "2")})
     )
     runs.fit_seed(whole, data, 1)
-    np.testing.assert_array_equal(seen[1].occurrences["goods:item+behavior"].numpy(), expected)
+    np.testing.assert_array_equal(seen[1].occurrences["item_id:item+behavior"].numpy(), expected)

@@ -229,7 +229,7 @@ def test_a_fit_gets_the_runs_intervals_and_the_callers_callback(tmp_path, monkey
     assert options["unknown"] is not None
     assert len(options["train"]) == 216
     assert len(options["validation"]) == 72
-    assert set(options["occurrences"]) == {"goods:item+behavior", "category:item+behavior"}
+    assert set(options["occurrences"]) == {"item_id:item+behavior", "category:item+behavior"}
     changed = experiment(
         tmp_path, options={"training": {"unknown": "untrained", "watch_test": True, "max_len": 3}}
     )

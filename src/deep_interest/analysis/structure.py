@@ -1,4 +1,4 @@
-"""Whether a model has found what the simulator planted: attention on related behaviours, goods in clusters, interests that move."""
+"""Whether a model has found what the simulator planted: attention on related behaviours, items in clusters, interests that move."""
 
 import numpy as np
 import pandas as pd

@@ -80,7 +80,7 @@ def embedding_chart(
     points: NDArray[np.floating], category: Sequence[str], ctr: NDArray[np.floating], items: Sequence[str], *,
     silhouettes: dict[str, float],
 ) -> Chart:  # fmt: skip
-    """t-SNE of goods' vectors, shape by category, colour by one user's predicted CTR (DIN Fig. 6).
+    """t-SNE of items' vectors, shape by category, colour by one user's predicted CTR (DIN Fig. 6).
 
     Args:
         points: ``(n, 2)``.
@@ -101,7 +101,7 @@ def embedding_chart(
     low, high = float(ctr.min()), float(ctr.max())
     said = ", ".join(f"{name} {value:.3f}" for name, value in silhouettes.items())
     return Chart(
-        "Goods as the model sees them (DIN Fig. 6)", [Panel(marks, x="t-SNE 1", y="t-SNE 2")], height=480, numbers=silhouettes,
+        "Items as the model sees them (DIN Fig. 6)", [Panel(marks, x="t-SNE 1", y="t-SNE 2")], height=480, numbers=silhouettes,
         note=f"Shape by category, colour by the predicted CTR for one user (from {low:.1%} to {high:.1%}). Silhouette of the categories by cosine, "
         f"in all of the vectors' dimensions: {said} (1 is clusters far apart, 0 is none). t-SNE keeps neighbours, not distances.",
     )  # fmt: skip

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,7 @@ from deep_interest.logs.schema import FeatureSchema, Field
 from deep_interest.logs.tables import TRUE_PROBABILITY, CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies, Vocabulary, check_fits_int32
 
-GOODS = "goods"
+ITEM_ID = "item_id"
 USER_ID = "user_id"
 RESERVED = ("user", "item", "label", "time", "day", "history_end", "split", TRUE_PROBABILITY)
 
@@ -25,22 +26,28 @@ class FeatureColumns(BaseModel):
     """Which columns of the canonical tables are features.
 
     Attributes:
-        item: of the items; ``goods`` is the item's own id, the others are columns of ``items``.
-        behavior: the item fields that a behaviour carries too; all of them if left out.
-        profile: columns of ``users``; ``user_id`` is the user's own id.
+        item: item features: ``item_id`` (alias ``goods``) is the item's id, the others are columns of ``items``.
+        behavior: item features that a behaviour has as well; all of them if None.
+        profile: columns of ``users``; ``user_id`` is the user's id.
         context: columns of ``impressions``.
-        buckets: of features that are numbers: how many of equal size, or the borders between them.
-        multi_hot: features with several values in a value set, and what stands between them.
+        buckets: for numeric features, the number of buckets with equally many rows, or the borders between buckets.
+        multi_hot: for features with several values per row, the separator between the values.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    item: tuple[str, ...] = (GOODS, "category")
+    item: tuple[str, ...] = (ITEM_ID, "category")
     behavior: tuple[str, ...] | None = None
     profile: tuple[str, ...] = ()
     context: tuple[str, ...] = ()
     buckets: dict[str, Buckets] = {}
     multi_hot: dict[str, MultiHot] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _rename_goods(cls, block: Any) -> Any:
+        """Accept ``goods``, the former name of ``item_id``."""
+        return {key: _renamed(value) for key, value in block.items()} if isinstance(block, Mapping) else block
 
     @model_validator(mode="after")
     def _names_can_be_used(self) -> "FeatureColumns":
@@ -52,15 +59,23 @@ class FeatureColumns(BaseModel):
                     f"column it is: {{my_name: {name!r}}}"
                 )
         for key, named in (("buckets", self.buckets), ("multi_hot", self.multi_hot)):
-            if strange := set(named) - set(names) - {GOODS, USER_ID}:
+            if strange := set(named) - set(names) - {ITEM_ID, USER_ID}:
                 raise ValueError(
                     f"{key}: {', '.join(sorted(strange))} is no feature; the features are {', '.join(names)}"
                 )
-        if wrong := set(self.multi_hot) & {GOODS, USER_ID, *self.buckets}:
+        if wrong := set(self.multi_hot) & {ITEM_ID, USER_ID, *self.buckets}:
             raise ValueError(
                 f"multi_hot: {', '.join(sorted(wrong))} has one value: it is an id or has buckets; take it off multi_hot"
             )
         return self
+
+
+def _renamed(names: Any) -> Any:
+    if isinstance(names, Mapping):
+        return {ITEM_ID if name == "goods" else name: option for name, option in names.items()}
+    if isinstance(names, list | tuple):
+        return [ITEM_ID if name == "goods" else name for name in names]
+    return names
 
 
 @dataclass(frozen=True)
@@ -257,7 +272,7 @@ def _check_names(columns: FeatureColumns) -> None:
 
 
 def _item_column(items: pd.DataFrame, name: str) -> pd.Series:
-    return items["item"] if name == GOODS else _required(items, "items", [name])[name]
+    return items["item"] if name == ITEM_ID else _required(items, "items", [name])[name]
 
 
 def _required(table: pd.DataFrame | None, name: str, columns: Sequence[str]) -> pd.DataFrame:

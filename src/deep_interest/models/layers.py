@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from deep_interest.logs.encoding import GOODS
+from deep_interest.logs.encoding import ITEM_ID
 from deep_interest.logs.schema import FeatureSchema, Field, Group, Pooling
 from deep_interest.models.batch import ValueSetsByField
 from deep_interest.ops.activations import prelu
@@ -79,7 +79,7 @@ class Embeddings(nn.Module):
         schema: the feature groups.
         dim: width of every table.
         std: standard deviation of the initial values.
-        keep_top: goods that keep a row of their own; 0 for all.
+        keep_top: number of items that keep their own row; 0 for all.
     """
 
     def __init__(self, schema: FeatureSchema, *, dim: int, std: float = 0.01, keep_top: int = 0) -> None:
@@ -91,7 +91,7 @@ class Embeddings(nn.Module):
                     dim,
                     groups=schema.groups_of(name),
                     std=std,
-                    keep_top=keep_top if name == GOODS else 0,
+                    keep_top=keep_top if name == ITEM_ID else 0,
                 )
                 for name, size in schema.tables.items()
             }
@@ -327,6 +327,6 @@ def embedding_tables(module: nn.Module) -> list[Table]:
 
 
 def leans_on_torch(module: nn.Module) -> bool:
-    """Whether a good part of a model's work is in torch's own operations, which no compiled one replaces."""
+    """Whether a large part of a model's work is in torch's own operations, which have no compiled counterpart."""
     kinds = (BatchNorm, nn.LSTM, nn.LayerNorm)
     return any(isinstance(child, kinds) for child in module.modules())

@@ -14,7 +14,7 @@ class LRConfig(ModelConfig):
 
 
 class LR(nn.Module):
-    """One weight per id of every feature group; a behaviour's ids have weights of their own (visited goods, …).
+    """One weight per id of every feature group; a behaviour's ids have weights of their own (visited items, …).
 
     The behaviours' weights are averaged over the history, so that a long history does not saturate the sigmoid. Those of a
     multi-hot field's values are pooled as the field says.

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from deep_interest.errors import InputError
-from deep_interest.logs.encoding import GOODS
+from deep_interest.logs.encoding import ITEM_ID
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.batch import Batch, ModelOutput
 from deep_interest.models.config import ModelConfig
@@ -36,15 +36,15 @@ class Popularity(nn.Module):
         self.register_buffer("logits", torch.zeros(_number_of_items(schema, "popularity")))
 
     def fit(self, candidate: dict[str, Tensor], labels: Tensor) -> None:
-        """Count the positives of every goods id.
+        """Count the positives of every item id.
 
         Args:
             candidate: ``{field: (n,)}`` codes of the training samples' candidates.
             labels: ``(n,)`` in {0, 1}.
         """
-        goods, labels = candidate[GOODS].long(), labels.double()
-        popularity = torch.bincount(goods, weights=labels, minlength=len(self.logits)).log1p()
-        slope, intercept = _logistic_fit(popularity[goods], labels)
+        item_ids, labels = candidate[ITEM_ID].long(), labels.double()
+        popularity = torch.bincount(item_ids, weights=labels, minlength=len(self.logits)).log1p()
+        slope, intercept = _logistic_fit(popularity[item_ids], labels)
         self.logits.copy_(slope * popularity + intercept)
 
     def forward(self, batch: Batch) -> ModelOutput:
@@ -66,15 +66,15 @@ class ItemCTR(nn.Module):
         self.register_buffer("logits", torch.zeros(_number_of_items(schema, "item_ctr")))
 
     def fit(self, candidate: dict[str, Tensor], labels: Tensor) -> None:
-        """Count positives and samples of every goods id.
+        """Count positives and samples of every item id.
 
         Args:
             candidate: ``{field: (n,)}`` codes of the training samples' candidates.
             labels: ``(n,)`` in {0, 1}.
         """
-        goods, labels = candidate[GOODS].long(), labels.double()
-        samples = torch.bincount(goods, minlength=len(self.logits)).double()
-        positives = torch.bincount(goods, weights=labels, minlength=len(self.logits))
+        item_ids, labels = candidate[ITEM_ID].long(), labels.double()
+        samples = torch.bincount(item_ids, minlength=len(self.logits)).double()
+        positives = torch.bincount(item_ids, weights=labels, minlength=len(self.logits))
         strength = smoothing_strength(positives, samples)
         rate = (positives + strength * labels.mean()) / (samples + strength)
         self.logits.copy_(torch.logit(rate, eps=_SMALLEST_RATE))
@@ -85,10 +85,10 @@ class ItemCTR(nn.Module):
 
 def _looked_up(logits: Tensor, batch: Batch) -> ModelOutput:
     """The logits of a batch's candidates; InputError if a code is outside the table."""
-    goods = batch.candidate[GOODS]
-    if goods.is_cpu:
-        check_codes(goods.numpy(), len(logits), GOODS)
-    return ModelOutput(logits[goods])
+    item_ids = batch.candidate[ITEM_ID]
+    if item_ids.is_cpu:
+        check_codes(item_ids.numpy(), len(logits), ITEM_ID)
+    return ModelOutput(logits[item_ids])
 
 
 def smoothing_strength(positives: Tensor, samples: Tensor) -> float:
@@ -120,12 +120,12 @@ def smoothing_strength(positives: Tensor, samples: Tensor) -> float:
 
 def _number_of_items(schema: FeatureSchema, model: str) -> int:
     sizes = {field.name: field.size for field in schema.item}
-    if GOODS not in sizes:
+    if ITEM_ID not in sizes:
         raise InputError(
-            f"features.item: {model} counts {GOODS}, but the item fields are {', '.join(sizes)}; add {GOODS}, or leave {model} out "
+            f"features.item: {model} counts {ITEM_ID}, but the item fields are {', '.join(sizes)}; add {ITEM_ID}, or leave {model} out "
             "of rows"
         )
-    return sizes[GOODS]
+    return sizes[ITEM_ID]
 
 
 def _logistic_fit(x: Tensor, y: Tensor) -> tuple[float, float]:

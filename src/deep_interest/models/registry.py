@@ -70,7 +70,7 @@ MODELS: dict[str, ModelSpec] = {
     "dien_infonce": ModelSpec("DIEN (InfoNCE)", "dien:DIEN"),
     "bst": ModelSpec("BST", "bst:BST"),
     "dmin": ModelSpec("DMIN", "dmin:DMIN"),
-    "reg_no_goods": ModelSpec("BaseModel without goods ids", "base:BaseModel", ablation=True),
+    "reg_no_goods": ModelSpec("BaseModel without item ids", "base:BaseModel", ablation=True),
     "reg_none": ModelSpec("BaseModel without regularisation", "base:BaseModel", ablation=True),
     "reg_dropout": ModelSpec("BaseModel with dropout", "base:BaseModel", ablation=True),
     "reg_filter": ModelSpec("BaseModel with filter", "base:BaseModel", ablation=True),

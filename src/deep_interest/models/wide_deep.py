@@ -46,7 +46,7 @@ class CrossProduct(nn.Module):
         if not shared:
             raise InputError(
                 "features.behavior: Wide&Deep crosses the one-hot fields that behaviours and candidate share, but there is none; "
-                "add goods or a category to both"
+                "add item_id or a category to both"
             )
         self.sizes = {field.name: field.size for field in shared}
         self.weights = nn.ModuleDict(

@@ -8,7 +8,7 @@ import pandas as pd
 import torch
 
 from deep_interest.errors import InputError
-from deep_interest.logs.encoding import GOODS
+from deep_interest.logs.encoding import ITEM_ID
 from deep_interest.training.data import FeatureStore, SampleSet
 from deep_interest.training.runs import Data
 
@@ -47,17 +47,17 @@ class DatasetView:
         return np.concatenate([[""], [_category(value) for value in known]]).astype(object)
 
     @cached_property
-    def _item_of_goods(self) -> np.ndarray:
-        """``(G,)`` the item code of each goods code; 0 where several items share it."""
-        goods = self.data.features.items[GOODS]
-        item = np.zeros(int(goods.max()) + 1, np.int64)
-        item[goods[1:]] = np.arange(1, len(goods))
+    def _item_of_id(self) -> np.ndarray:
+        """``(G,)`` the item code of each item-id code; 0 where several items share it."""
+        item_ids = self.data.features.items[ITEM_ID]
+        item = np.zeros(int(item_ids.max()) + 1, np.int64)
+        item[item_ids[1:]] = np.arange(1, len(item_ids))
         item[0] = 0
         return item
 
-    def items_of(self, goods: np.ndarray) -> np.ndarray:
-        """The item codes of goods codes; 0 for the unknown."""
-        return self._item_of_goods[goods]
+    def items_of(self, item_ids: np.ndarray) -> np.ndarray:
+        """The item codes of item-id codes; 0 for the unknown."""
+        return self._item_of_id[item_ids]
 
     def item_name(self, item: int) -> str:
         """An item by id and category."""
@@ -108,7 +108,7 @@ class DatasetView:
 
     def _kinds(self, user: int, end: int) -> int:
         fields = self.data.log.history(user, end, max_len=self.max_len)
-        return len(np.unique(fields.get(CATEGORY, fields[GOODS])))
+        return len(np.unique(fields.get(CATEGORY, fields[ITEM_ID])))
 
 
 def _category(value: object) -> str:

@@ -15,7 +15,7 @@ from deep_interest.analysis.attribution import (
 from deep_interest.errors import InputError
 from deep_interest.figures.analysis import explanation_chart
 from deep_interest.figures.chart import Chart
-from deep_interest.logs.encoding import GOODS
+from deep_interest.logs.encoding import ITEM_ID
 from deep_interest.models.batch import Batch
 from deep_interest.models.registry import model_row
 from deep_interest.reporting.dataset_view import DatasetView
@@ -94,7 +94,7 @@ def explain(checkpoint: Checkpoint, view: DatasetView, user: str, candidate: str
     model = restore(checkpoint, seed)
     batch, sampled = _batch(view, view.user_code(user), view.item_code(candidate))
     whole, found = leave_one_out_effects(model, batch)
-    items = view.items_of(batch.history[GOODS].numpy())
+    items = view.items_of(batch.history[ITEM_ID].numpy())
     table = pd.DataFrame(
         {
             "back": np.arange(len(items), 0, -1),

@@ -17,7 +17,7 @@ from deep_interest.analysis.structure import attention_on_related, cluster_silho
 from deep_interest.evaluation.metrics import per_user_auc
 from deep_interest.figures.analysis import activation_chart, attention_chart, embedding_chart, evolution_chart
 from deep_interest.figures.chart import Chart
-from deep_interest.logs.encoding import GOODS
+from deep_interest.logs.encoding import ITEM_ID
 from deep_interest.models.layers import Dice, PReLU
 from deep_interest.reporting.dataset_view import DatasetView
 from deep_interest.simulation.config import SimulationConfig
@@ -26,7 +26,7 @@ from deep_interest.simulation.world import make_world
 from deep_interest.training.runs import Checkpoint, restore, untrained
 
 MOST_SAMPLES = 2000  # that structure is measured on
-CATEGORIES, GOODS_SHOWN = 8, 600
+CATEGORIES, MAX_ITEMS = 8, 600
 
 
 def draw_activation(prelu: Checkpoint, dice: Checkpoint) -> Chart:
@@ -48,7 +48,7 @@ def draw_attention(checkpoint: Checkpoint, view: DatasetView) -> Chart:
     model = _model(checkpoint)
     batch = _candidates(view)
     pairs = behavior_attention(model, batch)
-    names = [view.item_name(item) for item in view.items_of(batch.candidate[GOODS].numpy())]
+    names = [view.item_name(item) for item in view.items_of(batch.candidate[ITEM_ID].numpy())]
     return attention_chart(
         _rows(pairs), _behaviors(view, pairs), names, predict_ctr(model, batch).tolist(),
         title=f"What one user's behaviours count for {len(names)} candidates (DIN Fig. 5)",
@@ -67,18 +67,18 @@ def draw_evolution(checkpoint: Checkpoint, view: DatasetView) -> Chart:
         np.vstack([start, components.transform(states[pairs.sample == sample])])
         for sample in np.unique(pairs.sample)
     ]
-    names = [view.item_name(item) for item in view.items_of(batch.candidate[GOODS].numpy())]
+    names = [view.item_name(item) for item in view.items_of(batch.candidate[ITEM_ID].numpy())]
     return evolution_chart(
         paths, _rows(pairs), _behaviors(view, pairs), names, components.explained_variance_ratio_.tolist()
     )
 
 
 def draw_embedding(checkpoint: Checkpoint, view: DatasetView) -> Chart:
-    """t-SNE of the goods of the largest categories (DIN Fig. 6), coloured by one user's predicted CTR."""
+    """t-SNE of the items of the largest categories (DIN Fig. 6), coloured by one user's predicted CTR."""
     from sklearn.manifold import TSNE  # noqa: PLC0415
 
     model = _model(checkpoint)
-    items, category = _goods_to_show(view)
+    items, category = _items_to_plot(view)
     whole = _item_vectors(model, view, items)
     row = view.typical_user()[:1]
     sample = view.test
@@ -88,10 +88,10 @@ def draw_embedding(checkpoint: Checkpoint, view: DatasetView) -> Chart:
     perplexity = max(2, min(30, len(items) // 4))
     points = TSNE(2, perplexity=perplexity, init="pca", random_state=0, metric="cosine").fit_transform(whole)
     codes = np.unique(category, return_inverse=True)[1]
-    goods_only = whole[:, : model.embedding_dim]
+    item_id_only = whole[:, : model.embedding_dim]
     silhouettes = {
-        "goods and category": cluster_silhouette(whole, codes),
-        "goods alone": cluster_silhouette(goods_only, codes),
+        "item and category": cluster_silhouette(whole, codes),
+        "item alone": cluster_silhouette(item_id_only, codes),
     }
     return embedding_chart(
         points, list(category), ctr, [view.item_name(item) for item in items], silhouettes=silhouettes
@@ -125,13 +125,13 @@ def measure_structure(
             pairs, states = interest_states(model, batch)
             ratio = state_movement(pairs, states, planted)["ratio"]
             measures.append(("steps on related behaviours, in steps on others", ratio, 1.0))
-        items, category = _goods_to_show(view)
+        items, category = _items_to_plot(view)
         codes, width = np.unique(category, return_inverse=True)[1], model.embedding_dim
         vectors, before = (
             _item_vectors(each, view, items)
             for each in (model, untrained(checkpoint, checkpoint["seeds"][0]).eval())
         )
-        for what, columns in (("goods and category", slice(None)), ("goods alone", slice(width))):
+        for what, columns in (("item and category", slice(None)), ("item alone", slice(width))):
             found_before = (cluster_silhouette(each[:, columns], codes) for each in (vectors, before))
             measures.append((f"silhouette of categories, {what}", *found_before))
         found += [
@@ -220,7 +220,7 @@ def _rows(pairs: BehaviorAttention) -> list[list[float]]:
 
 def _behaviors(view: DatasetView, pairs: BehaviorAttention) -> list[str]:
     first = pairs.sample == pairs.sample[0]
-    return [view.item_name(item) for item in view.items_of(pairs.fields[GOODS][first])]
+    return [view.item_name(item) for item in view.items_of(pairs.fields[ITEM_ID][first])]
 
 
 def _long_histories(view: DatasetView) -> torch.Tensor:
@@ -230,28 +230,28 @@ def _long_histories(view: DatasetView) -> torch.Tensor:
 
 def _related(view: DatasetView, pairs: BehaviorAttention, world: Any) -> np.ndarray:
     ids = np.concatenate([[0], view.item_ids["id"].to_numpy()])
-    done, shown = (view.items_of(codes[GOODS]) for codes in (pairs.fields, pairs.candidate))
+    done, shown = (view.items_of(codes[ITEM_ID]) for codes in (pairs.fields, pairs.candidate))
     known = (done > 0) & (shown > 0)
     found = np.zeros(len(done), bool)
     found[known] = is_related(world, ids[done[known]], ids[shown[known]])
     return found
 
 
-def _goods_to_show(view: DatasetView) -> tuple[np.ndarray, np.ndarray]:
+def _items_to_plot(view: DatasetView) -> tuple[np.ndarray, np.ndarray]:
     """Item codes of the largest categories, most seen first, and the category of each."""
-    seen = np.bincount(view.items_of(view.data.log.fields[GOODS]), minlength=len(view.category))
+    seen = np.bincount(view.items_of(view.data.log.fields[ITEM_ID]), minlength=len(view.category))
     seen[0] = 0
     by_category = (
         pd.Series(seen[1:]).groupby(view.category[1:]).sum().sort_values(ascending=False, kind="stable")
     )
     largest = by_category.index[:CATEGORIES]
     codes = np.flatnonzero(np.isin(view.category, largest) & (seen > 0))
-    chosen = codes[np.argsort(-seen[codes], kind="stable")][:GOODS_SHOWN]
+    chosen = codes[np.argsort(-seen[codes], kind="stable")][:MAX_ITEMS]
     return chosen, view.category[chosen]
 
 
 def _item_vectors(model: Any, view: DatasetView, items: np.ndarray) -> np.ndarray:
-    """The candidate's vectors of items: goods, category, … one after the other."""
+    """The concatenated vectors of an item's fields: item id, category, …"""
     codes = {
         field.name: torch.from_numpy(view.data.features.items[field.name][items])
         for field in model.schema.item

@@ -10,7 +10,7 @@ import pandas as pd
 
 from deep_interest.errors import InputError
 from deep_interest.logs.contracts import validate
-from deep_interest.logs.encoding import GOODS, USER_ID, FeatureColumns, code_column
+from deep_interest.logs.encoding import ITEM_ID, USER_ID, FeatureColumns, code_column
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies
 from deep_interest.retraining.days import Reading, content_hash, day_number, file_sizes, read_day
@@ -129,10 +129,10 @@ def day_figures(
 def _feature_columns(tables: CanonicalTables, features: FeatureColumns) -> Iterator[tuple[str, pd.Series]]:
     """Every feature: the item's id and the context by impressions, the others by the rows that say anything of an entity."""
     shown = tables.impressions
-    yield from ((name, shown["item"]) for name in features.item if name == GOODS)
+    yield from ((name, shown["item"]) for name in features.item if name == ITEM_ID)
     yield from ((name, shown[name]) for name in features.context)
     for table, names in ((tables.items, features.item), (tables.users, features.profile)):
-        own = [name for name in names if name not in (GOODS, USER_ID)]
+        own = [name for name in names if name not in (ITEM_ID, USER_ID)]
         if own and table is not None:
             rows = table[~table[own].isna().all(axis=1)]
             yield from ((name, rows[name]) for name in own if len(rows))

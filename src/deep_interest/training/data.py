@@ -11,7 +11,7 @@ from torch import Tensor
 
 from deep_interest.errors import InputError
 from deep_interest.logs.behavior_log import BehaviorLog
-from deep_interest.logs.encoding import GOODS, FeatureTables
+from deep_interest.logs.encoding import ITEM_ID, FeatureTables
 from deep_interest.logs.multi_hot import ValueSets
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.batch import Batch, ValueSetLookup
@@ -70,17 +70,17 @@ class FeatureStore:
 
     @cached_property
     def _known(self) -> tuple[Tensor, Tensor]:
-        """Item codes that have a goods code of their own, and each goods code's place among them."""
-        goods = self.items[GOODS]
-        items = (goods > 0).nonzero().squeeze(1)
-        place = torch.zeros(int(goods.max()) + 1, dtype=torch.int64, device=goods.device)
-        place[goods[items].long()] = torch.arange(len(items), device=goods.device)
+        """Item codes that have their own item-id code, and each item-id code's place among them."""
+        item_ids = self.items[ITEM_ID]
+        items = (item_ids > 0).nonzero().squeeze(1)
+        place = torch.zeros(int(item_ids.max()) + 1, dtype=torch.int64, device=item_ids.device)
+        place[item_ids[items].long()] = torch.arange(len(items), device=item_ids.device)
         return items, place
 
     def draw_beside(self, history: dict[str, Tensor]) -> dict[str, Tensor]:
         """Beside each behaviour an item drawn uniformly from all others than the one clicked (DIEN eq. 7).
 
-        Without goods, another item is one that differs in a field; it is drawn again until it does, ten times at most.
+        Without items, another item is one that differs in a field; it is drawn again until it does, ten times at most.
 
         Args:
             history: ``{field: (N,)}`` codes of behaviours.
@@ -91,14 +91,14 @@ class FeatureStore:
         Raises:
             InputError: there is one item only.
         """
-        if GOODS not in history:
+        if ITEM_ID not in history:
             return self._draw_unlike(history)
         items, place = self._known
         if len(items) < 2:
             raise InputError(
                 "items: found one item, expected two or more for the auxiliary loss to draw from"
             )
-        clicked = history[GOODS].long()
+        clicked = history[ITEM_ID].long()
         drawn = torch.randint(len(items) - 1, clicked.shape, device=clicked.device)
         drawn += (drawn >= place[clicked]) & (clicked > 0)
         return {name: self.items[name][items[drawn]] for name in history}

@@ -26,7 +26,7 @@ def draw_attention(
     attention: Checkpoint, log: BehaviorLog, features: FeatureTables, samples: pd.DataFrame,
     user_ids: pd.DataFrame, item_ids: pd.DataFrame, items: pd.DataFrame,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """Activation weights (DIN Fig. 5), and goods in t-SNE (DIN Fig. 6)."""
+    """Activation weights (DIN Fig. 5), and items in t-SNE (DIN Fig. 6)."""
     from deep_interest.reporting import plots
 
     view = _dataset_view([attention], log, features, samples, user_ids, item_ids, items)
