@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import psutil
 import yaml
 
-from deep_interest.models.registry import MODELS, model_config, model_row
+from deep_interest.models.registry import MODELS, find_model, model_config
 from deep_interest.process import prepare_process
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def make_fit(
     torch.manual_seed(0)
     options = options_of(model) if options is None else options
     config = model_config(model, options, common=COMMON | (common or {}))
-    net = model_row(model).load()(config, samples.store.schema).to(samples.labels.device)
+    net = find_model(model).load()(config, samples.store.schema).to(samples.labels.device)
     with TemporaryDirectory() as folder:
         return Fit(
             label=model, model=net, train=samples, validation=samples, options=TrainingOptions(batch_size=batch_size), seed=0,

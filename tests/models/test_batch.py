@@ -119,9 +119,9 @@ def test_every_tensor_is_sent_and_the_host_remembers_its_values(owner, monkeypat
         torch.Tensor, "pin_memory", lambda tensor: tensor
     )  # which a machine without a GPU cannot do
     batch = random_batch(LENGTHS) if owner is None else sharing_batches(LENGTHS, owner)[0]
-    batch.drawn = torch.zeros(13, 8)
+    batch.negative_vectors = torch.zeros(13, 8)
     value_sets = {"tags": ValueSetLookup(torch.tensor([0, 1]), codes(3))}
-    there = batch.sent_to(torch.device("meta"), value_sets)
+    there = batch.to_device(torch.device("meta"), value_sets)
     assert there.value_sets is value_sets
     assert there.drawn is None
     groups = ("candidate", "history", "profile", "context", "negatives")

@@ -34,7 +34,7 @@ def test_the_weights_and_states_of_dien_agree_with_the_equations(evolution):
         span = slice(int(batch.offsets[b]), int(batch.offsets[b + 1]))
         inputs = reference.gru_states(p, "extractor", behaviors)
         if evolution == "attention":
-            inputs = reference.gru_states(p, "evolver", inputs)
+            inputs = reference.gru_states(p, "evolution_gru", inputs)
         candidate = reference.embed(p, batch.candidate, SCHEMA.item, b)
         attention = reference.softmax(np.array([h @ p["attention.weight"] @ candidate for h in inputs]))
         np.testing.assert_allclose(weights[span].detach(), attention, atol=1e-9)
@@ -42,7 +42,7 @@ def test_the_weights_and_states_of_dien_agree_with_the_equations(evolution):
             inputs = [a * h for a, h in zip(attention, inputs, strict=True)]
         if evolution != "attention":
             gate = None if cell == "gru" else attention
-            inputs = reference.gru_states(p, "evolver", inputs, cell, gate)
+            inputs = reference.gru_states(p, "evolution_gru", inputs, cell, gate)
         np.testing.assert_allclose(states[span].detach(), np.reshape(inputs, (-1, 3)), atol=1e-9)
 
 

@@ -11,8 +11,8 @@ from support import reference
 from support.batches import PLAIN_SCHEMA, SCHEMA, random_batch, sharing_batches, take
 
 from deep_interest.errors import InputError
-from deep_interest.models.popularity import smoothing_strength
-from deep_interest.models.registry import MODELS, build_model, model_config, model_row
+from deep_interest.models.popularity import prior_strength
+from deep_interest.models.registry import MODELS, build_model, find_model, model_config
 
 SMALL = {
     "embedding_dim": 4,
@@ -289,14 +289,14 @@ def test_the_items_rate_is_smoothed_towards_the_mean_of_all_samples():
     ],
 )
 def test_the_smoothing_strength_has_bounds(positives, samples, strength):
-    assert smoothing_strength(torch.tensor(positives), torch.tensor(samples)) == pytest.approx(strength)
+    assert prior_strength(torch.tensor(positives), torch.tensor(samples)) == pytest.approx(strength)
 
 
 def test_an_unknown_row_or_option_is_named():
     with pytest.raises(
         InputError, match="model 'dinn' is unknown; the models are popularity, item_ctr, lr, base"
     ):
-        model_row("dinn")
+        find_model("dinn")
     with pytest.raises(ValueError, match="atention"):
         model_config("din", {"atention": 3})
 
@@ -315,7 +315,7 @@ def test_a_recipes_common_options_reach_the_models_that_have_them():
 def test_without_auxiliary_weight_there_is_no_auxiliary_loss_and_no_negative_is_drawn():
     model = build("dien", {"aux_weight": 0.0})
     assert model(random_batch(LENGTHS)).auxiliary_loss is None
-    assert not model.draws_negatives
+    assert not model.uses_negatives
 
 
 def test_the_auxiliary_loss_is_weighed_by_alpha():

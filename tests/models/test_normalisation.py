@@ -14,11 +14,11 @@ from deep_interest.models.layers import (
     Embeddings,
     LayerNorm,
     PReLU,
+    apply_stages,
+    fuse_layers,
     make_activation,
     mean_by_length,
     pool,
-    stages,
-    through,
 )
 from deep_interest.ops.jagged import Jagged
 from deep_interest.ops.mlp import Layers
@@ -123,7 +123,7 @@ def test_pooling_sums_or_averages_each_run_and_an_empty_one_is_zero():
 )  # fmt: skip
 def test_linear_layers_with_known_activations_are_one_operation(activation, batch_norm, kinds):
     mlp = MLP(3, (4, 2), activation=activation, batch_norm=batch_norm).double()
-    parts = stages(mlp.layers)
+    parts = fuse_layers(mlp.layers)
     found = [
         [layer.activation for layer in part] if isinstance(part, Layers) else type(part).__name__
         for part in parts
@@ -133,7 +133,7 @@ def test_linear_layers_with_known_activations_are_one_operation(activation, batc
     for parameter in mlp.parameters():
         parameter.data = torch.randn_like(parameter)
     expected = mlp.layers(x)
-    torch.testing.assert_close(through(parts, x), expected)
+    torch.testing.assert_close(apply_stages(parts, x), expected)
     torch.testing.assert_close(mlp(x), expected)
 
 
@@ -163,7 +163,9 @@ def test_embeddings_have_the_fields_in_the_order_asked_and_groups_together_are_t
     found = embeddings(codes, SCHEMA.item[::-1])
     assert torch.equal(found, torch.cat([category[[4, 0]], item_ids[[1, 12]]], dim=1))
     genders = {"gender": torch.tensor([2])}
-    together = embeddings.together((codes, SCHEMA.item), (genders, SCHEMA.profile), (codes, SCHEMA.item[:1]))
+    together = embeddings.lookup_groups(
+        (codes, SCHEMA.item), (genders, SCHEMA.profile), (codes, SCHEMA.item[:1])
+    )
     assert torch.equal(together[0], embeddings(codes, SCHEMA.item))
     assert torch.equal(together[1], embeddings.tables["gender"].weight[2:])
     assert torch.equal(together[2], item_ids[[1, 12]])

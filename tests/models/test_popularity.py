@@ -7,7 +7,7 @@ import torch
 from support.batches import SCHEMA, random_batch
 
 from deep_interest.errors import InputError
-from deep_interest.models.popularity import smoothing_strength
+from deep_interest.models.popularity import prior_strength
 from deep_interest.models.registry import build_model, model_config
 
 
@@ -52,9 +52,9 @@ def test_the_strength_by_hand_with_items_of_different_sizes_and_items_without_sa
     With n = 20, 40, 60; k = 8, 10, 12: m = 1/4, S = 20 (0.15)² + 0 + 60 (0.05)² = 0.6, S / (m (1 - m)) = 3.2.
     ρ = (3.2 - 2) / (19 · 100/120 + 39 · 80/120 + 59 · 60/120) = 1.2 / 71.3333, so a = 71.3333 / 1.2 - 1 = 58.444444.
     """
-    assert smoothing_strength(torch.tensor([2.0, 1.0, 0.0]), torch.tensor([2.0, 4.0, 6.0])) == 1.0
+    assert prior_strength(torch.tensor([2.0, 1.0, 0.0]), torch.tensor([2.0, 4.0, 6.0])) == 1.0
     positives, samples = torch.tensor([0.0, 8.0, 10.0, 0.0, 12.0]), torch.tensor([0.0, 20.0, 40.0, 0.0, 60.0])
-    assert smoothing_strength(positives.double(), samples.double()) == pytest.approx(58.444444, abs=1e-5)
+    assert prior_strength(positives.double(), samples.double()) == pytest.approx(58.444444, abs=1e-5)
 
 
 @pytest.mark.parametrize("key", ["popularity", "item_ctr"])

@@ -7,7 +7,7 @@ from torch import nn
 
 from deep_interest.errors import InputError
 from deep_interest.logs.schema import FeatureSchema, Field
-from deep_interest.models.layers import embedding_tables, leans_on_torch
+from deep_interest.models.layers import embedding_tables, relies_on_torch
 from deep_interest.models.registry import build_model, model_config
 
 D, WIDTH = 18, 36  # the papers' embeddings, and a behaviour of two fields
@@ -95,7 +95,7 @@ def test_the_nets_of_dmin_have_its_authors_widths():
 @pytest.mark.parametrize(("value_set", "gates"), [("gru", 3), ("agru", 2), ("augru", 3)])
 def test_a_gru_has_a_xavier_matrix_for_each_gate_and_no_bias_at_first(value_set, gates):
     evolution = {"gru": "attention"}.get(value_set, value_set)
-    gru = build("dien", {"evolution": evolution, "gru_size": 100}).evolver
+    gru = build("dien", {"evolution": evolution, "gru_size": 100}).evolution_gru
     assert gru.input_weight.shape == gru.state_weight.shape == (gates * 100, 100)
     assert torch.equal(gru.bias.detach(), torch.zeros(gates * 100))
     for weight in (gru.input_weight, gru.state_weight):
@@ -179,7 +179,7 @@ def test_the_filter_counts_equal_ids_in_their_order():
     ],
 )  # fmt: skip
 def test_which_models_leave_much_work_to_torch(key, options, expected):
-    assert leans_on_torch(build(key, options)) == expected
+    assert relies_on_torch(build(key, options)) == expected
 
 
 @pytest.mark.parametrize(("key", "name"), [("din", "DIN"), ("bst", "BST"), ("dmin", "DMIN")])

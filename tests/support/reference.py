@@ -205,14 +205,14 @@ def dien(p, batch, schema, *, evolution, attention="bilinear", aux=None):
         states = gru_states(p, "extractor", history)
         all_states.append(states)
         if evolution == "attention":
-            states = gru_states(p, "evolver", states)
+            states = gru_states(p, "evolution_gru", states)
             users.append(dien_attention(p, states, candidate, attention) @ states)
             continue
         a = dien_attention(p, states, candidate, attention)
         if evolution == "aigru":
-            evolved = gru_states(p, "evolver", a[:, None] * states)
+            evolved = gru_states(p, "evolution_gru", a[:, None] * states)
         else:
-            evolved = gru_states(p, "evolver", states, evolution, a)
+            evolved = gru_states(p, "evolution_gru", states, evolution, a)
         users.append(evolved[-1] if len(evolved) else np.zeros(states.shape[1]))
     logits = tail(p, batch, schema, users)
     return (logits, aux(p, batch, schema, all_states, all_histories)) if aux else logits

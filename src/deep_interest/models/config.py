@@ -1,4 +1,4 @@
-"""Options that the models have in common."""
+"""Options that several models share."""
 
 from typing import Any, Literal
 
@@ -34,10 +34,10 @@ class DeepConfig(ModelConfig):
         embedding_dim: width of every embedding table.
         keep_top: number of items with their own row, the most frequent in training; the others share the unknown row (the filter
             of DIN §6.5); 0 keeps all.
-        embedding_std: standard deviation of the tables' initial values.
-        hidden: widths of the MLP's hidden layers (200-80 in DIN and DIEN).
-        activation: of the MLP.
-        batch_norm: batch normalisation before each of the MLP's activations.
+        embedding_std: standard deviation of the initial embeddings.
+        hidden: widths of the hidden layers of the MLP (200-80 in DIN and DIEN).
+        activation: activation of the MLP.
+        batch_norm: whether batch normalisation precedes each activation of the MLP.
     """
 
     embedding_dim: int = Field(18, ge=1)

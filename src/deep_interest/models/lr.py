@@ -1,4 +1,4 @@
-"""LR: logistic regression over the sparse ids, the weak baseline of DIN §6.3."""
+"""LR: logistic regression over sparse ids, the weak baseline of DIN §6.3."""
 
 import torch
 from torch import nn
@@ -10,14 +10,14 @@ from deep_interest.models.layers import Table, pool
 
 
 class LRConfig(ModelConfig):
-    """LR has no options of its own."""
+    """Options of LR: only those of every model."""
 
 
 class LR(nn.Module):
-    """One weight per id of every feature group; a behaviour's ids have weights of their own (visited items, …).
+    """One weight per id and feature group, so that an item has one weight as candidate and another as behaviour.
 
-    The behaviours' weights are averaged over the history, so that a long history does not saturate the sigmoid. Those of a
-    multi-hot field's values are pooled as the field says.
+    The weights of the behaviours are averaged over the history, so that long histories do not saturate the sigmoid. The
+    weights of the values of a multi-hot field are pooled as configured for the field.
     """
 
     Config = LRConfig

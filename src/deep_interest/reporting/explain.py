@@ -17,7 +17,7 @@ from deep_interest.figures.analysis import explanation_chart
 from deep_interest.figures.chart import Chart
 from deep_interest.logs.encoding import ITEM_ID
 from deep_interest.models.batch import Batch
-from deep_interest.models.registry import model_row
+from deep_interest.models.registry import find_model
 from deep_interest.reporting.dataset_view import DatasetView
 from deep_interest.training.runs import Checkpoint, restore
 
@@ -89,7 +89,7 @@ def explain(checkpoint: Checkpoint, view: DatasetView, user: str, candidate: str
         InputError: no such user or item, or a model that sees no behaviours.
     """
     key, seed = checkpoint["model"], checkpoint["seeds"][0]
-    if hasattr(model_row(key).load(), "fit"):
+    if hasattr(find_model(key).load(), "fit"):
         raise InputError(f"{key} does not look at the user's behaviours; explain another row")
     model = restore(checkpoint, seed)
     batch, sampled = _batch(view, view.user_code(user), view.item_code(candidate))
@@ -107,7 +107,7 @@ def explain(checkpoint: Checkpoint, view: DatasetView, user: str, candidate: str
     order = np.argsort(-np.abs(found), kind="stable")
     probability = 1 / (1 + np.exp(-whole))
     return Explanation(
-        model_row(key).name,
+        find_model(key).name,
         seed,
         user,
         view.item_name(view.item_code(candidate)),

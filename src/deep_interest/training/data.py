@@ -173,7 +173,7 @@ class SampleSet:
         """
         if self.store.value_sets:
             batch = self.on_host._gathered(rows, negatives)
-            return batch.sent_to(self.labels.device, self.store.value_sets)
+            return batch.to_device(self.labels.device, self.store.value_sets)
         return self._gathered(rows, negatives)
 
     def _gathered(self, rows: Tensor, negatives: Collection[str]) -> Batch:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from deep_interest.errors import InputError
-from deep_interest.models.layers import leans_on_torch
+from deep_interest.models.layers import relies_on_torch
 from deep_interest.ops.gradients import adding_to_gradients
 from deep_interest.ops.loss import log_loss
 from deep_interest.ops.runtime.memory import BufferPool, use_pool
@@ -78,7 +78,7 @@ class Fit:
 
     def __post_init__(self) -> None:
         self.device = self.train.labels.device
-        self._threads = nullcontext if leans_on_torch(self.model) else threads_for_kernels
+        self._threads = nullcontext if relies_on_torch(self.model) else threads_for_kernels
         self._scratch = BufferPool()
         self.optimizer = Optimizer(self.model, self.options, occurrences=self.occurrences)
         self.drawn_fields = drawn_fields(self.model)

@@ -19,7 +19,7 @@ from deep_interest.logs.protocols import SPLITS
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.config import ModelConfig
 from deep_interest.models.layers import embedding_tables
-from deep_interest.models.registry import build_model, model_config, model_row
+from deep_interest.models.registry import build_model, find_model, model_config
 from deep_interest.training.content import Data
 from deep_interest.training.data import FeatureStore, SampleSet
 from deep_interest.training.device import resolve_device
@@ -75,7 +75,7 @@ def train_experiment(experiment: Experiment, data: Data) -> tuple[Checkpoint, pd
         evaluation.
     """
     device = prepare_device(experiment.run)
-    seeds = experiment.seeds[:1] if model_row(experiment.model).closed_form else experiment.seeds
+    seeds = experiment.seeds[:1] if find_model(experiment.model).closed_form else experiment.seeds
     fits = map_seeds(fit_seed, (experiment, data), seeds, processes=_processes(experiment.run, device))
     curves = [{"seed": seed, **row} for seed, fit in zip(seeds, fits, strict=True) for row in fit.history]
     config, options = _config_and_options(experiment)
@@ -155,7 +155,7 @@ def fit_seed(
     for table in embedding_tables(model):
         if table.keep_top:
             table.keep_most_frequent(occurrences_of([table], train)[occurrence_key(table)])
-    if model_row(experiment.model).closed_form:
+    if find_model(experiment.model).closed_form:
         model.fit(train.candidates(), train.labels)
         history = [{"epoch": 0.0, "samples": 0, "seconds": 0.0}]
         if len(validation):

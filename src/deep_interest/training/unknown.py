@@ -86,7 +86,7 @@ class UnknownRows:
 
 def drawn_fields(model: nn.Module) -> list[str]:
     """The behaviour fields of the items that a model's auxiliary loss draws; none without such a loss."""
-    draws = getattr(model, "draws_negatives", False)
+    draws = getattr(model, "uses_negatives", False)
     return [field.name for field in model.schema.behavior] if draws else []
 
 
