@@ -120,7 +120,7 @@ def operations(samples: "SampleSet", *, model: str, common: dict | None = None) 
     size = min(512, len(samples), int(5000 / max(mean, 1)))  # the plain writing needs much memory
     fit = make_fit(samples, model=model, batch_size=size, common=common)
     fit.model.double().train()
-    batch = samples.batch(torch.arange(size), negatives=fit.drawn_fields)
+    batch = samples.batch(torch.arange(size), negatives=fit.negative_fields)
     with FlopCounterMode(display=False) as counter:
         output = fit.model(batch)
         loss = output.logits.sum()

@@ -122,7 +122,7 @@ def test_plain_dien_has_our_loss_at_every_step_of_training(samples, plain, monke
     for rows in batches_of(samples):
         batch = plain.packed_batch(rows)
         monkeypatch.setattr(
-            FeatureStore, "draw_beside", lambda _, history, batch=batch: sample_by_sample(batch)
+            FeatureStore, "sample_negatives", lambda _, history, batch=batch: sample_by_sample(batch)
         )
         loss = model.loss(batch).item()
         train(model, steppers, [batch])

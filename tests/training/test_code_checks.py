@@ -109,7 +109,7 @@ def test_items_newer_than_the_model_are_scored_as_the_unknown_item():
     model = build_model("din", model_config("din", {}, common={"embedding_dim": 4}), schema)
     with pytest.raises(InputError, match=r"item_id: code (3[1-9]|40) "):
         predict(model, samples, batch_size=32)
-    known = samples.as_known_to(schema)
+    known = samples.with_vocabularies_of(schema)
     rows = torch.arange(len(samples))
     item_ids, seen = (part.batch(rows).candidate["item_id"] for part in (samples, known))
     assert (item_ids > 30).any()

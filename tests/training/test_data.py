@@ -70,7 +70,7 @@ def test_drawn_items_are_uniform_over_all_items_but_the_one_clicked():
     store = sample_set(small_data()).store
     clicked = torch.full((40_000,), 7, dtype=torch.int32)
     torch.manual_seed(0)
-    drawn = store.draw_beside({"item_id": clicked, "category": store.items["category"][clicked]})
+    drawn = store.sample_negatives({"item_id": clicked, "category": store.items["category"][clicked]})
     counts = np.bincount(drawn["item_id"].numpy(), minlength=ITEMS + 1)
     assert counts[0] == counts[7] == 0
     others = np.delete(counts, [0, 7])
@@ -83,7 +83,7 @@ def test_without_items_a_drawn_item_differs_in_the_fields_that_there_are():
     store = sample_set(small_data()).store
     clicked = torch.full((5_000,), 2, dtype=torch.int32)
     torch.manual_seed(0)
-    drawn = store.draw_beside({"category": clicked})["category"]
+    drawn = store.sample_negatives({"category": clicked})["category"]
     assert set(drawn.tolist()) == {1, 3, 4}
 
 
@@ -99,7 +99,7 @@ def test_nothing_can_be_drawn_of_a_single_item():
     store = sample_set(small_data()).store
     one = replace(store, items={"item_id": torch.tensor([0, 1], dtype=torch.int32)})
     with pytest.raises(InputError, match="found one item"):
-        one.draw_beside({"item_id": torch.tensor([1], dtype=torch.int32)})
+        one.sample_negatives({"item_id": torch.tensor([1], dtype=torch.int32)})
 
 
 @pytest.mark.parametrize("data", [small_data(), with_tags(small_data())], ids=["one-hot", "multi-hot"])

@@ -43,7 +43,7 @@ def test_a_sample_counts_once_for_every_id_it_holds(field, size, groups, max_len
 @pytest.fixture(params=[1, 17, 1 << 22])
 def at_once(request, monkeypatch):
     """Behaviours that are gone through at once: one user's, some users', all."""
-    monkeypatch.setattr(occurrences, "AT_ONCE", request.param)
+    monkeypatch.setattr(occurrences, "BLOCK_SIZE", request.param)
 
 
 @pytest.mark.usefixtures("at_once")
@@ -86,7 +86,7 @@ def test_a_model_of_a_smaller_vocabulary_does_not_see_newer_values():
     samples = sample_set(with_tags(small_data()))
     known = samples.store.schema.item[2].model_copy(update={"size": 4})
     fields = (*samples.store.schema.item[:2], known)
-    older = samples.as_known_to(FeatureSchema(item=fields, behavior=fields))
+    older = samples.with_vocabularies_of(FeatureSchema(item=fields, behavior=fields))
     offsets, values = (part.tolist() for part in older.store.value_sets["tags"])
     found = [values[begin:end] for begin, end in pairwise(offsets)]
     assert found == [[0], [1], [1, 2], [2], [3]]

@@ -152,6 +152,6 @@ def end_like_the_system_does(folder: str, seed: int) -> None:
 
 
 def test_a_process_that_the_system_kills_is_told_and_the_next_call_has_new_ones(tmp_path):
-    with pytest.raises(InputError, match="one of 2 processes was killed, perhaps as memory was short"):
+    with pytest.raises(InputError, match="one of 2 processes was killed, perhaps because memory ran out"):
         map_seeds(end_like_the_system_does, (str(tmp_path),), (1, 2), processes=2)
     assert len(map_seeds(tell, ("seed",), (1, 2), processes=2)) == 2

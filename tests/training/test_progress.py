@@ -205,7 +205,7 @@ def test_a_fit_whose_numbers_are_not_finite_has_diverged(tmp_path, broken):
         fit.progress.loss_sum = math.inf
     else:
         list(fit.model.parameters())[-1].data.view(-1)[0] = math.nan
-    with pytest.raises(DivergedError, match=r"^shop\.din seed 4: the training diverged in epoch 1 "):
+    with pytest.raises(DivergedError, match=r"^shop\.din seed 4: training diverged in epoch 1 "):
         fit._check_finite(np.zeros(3))
 
 

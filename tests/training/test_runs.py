@@ -173,7 +173,7 @@ def test_the_rows_own_options_go_before_the_recipes_and_the_recipes_for_the_row_
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"rows": {"dinn": {}}}, "dinn is no model"),
+        ({"rows": {"dinn": {}}}, "dinn is not a model"),
         ({"rows": {"din": {"model": {"pooling": "sum"}}}}, "pooling"),
         ({"rows": {"din": {"training": {"mbaa": 1}}}}, "mbaa"),
         ({"model": {"pool": "sum"}}, "no model has the option pool"),
@@ -215,7 +215,7 @@ def test_a_checkpoint_does_not_score_other_data_than_it_was_trained_on(tmp_path)
     test = data.samples.index[data.samples["split"] == "test"]
     data.samples.loc[test[0], "label"] = 1 - data.samples.loc[test[0], "label"]
     with pytest.raises(
-        InputError, match=r"small\.base: .*train it again by `kedro run --pipelines=small\.base`"
+        InputError, match=r"small\.base: .*train it again with `kedro run --pipelines=small\.base`"
     ):
         predict_experiment(checkpoint, chosen.run, data)
 

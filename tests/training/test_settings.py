@@ -66,20 +66,23 @@ def test_a_row_is_written_down_with_everything_that_made_it():
 
 def test_the_names_of_a_variant():
     chosen = experiment(model="din", variant="+tuned")
-    assert (chosen.row, chosen.name) == ("din+tuned", "small.din+tuned")
-    assert (experiment().row, experiment().name) == ("base", "small.base")
+    assert (chosen.model_variant, chosen.name) == ("din+tuned", "small.din+tuned")
+    assert (experiment().model_variant, experiment().name) == ("base", "small.base")
 
 
 @pytest.mark.parametrize(
     ("checkpoint", "message"),
     [
-        ({"data": "other"}, r"^small\.din: the checkpoint .* by `kedro run --pipelines=small\.din`$"),
+        (
+            {"data": "other"},
+            r"^small\.din: the samples, features or behaviours have changed .* with `kedro run --pipelines=small\.din`$",
+        ),
         ({}, r"^small\.din: "),
         (
             {"data": "other", "variant": "+tuned"},
-            r"^small\.din\+tuned: .* by `kedro run --pipelines=tuned\.small\.din`$",
+            r"^small\.din\+tuned: .* with `kedro run --pipelines=tuned\.small\.din`$",
         ),
-        ({"data": "other", "variant": ""}, r"by `kedro run --pipelines=small\.din`$"),
+        ({"data": "other", "variant": ""}, r"with `kedro run --pipelines=small\.din`$"),
     ],
 )
 def test_a_checkpoint_of_other_data_names_the_command_that_trains_it_again(checkpoint, message):

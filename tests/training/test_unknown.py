@@ -39,7 +39,7 @@ def test_a_row_of_the_unknown_that_training_holds_is_kept():
 def test_rows_that_negatives_or_an_earlier_model_have_trained_are_kept():
     counts = {"item_id:item": torch.tensor([0, 2, 0, 0])}
     drawn, earlier = table([[9.0], [1.0], [8.0], [7.0]]), table([[9.0], [1.0], [8.0], [7.0]])
-    UnknownRows([drawn], counts, drawn=["item_id"]).fill()
+    UnknownRows([drawn], counts, negative_fields=["item_id"]).fill()
     assert drawn.weight.squeeze(1).tolist() == [1.0, 1.0, 8.0, 7.0]
     UnknownRows([earlier], counts, trained_before={"item_id:item": 3}).fill()
     assert earlier.weight.squeeze(1).tolist() == [1.0, 1.0, 8.0, 1.0]

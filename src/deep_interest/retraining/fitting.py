@@ -168,7 +168,9 @@ def held_out_scores(
         FeatureStore.build(data.log, data.features, device), data.samples, "test", max_len=max_len
     )
     return predict(
-        model.to(device), samples.as_known_to(schema), batch_size=experiment.run.evaluation_batch_size
+        model.to(device),
+        samples.with_vocabularies_of(schema),
+        batch_size=experiment.run.evaluation_batch_size,
     )
 
 
@@ -241,7 +243,9 @@ def _check_can_grow(experiment: Experiment, model: nn.Module) -> None:
 def _taught(
     train: SampleSet, teacher: nn.Module, schema: FeatureSchema, weight: float, experiment: Experiment
 ) -> SampleSet:
-    taught = predict(teacher, train.as_known_to(schema), batch_size=experiment.run.evaluation_batch_size)
+    taught = predict(
+        teacher, train.with_vocabularies_of(schema), batch_size=experiment.run.evaluation_batch_size
+    )
     return replace(train, labels=torch.lerp(train.labels, torch.from_numpy(taught).to(train.labels), weight))
 
 

@@ -1,6 +1,6 @@
-"""Bounds of the log's, the features' and the samples' codes, checked on the host when they are built.
+"""Bounds checks of the codes of log, features and samples, on the host when they are built.
 
-A batch on the CPU is checked again where its codes are looked up; on a GPU this check is the only one, so that nothing waits for it.
+A CPU batch is checked again at each lookup; on a GPU this is the only check, to avoid synchronisation.
 """
 
 from collections.abc import Mapping
@@ -53,21 +53,21 @@ def check_samples(
     """Check the columns of samples.
 
     Args:
-        schema: the feature groups.
+        schema: feature groups.
         columns: ``user``, ``item``, ``history_end`` and the context fields, ``(n,)`` each.
         offsets: ``(U + 1,)`` segments of the users' behaviours in the log.
         items, users: rows of the feature codes by item and by user.
-        value_sets: of the multi-hot fields, how many value sets they have.
+        value_sets: number of value sets of each multi-hot field.
 
     Raises:
-        InputError: a code or a history's end is out of range.
+        InputError: a code or the end of a history is out of range.
     """
     user, end = columns["user"], columns["history_end"]
     check_codes(np.ascontiguousarray(user), min(len(offsets) - 1, users), "samples.user")
     check_codes(np.ascontiguousarray(columns["item"]), items, "samples.item")
-    wrong = np.flatnonzero((end < 0) | (end > np.diff(offsets)[user]))
-    if len(wrong):
-        row = wrong[0]
+    invalid = np.flatnonzero((end < 0) | (end > np.diff(offsets)[user]))
+    if len(invalid):
+        row = invalid[0]
         raise InputError(
             f"samples.history_end: sample {row} has {end[row]} behaviours before it, but user {user[row]} has "
             f"{np.diff(offsets)[user[row]]} in the log; build the samples and the log from the same data"
@@ -77,7 +77,7 @@ def check_samples(
 
 
 def _size(field: Field, value_sets: Mapping[str, int]) -> int:
-    """Codes of a one-hot field, or value sets of a multi-hot one."""
+    """Return the number of codes of a one-hot field, or of value sets of a multi-hot field."""
     return field.size if field.pooling is None else value_sets[field.name]
 
 

@@ -1,4 +1,4 @@
-"""What the samples pipeline made of a dataset, and the fingerprint by which results are recognised as made from it."""
+"""Output of the samples pipeline, and its fingerprint, which identifies the data that results were made from."""
 
 import hashlib
 from collections.abc import Mapping
@@ -14,12 +14,12 @@ from deep_interest.logs.protocols import SPLITS
 
 @dataclass(frozen=True)
 class Data:
-    """What the samples pipeline made of a dataset.
+    """Output of the samples pipeline for a dataset.
 
     Attributes:
-        log: every user's behaviours.
+        log: behaviours of all users.
         features: schema and feature codes.
-        samples: the canonical table.
+        samples: canonical table of samples.
     """
 
     log: BehaviorLog
@@ -27,11 +27,11 @@ class Data:
     samples: pd.DataFrame
 
     def fingerprint(self) -> str:
-        """A hash of every value of the three, computed at each call; about a second per GB."""
+        """Hash all values, at each call; takes about a second per GB."""
         return _fingerprint(self.features.schema.model_dump_json(), self.arrays())
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Every array by name: ``samples.<column>``, ``log.<field>``, ``items.<field>``, …"""
+        """Return all arrays by name: ``samples.<column>``, ``log.<field>``, ``items.<field>``, …"""
         samples, features = self.samples, self.features
         columns = {name: samples[name].to_numpy() for name in samples if name != "split"}
         split = samples["split"].map({name: code for code, name in enumerate(SPLITS)}).to_numpy(np.int8)
@@ -51,11 +51,11 @@ class Data:
 
 
 def _fingerprint(description: str, arrays: Mapping[str, np.ndarray]) -> str:
-    """A hash of named arrays, whatever their order.
+    """Hash named arrays, independently of their order.
 
     Args:
-        description: what the arrays do not say.
-        arrays: of numbers, by name.
+        description: additional text to hash.
+        arrays: numeric arrays by name.
     """
     digest = hashlib.blake2b(description.encode(), digest_size=16)
     for name, array in sorted(arrays.items()):

@@ -1,4 +1,4 @@
-"""All seeds of one row: fit each, keep what is finished, hand over one checkpoint."""
+"""Train all seeds of an experiment: finished fits are kept, and the results are collected in one checkpoint."""
 
 import json
 import logging
@@ -39,15 +39,15 @@ Checkpoint = dict[str, Any]
 
 @dataclass(frozen=True)
 class Experiment:
-    """One row of one dataset's table: which model, fitted how, on what.
+    """A model on a dataset, and how it is trained.
 
     Attributes:
-        dataset, model: the keys.
-        options: the row's own.
-        recipe: training and common model options.
-        seeds: one fit each.
+        dataset, model: keys of dataset and model.
+        options: options of the model.
+        recipe: training options and common model options.
+        seeds: one fit per seed.
         run: device, workspace.
-        variant: what the row's name and folder have after the model's key.
+        variant: suffix of the model key in names and folders, such as ``_tuned``.
     """
 
     dataset: str
@@ -59,20 +59,21 @@ class Experiment:
     variant: str = ""
 
     @property
-    def row(self) -> str:
+    def model_variant(self) -> str:
+        """Key of the model with its variant."""
         return f"{self.model}{self.variant}"
 
     @property
     def name(self) -> str:
-        return f"{self.dataset}.{self.row}"
+        """``<dataset>.<model>`` with its variant."""
+        return f"{self.dataset}.{self.model_variant}"
 
 
 def train_experiment(experiment: Experiment, data: Data) -> tuple[Checkpoint, pd.DataFrame]:
-    """Fit every seed of a row, or load those that are finished.
+    """Fit all seeds of an experiment; finished fits are loaded.
 
     Returns:
-        The checkpoint with every seed's selected parameters, and the learning curves: a row for each seed and
-        evaluation.
+        The checkpoint with the selected parameters of each seed, and the learning curves: one row per seed and evaluation.
     """
     device = prepare_device(experiment.run)
     seeds = experiment.seeds[:1] if find_model(experiment.model).closed_form else experiment.seeds
@@ -91,11 +92,11 @@ def train_experiment(experiment: Experiment, data: Data) -> tuple[Checkpoint, pd
 
 @dataclass(frozen=True)
 class FittedSeed:
-    """One finished fit.
+    """A finished fit.
 
     Attributes:
-        state: the selected parameters, by name.
-        history: a row for each evaluation.
+        state: selected parameters, by name.
+        history: one row per evaluation.
     """
 
     state: dict[str, np.ndarray]
@@ -105,14 +106,14 @@ class FittedSeed:
 def settings_of(
     experiment: Experiment, *, recipe: str, tuned: dict[str, Any], data: str, tuned_on_other_data: bool
 ) -> dict[str, Any]:
-    """What a row was made with, as plain values: options, seeds, tuned values, versions, fingerprint of the data.
+    """Describe an experiment as plain values: options, seeds, tuned values, versions, fingerprint of the data.
 
     Args:
-        experiment: the row.
+        experiment: the experiment.
         recipe: name of its recipe.
-        tuned: the values of it that a search has found, by dotted name.
+        tuned: values that a search has found, by dotted name.
         data: fingerprint of the data.
-        tuned_on_other_data: the search saw other data than the present ones.
+        tuned_on_other_data: whether the search used other data.
     """
     config, options = _config_and_options(experiment)
     versions = {
@@ -135,12 +136,12 @@ def fit_seed(
     *,
     after_evaluation: Callable[[list[dict[str, float]]], None] | None = None,
 ) -> FittedSeed:
-    """Fit one seed of a row, or load it if it is finished.
+    """Fit one seed of an experiment, or load the fit if it is finished.
 
     Args:
-        experiment: the row.
-        data: the dataset.
-        seed: the seed.
+        experiment: the experiment.
+        data: samples, features and log.
+        seed: seed of the fit.
         after_evaluation: see `Fit`.
     """
     device = prepare_device(experiment.run)
@@ -174,7 +175,7 @@ def fit_seed(
         occurrences = occurrences_of(embedding_tables(model), train)
         history = Fit(
             label=f"{experiment.name} seed {seed}", model=model, train=train, validation=validation, options=options, seed=seed,
-            state_file=Path(experiment.run.workspace) / experiment.dataset / experiment.row / f"seed_{seed}.pt",
+            state_file=Path(experiment.run.workspace) / experiment.dataset / experiment.model_variant / f"seed_{seed}.pt",
             fingerprint=fingerprint(*described, seed, data.fingerprint()), watched=test if options.watch_test else None,
             occurrences=occurrences, unknown=UnknownRows.of(model, occurrences) if options.unknown == "mean" else None,
             evaluation_batch_size=experiment.run.evaluation_batch_size, checkpoint_seconds=experiment.run.checkpoint_seconds,
@@ -194,7 +195,7 @@ def _config_and_options(experiment: Experiment) -> tuple[ModelConfig, TrainingOp
 
 
 def _processes(run: RunParameters, device: torch.device) -> int:
-    """Fits at once: one a core, unless the run says how many; on a GPU one after the other."""
+    """Return the number of parallel fits: as configured or one per core; one on a GPU."""
     if device.type != "cpu":
         return 1
     return run.processes or max(1, usable_cores() // (run.threads or 1))
@@ -203,17 +204,17 @@ def _processes(run: RunParameters, device: torch.device) -> int:
 def predict_experiment(
     checkpoint: Checkpoint, run: RunParameters, data: Data, *, split: str = "test"
 ) -> pd.DataFrame:
-    """Score a split with every seed's parameters.
+    """Score a split with the parameters of each seed.
 
     Returns:
-        A row for each sample of the split: ``user``, ``item`` and one column ``seed_<k>`` each; the attribute ``data`` (also in the
-        file's metadata) is the fingerprint of the data that they were made from.
+        One row per sample of the split: ``user``, ``item`` and a column ``seed_<k>`` per seed; the attribute ``data`` (also in
+        the metadata of the file) is the fingerprint of the data.
 
     Raises:
         InputError: the checkpoint was trained on other data.
     """
-    present = data.fingerprint()
-    require_same_data(checkpoint, present)
+    fingerprint_of_data = data.fingerprint()
+    require_same_data(checkpoint, fingerprint_of_data)
     device = prepare_device(run)
     options = TrainingOptions.model_validate_json(checkpoint["training"])
     chosen = SampleSet.build(
@@ -227,38 +228,38 @@ def predict_experiment(
     }
     rows = data.samples.loc[data.samples["split"] == split, ["user", "item"]]
     predictions = rows.reset_index(drop=True).assign(**scores)
-    predictions.attrs["data"] = present
+    predictions.attrs["data"] = fingerprint_of_data
     return predictions
 
 
 def require_same_data(checkpoint: Checkpoint, present: str) -> None:
-    """Refuse a checkpoint that was trained on other data than those that it is used with.
+    """Check that a checkpoint was trained on the data that it is used with.
 
     Args:
-        checkpoint: the trained parameters.
+        checkpoint: trained parameters.
         present: fingerprint of the data.
 
     Raises:
-        InputError: it was; the message names the command that trains it again.
+        InputError: it was trained on other data; the message names the command that trains it again.
     """
     if checkpoint.get("data") != present:
-        row = f"{checkpoint['dataset']}.{checkpoint['model']}"
-        pipeline = f"tuned.{row}" if checkpoint.get("variant") else row
+        name = f"{checkpoint['dataset']}.{checkpoint['model']}"
+        pipeline = f"tuned.{name}" if checkpoint.get("variant") else name
         raise InputError(
-            f"{row}{checkpoint.get('variant', '')}: the checkpoint was trained on other samples, features or behaviours than the "
-            f"present ones; train it again by `kedro run --pipelines={pipeline}`"
+            f"{name}{checkpoint.get('variant', '')}: the samples, features or behaviours have changed since the checkpoint was "
+            f"trained; train it again with `kedro run --pipelines={pipeline}`"
         )
 
 
 def restore(checkpoint: Checkpoint, seed: int) -> nn.Module:
-    """The model of a checkpoint with one seed's parameters."""
+    """Build the model of a checkpoint with the parameters of a seed."""
     model = untrained(checkpoint, seed)
     model.load_state_dict(checkpoint["states"][checkpoint["seeds"].index(seed)])
     return model
 
 
 def untrained(checkpoint: Checkpoint, seed: int) -> nn.Module:
-    """The model of a checkpoint with the parameters that a seed draws."""
+    """Build the model of a checkpoint with the initial parameters of a seed."""
     key = checkpoint["model"]
     config = model_config(key, json.loads(checkpoint["config"]))
     with torch.random.fork_rng(devices=[]):
@@ -267,7 +268,7 @@ def untrained(checkpoint: Checkpoint, seed: int) -> nn.Module:
 
 
 def prepare_device(run: RunParameters) -> torch.device:
-    """Resolve the device and set the CPU threads."""
+    """Resolve the device and set the number of CPU threads."""
     if run.threads is not None:
         torch.set_num_threads(run.threads)
     return resolve_device(run.device)
@@ -276,10 +277,10 @@ def prepare_device(run: RunParameters) -> torch.device:
 def choose_recipe(
     recipes: dict[str, Recipe], run: RunParameters, *, default: str, training: dict[str, Any]
 ) -> Recipe:
-    """The run's recipe, or else the dataset's own with the dataset's own training options.
+    """Return the recipe of the run, or else that of the dataset with the dataset's training options.
 
     Raises:
-        InputError: no recipe of that name.
+        InputError: there is no recipe with that name.
     """
     name = run.recipe or default
     if name not in recipes:
