@@ -5,8 +5,8 @@ from support.days import FEATURES, day_name, write_days
 from deep_interest.figures.backtest import backtest_chart
 from deep_interest.logs.encoding import FeatureColumns
 from deep_interest.logs.protocols import ProtocolParameters
-from deep_interest.retraining.backtest import WAYS, backtest, backtest_page, backtest_summary
-from deep_interest.retraining.days import Reading, read_days
+from deep_interest.retraining.backtest import COMPARED, backtest, backtest_page, backtest_summary
+from deep_interest.retraining.days import ReaderConfig, read_days
 from deep_interest.retraining.parameters import RetrainingParameters
 from deep_interest.sources.tables.declaration import Source
 from deep_interest.training.parameters import Recipe, RowOptions, RunParameters
@@ -22,7 +22,7 @@ def results(tmp_path_factory):
     folder = tmp_path_factory.mktemp("backtest")
     features = FeatureColumns.model_validate(FEATURES)
     source = Source.model_validate({name: {"files": f"{name}.parquet"} for name in FILES})
-    reading = Reading(source, features)
+    reading = ReaderConfig(source, features)
     write_days(folder / "days", range(5), users=20, per_user=6)
     run = RunParameters(device="cpu", processes=1, threads=1)
     recipe = Recipe(training={"batch_size": 16, "epochs": 2}, model={"embedding_dim": 4, "hidden": (8,)})
@@ -37,8 +37,8 @@ def results(tmp_path_factory):
 
 
 def test_every_way_is_judged_on_every_day_after_the_warm_up(results):
-    assert set(zip(results["day"], results["way"], strict=True)) == {
-        (day, way) for day in DAYS[2:] for way in WAYS
+    assert set(zip(results["day"], results["strategy"], strict=True)) == {
+        (day, way) for day in DAYS[2:] for way in COMPARED
     }
 
 
@@ -48,7 +48,7 @@ def test_all_ways_begin_with_the_same_model(results):
 
 
 def test_each_way_pays_for_the_samples_it_trains_on(results):
-    samples = results.pivot(index="day", columns="way", values="samples")
+    samples = results.pivot(index="day", columns="strategy", values="samples")
     assert list(samples["frozen"]) == [2 * 2 * 120, 0, 0]
     assert list(samples["full_window"]) == [2 * 2 * 120, 2 * 3 * 120, 2 * 3 * 120]
     for way in ("warm_start", "warm_start_with_distillation"):
@@ -59,10 +59,10 @@ def test_the_summary_is_of_the_days_after_the_first():
     rows = [
         (day, way, 1, value, 0.5, 1.0, cost, cost / 10)
         for day, values in (("d1", (0.5,) * 4), ("d2", (0.5, 0.7, 0.68, 0.6)), ("d3", (0.4, 0.7, 0.72, 0.6)))
-        for way, value, cost in zip(WAYS, values, (0, 100, 20, 25), strict=True)
+        for way, value, cost in zip(COMPARED, values, (0, 100, 20, 25), strict=True)
     ]
-    columns = ["day", "way", "seed", "gauc", "logloss", "calibration", "samples", "seconds"]
-    summary = backtest_summary(pd.DataFrame(rows, columns=columns)).set_index("way")
+    columns = ["day", "strategy", "seed", "gauc", "logloss", "calibration", "samples", "seconds"]
+    summary = backtest_summary(pd.DataFrame(rows, columns=columns)).set_index("strategy")
     assert summary.loc["frozen", "to_full_window"] == pytest.approx(-0.25)
     assert summary.loc["warm_start", "to_full_window"] == pytest.approx(0)
     assert summary.loc["warm_start", "standard_error"] == pytest.approx(0.02)
@@ -75,7 +75,7 @@ def test_page_and_picture_name_the_refused_day(results):
     assert "left out: 2024-03-09 (ctr 1.0000)" in backtest_page(summary, results, refused)
     by_day, cost = backtest_chart(results, summary, refused).panels
     assert [mark.name for mark in by_day.marks] == [
-        *(way.replace("_", " ") for way in WAYS),
+        *(way.replace("_", " ") for way in COMPARED),
         "2024-03-09 refused",
     ]
     assert list(cost.marks[0].length) == list(summary["seconds"])

@@ -10,12 +10,19 @@ from support.days import DAY, FEATURES, day_name, day_tables, write_days, write_
 from deep_interest.logs.encoding import FeatureColumns
 from deep_interest.logs.vocabulary import FieldVocabularies
 from deep_interest.retraining.checks import BadDayError, changed_days, check_days
-from deep_interest.retraining.days import Reading, day_number, joined, list_days, read_day, read_days
+from deep_interest.retraining.days import (
+    ReaderConfig,
+    combine_days,
+    day_number,
+    list_days,
+    read_day,
+    read_days,
+)
 from deep_interest.retraining.parameters import DayBounds
 from deep_interest.sources.tables.declaration import Source
 
 FILES = ("behaviors", "items", "users", "impressions")
-READING = Reading(
+READING = ReaderConfig(
     Source.model_validate({name: {"files": f"{name}.parquet"} for name in FILES}), FeatureColumns.model_validate(FEATURES)
 )  # fmt: skip
 BOUNDS = DayBounds()
@@ -197,4 +204,4 @@ def test_days_whose_ids_are_of_two_kinds_are_named(days):
     write_tables(folder / day_name(4), tables)
     read = [read_day(folder / day_name(number), READING) for number in (3, 4)]
     with pytest.raises(ValueError, match=r"impressions\.user: texts on 2024-03-04, numbers on 2024-03-05"):
-        joined(read, [day_name(3), day_name(4)], READING)
+        combine_days(read, [day_name(3), day_name(4)], READING)

@@ -11,13 +11,13 @@ from deep_interest.logs.canonical import canonical
 from deep_interest.logs.encoding import FeatureColumns
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies
-from deep_interest.retraining.checks import BadDayError, check_days, day_figures
-from deep_interest.retraining.days import Reading
+from deep_interest.retraining.checks import BadDayError, check_days, day_statistics
+from deep_interest.retraining.days import ReaderConfig
 from deep_interest.retraining.parameters import DayBounds
 from deep_interest.sources.tables.declaration import Source
 
 FILES = ("behaviors", "items", "users", "impressions")
-READING = Reading(
+READING = ReaderConfig(
     Source.model_validate({name: {"files": f"{name}.parquet"} for name in FILES}), FeatureColumns.model_validate(FEATURES)
 )  # fmt: skip
 EARLIER = [day_name(number) for number in range(4)]
@@ -139,7 +139,7 @@ def measured(**tables):
 
 
 def figures_of(tables, vocabularies=None):
-    return day_figures(tables, "2022-01-08", READING.features, vocabularies)
+    return day_statistics(tables, "2022-01-08", READING.features, vocabularies)
 
 
 def test_every_figure_of_a_day_by_hand():

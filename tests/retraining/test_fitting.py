@@ -15,9 +15,9 @@ from deep_interest.logs.encoding import FeatureColumns
 from deep_interest.logs.protocols import ProtocolParameters
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies
-from deep_interest.retraining.fitting import fit_challenger, grown, held_out_scores
+from deep_interest.retraining.fitting import extend_parameters, fit_challenger, held_out_scores
 from deep_interest.retraining.parameters import ScoringParameters
-from deep_interest.retraining.scoring import code_pairs, score_with
+from deep_interest.retraining.scoring import encode_request, score_with
 from deep_interest.retraining.window import encode_window
 from deep_interest.serving.registry import Registry, VersionArtifacts
 from deep_interest.training.parameters import Recipe, RowOptions, RunParameters
@@ -150,7 +150,7 @@ def test_pairs_are_scored_by_the_values_of_a_cell_that_the_champion_knows(tmp_pa
     champion, scoring, ctr = registry.load("v1"), ScoringParameters(top_k=None), {}
     for place in ("day 1,top", " top, day 1,top", "top", "top,day 9", "day 9"):
         users = pd.DataFrame({"user": ["u1", "u2"], "placement": 1, "place": place})
-        coded = code_pairs(log(3), users, None, features, scoring, champion)
+        coded = encode_request(log(3), users, None, features, scoring, champion)
         scores = pd.concat(
             score_with(champion, coded, scoring, RunParameters(device="cpu", threads=1)).blocks
         )
@@ -258,12 +258,12 @@ def test_a_student_of_the_teacher_alone_almost_stays_the_teacher(tmp_path, champ
 
 def test_a_champion_of_other_options_is_named():
     with pytest.raises(InputError, match=r"mlp: the champion has \(3, 2\), the configured model \(3, 5\)"):
-        grown({"mlp": torch.zeros(3, 2)}, {"mlp": torch.zeros(3, 5)}, growing=["mlp"])
+        extend_parameters({"mlp": torch.zeros(3, 2)}, {"mlp": torch.zeros(3, 5)}, extensible=["mlp"])
 
 
 @pytest.mark.parametrize("positions", [4, 8])
 def test_only_what_has_a_row_for_each_id_grows(tmp_path, champion, positions):
-    """More positions are another option, however much their parameter looks like a table that has grown."""
+    """More positions are another option, however much their parameter looks like a table that has extend_parameters."""
     _, data, vocabularies = champion
     before = fit(tmp_path, data, model="din", name="before.pt", options={"positions": 4})
     with (

@@ -12,8 +12,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from deep_interest.evaluation.significance import Interval
-from deep_interest.retraining.fitting import Fitted
-from deep_interest.retraining.gate import Check, Figures, Verdict
+from deep_interest.retraining.fitting import FittedModel
+from deep_interest.retraining.gate import Check, Metrics, Verdict
 from deep_interest.retraining.plan import Plan
 from deep_interest.retraining.summary import early_end, notify, run_summary, summary_page
 
@@ -84,13 +84,13 @@ PLAN = Plan(
     new=("2024-03-05", "2024-03-01"), late=("2024-03-01",), history=(), train=("2024-03-03", "2024-03-04"), held_out="2024-03-05",
     strategy="warm_start", parent="v1", trained=("2024-03-04",), records={}, changed=("2024-03-02", "2024-03-03"),
 )  # fmt: skip
-OURS = Figures(0.75, 0.7, 0.25, 1.0, users=2, user_coverage=0.5, samples=10)
-THEIRS = Figures(float("nan"), 0.65, 0.3, 1.25, users=2, user_coverage=0.5, samples=10)
+OURS = Metrics(0.75, 0.7, 0.25, 1.0, users=2, user_coverage=0.5, samples=10)
+THEIRS = Metrics(float("nan"), 0.65, 0.3, 1.25, users=2, user_coverage=0.5, samples=10)
 CHECKS = (
     Check("users with both classes", 123456, "at least 2", passed=True),
     Check("GAUC gain, lower end", float("nan"), "above 0", passed=False),
 )
-FITTED = Fitted({}, {}, None, {}, {}, "identity", samples=12_345, seconds=6.54321)
+FITTED = FittedModel({}, {}, None, {}, {}, "identity", samples=12_345, seconds=6.54321)
 
 
 def summary_of(*, promoted, champion=THEIRS, plan=PLAN):

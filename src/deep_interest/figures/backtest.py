@@ -13,10 +13,10 @@ def backtest_chart(results: pd.DataFrame, summary: pd.DataFrame, refused: dict[s
         summary: ``way, seconds, …``, a row for each way.
         refused: days that were left out, with the reason.
     """
-    mean = results.groupby(["day", "way"])["gauc"].mean().unstack()
+    mean = results.groupby(["day", "strategy"])["gauc"].mean().unstack()
     days = sorted({*mean.index, *(day for day in refused if day >= mean.index.min())})
     at = [days.index(day) for day in mean.index]
-    ways = list(summary["way"])
+    ways = list(summary["strategy"])
     lines = [
         Line(at, mean[way].tolist(), way.replace("_", " "), colour=number, markers=True)
         for number, way in enumerate(ways)

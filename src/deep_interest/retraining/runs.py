@@ -1,4 +1,4 @@
-"""The steps of a retraining run, as its plan has them."""
+"""The steps of a retraining run, according to its plan."""
 
 import hashlib
 import json
@@ -11,7 +11,7 @@ import torch
 import deep_interest
 from deep_interest.logs.vocabulary import FieldVocabularies
 from deep_interest.retraining.baseline import popularity_scores
-from deep_interest.retraining.fitting import Fitted, Parent, fit_challenger, held_out_scores
+from deep_interest.retraining.fitting import FittedModel, Parent, fit_challenger, held_out_scores
 from deep_interest.retraining.gate import Verdict, judge
 from deep_interest.retraining.parameters import GateParameters, RetrainingParameters
 from deep_interest.retraining.plan import Plan
@@ -31,15 +31,15 @@ def retraining_experiment(
     run: RunParameters,
     retraining: RetrainingParameters,
 ) -> Experiment:
-    """The row that is kept fresh.
+    """Build the experiment that is retrained.
 
     Args:
-        dataset, model: the keys.
-        options: the row's own.
-        settings: the dataset's block, with its ``recipe`` and ``training``.
-        recipes: all of them.
-        run: device, workspace, which recipe.
-        retraining: with the fits' seed.
+        dataset, model: keys of dataset and model.
+        options: options of the model.
+        settings: parameters of the dataset, with its ``recipe`` and ``training``.
+        recipes: all recipes.
+        run: device, workspace, recipe.
+        retraining: parameters of retraining, with the seed of the fits.
     """
     recipe = choose_recipe(recipes.root, run, default=settings.recipe, training=settings.training)
     return Experiment(dataset, model, options, recipe, (retraining.seed,), run)
@@ -47,8 +47,8 @@ def retraining_experiment(
 
 def fit_by_plan(
     experiment: Experiment, data: Data, plan: Plan, registry: Registry, retraining: RetrainingParameters
-) -> Fitted:
-    """Fit the challenger by the plan's strategy; a run that was killed goes on where it was."""
+) -> FittedModel:
+    """Fit the challenger with the strategy of the plan; a killed fit resumes."""
     warm = plan.strategy != "full_window"
     return fit_challenger(
         experiment, data, overrides=overrides_of(experiment, retraining, warm=warm), seed=retraining.seed,
@@ -59,15 +59,15 @@ def fit_by_plan(
 
 
 def overrides_of(experiment: Experiment, retraining: RetrainingParameters, *, warm: bool) -> dict[str, Any]:
-    """The training options that a full window or a warm start puts before the row's."""
+    """Return the training options that override those of the model, in a full window or a warm start."""
     if not warm:
         return dict(retraining.training)
-    row = experiment.recipe.training_of(experiment.model, experiment.options, experiment.run.options)
-    return {"learning_rate": row.learning_rate * retraining.warm_rate, **retraining.warm_training}
+    options = experiment.recipe.training_of(experiment.model, experiment.options, experiment.run.options)
+    return {"learning_rate": options.learning_rate * retraining.warm_rate, **retraining.warm_training}
 
 
 def parent_of(version: Version) -> Parent:
-    """A version as the model that a warm start goes on from."""
+    """Return a version as the parent of a warm start."""
     manifest = version.manifest
     return Parent(
         version.id, version.weights(), version.optimizer(), version.schema, manifest["config"], manifest["training"]
@@ -75,9 +75,14 @@ def parent_of(version: Version) -> Parent:
 
 
 def judge_by_plan(
-    experiment: Experiment, fitted: Fitted, data: Data, plan: Plan, registry: Registry, gate: GateParameters
+    experiment: Experiment,
+    fitted: FittedModel,
+    data: Data,
+    plan: Plan,
+    registry: Registry,
+    gate: GateParameters,
 ) -> Verdict:
-    """Both models on the held-out day, or the first one and popularity."""
+    """Compare challenger and champion, or a first version and popularity, on the held-out day."""
     is_held_out = data.samples["split"] == "test"
     held_out = data.samples[is_held_out]
     champion: np.ndarray | None = None
@@ -93,18 +98,23 @@ def judge_by_plan(
     return judge(held_out["user"], held_out["label"], challenger, champion, gate, popularity=popularity)
 
 
-def version_name(plan: Plan, fitted: Fitted, gate: GateParameters) -> str:
-    """The newest training day, and a hash of everything that decides the version."""
-    whole = json.dumps(
+def version_name(plan: Plan, fitted: FittedModel, gate: GateParameters) -> str:
+    """Return the newest training day with a hash of everything that determines the version."""
+    identity = json.dumps(
         [fitted.identity, plan.strategy, plan.parent, plan.trained, gate.model_dump(mode="json")]
     )
-    return f"{plan.trained[-1]}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
+    return f"{plan.trained[-1]}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
 
 
 def artifacts_of(
-    dataset: str, model: str, plan: Plan, fitted: Fitted, verdict: Verdict, vocabularies: FieldVocabularies
+    dataset: str,
+    model: str,
+    plan: Plan,
+    fitted: FittedModel,
+    verdict: Verdict,
+    vocabularies: FieldVocabularies,
 ) -> VersionArtifacts:
-    """The challenger as a version of the registry."""
+    """Return the challenger as a version for the registry."""
     manifest = {
         "dataset": dataset, "model": model, "strategy": plan.strategy, "parent": plan.parent,
         "days": {"trained": list(plan.trained), "fitted_on": list(plan.train), "held_out": plan.held_out},

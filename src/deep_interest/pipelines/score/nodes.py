@@ -27,14 +27,14 @@ def score(
     run: RunParameters,
 ) -> Scores:
     """The champion's scores as a stream; all users of the days and all their items where no tables say otherwise."""
-    from deep_interest.retraining.scoring import code_pairs, score_with
+    from deep_interest.retraining.scoring import encode_request, score_with
 
     champion = registry.champion()
     if champion is None:
         raise InputError(f"{registry.folder}: no version serves yet; run the retrain pipeline first")
     back = None if retraining.history_days is None else -retraining.history_days - 1
     tables = read_days(days, list_days(days)[back:], reading_of(settings))
-    coded = code_pairs(
+    coded = encode_request(
         tables, _table(users), _table(candidates), settings.features, retraining.scoring, champion
     )
     return score_with(champion, coded, retraining.scoring, run)
