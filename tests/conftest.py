@@ -1,8 +1,17 @@
 """One thread a test process: the suite runs two of them on two cores. Without a GPU, Triton's kernels are interpreted."""
 
+import json
 import os
 from pathlib import Path
 
 os.environ["OMP_NUM_THREADS"] = "1"
 if not Path("/dev/nvidiactl").exists():
     os.environ["TRITON_INTERPRET"] = "1"  # before any kernel is imported
+
+
+def pytest_collection_modifyitems(items):
+    """For mutmut, which stops at the first failure, the fastest tests come first; it writes their times to this file."""
+    times = Path("mutmut-stats.json")
+    if os.environ.get("MUTANT_UNDER_TEST") and times.exists():
+        seconds = json.loads(times.read_text())["duration_by_test"]
+        items.sort(key=lambda item: seconds.get(item.nodeid, 0.0))

@@ -21,7 +21,7 @@ from deep_interest.config import check_files
 from deep_interest.errors import InputError
 from deep_interest.experiments import MODELS, TUNABLE, datasets_of
 from deep_interest.io.atomic import clear_unfinished_below
-from deep_interest.pipeline_registry import use_blocks
+from deep_interest.pipeline_registry import use_session_blocks
 from deep_interest.process import prepare_process
 
 logger = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ class RunHooks:
             datasets,
             hint="; the block of your own dataset needs a source",
         )
-        use_blocks(parameters["datasets"])
+        use_session_blocks(parameters["datasets"])
 
     @hook_impl
     def before_pipeline_run(self, pipeline: Pipeline, catalog: CatalogProtocol) -> None:
