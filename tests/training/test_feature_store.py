@@ -189,16 +189,16 @@ def test_the_arrays_of_the_data_by_name():
     arrays = data.arrays()
     assert set(arrays) == {
         "samples.user", "samples.item", "samples.label", "samples.time", "samples.history_end", "samples.hour", "samples.split",
-        "log.items", "log.category", "log.tags", "log.", "items.items", "items.category", "items.tags", "users.gender", "cells.tags",
-        "cell_offsets.tags",
+        "log.item_id", "log.category", "log.tags", "log.", "items.item_id", "items.category", "items.tags", "users.gender", "value_sets.tags",
+        "value_set_offsets.tags",
     }  # fmt: skip
     assert arrays["samples.split"].dtype == np.int8
     codes = {"train": 0, "validation": 1, "test": 2}
     assert arrays["samples.split"].tolist() == [codes[split] for split in data.samples["split"]]
     assert arrays["log."] is data.log.offsets
     tags = data.features.value_sets["tags"]
-    assert arrays["cells.tags"] is tags.values
-    assert arrays["cell_offsets.tags"] is tags.offsets
+    assert arrays["value_sets.tags"] is tags.values
+    assert arrays["value_set_offsets.tags"] is tags.offsets
 
 
 def test_the_fingerprint_tells_shapes_apart():

@@ -17,6 +17,7 @@ from deep_interest.figures.analysis import explanation_chart
 from deep_interest.figures.chart import Chart
 from deep_interest.logs.encoding import ITEM_ID
 from deep_interest.models.batch import Batch
+from deep_interest.models.registry import find_model
 from deep_interest.reporting.dataset_view import DatasetView
 from deep_interest.training.runs import Checkpoint, restore
 
