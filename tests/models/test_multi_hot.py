@@ -148,7 +148,7 @@ def test_samples_that_share_a_history_and_the_scorer_see_the_same_value_sets(key
         scored, multi_hot(replace(user, value_sets=value_sets())).logits.sigmoid().detach(), rtol=1e-9
     )
     with pytest.raises(
-        InputError, match="value sets: the model needs those of the multi-hot category, likes, place"
+        InputError, match="value_sets: the value sets of the multi-hot category, likes, place are missing"
     ):
         Scorer(multi_hot)
 

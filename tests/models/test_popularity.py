@@ -72,3 +72,15 @@ def test_without_items_there_is_nothing_to_count(key):
     message = f"^features.item: {key} counts items, but the item fields are category; add items, or leave {key} out of rows$"
     with pytest.raises(InputError, match=message):
         build_model(key, model_config(key, {}), SCHEMA.model_copy(update={"item": SCHEMA.item[1:]}))
+
+
+@pytest.mark.parametrize("key", ["popularity", "item_ctr"])
+def test_the_fit_is_on_the_labels_device(key):
+    """With ``meta`` as the default, a tensor whose device nobody names would not go together with the labels."""
+    item_ids, labels = [1] * 4 + [2] * 4, [1, 1, 1, 0, 1, 0, 0, 0]
+    expected = fitted(key, item_ids, labels)
+    model = build_model(key, model_config(key, {}), SCHEMA).double()
+    candidate, clicks = {"item_id": torch.tensor(item_ids)}, torch.tensor(labels, dtype=torch.float32)
+    with torch.device("meta"):
+        model.fit(candidate, clicks)
+    assert torch.equal(model.logits, expected)

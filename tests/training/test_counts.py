@@ -184,8 +184,8 @@ def test_user_codes_and_every_field_of_the_log_are_checked():
     features = replace(data.features, schema=schema, users={"gender": np.array([0, 1, 2], np.int32)})
     with pytest.raises(InputError, match=r"profile field gender: code 2 at position 2 .* table of 2 rows"):
         check_log(data.log, features)
-    cells = data.features.value_sets["tags"]
-    short = replace(cells, offsets=cells.offsets - 1)
+    value_sets = data.features.value_sets["tags"]
+    short = replace(value_sets, offsets=value_sets.offsets - 1)
     with pytest.raises(InputError, match=r"^tags, value sets: "):
         check_log(data.log, replace(data.features, value_sets={"tags": short}))
     last = data.log.offsets.copy()

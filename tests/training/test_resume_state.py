@@ -185,9 +185,9 @@ def test_everything_of_a_store_and_of_its_samples_is_on_its_device(tags):
     samples = sample_set(data, device="meta")
     store: FeatureStore = samples.store
     tensors = [store.offsets, *store.history.values(), *store.items.values(), *store.users.values()]
-    tensors += [tensor for cells in store.value_sets.values() for tensor in cells]
+    tensors += [tensor for sets in store.value_sets.values() for tensor in sets]
     tensors += [samples.user, samples.item, samples.history_end, samples.labels]
     assert {tensor.device.type for tensor in tensors} == {"meta"}
     older = samples.with_vocabularies_of(store.schema).store.value_sets
-    assert {tensor.device.type for cells in older.values() for tensor in cells} <= {"meta"}
+    assert {tensor.device.type for sets in older.values() for tensor in sets} <= {"meta"}
     assert len(older) == tags

@@ -16,6 +16,7 @@ from pydantic import (
 from deep_interest.config import as_list
 from deep_interest.models.config import ModelConfig
 from deep_interest.models.registry import MODELS, model_config
+from deep_interest.ops.runtime.engine import Engine
 
 
 class TrainingOptions(BaseModel):
@@ -185,6 +186,8 @@ class RunParameters(BaseModel):
     Attributes:
         seeds: one fit per seed; tables show mean and standard deviation. The dataset's own seeds if None.
         device: ``auto`` uses CUDA if available; or ``cpu``, ``cuda``, ``cuda:1``, …
+        engine: ``compiled`` runs the compiled kernels, ``plain`` the implementations in torch and NumPy; the environment variable
+            ``DEEP_INTEREST_ENGINE``, or else ``compiled``, if None.
         threads: CPU threads per fit; if None, one for parallel fits, otherwise torch's default.
         processes: number of parallel fits on the CPU; one per core if None.
         recipe: recipe to use instead of the dataset's own.
@@ -200,6 +203,7 @@ class RunParameters(BaseModel):
 
     seeds: Annotated[tuple[int, ...] | None, BeforeValidator(as_list)] = Field(None, min_length=1)
     device: str = "auto"
+    engine: Engine | None = None
     threads: int | None = Field(None, ge=1)
     processes: int | None = Field(None, ge=1)
     recipe: str | None = None

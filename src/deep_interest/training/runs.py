@@ -20,6 +20,7 @@ from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.config import ModelConfig
 from deep_interest.models.layers import embedding_tables
 from deep_interest.models.registry import build_model, find_model, model_config
+from deep_interest.ops.runtime.engine import current_engine, resolve_engine, set_engine
 from deep_interest.training.content import Data
 from deep_interest.training.data import FeatureStore, SampleSet
 from deep_interest.training.device import resolve_device
@@ -123,7 +124,8 @@ def settings_of(
     }
     return {
         "dataset": experiment.dataset, "model": experiment.model, "recipe": recipe, "seeds": list(experiment.seeds),
-        "device": resolve_device(experiment.run.device).type, "tuned": tuned, "config": config.model_dump(mode="json"),
+        "device": resolve_device(experiment.run.device).type, "engine": resolve_engine(experiment.run.engine), "tuned": tuned,
+        "config": config.model_dump(mode="json"),
         "training": options.model_dump(mode="json"), "versions": versions, "data": data,
         "tuned_on_other_data": tuned_on_other_data,
     }  # fmt: skip
@@ -171,6 +173,7 @@ def fit_seed(
             options.model_dump_json(),
             schema.model_dump_json(),
             device.type,
+            *engine_identity(),
         )
         occurrences = occurrences_of(embedding_tables(model), train)
         history = Fit(
@@ -268,10 +271,17 @@ def untrained(checkpoint: Checkpoint, seed: int) -> nn.Module:
 
 
 def prepare_device(run: RunParameters) -> torch.device:
-    """Resolve the device and set the number of CPU threads."""
+    """Resolve the device, and set the engine and the CPU threads of this process."""
+    set_engine(run.engine)
     if run.threads is not None:
         torch.set_num_threads(run.threads)
     return resolve_device(run.device)
+
+
+def engine_identity() -> tuple[str, ...]:
+    """What the engine adds to the fingerprint of a fit: nothing for the compiled one, whose fits from before stay valid."""
+    engine = current_engine()
+    return () if engine == "compiled" else (engine,)
 
 
 def choose_recipe(
