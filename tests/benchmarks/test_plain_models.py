@@ -70,7 +70,7 @@ def plain(samples):
     store = samples.store
     arrays = padded(
         item=samples.item.numpy(), user=samples.user.numpy(), label=samples.labels.numpy(),
-        end=samples.history_end.numpy().astype(np.int64), offsets=store.offsets.numpy(), item_id=store.history["item_id"].numpy(),
+        end=samples.history_end.numpy().astype(np.int64), offsets=store.offsets.numpy(), item_ids=store.history["item_id"].numpy(),
         category=store.items["category"].numpy(), max_len=samples.max_len, rng=np.random.default_rng(0),
     )  # fmt: skip
     return PlainSamples.from_padded(arrays, ITEMS + 1)

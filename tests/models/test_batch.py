@@ -123,7 +123,7 @@ def test_every_tensor_is_sent_and_the_host_remembers_its_values(owner, monkeypat
     value_sets = {"tags": ValueSetLookup(torch.tensor([0, 1]), codes(3))}
     there = batch.to_device(torch.device("meta"), value_sets)
     assert there.value_sets is value_sets
-    assert there.drawn is None
+    assert there.negative_vectors is None
     groups = ("candidate", "history", "profile", "context", "negatives")
     for field in fields(Batch):
         here, sent = getattr(batch, field.name), getattr(there, field.name)

@@ -331,7 +331,7 @@ def test_in_evaluation_nothing_is_drawn_and_there_is_no_auxiliary_loss():
 
 
 def test_gru_of_another_width_than_a_behaviour_cannot_have_an_auxiliary_loss():
-    with pytest.raises(InputError, match=r"gru_size: .* behaviours of width 8, found 3"):
+    with pytest.raises(InputError, match=r"gru_size: found 3, but .* behaviours of width 8"):
         build("dien", {"gru_size": 3, "aux_weight": 1.0})
 
 
@@ -367,7 +367,7 @@ def test_without_items_a_model_does_not_see_them():
 
 @pytest.mark.parametrize(
     ("without", "message"),
-    [(("shop",), "shop is no feature; the features are items"), (("item_id", "category"), "leaves no field")],
+    [(("shop",), "shop is no feature; the features are item_id"), (("item_id", "category"), "leaves no field")],
 )
 def test_a_field_that_cannot_be_left_out_is_named(without, message):
     with pytest.raises(InputError, match=message):

@@ -159,5 +159,5 @@ def test_wide_and_deep_crosses_the_one_hot_fields_alone():
     assert list(model.wide.weights) == ["item_id"]
     batch = replace(random_batch(LENGTHS, schema=schema_of("sum", value_sets=True)), value_sets=value_sets())
     assert model(batch).logits.isfinite().all()
-    with pytest.raises(InputError, match="there is none; add items or a category to both"):
+    with pytest.raises(InputError, match="there is none; add item_id or a category to both"):
         build_model("wide_deep", model_config("wide_deep", {"without": ["item_id"]}, common=SMALL), schema)

@@ -72,10 +72,10 @@ def test_the_summary_is_of_the_days_after_the_first():
 
 def test_page_and_picture_name_the_refused_day(results):
     summary, refused = backtest_summary(results), {"2024-03-09": "ctr 1.0000"}
-    assert "left out: 2024-03-09 (ctr 1.0000)" in backtest_page(summary, results, refused)
+    assert "Excluded by the data checks: 2024-03-09 (ctr 1.0000)" in backtest_page(summary, results, refused)
     by_day, cost = backtest_chart(results, summary, refused).panels
     assert [mark.name for mark in by_day.marks] == [
         *(way.replace("_", " ") for way in COMPARED),
-        "2024-03-09 refused",
+        "2024-03-09 skipped",
     ]
     assert list(cost.marks[0].length) == list(summary["seconds"])

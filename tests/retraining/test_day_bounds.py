@@ -145,7 +145,7 @@ def figures_of(tables, vocabularies=None):
 def test_every_figure_of_a_day_by_hand():
     """The item 3 and the user b say nothing beside their ids, so their rows are not counted as missing."""
     assert figures_of(measured()) == {
-        "impressions": 4, "behaviors": 2, "ctr": 0.25, "repeated": 0, "other_days": 0, "later": 0, "missing.items": 0,
+        "impressions": 4, "behaviors": 2, "ctr": 0.25, "repeated": 0, "other_days": 0, "later": 0, "missing.item_id": 0,
         "missing.placement": 0.25, "missing.category": 0.333333, "missing.brand": 0.333333, "missing.plan": 0,
     }  # fmt: skip
 
@@ -156,7 +156,7 @@ def test_figures_of_what_the_champion_does_not_know():
         known.learn(name, pd.Series(values))
     figures = figures_of(measured(), known)
     assert {name: value for name, value in figures.items() if name.startswith("unknown")} == {
-        "unknown.items": 0.5, "unknown.placement": 0.25, "unknown.brand": 0.333333, "unknown.plan": 0,
+        "unknown.item_id": 0.5, "unknown.placement": 0.25, "unknown.brand": 0.333333, "unknown.plan": 0,
     }  # fmt: skip
     assert set(known.fields["placement"].vocabulary.values) == {0, 1}
 
@@ -179,5 +179,5 @@ def test_half_of_the_impressions_may_stand_there_twice_if_the_bound_says_so(tmp_
     write_tables(tmp_path / TODAY, tables)
     found = findings(tmp_path, days=[], bounds={"repeated": bound})
     assert found == (
-        ["50.0% of the impressions stand there twice, at most 49.0% (days.repeated)"] if refused else []
+        ["50.0% of the impressions are repeated, at most 49.0% (days.repeated)"] if refused else []
     )

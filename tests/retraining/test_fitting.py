@@ -282,5 +282,5 @@ def test_only_what_has_a_row_for_each_id_grows(tmp_path, champion, positions):
 
 def test_crossed_features_cannot_go_on(tmp_path, champion):
     fitted, _, vocabularies = champion
-    with pytest.raises(InputError, match="wide_deep: its crossed features are numbered"):
+    with pytest.raises(InputError, match="wide_deep: the codes of its crossed features"):
         fit(tmp_path, window([2], 3, vocabularies), parent=fitted.as_parent(), model="wide_deep")

@@ -134,12 +134,12 @@ def test_the_whole_page_of_a_refused_run():
         == """\
 # shop.din: refused
 
-2024-03-06T01:02:03+00:00, exit status 11.
+2024-03-06T01:02:03+00:00, exit code 11.
 
-Version `v2` by warm start, champion before: v1. New days: 2024-03-05, 2024-03-01 (late: 2024-03-01). \
-Trained on 2024-03-03, 2024-03-04 (12,345 samples, 6.5 s), judged on 2024-03-05.
+Version `v2`, strategy warm start, previous champion: v1. New days: 2024-03-05, 2024-03-01 (late: 2024-03-01). \
+Trained on 2024-03-03, 2024-03-04 (12,345 samples, 6.5 s), evaluated on 2024-03-05.
 
-The files of 2024-03-02, 2024-03-03 have changed since an earlier run took them; this run uses the present files.
+The files of 2024-03-02, 2024-03-03 have changed since an earlier run used them; this run uses the current files.
 
 | | GAUC | AUC | log loss | calibration |
 |---|---:|---:|---:|---:|
@@ -159,8 +159,8 @@ def test_the_page_of_a_first_run_names_no_champion_and_no_late_or_changed_day():
     page = summary_page(summary_of(promoted=True, champion=None, plan=plan)).split("\n")
     assert page[0] == "# shop.din: promoted"
     assert page[4:7] == [
-        "Version `v2` by full window, champion before: none. New days: 2024-03-05, 2024-03-01. "
-        "Trained on 2024-03-03, 2024-03-04 (12,345 samples, 6.5 s), judged on 2024-03-05.",
+        "Version `v2`, strategy full window, previous champion: none. New days: 2024-03-05, 2024-03-01. "
+        "Trained on 2024-03-03, 2024-03-04 (12,345 samples, 6.5 s), evaluated on 2024-03-05.",
         "",
         "| | GAUC | AUC | log loss | calibration |",
     ]
@@ -180,7 +180,7 @@ def test_the_page_of_a_run_that_ended_early_is_its_message(outcome, code):
         "dataset": "shop", "model": "din", "outcome": outcome, "exit_code": code, "finished": "", "message": "line 1\n```line 2",
     }  # fmt: skip
     assert summary_page(summary | {"finished": "now"}).split("\n") == [
-        f"# shop.din: {outcome.replace('_', ' ')}", "", f"now, exit status {code}.", "", "```", "line 1", "'''line 2", "```", "",
+        f"# shop.din: {outcome.replace('_', ' ')}", "", f"now, exit code {code}.", "", "```", "line 1", "'''line 2", "```", "",
     ]  # fmt: skip
 
 

@@ -70,7 +70,7 @@ def test_offsets_of_the_log_do_not_decrease():
     wrong = data.log.offsets.copy()
     wrong[3] = wrong[6] + 1
     with pytest.raises(
-        InputError, match=r"offsets of the log, field items: offset .* at position 4 is smaller"
+        InputError, match=r"offsets of the log, field item_id: offset .* at position 4 is smaller"
     ):
         sample_set(replace(data, log=replace(data.log, offsets=wrong)))
 

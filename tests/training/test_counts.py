@@ -77,7 +77,7 @@ def test_every_table_gets_the_counts_of_its_field_and_groups():
 
 @pytest.mark.parametrize("at_once", [1, 40, 1 << 20])
 def test_blocks_are_whole_users_of_bounded_length(monkeypatch, at_once):
-    monkeypatch.setattr(occurrences, "AT_ONCE", at_once)
+    monkeypatch.setattr(occurrences, "BLOCK_SIZE", at_once)
     offsets = np.array([0, 0, 30, 40, 41, 141, 150])
     expected = {
         1: [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 6)],
@@ -190,7 +190,7 @@ def test_user_codes_and_every_field_of_the_log_are_checked():
         check_log(data.log, replace(data.features, value_sets={"tags": short}))
     last = data.log.offsets.copy()
     last[-1] += 1
-    with pytest.raises(InputError, match=r"^offsets of the log, field (items|category|tags): "):
+    with pytest.raises(InputError, match=r"^offsets of the log, field (item_id|category|tags): "):
         check_log(_with_offsets(data.log, last), data.features)
 
 

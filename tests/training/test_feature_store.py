@@ -124,7 +124,7 @@ def test_beside_an_unknown_item_all_but_the_last_known_one_are_drawn_alike():
 def test_two_items_are_enough_to_draw_from_and_one_is_not():
     history = {"item_id": torch.tensor([1, 1], dtype=torch.int32)}
     assert store_of([0, 1, 2]).sample_negatives(history)["item_id"].tolist() == [2, 2]
-    with pytest.raises(InputError, match=r"^items: found one item, expected two or more"):
+    with pytest.raises(InputError, match=r"^items: found one item, but the auxiliary loss needs"):
         store_of([0, 1]).sample_negatives(history)
 
 
@@ -179,7 +179,7 @@ def test_what_an_earlier_schema_does_not_know_is_unknown_in_every_group():
 def test_an_earlier_schema_of_other_fields_is_refused_with_both_lists():
     samples = sample_set(small_data())
     schema = FeatureSchema(item=samples.store.schema.item[:1], behavior=samples.store.schema.behavior[:1])
-    message = "^features: the model has the fields items, the configuration items, category; restore "
+    message = "^features: the model has the fields item_id, the configuration item_id, category; restore "
     with pytest.raises(InputError, match=message):
         samples.with_vocabularies_of(schema)
 
@@ -247,7 +247,7 @@ def test_dropping_behaviours_keeps_the_negatives_next_to_theirs(monkeypatch):
     lengths = [int(((rows >= a) & (rows < b)).sum()) for a, b in pairwise(batch.offsets.tolist())]
     assert kept.histories.lengths.tolist() == lengths
     assert kept.labels is batch.labels
-    assert kept.drawn is None
+    assert kept.negative_vectors is None
     assert drop_behaviors(replace(batch, negatives=None), 0.5).negatives is None
 
 

@@ -253,7 +253,7 @@ def test_a_state_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch
 
 def test_scores_that_are_not_finite_end_the_fit_as_diverged(tmp_path):
     """One step can leave finite parameters whose scores are none."""
-    with pytest.raises(DivergedError, match="parameters or scores are no longer finite"):
+    with pytest.raises(DivergedError, match="parameters or scores are not finite"):
         make_fit(tmp_path, {"optimizer": "sgd", "learning_rate": 1e25, "batch_size": 1000}, key="base").run()
 
 
@@ -261,7 +261,7 @@ def test_a_selection_that_is_not_defined_is_named(tmp_path):
     data = small_data()
     data.samples.loc[data.samples["split"] == "validation", "label"] = 1
     fit = make_fit(tmp_path, {"selection": "auc"}, data=data)
-    with pytest.raises(InputError, match="auc of the 72 validation samples is not defined"):
+    with pytest.raises(InputError, match="auc is undefined because all labels of the 72 validation samples are equal"):
         fit.run()
     fit = make_fit(tmp_path, {"selection": "logloss"}, data=data)
     assert math.isfinite(fit.run().best)
