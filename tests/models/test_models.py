@@ -367,7 +367,10 @@ def test_without_items_a_model_does_not_see_them():
 
 @pytest.mark.parametrize(
     ("without", "message"),
-    [(("shop",), "shop is no feature; the features are item_id"), (("item_id", "category"), "leaves no field")],
+    [
+        (("shop",), "shop is no feature; the features are item_id"),
+        (("item_id", "category"), "leaves no field"),
+    ],
 )
 def test_a_field_that_cannot_be_left_out_is_named(without, message):
     with pytest.raises(InputError, match=message):

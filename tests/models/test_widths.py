@@ -187,6 +187,8 @@ def test_a_model_that_compares_fields_names_itself_and_the_missing_field(key, na
     schema = SCHEMA.model_copy(
         update={"behavior": (*SCHEMA.item, Field(name="shop", size=7), Field(name="city", size=2))}
     )
-    message = rf"^features\.behavior: {name} compares .* but the item fields item_id, category lack shop, city$"
+    message = (
+        rf"^features\.behavior: {name} compares .* but the item fields item_id, category lack shop, city$"
+    )
     with pytest.raises(InputError, match=message):
         build(key, schema=schema)

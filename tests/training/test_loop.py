@@ -261,7 +261,9 @@ def test_a_selection_that_is_not_defined_is_named(tmp_path):
     data = small_data()
     data.samples.loc[data.samples["split"] == "validation", "label"] = 1
     fit = make_fit(tmp_path, {"selection": "auc"}, data=data)
-    with pytest.raises(InputError, match="auc is undefined because all labels of the 72 validation samples are equal"):
+    with pytest.raises(
+        InputError, match="auc is undefined because all labels of the 72 validation samples are equal"
+    ):
         fit.run()
     fit = make_fit(tmp_path, {"selection": "logloss"}, data=data)
     assert math.isfinite(fit.run().best)
