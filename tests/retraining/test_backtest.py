@@ -36,9 +36,9 @@ def results(tmp_path_factory):
     )  # fmt: skip
 
 
-def test_every_way_is_judged_on_every_day_after_the_warm_up(results):
+def test_every_strategy_is_evaluated_on_every_day_after_the_warm_up(results):
     assert set(zip(results["day"], results["strategy"], strict=True)) == {
-        (day, way) for day in DAYS[2:] for way in COMPARED
+        (day, strategy) for day in DAYS[2:] for strategy in COMPARED
     }
 
 
@@ -51,15 +51,15 @@ def test_each_way_pays_for_the_samples_it_trains_on(results):
     samples = results.pivot(index="day", columns="strategy", values="samples")
     assert list(samples["frozen"]) == [2 * 2 * 120, 0, 0]
     assert list(samples["full_window"]) == [2 * 2 * 120, 2 * 3 * 120, 2 * 3 * 120]
-    for way in ("warm_start", "warm_start_with_distillation"):
-        assert list(samples[way]) == [2 * 2 * 120, 2 * 120, 2 * 120]
+    for strategy in ("warm_start", "warm_start_with_distillation"):
+        assert list(samples[strategy]) == [2 * 2 * 120, 2 * 120, 2 * 120]
 
 
 def test_the_summary_is_of_the_days_after_the_first():
     rows = [
-        (day, way, 1, value, 0.5, 1.0, cost, cost / 10)
+        (day, strategy, 1, value, 0.5, 1.0, cost, cost / 10)
         for day, values in (("d1", (0.5,) * 4), ("d2", (0.5, 0.7, 0.68, 0.6)), ("d3", (0.4, 0.7, 0.72, 0.6)))
-        for way, value, cost in zip(COMPARED, values, (0, 100, 20, 25), strict=True)
+        for strategy, value, cost in zip(COMPARED, values, (0, 100, 20, 25), strict=True)
     ]
     columns = ["day", "strategy", "seed", "gauc", "logloss", "calibration", "samples", "seconds"]
     summary = backtest_summary(pd.DataFrame(rows, columns=columns)).set_index("strategy")
@@ -70,12 +70,12 @@ def test_the_summary_is_of_the_days_after_the_first():
     assert summary.loc["warm_start_with_distillation", "sample_cost"] == pytest.approx(0.25)
 
 
-def test_page_and_picture_name_the_refused_day(results):
+def test_page_and_plot_name_the_refused_day(results):
     summary, refused = backtest_summary(results), {"2024-03-09": "ctr 1.0000"}
     assert "Excluded by the data checks: 2024-03-09 (ctr 1.0000)" in backtest_page(summary, results, refused)
     by_day, cost = backtest_chart(results, summary, refused).panels
     assert [mark.name for mark in by_day.marks] == [
-        *(way.replace("_", " ") for way in COMPARED),
+        *(strategy.replace("_", " ") for strategy in COMPARED),
         "2024-03-09 skipped",
     ]
-    assert list(cost.marks[0].length) == list(summary["seconds"])
+    assert list(cost.marks[0].lengths) == list(summary["seconds"])
