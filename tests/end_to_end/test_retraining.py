@@ -230,7 +230,7 @@ def test_of_two_runs_at_once_the_second_ends_without_a_change(shop):
     with registry(shop).locked():
         done = night(shop, OPEN_GATE)
     assert done.returncode == 13
-    assert "busy: " in done.stdout and "another run is at work" in done.stdout
+    assert "busy: " in done.stdout and "another run is using this registry" in done.stdout
     assert contents(shop) == before
     ended = [process.wait() for process in [start(shop, OPEN_GATE) for _ in range(2)]]
     codes = sorted(done.returncode for done in ended)
