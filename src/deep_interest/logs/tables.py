@@ -40,3 +40,9 @@ class CanonicalTables:
     impressions: pd.DataFrame | None = None
     left_out: dict[str, int] = field(default_factory=dict)
     notes: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def shown(self) -> pd.DataFrame:
+        """``impressions`` of a source that has them."""
+        assert self.impressions is not None
+        return self.impressions
