@@ -124,10 +124,10 @@ def test_a_search_releases_its_dataset_once_it_has_its_samples(tmp_path):
     settings = ["--pipelines=simulated.lr", "--params=training.tuned=true,training.seeds=[1]"]
     stale = run(project, *settings[:1], settings[1] + ",simulation.seed=11")
     assert stale.returncode == 0, stale.stdout
-    assert "values for simulated.lr were found on other samples" in stale.stdout
+    assert "values for simulated.lr were tuned on other samples" in stale.stdout
     current = run(project, *settings)
     assert current.returncode == 0, current.stdout
-    assert "found on other samples" not in current.stdout
+    assert "tuned on other samples" not in current.stdout
 
 
 SESSIONS = """

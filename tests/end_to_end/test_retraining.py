@@ -298,7 +298,7 @@ def test_a_challenger_trained_on_shuffled_labels_is_kept_but_refused(shop):
     done = retrain(shop, "--params=retraining.strategy=full_window")
     assert done.returncode == 11, done.stdout
     used_days = [day_name(index) for index in range(3)]
-    assert f"the files of {', '.join(used_days)} have changed since an earlier run took them" in done.stdout
+    assert f"the files of {', '.join(used_days)} have changed since an earlier run used them" in done.stdout
     assert summary(shop)["days"]["changed"] == used_days
     assert all(registry(shop).state().days[day]["hash"] != hashes[day]["hash"] for day in used_days)
     assert registry(shop).champion().id == champion
