@@ -230,7 +230,7 @@ def test_the_second_of_two_concurrent_runs_changes_nothing(shop):
     with registry(shop).locked():
         done = retrain(shop, OPEN_GATE)
     assert done.returncode == 13
-    assert "busy: " in done.stdout and "another run is at work" in done.stdout
+    assert "busy: " in done.stdout and "another run is using this registry" in done.stdout
     assert contents(shop) == before
     completed = [process.wait() for process in [start(shop, OPEN_GATE) for _ in range(2)]]
     codes = sorted(done.returncode for done in completed)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from support.warnings import BY_DAY, DAY, START
+from support.log_warnings import BY_DAY, DAY, START
 
 from deep_interest.logs.canonical import canonical
 from deep_interest.logs.encoding import FeatureColumns

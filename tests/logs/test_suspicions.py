@@ -3,7 +3,18 @@
 import numpy as np
 import pandas as pd
 import pytest
-from support.warnings import BY_DAY, DAY, HOUR, OTHER, START, YEAR, long_before, quiet, shown_at, warnings_of
+from support.log_warnings import (
+    BY_DAY,
+    DAY,
+    HOUR,
+    OTHER,
+    START,
+    YEAR,
+    long_before,
+    quiet,
+    shown_at,
+    warnings_of,
+)
 
 from deep_interest.logs.canonical import canonical
 from deep_interest.logs.encoding import FeatureColumns, encode_log

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from support.warnings import DAY, OTHER, START, YEAR, long_before, quiet, shown_at, warnings_of
+from support.log_warnings import DAY, OTHER, START, YEAR, long_before, quiet, shown_at, warnings_of
 
 from deep_interest.logs import suspicions as suspicions_module
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from support.warnings import DAY, START, warnings_of
+from support.log_warnings import DAY, START, warnings_of
 
 from deep_interest.logs.protocols import ProtocolParameters
 

@@ -70,3 +70,15 @@ def test_without_goods_there_is_nothing_to_count(key):
     message = f"^features.item: {key} counts goods, but the item fields are category; add goods, or leave {key} out of rows$"
     with pytest.raises(InputError, match=message):
         build_model(key, model_config(key, {}), SCHEMA.model_copy(update={"item": SCHEMA.item[1:]}))
+
+
+@pytest.mark.parametrize("key", ["popularity", "item_ctr"])
+def test_the_fit_is_on_the_labels_device(key):
+    """With ``meta`` as the default, a tensor whose device nobody names would not go together with the labels."""
+    goods, labels = [1] * 4 + [2] * 4, [1, 1, 1, 0, 1, 0, 0, 0]
+    expected = fitted(key, goods, labels)
+    model = build_model(key, model_config(key, {}), SCHEMA).double()
+    candidate, clicks = {"goods": torch.tensor(goods)}, torch.tensor(labels, dtype=torch.float32)
+    with torch.device("meta"):
+        model.fit(candidate, clicks)
+    assert torch.equal(model.logits, expected)
