@@ -99,7 +99,7 @@ def tuned_values(result: dict[str, Any], *, dataset: str, model: str, recipe: st
     command = f"kedro run --pipelines=tune.{dataset}.{model}"
     if not result:
         raise InputError(
-            f"training.tuned: no tuned values for {dataset}.{model}; run `{command}`, or remove training.tuned"
+            f"training.tuned: no tuned values for {dataset}.{model}; find them with `{command}`, or remove training.tuned"
         )
     if result["recipe"] != recipe:
         raise InputError(
