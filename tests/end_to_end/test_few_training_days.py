@@ -67,11 +67,17 @@ def trained(tmp_path_factory):
 def test_the_run_warns_about_weekdays_missing_from_training(trained):
     folder, output = trained
     text = " ".join(output.split())
-    assert "features.context: weekday: every test row has a value that no training day has (7)" in text
-    assert "features.context: weekday: every validation row has a value that no training day has (6)" in text
+    assert (
+        "features.context: weekday: every test row has a value that does not occur on any training day (7)"
+        in text
+    )
+    assert (
+        "features.context: weekday: every validation row has a value that does not occur on any training day (6)"
+        in text
+    )
     summary = pd.read_csv(folder / "08_reporting/my_shop/samples_summary.csv").set_index("split")
     assert list(summary.loc[["train", "validation", "test"], "unknown_weekday"]) == [0, 1, 1]
-    assert (summary.loc["test", ["unknown_hour", "unknown_placement", "unknown_goods"]] == 0).all()
+    assert (summary.loc["test", ["unknown_hour", "unknown_placement", "unknown_item_id"]] == 0).all()
 
 
 @pytest.mark.parametrize("model", ["lr", "base", "din"])

@@ -9,7 +9,7 @@ import pandas as pd
 DAY = 86_400
 FIRST = date(2024, 3, 1)
 KINDS = 5
-FEATURES = {"item": ["goods", "category", "brand"], "profile": ["plan"], "context": ["placement"]}
+FEATURES = {"item": ["item_id", "category", "brand"], "profile": ["plan"], "context": ["placement"]}
 
 
 def day_name(index: int) -> str:

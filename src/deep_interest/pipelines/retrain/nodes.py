@@ -11,7 +11,7 @@ from deep_interest.logs.vocabulary import FieldVocabularies
 from deep_interest.pipelines.parameters import DatasetParameters
 from deep_interest.pipelines.train.nodes import options_type
 from deep_interest.retraining.checks import changed_days, check_days
-from deep_interest.retraining.days import Reading, list_days, read_days
+from deep_interest.retraining.days import ReaderConfig, list_days, read_days
 from deep_interest.retraining.parameters import RetrainingParameters
 from deep_interest.retraining.plan import Plan, new_days, plan_run
 from deep_interest.retraining.summary import run_summary, summary_page
@@ -69,10 +69,12 @@ def make_fit(dataset: str, model: str) -> Callable[..., Any]:
         recipes: Recipes, run: RunParameters, retraining: RetrainingParameters,
     ) -> Any:  # fmt: skip
         """Return the challenger."""
-        from deep_interest.retraining.runs import cell_of, fit_by_plan
+        from deep_interest.retraining.runs import fit_by_plan, retraining_experiment
 
-        cell = cell_of(dataset, model, RowOptions(options.root), settings, recipes, run, retraining)
-        return fit_by_plan(cell, data, plan, registry, retraining)
+        experiment = retraining_experiment(
+            dataset, model, RowOptions(options.root), settings, recipes, run, retraining
+        )
+        return fit_by_plan(experiment, data, plan, registry, retraining)
 
     return fit
 
@@ -86,10 +88,12 @@ def make_judge(dataset: str, model: str) -> Callable[..., Any]:
         recipes: Recipes, run: RunParameters, retraining: RetrainingParameters,
     ) -> Any:  # fmt: skip
         """Return the verdict on the held-out day."""
-        from deep_interest.retraining.runs import cell_of, judge_by_plan
+        from deep_interest.retraining.runs import judge_by_plan, retraining_experiment
 
-        cell = cell_of(dataset, model, RowOptions(options.root), settings, recipes, run, retraining)
-        return judge_by_plan(cell, fitted, data, plan, registry, retraining.gate)
+        experiment = retraining_experiment(
+            dataset, model, RowOptions(options.root), settings, recipes, run, retraining
+        )
+        return judge_by_plan(experiment, fitted, data, plan, registry, retraining.gate)
 
     return judge
 
@@ -140,7 +144,7 @@ def conclude(
     return registry.prune(retraining.keep_versions)
 
 
-def reading_of(settings: DatasetParameters) -> Reading:
+def reading_of(settings: DatasetParameters) -> ReaderConfig:
     """Return the configuration for reading the days of a dataset.
 
     Raises:
@@ -151,6 +155,6 @@ def reading_of(settings: DatasetParameters) -> Reading:
             f"{settings.title}: retraining needs impressions; declare source.impressions in the dataset's block"
         )
     reading = settings.reading
-    return Reading(
+    return ReaderConfig(
         settings.source, settings.features, reading.on_bad_line, reading.tie_seed, reading.repeated_impressions == "keep"
     )  # fmt: skip

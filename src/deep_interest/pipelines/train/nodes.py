@@ -53,7 +53,7 @@ def make_train(
         settings: DatasetParameters, recipes: Recipes, run: RunParameters, tuned_results: dict[str, Any],
     ) -> tuple[dict[str, Any], pd.DataFrame, dict[str, Any]]:  # fmt: skip
         """Fit every seed; return the checkpoint, the learning curves and the settings of the fit."""
-        from deep_interest.training.runs import Cell, Data, choose_recipe, settings_of, train_cell
+        from deep_interest.training.runs import Data, Experiment, choose_recipe, settings_of, train_experiment
 
         recipe = choose_recipe(recipes.root, run, default=settings.recipe, training=settings.training)
         name = run.recipe or settings.recipe
@@ -63,7 +63,7 @@ def make_train(
             values = tuned_values(result, dataset=dataset, model=model, recipe=name)
             recipe = recipe.with_values(model, values)
             other_data = _was_tuned_on_other_data(result, Data(log, features, without_test(samples)))
-        cell = Cell(
+        experiment = Experiment(
             dataset=dataset,
             model=model,
             options=RowOptions(options.root),
@@ -72,12 +72,12 @@ def make_train(
             run=run,
             variant=TUNED_SUFFIX if tuned else "",
         )
-        checkpoint, curves = train_cell(cell, Data(log, features, samples))
+        checkpoint, curves = train_experiment(experiment, Data(log, features, samples))
         return (
             checkpoint,
             curves,
             settings_of(
-                cell, recipe=name, tuned=values, data=checkpoint["data"], tuned_on_other_data=other_data
+                experiment, recipe=name, tuned=values, data=checkpoint["data"], tuned_on_other_data=other_data
             ),
         )
 
@@ -138,6 +138,6 @@ def predict(
 
     Nothing is selected by these predictions: apart from monitored learning curves, this is the only use of the test set.
     """
-    from deep_interest.training.runs import Data, predict_cell
+    from deep_interest.training.runs import Data, predict_experiment
 
-    return predict_cell(checkpoint, run, Data(log, features, samples))
+    return predict_experiment(checkpoint, run, Data(log, features, samples))
