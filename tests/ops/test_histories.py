@@ -13,13 +13,13 @@ from deep_interest.ops.jagged import Jagged
 def test_gathered_slices_are_those_of_the_log(slices):
     log = torch.arange(100, 120, dtype=torch.int32)
     starts, lengths = (torch.tensor([s[k] for s in slices], dtype=torch.int64) for k in (0, 1))
-    fields, jagged = {"item": log, "category": log * 2}, Jagged(torch.tensor([0, *lengths.cumsum(0)]))
+    fields, jagged = {"item_id": log, "category": log * 2}, Jagged(torch.tensor([0, *lengths.cumsum(0)]))
     for threads in (1, 3):
         with partitioned(threads):
             compiled = gather_slices(fields, starts, jagged)
         plain = plain_gather_slices(fields, starts, jagged)
         expected = np.concatenate([np.arange(100 + s, 100 + s + n) for s, n in slices] or [[]])
-        np.testing.assert_array_equal(compiled["item"], expected)
+        np.testing.assert_array_equal(compiled["item_id"], expected)
         np.testing.assert_array_equal(compiled["category"], expected * 2)
         assert all(torch.equal(plain[name], compiled[name]) for name in compiled)
 

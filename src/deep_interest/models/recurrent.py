@@ -9,7 +9,7 @@ from deep_interest.ops.jagged import Jagged
 
 
 class GRU(nn.Module):
-    """A GRU whose update gate may be steered by attention.
+    """A GRU whose update gate may be scaled or replaced by attention.
 
     With ``i_t`` the input and ``a_t`` the attention, DIEN's equations are::
 
@@ -17,14 +17,14 @@ class GRU(nn.Module):
         h~_t = tanh(W^h i_t + r_t ∘ U^h h_{t-1} + b^h)                                            eq. 5
         h_t = (1 - z_t) ∘ h_{t-1} + z_t ∘ h~_t                                                    eq. 6
 
-    where ``z_t`` is ``u_t`` for a GRU, ``a_t`` for AGRU (eq. 11; it has no update gate of its own), ``a_t u_t`` for
-    AUGRU (eq. 12, 13), and ``1 - (1 - a_t)(1 - u_t)`` for the AUGRU of the authors' code, which scales the gate that
-    keeps the state, so that ``a_t = 0`` is a plain GRU.
+    where ``z_t`` is ``u_t`` for a GRU, ``a_t`` for AGRU (eq. 11; it has no update gate), ``a_t u_t`` for AUGRU (eq. 12, 13),
+    and ``1 - (1 - a_t)(1 - u_t)`` for the AUGRU of the authors' code, which scales the gate that keeps the state, so that
+    ``a_t = 0`` gives a plain GRU.
 
     Args:
         inputs: width of ``i_t``.
         hidden: width of the state.
-        variant: what the update gate is.
+        variant: kind of the update gate.
     """
 
     accumulator: GradientAccumulator | None = None  # during a training step, see `Optimizer.accumulate`
@@ -40,19 +40,19 @@ class GRU(nn.Module):
             for gate in weight.data.chunk(gates):
                 nn.init.xavier_uniform_(gate)
 
-    def forward(self, inputs: Tensor, runs: Jagged, attention: Tensor | None = None) -> Tensor:
-        """The state after every behaviour.
+    def forward(self, inputs: Tensor, histories: Jagged, attention: Tensor | None = None) -> Tensor:
+        """Compute the state after every behaviour.
 
-        Shape: ``inputs (M, inputs)`` of which each run shows its own, ``attention (N,)`` (not for a GRU) -> ``(N, hidden)``.
+        Shape: ``inputs (M, inputs)`` with N behaviours in the histories, ``attention (N,)`` (not for a GRU) -> ``(N, hidden)``.
         """
-        attention = _or_empty(attention, inputs)
-        return gru(inputs, self._weights, attention, runs, self.variant, accumulator=self.accumulator)
+        a = _or_empty(attention, inputs)
+        return gru(inputs, self._weights, a, histories, self.variant, accumulator=self.accumulator)
 
-    def last(self, inputs: Tensor, runs: Jagged, attention: Tensor | None = None) -> Tensor:
-        """Each sample's last state; 0 for an empty history. Shape: as of `forward` -> ``(B, hidden)``."""
-        attention = _or_empty(attention, inputs)
+    def last(self, inputs: Tensor, histories: Jagged, attention: Tensor | None = None) -> Tensor:
+        """Compute the last state of each history, 0 for an empty one. Shape: as in `forward` -> ``(B, hidden)``."""
+        a = _or_empty(attention, inputs)
         return gru_last_states(
-            inputs, self._weights, attention, runs, self.variant, accumulator=self.accumulator
+            inputs, self._weights, a, histories, self.variant, accumulator=self.accumulator
         )
 
     @property
