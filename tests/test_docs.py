@@ -94,7 +94,7 @@ def test_the_tuning_page_shows_the_configuration_as_it_is():
     for block, ranges in shown["ranges"].items():
         for name, found in ranges.items():
             assert tuning["ranges"][block][name] == found
-    assert shown["rows"]["dien"] == tuning["rows"]["dien"]
+    assert shown["models"]["dien"] == tuning["models"]["dien"]
 
 
 def missing_csv(folder):
