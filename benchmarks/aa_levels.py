@@ -37,6 +37,7 @@ class Setting:
         spread: standard deviation of the log of a model's deviations over seeds; 0 for the same kind of model throughout.
         taste: standard deviation of a model's effect on a user with 12 impressions; 0 for the same kind of model throughout.
         skew: standard deviation of the log of a user's impressions.
+        other_ratio: ratio of every second model; 0 for that of the others.
     """
 
     users: int
@@ -44,11 +45,13 @@ class Setting:
     spread: float = 0
     taste: float = 0
     skew: float = 0.7
+    other_ratio: float = 0
 
 
 SETTINGS = (
     Setting(1000, 1), Setting(1000, 2), Setting(1000, 6), Setting(300, 1), Setting(300, 2), Setting(100, 2),
-    Setting(50, 1, skew=1), Setting(30, 1, skew=1), Setting(300, 1, spread=0.5), Setting(300, 2, spread=1),
+    Setting(50, 1, skew=1), Setting(30, 1, skew=1), Setting(300, 1, spread=0.5), Setting(300, 1, other_ratio=3),
+    Setting(300, 1, other_ratio=10), Setting(300, 2, spread=1),
     Setting(300, 2, spread=0.5, taste=0.03), Setting(300, 2, spread=0.5, taste=0.1),
     Setting(50, 2, spread=0.5, taste=0.2, skew=1), Setting(30, 2, spread=0.5, taste=0.2, skew=1),
 )  # fmt: skip
@@ -60,9 +63,10 @@ def simulated_table(rng: np.random.Generator, setting: Setting, *, models: int, 
     impressions = np.maximum(2, np.exp(rng.normal(np.log(12), setting.skew, n))).astype(int)
     weights, noise = impressions / impressions.sum(), np.sqrt(12 / impressions)
     table = []
-    for _ in range(models):
+    for model in range(models):
+        ratio = setting.other_ratio if setting.other_ratio and model % 2 else setting.ratio
         own = 0.05 * np.exp(rng.normal(0, setting.spread)) * noise
-        main = (setting.ratio - 1) * (weights**2 * own**2).sum()
+        main = (ratio - 1) * (weights**2 * own**2).sum()
         aucs = 0.65 + setting.taste * noise * rng.standard_normal(n) + own * rng.standard_normal((seeds, n))
         aucs += main**0.5 * rng.standard_normal((seeds, 1))
         table.append([UserAUC(np.arange(n), impressions, auc, n, int(impressions.sum())) for auc in aucs])

@@ -68,14 +68,16 @@ class RunHooks:
 
     @hook_impl
     def before_pipeline_run(self, pipeline: Pipeline, catalog: CatalogProtocol) -> None:
-        """Check device, recipe and tuned values before any work is done; clear the files of killed runs."""
+        """Check device, engine, recipe and tuned values before any work is done; clear the files of killed runs."""
         clear_killed_runs(self._data, pipeline)
         if "params:training" not in pipeline.inputs():
             return
+        from deep_interest.ops.runtime.engine import set_engine  # noqa: PLC0415
         from deep_interest.training.device import resolve_device  # noqa: PLC0415
 
         training = catalog.load("params:training")
         resolve_device(training.device)
+        set_engine(training.engine)
         if training.recipe is not None and "params:recipes" in pipeline.inputs():
             _check_keys("training.recipe", [training.recipe], catalog.load("params:recipes").root)
         if training.tuned:

@@ -186,7 +186,8 @@ def _settings(report: Report) -> str:
     first = next(iter(known.values()))
     versions = ", ".join(f"{name} {version}" for name, version in first["versions"].items())
     parts = [
-        f"<p>Versions: {html.escape(versions)}. Device: {html.escape(first['device'])}. Recipe: {html.escape(first['recipe'])}.</p>"
+        f"<p>Versions: {html.escape(versions)}. Device: {html.escape(first['device'])}. Engine: "
+        f"{html.escape(first.get('engine', 'compiled'))}. Recipe: {html.escape(first['recipe'])}.</p>"
     ]
     tuned = [
         f"{_model_name(report, key)}: {_values(settings['tuned'])}"
