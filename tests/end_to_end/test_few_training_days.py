@@ -62,7 +62,7 @@ def test_the_run_warns_of_weekdays_that_no_training_day_has(trained):
     assert "features.context: weekday: every validation row has a value that no training day has (6)" in said
     summary = pd.read_csv(folder / "08_reporting/my_shop/samples_summary.csv").set_index("split")
     assert list(summary.loc[["train", "validation", "test"], "unknown_weekday"]) == [0, 1, 1]
-    assert (summary.loc["test", ["unknown_hour", "unknown_placement", "unknown_goods"]] == 0).all()
+    assert (summary.loc["test", ["unknown_hour", "unknown_placement", "unknown_item_id"]] == 0).all()
 
 
 @pytest.mark.parametrize("model", ["lr", "base", "din"])

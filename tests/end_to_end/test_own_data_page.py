@@ -26,7 +26,7 @@ def tables_of_the_page() -> dict[str, str]:
 
 
 def more_rows(customers: int = 60, days: int = 9) -> dict[str, list[str]]:
-    """Customers like goods of one kind, visit them and click them; every tenth has no profile."""
+    """Customers like items of one kind, visit them and click them; every tenth has no profile."""
     rng = np.random.default_rng(0)
     rows: dict[str, list[str]] = {"visits 2024.csv": [], "banner.csv": [], "customers.csv": []}
     for number in range(3, customers):

@@ -57,7 +57,7 @@ def own_block(project, features: str) -> None:
 def test_own_tables_become_a_row(tmp_path):
     project = copy_project(tmp_path / "project")
     write_own_log(tmp_path / "raw/own")
-    own_block(project, "{item: [goods, category, brand], profile: [plan], context: [placement]}")
+    own_block(project, "{item: [item_id, category, brand], profile: [plan], context: [placement]}")
     completed = run(project, "--pipelines=own.din", raw=tmp_path / "raw")
     assert completed.returncode == 0, completed.stdout
     results = pd.read_csv(project / "data/smoke/08_reporting/own/din/results.csv")
@@ -70,7 +70,7 @@ def test_own_tables_become_a_row(tmp_path):
 def test_a_feature_column_that_is_not_there_is_named(tmp_path):
     project = copy_project(tmp_path / "project")
     write_own_log(tmp_path / "raw/own")
-    own_block(project, "{item: [goods, colour]}")
+    own_block(project, "{item: [item_id, colour]}")
     completed = run(project, "--pipelines=samples.own", raw=tmp_path / "raw")
     assert completed.returncode != 0
     expected = "error: items: feature column(s) colour not found; the columns are item, category, brand"

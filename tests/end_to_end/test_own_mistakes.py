@@ -9,7 +9,7 @@ import yaml
 from support.project import copy_project, environment, run
 
 BLOCK = {
-    "title": "Mine", "protocol": {"name": "by_day"}, "features": {"item": ["goods"]},
+    "title": "Mine", "protocol": {"name": "by_day"}, "features": {"item": ["item_id"]},
     "source": {"behaviors": {"files": "visits.csv"}, "impressions": {"files": "shown.csv"}},
 }  # fmt: skip
 
@@ -42,7 +42,7 @@ def check(project):
     [
         ({"source": {"behaviours": {"files": "visits.csv"}}}, "Parameter 'datasets.mine'"),
         ({"source": BLOCK["source"] | {"time_zone": "Europe/Berlim"}}, "'Europe/Berlim' is not a time zone"),
-        ({"features": {"item": ["goods"], "buckets": {"prise": 3}}}, "prise is no feature"),
+        ({"features": {"item": ["item_id"], "buckets": {"prise": 3}}}, "prise is no feature"),
         ({"source": None}, "error: datasets: mine is unknown"),
     ],
 )
@@ -78,7 +78,7 @@ def test_a_bad_file_is_one_message_and_leaves_nothing_behind(project):
     ("changes", "message"),
     [
         ({"source": {"behaviors": {"files": "visits.csv"}}}, "protocol.name: by_day needs impressions"),
-        ({"features": {"item": ["goods"], "behavior": ["brand"]}}, "features.behavior: brand is no item field"),
+        ({"features": {"item": ["item_id"], "behavior": ["brand"]}}, "features.behavior: brand is no item field"),
     ],
 )  # fmt: skip
 def test_what_would_stop_the_samples_stops_the_check(project, changes, message):

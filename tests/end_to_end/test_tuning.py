@@ -15,7 +15,7 @@ def test_a_search_its_values_in_training_and_the_comparison(tmp_path):
     data = project / "data/smoke"
     missing = run(project, "--pipelines=simulated.din_mba", *TUNED_SUFFIX)
     assert missing.returncode != 0
-    assert "find some by `kedro run --pipelines=tune.simulated.din_mba`" in missing.stdout
+    assert "find them with `kedro run --pipelines=tune.simulated.din_mba`" in missing.stdout
     assert "Traceback" not in missing.stdout
     assert not data.exists()  # before any work
     found = run(project, "--pipelines=tune.simulated.din_mba")

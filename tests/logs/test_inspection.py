@@ -40,7 +40,7 @@ def changed(tables: CanonicalTables, table: str, **columns: object) -> Canonical
 def inspected(tables: CanonicalTables, protocol: ProtocolParameters = BY_DAY):
     names = {name for name in tables.impressions if name not in ("user", "item", "time", "label", "day")}
     features = FeatureColumns(
-        item=("goods", *(name for name in tables.items if name != "item")),
+        item=("item_id", *(name for name in tables.items if name != "item")),
         profile=tuple(name for name in tables.users if name != "user"), context=tuple(sorted(names)),
     )  # fmt: skip
     tables = canonical(tables)
@@ -68,7 +68,7 @@ def test_the_figures_are_those_of_a_log_counted_by_hand():
     found = inspect_log(
         canonical(CanonicalTables(behaviors, pd.DataFrame({"item": [1, 2, 3]}), None, shown)),
         BY_DAY,
-        FeatureColumns(item=("goods",)),
+        FeatureColumns(item=("item_id",)),
     )
     assert found.days.to_dict("list") == {
         "day": ["2022-01-08", "2022-01-09", "2022-01-10"], "split": ["train", "validation", "test"], "rows": [1, 1, 2], "ctr": [1.0, 0.0, 0.5],
@@ -221,7 +221,7 @@ def test_the_check_counts_histories_with_behaviours_of_the_samples_own_time():
     share = "samples whose history has behaviours of their own time"
     for ties, expected in (("before", 2 / 6), ("exclude", 0.0)):
         protocol = ProtocolParameters(name="next_item", ties=ties, negative_pool="catalogue")
-        assert inspect_log(tables, protocol, FeatureColumns(item=("goods",))).shares == {share: expected}
+        assert inspect_log(tables, protocol, FeatureColumns(item=("item_id",))).shares == {share: expected}
 
 
 def test_context_values_of_later_days_only_give_a_warning_with_field_values_and_share():
@@ -243,10 +243,10 @@ def test_context_values_of_later_days_only_give_a_warning_with_field_values_and_
 def test_the_unknown_shares_are_shown_by_field_and_split():
     summary = pd.DataFrame({
         "split": ["train", "validation", "test", "all", "left out"], "unknown_items": [0.0, 0.5, 0.076, 0.1, np.nan],
-        "unknown_goods": [0.0, 0.25, 0.076, 0.1, np.nan],
+        "unknown_item_id": [0.0, 0.25, 0.076, 0.1, np.nan],
     })  # fmt: skip
     title, table = unknown_lines(summary)
     assert title == "rows whose value is missing or in no training sample"
     assert [line.split() for line in table.splitlines()] == [
-        ["train", "validation", "test"], ["items", "0.0%", "50.0%", "7.6%"], ["goods", "0.0%", "25.0%", "7.6%"],
+        ["train", "validation", "test"], ["items", "0.0%", "50.0%", "7.6%"], ["item_id", "0.0%", "25.0%", "7.6%"],
     ]  # fmt: skip

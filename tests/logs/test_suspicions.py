@@ -3,7 +3,18 @@
 import numpy as np
 import pandas as pd
 import pytest
-from support.warnings import BY_DAY, DAY, HOUR, OTHER, START, YEAR, long_before, quiet, shown_at, warnings_of
+from support.log_warnings import (
+    BY_DAY,
+    DAY,
+    HOUR,
+    OTHER,
+    START,
+    YEAR,
+    long_before,
+    quiet,
+    shown_at,
+    warnings_of,
+)
 
 from deep_interest.logs.canonical import canonical
 from deep_interest.logs.encoding import FeatureColumns, encode_log
@@ -20,7 +31,7 @@ def test_a_log_without_impressions_or_without_fault_gives_no_warning():
     log = encode_log(
         tables, users=Vocabulary.fit(tables.behaviors["user"]), items=Vocabulary.fit(tables.items["item"])
     )
-    assert list(suspicions(tables, log, BY_DAY, FeatureColumns(item=("goods",)))) == []
+    assert list(suspicions(tables, log, BY_DAY, FeatureColumns(item=("item_id",)))) == []
 
 
 @pytest.mark.parametrize(("with_history", "expected"), [(1, ["only 10.0% of the impressions"]), (2, [])])

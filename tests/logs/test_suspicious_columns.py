@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from support.warnings import DAY, OTHER, START, YEAR, long_before, quiet, shown_at, warnings_of
+from support.log_warnings import DAY, OTHER, START, YEAR, long_before, quiet, shown_at, warnings_of
 
 from deep_interest.logs import suspicions as suspicions_module
 
@@ -78,7 +78,7 @@ def test_only_context_columns_are_asked_about_the_next_label():
 def test_an_item_column_that_tells_the_label_is_warned_about():
     behaviors, shown = quiet(200)
     items = pd.DataFrame({"item": [*range(200), OTHER], "kind": [*shown["label"], 5], "fair": 1})
-    assert warnings_of(behaviors, shown, items=items, item=("goods", "kind", "fair")) == [
+    assert warnings_of(behaviors, shown, items=items, item=("item_id", "kind", "fair")) == [
         "items.kind alone tells the label (AUC 1.000): is it known before the click?"
     ]
 

@@ -100,7 +100,7 @@ def test_more_values_than_32_bit_codes_name_the_field(monkeypatch):
     ):
         learn("shop", pd.Series(["a", "b"]))
     with pytest.raises(InputError, match="features: distinct value sets of tags: 3 do not fit"):
-        FieldVocabularies().learn_cells("tags", pd.Series(["a|a", "a"]), separator="|")
+        FieldVocabularies().learn_value_sets("tags", pd.Series(["a|a", "a"]), separator="|")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A shop's log as daily partitions: users who look at one category each, goods that are new each day, one category that all click."""
+"""A shop's log as daily partitions: users who look at one category each, items that are new each day, one category that all click."""
 
 from datetime import date, timedelta
 from pathlib import Path
@@ -9,7 +9,7 @@ import pandas as pd
 DAY = 86_400
 FIRST = date(2024, 3, 1)
 KINDS = 5
-FEATURES = {"item": ["goods", "category", "brand"], "profile": ["plan"], "context": ["placement"]}
+FEATURES = {"item": ["item_id", "category", "brand"], "profile": ["plan"], "context": ["placement"]}
 
 
 def day_name(number: int) -> str:
@@ -29,7 +29,7 @@ def day_tables(
     """The tables of one day; a click's probability is ``clicks[0]`` in the category 0, else ``clicks[1]``."""
     rng = np.random.default_rng([seed, number])
     begin = (FIRST - date(1970, 1, 1)).days * DAY + number * DAY
-    known = items + 2 * number  # two new goods a day
+    known = items + 2 * number  # two new items a day
     ids = np.array([f"sku-{k}" for k in range(known)])
     user = np.repeat(np.arange(users), per_user)
     liked = user % KINDS

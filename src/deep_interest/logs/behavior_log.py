@@ -12,7 +12,7 @@ class BehaviorLog:
     Attributes:
         offsets: ``(U + 1,)`` int64; the run of user code ``u`` is ``[offsets[u], offsets[u + 1])``. Code 0, the
             unknown user, has an empty run.
-        fields: ``{field: (N,) int32 codes}``, one array per behaviour field (goods, category, shop, …).
+        fields: ``{field: (N,) int32 codes}``, one array per behaviour field (item_id, category, shop, …).
     """
 
     offsets: np.ndarray

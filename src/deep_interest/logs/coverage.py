@@ -80,6 +80,6 @@ def unknown_fields(
     codes |= {field.name: features.users[field.name][samples.user] for field in features.schema.profile}
     codes |= {name: column.codes for name, column in (context or {}).items()}
     return {
-        name: ~features.cells[name].known[column] if name in features.cells else column == 0
+        name: ~features.value_sets[name].known[column] if name in features.value_sets else column == 0
         for name, column in codes.items()
     }

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,12 +12,12 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from deep_interest.errors import InputError
 from deep_interest.logs.behavior_log import BehaviorLog, run_offsets
 from deep_interest.logs.buckets import Buckets
-from deep_interest.logs.multi_hot import Cells, MultiHot
+from deep_interest.logs.multi_hot import MultiHot, ValueSets
 from deep_interest.logs.schema import FeatureSchema, Field
 from deep_interest.logs.tables import TRUE_PROBABILITY, CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies, Vocabulary, check_fits_int32
 
-GOODS = "goods"
+ITEM_ID = "item_id"
 USER_ID = "user_id"
 RESERVED = ("user", "item", "label", "time", "day", "history_end", "split", TRUE_PROBABILITY)
 
@@ -25,22 +26,28 @@ class FeatureColumns(BaseModel):
     """Which columns of the canonical tables are features.
 
     Attributes:
-        item: of the items; ``goods`` is the item's own id, the others are columns of ``items``.
-        behavior: the item fields that a behaviour carries too; all of them if left out.
-        profile: columns of ``users``; ``user_id`` is the user's own id.
+        item: item features: ``item_id`` (alias ``item_id``) is the item's id, the others are columns of ``items``.
+        behavior: item features that a behaviour has as well; all of them if None.
+        profile: columns of ``users``; ``user_id`` is the user's id.
         context: columns of ``impressions``.
-        buckets: of features that are numbers: how many of equal size, or the borders between them.
-        multi_hot: features with several values in a cell, and what stands between them.
+        buckets: for numeric features, the number of buckets with equally many rows, or the borders between buckets.
+        multi_hot: for features with several values per row, the separator between the values.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    item: tuple[str, ...] = (GOODS, "category")
+    item: tuple[str, ...] = (ITEM_ID, "category")
     behavior: tuple[str, ...] | None = None
     profile: tuple[str, ...] = ()
     context: tuple[str, ...] = ()
     buckets: dict[str, Buckets] = {}
     multi_hot: dict[str, MultiHot] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _rename_items(cls, block: Any) -> Any:
+        """Accept ``item_id``, the former name of ``item_id``."""
+        return {key: _renamed(value) for key, value in block.items()} if isinstance(block, Mapping) else block
 
     @model_validator(mode="after")
     def _names_can_be_used(self) -> "FeatureColumns":
@@ -52,15 +59,23 @@ class FeatureColumns(BaseModel):
                     f"column it is: {{my_name: {name!r}}}"
                 )
         for key, named in (("buckets", self.buckets), ("multi_hot", self.multi_hot)):
-            if strange := set(named) - set(names) - {GOODS, USER_ID}:
+            if strange := set(named) - set(names) - {ITEM_ID, USER_ID}:
                 raise ValueError(
                     f"{key}: {', '.join(sorted(strange))} is no feature; the features are {', '.join(names)}"
                 )
-        if wrong := set(self.multi_hot) & {GOODS, USER_ID, *self.buckets}:
+        if wrong := set(self.multi_hot) & {ITEM_ID, USER_ID, *self.buckets}:
             raise ValueError(
                 f"multi_hot: {', '.join(sorted(wrong))} has one value: it is an id or has buckets; take it off multi_hot"
             )
         return self
+
+
+def _renamed(names: Any) -> Any:
+    if isinstance(names, Mapping):
+        return {ITEM_ID if name == "item_id" else name: option for name, option in names.items()}
+    if isinstance(names, list | tuple):
+        return [ITEM_ID if name == "item_id" else name for name in names]
+    return names
 
 
 @dataclass(frozen=True)
@@ -71,13 +86,13 @@ class FeatureTables:
         schema: the fields and their sizes.
         items: ``{field: (I + 1,) int32}``, by item code; row 0 is the unknown item.
         users: ``{field: (U + 1,) int32}``, by user code; row 0 is the unknown user.
-        cells: ``{field: its cells}`` of multi-hot fields, whose codes everywhere are numbers of cells.
+        value_sets: ``{field: its value_sets}`` of multi-hot fields, whose codes everywhere are numbers of value sets.
     """
 
     schema: FeatureSchema
     items: dict[str, np.ndarray]
     users: dict[str, np.ndarray]
-    cells: dict[str, Cells] = field(default_factory=dict)
+    value_sets: dict[str, ValueSets] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -86,18 +101,18 @@ class CodedColumn:
 
     Attributes:
         field: the feature.
-        codes: ``(n,)`` int32; of a multi-hot feature the numbers of cells.
-        cells: of a multi-hot feature.
+        codes: ``(n,)`` int32; of a multi-hot feature the numbers of value sets.
+        value_sets: of a multi-hot feature.
     """
 
     field: Field
     codes: np.ndarray
-    cells: Cells | None = None
+    value_sets: ValueSets | None = None
 
     @property
     def unknown(self) -> np.ndarray:
         """``(n,)`` bool, the rows whose value, or every value, is unknown or missing."""
-        return self.codes == 0 if self.cells is None else ~self.cells.known[self.codes]
+        return self.codes == 0 if self.value_sets is None else ~self.value_sets.known[self.codes]
 
 
 def code_column(
@@ -109,15 +124,17 @@ def code_column(
         vocabularies: they learn from the known rows, unless they are frozen.
         name: the feature.
         column: its values ``(n,)``.
-        columns: for its buckets, or the form of its cells.
+        columns: for its buckets, or the form of its value sets.
         known: ``(n,)`` bool, the rows that may be learnt from; all if None.
     """
     form = columns.multi_hot.get(name)
     if form is None:
         codes, size = vocabularies.learn(name, column, known=known, buckets=columns.buckets.get(name))
         return CodedColumn(Field(name=name, size=size), codes)
-    codes, size, cells = vocabularies.learn_cells(name, column, separator=form.separator, known=known)
-    return CodedColumn(Field(name=name, size=size, pooling=form.pooling), codes, cells)
+    codes, size, value_sets = vocabularies.learn_value_sets(
+        name, column, separator=form.separator, known=known
+    )
+    return CodedColumn(Field(name=name, size=size, pooling=form.pooling), codes, value_sets)
 
 
 @dataclass(frozen=True)
@@ -232,7 +249,7 @@ def encode_features(
         schema,
         {name: column.codes for name, column in items.items()},
         {name: column.codes for name, column in users.items()},
-        {name: column.cells for name, column in coded.items() if column.cells is not None},
+        {name: column.value_sets for name, column in coded.items() if column.value_sets is not None},
     )
 
 
@@ -255,7 +272,7 @@ def _check_names(columns: FeatureColumns) -> None:
 
 
 def _item_column(items: pd.DataFrame, name: str) -> pd.Series:
-    return items["item"] if name == GOODS else _required(items, "items", [name])[name]
+    return items["item"] if name == ITEM_ID else _required(items, "items", [name])[name]
 
 
 def _required(table: pd.DataFrame | None, name: str, columns: Sequence[str]) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Multi-hot features: a cell has several values (DIN §4.1); a column holds the number of each row's cell."""
+"""Multi-hot features: a value set has several values (DIN §4.1); a column holds the number of each row's value set."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ from deep_interest.logs.schema import Pooling
 
 
 class MultiHot(BaseModel):
-    """How a column with several values in a cell is read and used; a plain text stands for ``{separator: TEXT}``.
+    """How a column with several values in a value set is read and used; a plain text stands for ``{separator: TEXT}``.
 
     Attributes:
         separator: between the values of a text.
@@ -32,43 +32,43 @@ class MultiHot(BaseModel):
 
 
 @dataclass(frozen=True)
-class Cells:
-    """The distinct cells of a column as sets of value codes, in compressed sparse rows; cell 0 is the empty one.
+class ValueSets:
+    """The distinct value sets of a column as sets of value codes, in compressed sparse rows; value set 0 is the empty one.
 
     Attributes:
-        offsets: ``(C + 1,)`` int64; the values of cell c are ``[offsets[c], offsets[c + 1])``, one or more.
-        values: ``(M,)`` int32, rising within a cell; a cell without a known value has the unknown's alone.
+        offsets: ``(C + 1,)`` int64; the values of value set c are ``[offsets[c], offsets[c + 1])``, one or more.
+        values: ``(M,)`` int32, rising within a value set; a value set without a known value has the unknown's alone.
     """
 
     offsets: np.ndarray
     values: np.ndarray
 
     @classmethod
-    def of(cls, lengths: np.ndarray, codes: np.ndarray) -> "Cells":
-        """Cells of codes that may be unknown, or stand there twice.
+    def of(cls, lengths: np.ndarray, codes: np.ndarray) -> "ValueSets":
+        """Build value sets from codes that may be unknown or repeated.
 
         Args:
-            lengths: ``(C,)`` how many codes each cell has.
-            codes: ``(M,)``, cell after cell.
+            lengths: ``(C,)`` how many codes each value set has.
+            codes: ``(M,)``, value set after value set.
         """
-        cell = np.repeat(np.arange(len(lengths)), lengths)
-        order = np.lexsort((codes, cell))
-        cell, codes = cell[order], codes[order]
+        value_set = np.repeat(np.arange(len(lengths)), lengths)
+        order = np.lexsort((codes, value_set))
+        value_set, codes = value_set[order], codes[order]
         kept = codes > 0
-        kept[1:] &= (codes[1:] != codes[:-1]) | (cell[1:] != cell[:-1])
-        known = np.bincount(cell[kept], minlength=len(lengths))
+        kept[1:] &= (codes[1:] != codes[:-1]) | (value_set[1:] != value_set[:-1])
+        known = np.bincount(value_set[kept], minlength=len(lengths))
         length = np.maximum(known, 1)
         values = np.zeros(int(length.sum()), np.int32)
         values[np.repeat(known > 0, length)] = codes[kept]
         return cls(np.concatenate([[0], np.cumsum(length)]).astype(np.int64), values)
 
-    def within(self, size: int) -> "Cells":
-        """The cells as a vocabulary of ``size`` codes knows them."""
-        return Cells.of(np.diff(self.offsets), np.where(self.values < size, self.values, 0))
+    def within(self, size: int) -> "ValueSets":
+        """The value sets as a vocabulary of ``size`` codes knows them."""
+        return ValueSets.of(np.diff(self.offsets), np.where(self.values < size, self.values, 0))
 
     @property
     def known(self) -> np.ndarray:
-        """``(C,)`` whether a cell has a known value."""
+        """``(C,)`` whether a value set has a known value."""
         return self.values[self.offsets[:-1]] > 0
 
 
@@ -77,12 +77,12 @@ class SplitColumn:
     """A column of texts with several values in each.
 
     Attributes:
-        cells: ``(n,)`` int32, the number of each row's cell; 0 where there is none.
-        lengths: ``(C,)`` how many texts each cell has.
-        texts: ``(M,)`` of all cells, missing where there is nothing between two separators.
+        value_sets: ``(n,)`` int32, the number of each row's value set; 0 where there is none.
+        lengths: ``(C,)`` how many texts each value set has.
+        texts: ``(M,)`` of all value sets, missing where there is nothing between two separators.
     """
 
-    cells: np.ndarray
+    value_sets: np.ndarray
     lengths: np.ndarray
     texts: pd.Series
 
@@ -101,9 +101,9 @@ class SplitColumn:
         )
 
     def known(self, rows: np.ndarray | None) -> np.ndarray | None:
-        """``(M,)`` whether each text is in a cell of one of the ``rows (n,)``; None for None."""
+        """``(M,)`` whether each text is in a value set of one of the ``rows (n,)``; None for None."""
         if rows is None:
             return None
         used = np.zeros(len(self.lengths), bool)
-        used[self.cells[rows]] = True
+        used[self.value_sets[rows]] = True
         return np.repeat(used, self.lengths)

@@ -36,7 +36,7 @@ class FeatureSchema(BaseModel):
     """The feature groups of a dataset, by DIN's four categories (DIN Table 1).
 
     Attributes:
-        item: fields of the candidate (goods, category, shop, …).
+        item: fields of the candidate (item_id, category, shop, …).
         behavior: fields of each behaviour; a field that the candidate also has shares the candidate's table.
         profile: fields of the user.
         context: fields of the impression.
@@ -76,7 +76,7 @@ class FeatureSchema(BaseModel):
 
     @property
     def multi_hot(self) -> set[str]:
-        """The fields with several values in a cell."""
+        """The fields with several values in a value set."""
         return {field.name for group in GROUPS for field in self.fields(group) if field.pooling}
 
     @property

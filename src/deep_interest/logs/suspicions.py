@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from deep_interest.logs.encoding import GOODS, USER_ID, EncodedLog, FeatureColumns
+from deep_interest.logs.encoding import ITEM_ID, USER_ID, EncodedLog, FeatureColumns
 from deep_interest.logs.impressions import days_of, history_ends
 from deep_interest.logs.protocols import ProtocolParameters
 from deep_interest.logs.tables import CanonicalTables
@@ -143,7 +143,7 @@ def _features(
     for name in features.context:
         yield f"impressions.{name}", shown[name]
     for table, key, names in (("items", "item", features.item), ("users", "user", features.profile)):
-        own = [name for name in names if name not in (GOODS, USER_ID)]
+        own = [name for name in names if name not in (ITEM_ID, USER_ID)]
         if own:
             entities = getattr(tables, table).set_index(key)
             for name in own:
@@ -181,7 +181,7 @@ def _about_counts(
     early = day < days[-(protocol.validation_days + protocol.test_days)]
     before = shown["time"].to_numpy()[early].max()
     for table, key, names in (("items", "item", features.item), ("users", "user", features.profile)):
-        own = [name for name in names if name not in (GOODS, USER_ID)]
+        own = [name for name in names if name not in (ITEM_ID, USER_ID)]
         statistics = list(_statistics(tables, key, early, before)) if own else []
         for name in own:
             entities = getattr(tables, table)

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from deep_interest.errors import InputError
 from deep_interest.logs.buckets import Buckets, borders_of, bucketise
-from deep_interest.logs.multi_hot import Cells, SplitColumn
+from deep_interest.logs.multi_hot import SplitColumn, ValueSets
 
 UNKNOWN = 0
 LARGEST_CODE = 2**31 - 1  # codes and history lengths are int32
@@ -155,10 +155,10 @@ class FieldVocabularies:
         self.fields[name] = FieldVocabulary(vocabulary, borders)
         return vocabulary.encode(values), len(vocabulary)
 
-    def learn_cells(
+    def learn_value_sets(
         self, name: str, column: pd.Series, *, separator: str, known: np.ndarray | None = None
-    ) -> tuple[np.ndarray, int, Cells]:
-        """Learn the values in a multi-hot feature's known rows, then code the cells of all rows.
+    ) -> tuple[np.ndarray, int, ValueSets]:
+        """Learn the values in a multi-hot feature's known rows, then code the value sets of all rows.
 
         Args:
             name: the feature.
@@ -167,9 +167,9 @@ class FieldVocabularies:
             known: ``(n,)`` bool, the rows that may be learnt from; all if None.
 
         Returns:
-            The number of each row's cell ``(n,)`` int32, the vocabulary's size, and the cells.
+            The number of each row's value set ``(n,)`` int32, the vocabulary's size, and the value sets.
         """
         split = SplitColumn.of(column, separator)
         check_fits_int32(f"features: distinct value sets of {name}", len(split.lengths))
         codes, size = self.learn(name, split.texts, known=split.known(known))
-        return split.cells, size, Cells.of(split.lengths, codes)
+        return split.value_sets, size, ValueSets.of(split.lengths, codes)

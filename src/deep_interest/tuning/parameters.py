@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from pydantic.fields import FieldInfo
 
 from deep_interest.errors import InputError
-from deep_interest.models.registry import model_row
+from deep_interest.models.registry import find_model
 from deep_interest.training.parameters import TrainingOptions
 
 SET_BY_THE_SEARCH = {
@@ -136,7 +136,7 @@ class TuningParameters(BaseModel):
                     f"{', '.join(ranges) or 'none'}"
                 )
         for model in self.rows:
-            model_row(model)
+            find_model(model)
         return self
 
     def ranges_of(self, model: str) -> dict[str, SearchRange]:
@@ -158,7 +158,7 @@ class TuningParameters(BaseModel):
 
 def _options_of(model: str, names: Iterable[str]) -> dict[str, FieldInfo]:
     """Return all options of a model and of its training by dotted name, after checking that ``names`` are among them."""
-    options = {f"model.{name}": field for name, field in model_row(model).load().Config.model_fields.items()}
+    options = {f"model.{name}": field for name, field in find_model(model).load().Config.model_fields.items()}
     options |= {f"training.{name}": field for name, field in TrainingOptions.model_fields.items()}
     if unknown := [name for name in names if name not in options]:
         raise InputError(

@@ -10,7 +10,7 @@ import pandas as pd
 from optuna.trial import FrozenTrial, TrialState
 
 from deep_interest.errors import InputError
-from deep_interest.training.runs import Cell
+from deep_interest.training.runs import Experiment
 from deep_interest.tuning.parameters import SearchRange, TuningParameters
 
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
@@ -28,7 +28,7 @@ class Search:
         recipe: name of the experiment's recipe.
     """
 
-    experiment: Cell
+    experiment: Experiment
     tuning: TuningParameters
     recipe: str
 

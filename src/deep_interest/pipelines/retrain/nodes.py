@@ -11,7 +11,7 @@ from deep_interest.logs.vocabulary import FieldVocabularies
 from deep_interest.pipelines.parameters import DatasetParameters
 from deep_interest.pipelines.train.nodes import options_of
 from deep_interest.retraining.checks import changed_days, check_days
-from deep_interest.retraining.days import Reading, list_days, read_days
+from deep_interest.retraining.days import ReaderConfig, list_days, read_days
 from deep_interest.retraining.parameters import RetrainingParameters
 from deep_interest.retraining.plan import Plan, new_days, plan_run
 from deep_interest.retraining.summary import run_summary, summary_page
@@ -49,7 +49,7 @@ def plan(
 def prepare(
     days: Path, plan: Plan, registry: Registry, settings: DatasetParameters
 ) -> tuple[Any, FieldVocabularies]:
-    """The window's log, features and samples, and the vocabularies as they have grown."""
+    """The window's log, features and samples, and the vocabularies as they have extend_parameters."""
     from deep_interest.retraining.window import encode_window
 
     vocabularies = registry.load(plan.parent).vocabularies() if plan.parent else FieldVocabularies()
@@ -69,10 +69,12 @@ def make_fit(dataset: str, model: str) -> Callable[..., Any]:
         recipes: Recipes, run: RunParameters, retraining: RetrainingParameters,
     ) -> Any:  # fmt: skip
         """The challenger."""
-        from deep_interest.retraining.runs import cell_of, fit_by_plan
+        from deep_interest.retraining.runs import fit_by_plan, retraining_experiment
 
-        cell = cell_of(dataset, model, RowOptions(options.root), settings, recipes, run, retraining)
-        return fit_by_plan(cell, data, plan, registry, retraining)
+        experiment = retraining_experiment(
+            dataset, model, RowOptions(options.root), settings, recipes, run, retraining
+        )
+        return fit_by_plan(experiment, data, plan, registry, retraining)
 
     return fit
 
@@ -86,10 +88,12 @@ def make_judge(dataset: str, model: str) -> Callable[..., Any]:
         recipes: Recipes, run: RunParameters, retraining: RetrainingParameters,
     ) -> Any:  # fmt: skip
         """The verdict on the held-out day."""
-        from deep_interest.retraining.runs import cell_of, judge_by_plan
+        from deep_interest.retraining.runs import judge_by_plan, retraining_experiment
 
-        cell = cell_of(dataset, model, RowOptions(options.root), settings, recipes, run, retraining)
-        return judge_by_plan(cell, fitted, data, plan, registry, retraining.gate)
+        experiment = retraining_experiment(
+            dataset, model, RowOptions(options.root), settings, recipes, run, retraining
+        )
+        return judge_by_plan(experiment, fitted, data, plan, registry, retraining.gate)
 
     return judge
 
@@ -136,7 +140,7 @@ def conclude(
     return registry.prune(retraining.keep_versions)
 
 
-def reading_of(settings: DatasetParameters) -> Reading:
+def reading_of(settings: DatasetParameters) -> ReaderConfig:
     """How a dataset's days are read.
 
     Raises:
@@ -147,6 +151,6 @@ def reading_of(settings: DatasetParameters) -> Reading:
             f"{settings.title}: its block has no source with impressions, which retraining needs"
         )
     reading = settings.reading
-    return Reading(
+    return ReaderConfig(
         settings.source, settings.features, reading.on_bad_line, reading.tie_seed, reading.repeated_impressions == "keep"
     )  # fmt: skip

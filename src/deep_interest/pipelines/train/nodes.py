@@ -35,7 +35,7 @@ def options_of(model: str) -> type[RowOptions]:
 def make_train(
     dataset: str, model: str, *, tuned: bool = False
 ) -> Callable[..., tuple[dict[str, Any], pd.DataFrame, dict[str, Any]]]:
-    """The training node's function of one cell; it knows the cell's name, to keep and label its fits.
+    """The training node's function of one experiment; it knows the experiment's name, to keep and label its fits.
 
     Args:
         dataset, model: the keys.
@@ -49,7 +49,7 @@ def make_train(
         settings: DatasetParameters, recipes: Recipes, run: RunParameters, found: dict[str, Any],
     ) -> tuple[dict[str, Any], pd.DataFrame, dict[str, Any]]:  # fmt: skip
         """Fit every seed; the checkpoint, the learning curves, and what the row was made with."""
-        from deep_interest.training.runs import Cell, Data, choose_recipe, settings_of, train_cell
+        from deep_interest.training.runs import Data, Experiment, choose_recipe, settings_of, train_experiment
 
         recipe = choose_recipe(recipes.root, run, default=settings.recipe, training=settings.training)
         name = run.recipe or settings.recipe
@@ -59,7 +59,7 @@ def make_train(
             values = tuned_values(own, dataset=dataset, model=model, recipe=name)
             recipe = recipe.with_values(model, values)
             other_data = _was_tuned_on_other_data(own, Data(log, features, without_test(samples)))
-        cell = Cell(
+        experiment = Experiment(
             dataset=dataset,
             model=model,
             options=RowOptions(options.root),
@@ -68,12 +68,12 @@ def make_train(
             run=run,
             variant=TUNED_SUFFIX if tuned else "",
         )
-        checkpoint, curves = train_cell(cell, Data(log, features, samples))
+        checkpoint, curves = train_experiment(experiment, Data(log, features, samples))
         return (
             checkpoint,
             curves,
             settings_of(
-                cell, recipe=name, tuned=values, data=checkpoint["data"], tuned_on_other_data=other_data
+                experiment, recipe=name, tuned=values, data=checkpoint["data"], tuned_on_other_data=other_data
             ),
         )
 
@@ -130,6 +130,6 @@ def predict(
     run: RunParameters,
 ) -> pd.DataFrame:
     """Predicted CTR of every test sample, a column a seed. Nothing is chosen by it: this is the test set's one use beside watched curves."""
-    from deep_interest.training.runs import Data, predict_cell
+    from deep_interest.training.runs import Data, predict_experiment
 
-    return predict_cell(checkpoint, run, Data(log, features, samples))
+    return predict_experiment(checkpoint, run, Data(log, features, samples))

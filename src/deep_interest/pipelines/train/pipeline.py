@@ -1,4 +1,4 @@
-"""Two nodes for each cell, in the namespace ``<dataset>.<model>``."""
+"""Two nodes for each experiment, in the namespace ``<dataset>.<model>``."""
 
 from kedro.pipeline import Node, Pipeline
 

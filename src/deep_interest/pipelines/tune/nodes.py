@@ -19,7 +19,7 @@ def hide_test(samples: pd.DataFrame) -> pd.DataFrame:
 
 
 def make_tune(dataset: str, model: str) -> Callable[..., tuple[dict[str, Any], pd.DataFrame]]:
-    """The searching node's function of one cell."""
+    """The searching node's function of one experiment."""
     options_type = options_of(model)
 
     def tune_row(
@@ -27,16 +27,16 @@ def make_tune(dataset: str, model: str) -> Callable[..., tuple[dict[str, Any], p
         settings: DatasetParameters, recipes: Recipes, run: RunParameters, tuning: TuningParameters,
     ) -> tuple[dict[str, Any], pd.DataFrame]:  # fmt: skip
         """The best values and the table of all trials."""
-        from deep_interest.training.runs import Cell, Data, choose_recipe
+        from deep_interest.training.runs import Data, Experiment, choose_recipe
         from deep_interest.tuning.search import tune
         from deep_interest.tuning.study import Search, best_values, trial_table
 
         recipe = choose_recipe(recipes.root, run, default=settings.recipe, training=settings.training)
-        cell = Cell(
+        experiment = Experiment(
             dataset=dataset, model=model, options=RowOptions(options.root), recipe=recipe,
             seeds=(tuning.fit_seed,), run=run,
         )  # fmt: skip
-        search = Search(cell, tuning, run.recipe or settings.recipe)
+        search = Search(experiment, tuning, run.recipe or settings.recipe)
         study = tune(search, Data(log, features, samples))
         return best_values(study, search), trial_table(study)
 

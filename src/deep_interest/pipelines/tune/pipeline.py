@@ -1,4 +1,4 @@
-"""A node for the dataset, which takes the test set away, and two for each cell, in the namespace ``<dataset>.<model>``."""
+"""A node for the dataset, which takes the test set away, and two for each experiment, in the namespace ``<dataset>.<model>``."""
 
 from kedro.pipeline import Node, Pipeline
 
