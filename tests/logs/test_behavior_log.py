@@ -45,15 +45,15 @@ def test_a_feature_column_that_is_not_there_is_named():
         InputError, match=r"users: feature column\(s\) age not found; the source has no such table"
     ):
         encode_features(tables, encoded(tables), FeatureColumns(profile=("age",)))
-    with pytest.raises(InputError, match=r"features\.behavior: brand is no item field"):
+    with pytest.raises(InputError, match=r"features\.behavior: brand is not an item field"):
         encode_features(tables, encoded(tables), FeatureColumns(behavior=("brand",)))
 
 
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        (FeatureColumns(item=("item_id", "category"), context=("category",)), "category stands there twice"),
-        (FeatureColumns(context=("time",)), "time is a column of the samples themselves"),
+        (FeatureColumns(item=("item_id", "category"), context=("category",)), "category occurs twice"),
+        (FeatureColumns(context=("time",)), "time is a reserved column of the samples"),
     ],
 )
 def test_feature_names_that_collide_are_refused(columns, message):

@@ -27,10 +27,10 @@ def test_equal_values_are_never_parted():
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"buckets": {"price": 10}}, "price is no feature"),
-        ({"item": ["price"], "buckets": {"price": [3, 2]}}, "borders must rise"),
+        ({"buckets": {"price": 10}}, "price is not a feature"),
+        ({"item": ["price"], "buckets": {"price": [3, 2]}}, "borders must be increasing"),
         ({"item": ["price"], "buckets": {"price": 1}}, "greater than or equal to 2"),
-        ({"item": ["Waren gruppe"]}, "'Waren gruppe' cannot name a feature"),
+        ({"item": ["Waren gruppe"]}, "'Waren gruppe' is not a valid feature name"),
     ],
 )
 def test_a_mistake_in_the_features_is_found_at_once(columns, message):

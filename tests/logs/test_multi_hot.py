@@ -104,9 +104,12 @@ def test_the_value_sets_of_context_and_profile_are_known_to_the_samples():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"multi_hot": {"tag": "|"}}, "multi_hot: tag is no feature; the features are item_id, category"),
-        ({"multi_hot": {"item_id": "|"}}, "multi_hot: item_id has one value"),
-        ({"multi_hot": {"category": "|"}, "buckets": {"category": 3}}, "multi_hot: category has one value"),
+        ({"multi_hot": {"tag": "|"}}, "multi_hot: tag is not a feature; the features are item_id, category"),
+        ({"multi_hot": {"item_id": "|"}}, "multi_hot: item_id has a single value"),
+        (
+            {"multi_hot": {"category": "|"}, "buckets": {"category": 3}},
+            "multi_hot: category has a single value",
+        ),
         ({"multi_hot": {"category": ""}}, "at least 1 character"),
         ({"multi_hot": {"category": {"pooling": "max"}}}, "'sum' or 'mean'"),
     ],

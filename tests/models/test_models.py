@@ -368,7 +368,7 @@ def test_without_items_a_model_does_not_see_them():
 @pytest.mark.parametrize(
     ("without", "message"),
     [
-        (("shop",), "shop is no feature; the features are item_id"),
+        (("shop",), "shop is not a feature; the features are item_id"),
         (("item_id", "category"), "leaves no field"),
     ],
 )

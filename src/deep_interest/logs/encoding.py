@@ -1,4 +1,4 @@
-"""From canonical tables to codes: the behaviour log, and the feature codes of every item and user."""
+"""Encode canonical tables: the behaviour log, and the feature codes of all items and users."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -55,17 +55,18 @@ class FeatureColumns(BaseModel):
         for name in names:
             if not re.fullmatch(r"[\w-]+", name):
                 raise ValueError(
-                    f"{name!r} cannot name a feature; use letters, digits and _, and say under source.….columns which "
-                    f"column it is: {{my_name: {name!r}}}"
+                    f"{name!r} is not a valid feature name; use letters, digits and _, and map the column under source.….columns: "
+                    f"{{my_name: {name!r}}}"
                 )
         for key, named in (("buckets", self.buckets), ("multi_hot", self.multi_hot)):
-            if strange := set(named) - set(names) - {ITEM_ID, USER_ID}:
+            if unknown := set(named) - set(names) - {ITEM_ID, USER_ID}:
                 raise ValueError(
-                    f"{key}: {', '.join(sorted(strange))} is no feature; the features are {', '.join(names)}"
+                    f"{key}: {', '.join(sorted(unknown))} is not a feature; the features are {', '.join(names)}"
                 )
-        if wrong := set(self.multi_hot) & {ITEM_ID, USER_ID, *self.buckets}:
+        if single := set(self.multi_hot) & {ITEM_ID, USER_ID, *self.buckets}:
             raise ValueError(
-                f"multi_hot: {', '.join(sorted(wrong))} has one value: it is an id or has buckets; take it off multi_hot"
+                f"multi_hot: {', '.join(sorted(single))} has a single value, because it is an id or has buckets; remove it from "
+                "multi_hot"
             )
         return self
 
@@ -83,10 +84,10 @@ class FeatureTables:
     """Feature codes by entity.
 
     Attributes:
-        schema: the fields and their sizes.
-        items: ``{field: (I + 1,) int32}``, by item code; row 0 is the unknown item.
-        users: ``{field: (U + 1,) int32}``, by user code; row 0 is the unknown user.
-        value_sets: ``{field: its value_sets}`` of multi-hot fields, whose codes everywhere are numbers of value sets.
+        schema: fields and their sizes.
+        items: ``{field: (I + 1,) int32}`` by item code; row 0 is the unknown item.
+        users: ``{field: (U + 1,) int32}`` by user code; row 0 is the unknown user.
+        value_sets: ``{field: ValueSets}`` of multi-hot fields, whose codes are indices of value sets.
     """
 
     schema: FeatureSchema
@@ -97,12 +98,12 @@ class FeatureTables:
 
 @dataclass(frozen=True)
 class CodedColumn:
-    """A feature's column in codes.
+    """An encoded feature column.
 
     Attributes:
-        field: the feature.
-        codes: ``(n,)`` int32; of a multi-hot feature the numbers of value sets.
-        value_sets: of a multi-hot feature.
+        field: name and size of the feature.
+        codes: ``(n,)`` int32; for a multi-hot feature, indices of value sets.
+        value_sets: value sets of a multi-hot feature, otherwise None.
     """
 
     field: Field
@@ -111,44 +112,44 @@ class CodedColumn:
 
     @property
     def unknown(self) -> np.ndarray:
-        """``(n,)`` bool, the rows whose value, or every value, is unknown or missing."""
+        """``(n,)`` bool, rows without any known value."""
         return self.codes == 0 if self.value_sets is None else ~self.value_sets.known[self.codes]
 
 
 def code_column(
     vocabularies: FieldVocabularies, name: str, column: pd.Series, columns: FeatureColumns, known: np.ndarray | None = None
 ) -> CodedColumn:  # fmt: skip
-    """Code a feature's column as ``columns`` declares it.
+    """Encode a feature column.
 
     Args:
-        vocabularies: they learn from the known rows, unless they are frozen.
-        name: the feature.
-        column: its values ``(n,)``.
-        columns: for its buckets, or the form of its value sets.
-        known: ``(n,)`` bool, the rows that may be learnt from; all if None.
+        vocabularies: vocabularies, extended by the values of the known rows unless they are frozen.
+        name: name of the feature.
+        column: values ``(n,)``.
+        columns: feature columns, with the buckets or the separator of the feature.
+        known: ``(n,)`` bool, rows whose values are learned; all if None.
     """
-    form = columns.multi_hot.get(name)
-    if form is None:
+    multi_hot = columns.multi_hot.get(name)
+    if multi_hot is None:
         codes, size = vocabularies.learn(name, column, known=known, buckets=columns.buckets.get(name))
         return CodedColumn(Field(name=name, size=size), codes)
     codes, size, value_sets = vocabularies.learn_value_sets(
-        name, column, separator=form.separator, known=known
+        name, column, separator=multi_hot.separator, known=known
     )
-    return CodedColumn(Field(name=name, size=size, pooling=form.pooling), codes, value_sets)
+    return CodedColumn(Field(name=name, size=size, pooling=multi_hot.pooling), codes, value_sets)
 
 
 @dataclass(frozen=True)
 class EncodedLog:
-    """Everything the protocols need, in codes; ``user`` and ``item`` codes number the whole catalogue.
+    """The encoded behaviours; ``user`` and ``item`` codes cover the whole catalogue.
 
     Attributes:
         users: vocabulary of the user ids.
         items: vocabulary of the item ids.
-        offsets: ``(U + 1,)`` runs of the users' behaviours.
+        offsets: ``(U + 1,)`` segments of the users' behaviours.
         user, item: ``(N,)`` int32 codes of each behaviour.
         time: ``(N,)`` int64.
         rating: ``(N,)`` float32, or None.
-        day: ``(N,)`` int32 local days, or None where the source has only times.
+        day: ``(N,)`` int32 local days, or None if the source only has times.
     """
 
     users: Vocabulary
@@ -162,7 +163,7 @@ class EncodedLog:
 
     @property
     def position(self) -> np.ndarray:
-        """``(N,)`` how many behaviours of the same user come before each one."""
+        """``(N,)`` number of earlier behaviours of the same user."""
         return np.arange(len(self.user)) - self.offsets[self.user]
 
     @property
@@ -172,16 +173,16 @@ class EncodedLog:
 
 
 def encode_log(tables: CanonicalTables, *, users: Vocabulary, items: Vocabulary) -> EncodedLog:
-    """Code users and items of the sorted canonical tables.
+    """Encode users and items of the behaviours.
 
     Args:
-        tables: sorted by user and time.
-        users: of every user of the behaviours and impressions.
-        items: of the whole catalogue.
+        tables: canonical tables, sorted by user and time.
+        users: vocabulary of all users of behaviours and impressions.
+        items: vocabulary of the catalogue.
 
     Raises:
-        InputError: a behaviour's item is not in the catalogue, or there are more users, items, or behaviours of one user than
-            int32 counts.
+        InputError: the item of a behaviour is not in the catalogue, or the number of users, items, or behaviours of a user
+            exceeds int32.
     """
     behaviors = tables.behaviors
     check_fits_int32("users", len(users))
@@ -190,7 +191,7 @@ def encode_log(tables: CanonicalTables, *, users: Vocabulary, items: Vocabulary)
     if (item == 0).any():
         missing = behaviors["item"][item == 0].iloc[0]
         raise InputError(
-            f"items: {int((item == 0).sum())} behaviours are of items that have no row, the first {missing!r}"
+            f"items: {int((item == 0).sum())} behaviours refer to items without a row, the first is {missing!r}"
         )
     rating = behaviors["rating"].to_numpy(np.float32) if "rating" in behaviors else None
     day = behaviors["day"].to_numpy(np.int32) if "day" in behaviors else None
@@ -209,19 +210,19 @@ def encode_features(
     context: Mapping[str, CodedColumn] | None = None,
     vocabularies: FieldVocabularies | None = None,
 ) -> FeatureTables:
-    """Code the feature columns of items and users.
+    """Encode the feature columns of items and users.
 
     Args:
         tables: canonical tables.
-        log: their coded users and items.
-        columns: which columns are features.
-        known_items: ``(I + 1,)`` bool by item code; values that no known item has are "unknown". All if None.
-        known_users: likewise for the profile, by user code.
-        context: the impressions' features, coded with the samples.
-        vocabularies: of an earlier time; they grow by what is new. Fitted anew if None.
+        log: their encoded behaviours.
+        columns: feature columns.
+        known_items: ``(I + 1,)`` bool by item code; values of other items only are unknown. All items if None.
+        known_users: ``(U + 1,)`` bool by user code, likewise for the profile.
+        context: encoded context features of the samples.
+        vocabularies: earlier vocabularies, which are extended; new ones if None.
 
     Raises:
-        InputError: a column that is not in its table.
+        InputError: a feature column is not in its table.
     """
     _check_names(columns)
     vocabularies = FieldVocabularies() if vocabularies is None else vocabularies
@@ -254,20 +255,20 @@ def encode_features(
 
 
 def behavior_log(log: EncodedLog, features: FeatureTables) -> BehaviorLog:
-    """The behaviour log with the fields that the schema gives a behaviour."""
+    """Return the behaviour log with the behaviour fields of the schema."""
     fields = {field.name: features.items[field.name][log.item] for field in features.schema.behavior}
     return BehaviorLog(log.offsets, fields)
 
 
 def _check_names(columns: FeatureColumns) -> None:
-    """A field's name is its embedding table's and, for context, its column's in the samples: it must be its own."""
+    """Check that names are unique: a field's name is also that of its embedding table, and of a column of the samples."""
     names = [*columns.item, *columns.profile, *columns.context]
     for name in names:
         if names.count(name) > 1:
-            raise InputError(f"features: {name} stands there twice; rename the column in one of the tables")
+            raise InputError(f"features: {name} occurs twice; rename the column in one of the tables")
         if name in RESERVED:
             raise InputError(
-                f"features: {name} is a column of the samples themselves; rename the feature column"
+                f"features: {name} is a reserved column of the samples; rename the feature column"
             )
 
 
@@ -286,13 +287,13 @@ def _required(table: pd.DataFrame | None, name: str, columns: Sequence[str]) -> 
 def _profile(
     table: pd.DataFrame | None, ids: Vocabulary, columns: FeatureColumns, vocabularies: FieldVocabularies, known: np.ndarray | None
 ) -> dict[str, CodedColumn]:  # fmt: skip
-    """The profile's features by user code; a user's own id is one of them."""
+    """Encode the profile features by user code, including the user id if configured."""
     own = [name for name in columns.profile if name != USER_ID]
-    rows = _required(table, "users", own)["user"] if own else None
+    rows = _required(table, "users", own) if own else pd.DataFrame()
     coded = {}
     for name in columns.profile:
-        users = np.arange(1, len(ids)) if name == USER_ID else ids.encode(rows)
-        values = pd.Series(ids.values) if name == USER_ID else table[name]
+        users = np.arange(1, len(ids)) if name == USER_ID else ids.encode(rows["user"])
+        values = pd.Series(ids.values) if name == USER_ID else rows[name]
         column = code_column(vocabularies, name, values, columns, _of(known, users))
         coded[name] = _by_entity(column, users, len(ids))
     return coded
@@ -303,7 +304,7 @@ def _of(known: np.ndarray | None, entity: np.ndarray) -> np.ndarray | None:
 
 
 def _by_entity(column: CodedColumn, entity: np.ndarray, entities: int) -> CodedColumn:
-    """A column whose rows belong to the ``entity`` codes as one with a row for each of the ``entities``."""
+    """Rearrange a column with one row per ``entity`` code into one with a row for each of the ``entities``."""
     codes = np.zeros(entities, np.int32)
     codes[entity] = column.codes
     codes[0] = 0
@@ -314,6 +315,6 @@ def _fields(coded: dict[str, CodedColumn], names: Sequence[str]) -> tuple[Field,
     unknown = [name for name in names if name not in coded]
     if unknown:
         raise InputError(
-            f"features.behavior: {', '.join(unknown)} is no item field; the item fields are {', '.join(coded)}"
+            f"features.behavior: {', '.join(unknown)} is not an item field; the item fields are {', '.join(coded)}"
         )
     return tuple(coded[name].field for name in names)

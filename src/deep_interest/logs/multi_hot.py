@@ -1,4 +1,4 @@
-"""Multi-hot features: a value set has several values (DIN §4.1); a column holds the number of each row's value set."""
+"""Multi-hot features: a row has a set of values (DIN §4.1); a column contains the index of each row's value set."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,11 +13,11 @@ from deep_interest.logs.schema import Pooling
 
 
 class MultiHot(BaseModel):
-    """How a column with several values in a value set is read and used; a plain text stands for ``{separator: TEXT}``.
+    """How a column with several values per row is read and used; a string is short for ``{separator: STRING}``.
 
     Attributes:
-        separator: between the values of a text.
-        pooling: of the values' vectors: ``sum`` (DIN §4.1) or ``mean``.
+        separator: separator of the values.
+        pooling: pooling of the value vectors: ``sum`` (DIN §4.1) or ``mean``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -33,11 +33,11 @@ class MultiHot(BaseModel):
 
 @dataclass(frozen=True)
 class ValueSets:
-    """The distinct value sets of a column as sets of value codes, in compressed sparse rows; value set 0 is the empty one.
+    """The distinct value sets of a column in compressed sparse rows; value set 0 is the empty one.
 
     Attributes:
-        offsets: ``(C + 1,)`` int64; the values of value set c are ``[offsets[c], offsets[c + 1])``, one or more.
-        values: ``(M,)`` int32, rising within a value set; a value set without a known value has the unknown's alone.
+        offsets: ``(C + 1,)`` int64; the values of value set c are ``[offsets[c], offsets[c + 1])``, at least one.
+        values: ``(M,)`` int32 codes, increasing within a value set; a value set without known values has code 0 only.
     """
 
     offsets: np.ndarray
@@ -48,8 +48,8 @@ class ValueSets:
         """Build value sets from codes that may be unknown or repeated.
 
         Args:
-            lengths: ``(C,)`` how many codes each value set has.
-            codes: ``(M,)``, value set after value set.
+            lengths: ``(C,)`` number of codes in each value set.
+            codes: ``(M,)`` codes of all value sets, concatenated.
         """
         value_set = np.repeat(np.arange(len(lengths)), lengths)
         order = np.lexsort((codes, value_set))
@@ -63,45 +63,45 @@ class ValueSets:
         return cls(np.concatenate([[0], np.cumsum(length)]).astype(np.int64), values)
 
     def within(self, size: int) -> "ValueSets":
-        """The value sets as a vocabulary of ``size`` codes knows them."""
+        """Return the value sets with codes of at least ``size`` as unknown."""
         return ValueSets.of(np.diff(self.offsets), np.where(self.values < size, self.values, 0))
 
     @property
     def known(self) -> np.ndarray:
-        """``(C,)`` whether a value set has a known value."""
+        """``(C,)`` whether each value set has a known value."""
         return self.values[self.offsets[:-1]] > 0
 
 
 @dataclass(frozen=True)
 class SplitColumn:
-    """A column of texts with several values in each.
+    """A column of strings that contain several values each.
 
     Attributes:
-        value_sets: ``(n,)`` int32, the number of each row's value set; 0 where there is none.
-        lengths: ``(C,)`` how many texts each value set has.
-        texts: ``(M,)`` of all value sets, missing where there is nothing between two separators.
+        value_sets: ``(n,)`` int32 index of each row's value set; 0 for a missing value.
+        lengths: ``(C,)`` number of strings in each value set.
+        strings: ``(M,)`` strings of all value sets; missing if there is nothing between two separators.
     """
 
     value_sets: np.ndarray
     lengths: np.ndarray
-    texts: pd.Series
+    strings: pd.Series
 
     @classmethod
     def of(cls, column: pd.Series, separator: str) -> "SplitColumn":
-        """Split each distinct text once; blanks around a value do not count."""
+        """Split each distinct string once; whitespace around a value is removed."""
         rows, distinct = pd.factorize(column)
         lists = pc.split_pattern(pa.array(distinct.astype(str), pa.large_string()), separator)
         lengths = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
-        texts = pc.utf8_trim_whitespace(lists.flatten())
-        texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.large_string()), texts)
+        strings = pc.utf8_trim_whitespace(lists.flatten())
+        strings = pc.if_else(pc.equal(strings, ""), pa.scalar(None, pa.large_string()), strings)
         return cls(
             (rows + 1).astype(np.int32),
             np.concatenate([[0], lengths]).astype(np.int64),
-            pd.Series(texts.to_numpy(zero_copy_only=False), dtype="str"),
+            pd.Series(strings.to_numpy(zero_copy_only=False), dtype="str"),
         )
 
     def known(self, rows: np.ndarray | None) -> np.ndarray | None:
-        """``(M,)`` whether each text is in a value set of one of the ``rows (n,)``; None for None."""
+        """Return whether each string is in a value set of one of the ``rows (n,)``, ``(M,)``; None for None."""
         if rows is None:
             return None
         used = np.zeros(len(self.lengths), bool)

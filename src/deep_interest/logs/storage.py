@@ -21,7 +21,7 @@ def save_log(log: BehaviorLog, path: Path) -> None:
 
 
 def load_log(path: Path) -> BehaviorLog:
-    """Read a folder written by :func:`save_log`; the arrays are mapped, not copied: processes share their memory."""
+    """Read a folder written by :func:`save_log`; the arrays are memory-mapped, so that processes share them."""
     arrays = _load_arrays(path)
     return BehaviorLog(
         arrays.pop("offsets"), {name.removeprefix("field."): codes for name, codes in arrays.items()}
@@ -61,7 +61,7 @@ def _save_arrays(arrays: dict[str, np.ndarray], path: Path, *, schema: FeatureSc
 
 
 def _load_arrays(path: Path) -> dict[str, np.ndarray]:
-    """The arrays by name, mapped copy-on-write: writable, as torch wants them, and never written back."""
+    """Load arrays by name, memory-mapped copy-on-write: torch needs writable arrays, and changes are never written back."""
     files = sorted(path.resolve().glob("*.npy"))
     return {
         file.name.removesuffix(".npy"): np.load(file, mmap_mode="c", allow_pickle=False) for file in files
