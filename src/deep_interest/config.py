@@ -1,7 +1,7 @@
 """Read the configuration before Kedro does: the names of the pipelines depend on the datasets in it."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,24 @@ def _parameter_files(folder: Path) -> list[Path]:
     """Find parameter files as Kedro does: ``parameters*`` and ``parameters*/**``, YAML or JSON."""
     files = {*folder.glob("**/parameters*"), *folder.glob("**/parameters*/**/*")}
     return sorted(file for file in files if file.is_file() and file.suffix in (".yml", ".yaml", ".json"))
+
+
+def rename_key(block: Any, old: str, new: str) -> Any:
+    """Accept the former name of a key.
+
+    Args:
+        block: a block of the configuration; anything but a mapping is returned unchanged.
+        old: former name.
+        new: current name.
+
+    Raises:
+        ValueError: the block has both.
+    """
+    if not isinstance(block, Mapping) or old not in block:
+        return block
+    if block.get(new) is not None:
+        raise ValueError(f"{new} and {old}, its former name, are both set; remove {old}")
+    return {**{key: value for key, value in block.items() if key != old}, new: block[old]}
 
 
 def as_list(value: Any) -> Any:

@@ -228,7 +228,7 @@ def test_option_set_by_the_run_cannot_be_searched(tmp_path):
     search = small_search(tmp_path)
     run = search.experiment.run.model_copy(update={"options": {"mba": 1.0}})
     experiment = replace(search.experiment, run=run)
-    with pytest.raises(InputError, match=r"training\.mba is set by the run, but tuning\.rows searches it"):
+    with pytest.raises(InputError, match=r"training\.mba is set by the run, but tuning\.models searches it"):
         tune(replace(search, experiment=experiment), seen_data())
 
 
@@ -240,7 +240,7 @@ def test_option_set_by_the_run_cannot_be_searched(tmp_path):
             "training.lamda is not a training option",
         ),
         ({"searched": ["training.l2"]}, "training.l2 has no range; add it under ranges"),
-        ({"rows": {"dim": ["training.mba"]}}, "model 'dim' is unknown"),
+        ({"models": {"dim": ["training.mba"]}}, "model 'dim' is unknown"),
         (
             {"ranges": {"training": {"mba": {"low": 2, "high": 1}}}},
             "expected low below high, found low 2.0 and high 1.0",

@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
+from deep_interest.config import rename_key
 from deep_interest.errors import InputError
 from deep_interest.models.registry import find_model
 from deep_interest.training.parameters import TrainingOptions
@@ -108,8 +109,8 @@ class TuningParameters(BaseModel):
         unpruned_trials: number of trials to finish before any is stopped.
         unpruned_evaluations: number of first evaluations of a trial after which it is not stopped.
         ranges: search ranges of the options.
-        searched: dotted names of the options to search for models that ``rows`` does not list.
-        rows: dotted names of the options to search, by model key.
+        searched: dotted names of the options to search for models that ``models`` does not list.
+        models: dotted names of the options to search, by model key.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -124,18 +125,23 @@ class TuningParameters(BaseModel):
     unpruned_evaluations: int = Field(1, ge=0)
     ranges: SearchRanges
     searched: tuple[str, ...] = Field(min_length=1)
-    rows: dict[str, tuple[str, ...]] = {}
+    models: dict[str, tuple[str, ...]] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _rename_rows(cls, block: Any) -> Any:
+        return rename_key(block, "rows", "models")
 
     @model_validator(mode="after")
     def _searched_options_have_ranges(self) -> "TuningParameters":
         ranges = self.ranges.by_name()
-        for where, names in {"searched": self.searched, **self.rows}.items():
+        for where, names in {"searched": self.searched, **self.models}.items():
             if unknown := [name for name in names if name not in ranges]:
                 raise ValueError(
                     f"{where}: {', '.join(unknown)} has no range; add it under ranges, which has "
                     f"{', '.join(ranges) or 'none'}"
                 )
-        for model in self.rows:
+        for model in self.models:
             find_model(model)
         return self
 
@@ -148,7 +154,7 @@ class TuningParameters(BaseModel):
         Raises:
             InputError: the model does not have an option, or an option does not accept a value of its range.
         """
-        names = self.rows.get(model, self.searched)
+        names = self.models.get(model, self.searched)
         options = _options_of(model, names)
         ranges = self.ranges.by_name()
         for name in names:
@@ -162,7 +168,7 @@ def _options_of(model: str, names: Iterable[str]) -> dict[str, FieldInfo]:
     options |= {f"training.{name}": field for name, field in TrainingOptions.model_fields.items()}
     if unknown := [name for name in names if name not in options]:
         raise InputError(
-            f"tuning.rows.{model}: {', '.join(unknown)} is not an option of {model}; its options are {', '.join(options)}"
+            f"tuning.models.{model}: {', '.join(unknown)} is not an option of {model}; its options are {', '.join(options)}"
         )
     return options
 

@@ -77,7 +77,7 @@ def _check(search: Search, data: Data) -> None:
     run_options = search.experiment.run.options
     if fixed := [name for name in search.ranges if name.removeprefix("training.") in run_options]:
         raise InputError(
-            f"training.options: {', '.join(fixed)} is set by the run, but tuning.rows searches it; remove it from one of them"
+            f"training.options: {', '.join(fixed)} is set by the run, but tuning.models searches it; remove it from one of them"
         )
 
 
@@ -86,8 +86,8 @@ def _require_same_settings(study: optuna.Study, search: Search, data: Data) -> N
     experiment = search.experiment
     settings = {
         "data": data.fingerprint(),
-        "recipe": experiment.recipe.model_dump_json(exclude={"rows"})
-        + json.dumps(experiment.recipe.model_dump()["rows"].get(experiment.model)),
+        "recipe": experiment.recipe.model_dump_json(exclude={"models"})
+        + json.dumps(experiment.recipe.model_dump()["models"].get(experiment.model)),
         "options": json.dumps(experiment.options.root, sort_keys=True),
         "training.options": json.dumps(experiment.run.options, sort_keys=True),
         "ranges": json.dumps({name: searched.model_dump() for name, searched in search.ranges.items()}),
