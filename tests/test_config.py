@@ -39,23 +39,26 @@ def test_what_a_block_declares_decides_what_kind_of_dataset_it_is():
 
 def test_a_block_may_name_its_rows_as_the_command_line_can():
     for rows in (["din", "base"], "din base"):
-        known = datasets_of({"mine": BLOCK | {"rows": rows}, "amazon_toys": {"rows": rows}})
+        known = datasets_of({"mine": BLOCK | {"models": rows}, "amazon_toys": {"models": rows}})
         assert known["mine"].models == known["amazon_toys"].models == ("base", "din")
-    assert datasets_of({"mine": BLOCK | {"rows": None}})["mine"].models is None
+    assert datasets_of({"mine": BLOCK | {"models": None}})["mine"].models is None
 
 
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (["base", "dinn"], r"datasets\.mine\.rows: dinn is unknown; the models are popularity, item_ctr, lr"),
-        (["din"], r"datasets\.mine\.rows: base is missing; RelaImpr and the differences refer to it"),
-        ({"din": 1}, r"datasets\.mine\.rows: found \{'din': 1\}; name models as a list"),
-        (7, r"datasets\.mine\.rows: found \[7\]; name models as a list"),
+        (
+            ["base", "dinn"],
+            r"datasets\.mine\.models: dinn is unknown; the models are popularity, item_ctr, lr",
+        ),
+        (["din"], r"datasets\.mine\.models: base is missing; RelaImpr and the differences refer to it"),
+        ({"din": 1}, r"datasets\.mine\.models: found \{'din': 1\}; name models as a list"),
+        (7, r"datasets\.mine\.models: found \[7\]; name models as a list"),
     ],
 )
 def test_rows_that_are_none_are_refused(rows, message):
     with pytest.raises(InputError, match=message):
-        datasets_of({"mine": BLOCK | {"rows": rows}})
+        datasets_of({"mine": BLOCK | {"models": rows}})
 
 
 @pytest.mark.parametrize(
@@ -117,3 +120,11 @@ def test_a_new_block_is_a_pipeline_of_kedro(tmp_path):
     ).stdout  # fmt: skip
     names = yaml.safe_load(listed)
     assert {"mine", "mine.din", "samples.mine", "din_table4.mine"} <= set(names)
+
+
+def test_rows_is_an_alias_of_models():
+    assert datasets_of({"mine": BLOCK | {"rows": "din base"}})["mine"].models == ("base", "din")
+    with pytest.raises(
+        InputError, match="datasets: models and rows, its former name, are both set; remove rows"
+    ):
+        datasets_of({"mine": BLOCK | {"rows": "din base", "models": "lr base"}})

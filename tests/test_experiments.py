@@ -19,10 +19,10 @@ def read(path, *keys):
 
 
 RECIPES = {
-    f"{path}: {name}": recipe["rows"]
+    f"{path}: {name}": recipe["models"]
     for path in ("base/parameters/recipes.yml", "industrial/parameters.yml")
     for name, recipe in read(path, "recipes").items()
-    if "rows" in recipe
+    if "models" in recipe
 }
 
 
@@ -43,5 +43,5 @@ def test_without_a_recipe_every_mba_model_has_the_papers_penalty_alone():
 
 
 def test_tuning_searches_the_penalty_of_every_mba_model():
-    rows = read("base/parameters/tuning.yml", "tuning", "rows")
+    rows = read("base/parameters/tuning.yml", "tuning", "models")
     assert all("training.mba" in rows[key] for key in MBA)

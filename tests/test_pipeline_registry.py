@@ -197,7 +197,7 @@ def test_user_only_needs_a_dataset_with_impressions(pipelines):
 
 def test_a_dataset_with_selected_models_trains_and_plots_only_these(monkeypatch):
     blocks = dataset_blocks()
-    blocks["simulated"] |= {"rows": ["base", "din_softmax", "dien"]}
+    blocks["simulated"] |= {"models": ["base", "din_softmax", "dien"]}
     monkeypatch.setattr(pipeline_registry, "_session_blocks", blocks)
     selected = register_pipelines()["simulated"]
     trained = {node.namespace for node in selected.nodes if node.name.endswith(".train")}

@@ -1,7 +1,7 @@
 """Read the configuration before Kedro does: the names of the pipelines depend on the datasets in it."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +23,14 @@ def dataset_blocks(conf: Path | None = None, environment: str | None = None) -> 
     """
     if conf is None:
         conf = _PROJECT_CONF if _PROJECT_CONF.is_dir() else Path("conf")
-    merged = OmegaConf.create()
+    merged: Any = OmegaConf.create()
     for name in ("base", environment or os.environ.get("KEDRO_ENV") or "local"):
         for file in _parameter_files(conf / name):
             content = _load(file)
             if OmegaConf.is_dict(content):
                 merged = OmegaConf.merge(merged, {"datasets": content.get("datasets") or {}})
-    blocks = OmegaConf.to_container(merged).get("datasets", {})
-    return {name: block for name, block in blocks.items() if isinstance(block, dict)}
+    blocks: Any = OmegaConf.to_container(merged)
+    return {name: block for name, block in blocks.get("datasets", {}).items() if isinstance(block, dict)}
 
 
 def check_files(conf: Path, environments: Iterable[str]) -> None:
@@ -59,6 +59,24 @@ def _parameter_files(folder: Path) -> list[Path]:
     """Find parameter files as Kedro does: ``parameters*`` and ``parameters*/**``, YAML or JSON."""
     files = {*folder.glob("**/parameters*"), *folder.glob("**/parameters*/**/*")}
     return sorted(file for file in files if file.is_file() and file.suffix in (".yml", ".yaml", ".json"))
+
+
+def rename_key(block: Any, old: str, new: str) -> Any:
+    """Accept the former name of a key.
+
+    Args:
+        block: a block of the configuration; anything but a mapping is returned unchanged.
+        old: former name.
+        new: current name.
+
+    Raises:
+        ValueError: the block has both.
+    """
+    if not isinstance(block, Mapping) or old not in block:
+        return block
+    if block.get(new) is not None:
+        raise ValueError(f"{new} and {old}, its former name, are both set; remove {old}")
+    return {**{key: value for key, value in block.items() if key != old}, new: block[old]}
 
 
 def as_list(value: Any) -> Any:

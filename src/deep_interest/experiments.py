@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from deep_interest.config import as_list
+from deep_interest.config import as_list, rename_key
 from deep_interest.errors import InputError
 from deep_interest.models.registry import MODELS, ModelSpec
 
@@ -57,7 +57,7 @@ def datasets_of(blocks: Mapping[str, Any]) -> dict[str, DatasetSpec]:
         blocks: configuration under ``datasets``.
 
     Raises:
-        InputError: a key cannot name a pipeline, or ``rows`` does not list models.
+        InputError: a key cannot name a pipeline, or ``models`` does not list models.
     """
     blocks = {key: block for key, block in blocks.items() if isinstance(block, Mapping)}
     for key in blocks:
@@ -72,7 +72,11 @@ def datasets_of(blocks: Mapping[str, Any]) -> dict[str, DatasetSpec]:
         for key, block in blocks.items()
         if isinstance(block.get("source"), Mapping)
     } | BUILT_IN
-    chosen = {key: block["rows"] for key, block in blocks.items() if block.get("rows") is not None}
+    try:
+        blocks = {key: rename_key(block, "rows", "models") for key, block in blocks.items()}
+    except ValueError as error:
+        raise InputError(f"datasets: {error}") from error
+    chosen = {key: block["models"] for key, block in blocks.items() if block.get("models") is not None}
     return {
         key: replace(spec, models=_models(key, chosen[key])) if key in chosen else spec
         for key, spec in datasets.items()
@@ -81,7 +85,7 @@ def datasets_of(blocks: Mapping[str, Any]) -> dict[str, DatasetSpec]:
 
 def _models(dataset: str, keys: Any) -> tuple[str, ...]:
     """Validate the models that a dataset's block lists, and return them in the order of the tables."""
-    where, keys = f"datasets.{dataset}.rows", as_list(keys)
+    where, keys = f"datasets.{dataset}.models", as_list(keys)
     if not isinstance(keys, list | tuple) or not all(isinstance(key, str) for key in keys):
         raise InputError(f"{where}: found {keys!r}; name models as a list, e.g. [popularity, lr, base, din]")
     if unknown := [key for key in keys if key not in MODELS]:

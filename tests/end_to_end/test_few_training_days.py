@@ -58,7 +58,7 @@ def trained(tmp_path_factory):
     )
     assert "weekday" in block
     (project / "conf/base/parameters/my_shop.yml").write_text(block, encoding="utf-8")
-    models = "--params=datasets.my_shop.rows=lr base din,training.seeds=1,training.options.epochs=4,training.options.patience=4"
+    models = "--params=datasets.my_shop.models=lr base din,training.seeds=1,training.options.epochs=4,training.options.patience=4"
     done = run(project, "--pipelines=my_shop", models)
     assert done.returncode == 0, done.stdout
     return project / "data/smoke", done.stdout

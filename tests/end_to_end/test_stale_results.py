@@ -4,7 +4,7 @@ import pandas as pd
 from support.forked import Forked, new_project, run
 from support.project import environment
 
-MODELS = "datasets.simulated.rows=base lr"
+MODELS = "datasets.simulated.models=base lr"
 OLD, NEW = (f"--params={MODELS},simulation.seed={seed},training.seeds=[1]" for seed in (7, 11))
 
 

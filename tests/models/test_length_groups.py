@@ -1,3 +1,4 @@
+import numpy as np
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,3 +19,9 @@ def test_every_behaviour_stands_once_in_a_rectangle_that_is_at_most_half_padding
             samples.append(sample)
     assert sorted(rows) == list(range(sum(lengths)))
     assert sorted(samples) == [s for s, length in enumerate(lengths) if length]
+
+
+def test_empty_histories_are_in_no_group_and_cause_no_warning():
+    with np.errstate(all="raise"):
+        groups = list(length_groups(Jagged(torch.tensor([0, 0, 3, 3, 4]))))
+    assert [group.samples.tolist() for group in groups] == [[3], [1]]

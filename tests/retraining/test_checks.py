@@ -96,7 +96,7 @@ def spoil(tables, fault):
         ("clicked ten times as often", r"2024-03-05: ctr 1\.0000, expected 0\.\d+ to 0\.\d+ \(the 4 days before"),
         ("one user only", r"2024-03-05: impressions 20, expected 30 to 300"),
         ("no category", r"2024-03-05: category: \d+\.\d% missing, the 4 days before 0\.0%"),
-        ("no rows", r"2024-03-05: impressions: no rows are left"),
+        ("no rows", r"2024-03-05: impressions: no rows remain"),
         ("label 2", r"2024-03-05: .*label.*2"),
         ("no column", r"2024-03-05: .*placement"),
         ("the day before", r"2024-03-05: 100 of 100 impressions are of another day"),

@@ -14,7 +14,7 @@ from deep_interest.training import runs
 from deep_interest.training.content import Data
 from deep_interest.training.device import resolve_device
 from deep_interest.training.evaluation import predict
-from deep_interest.training.parameters import Recipe, RecipeRow, RowOptions, RunParameters
+from deep_interest.training.parameters import Recipe, RecipeModel, RowOptions, RunParameters
 from deep_interest.training.runs import (
     Experiment,
     choose_recipe,
@@ -161,7 +161,7 @@ def test_the_rows_own_options_go_before_the_recipes_and_the_recipes_for_the_row_
     recipe = Recipe(
         training={"epochs": 3, "l2": 0.1, "batch_size": 7},
         model={"embedding_dim": 5, "pooling": "mean"},
-        rows={"din": RecipeRow(training={"mba": 2.0}, model={"normalize": "none"})},
+        models={"din": RecipeModel(training={"mba": 2.0}, model={"normalize": "none"})},
     )
     row = RowOptions({"normalize": "softmax", "difference": True, "training": {"mba": 1.0, "l2": 0.0}})
     training = recipe.training_of("din", row, {"epochs": 9})
@@ -173,9 +173,9 @@ def test_the_rows_own_options_go_before_the_recipes_and_the_recipes_for_the_row_
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"rows": {"dinn": {}}}, "dinn is not a model"),
-        ({"rows": {"din": {"model": {"pooling": "sum"}}}}, "pooling"),
-        ({"rows": {"din": {"training": {"mbaa": 1}}}}, "mbaa"),
+        ({"models": {"dinn": {}}}, "dinn is not a model"),
+        ({"models": {"din": {"model": {"pooling": "sum"}}}}, "pooling"),
+        ({"models": {"din": {"training": {"mbaa": 1}}}}, "mbaa"),
         ({"model": {"pool": "sum"}}, "no model has the option pool"),
     ],
 )

@@ -13,7 +13,7 @@ from deep_interest.errors import InputError
 from deep_interest.models.registry import MODELS, ModelSpec, build_model, model_config
 from deep_interest.training import runs
 from deep_interest.training.evaluation import predict
-from deep_interest.training.parameters import Recipe, RecipeRow, RowOptions, RunParameters
+from deep_interest.training.parameters import Recipe, RecipeModel, RowOptions, RunParameters
 from deep_interest.training.runs import (
     Experiment,
     predict_experiment,
@@ -258,16 +258,19 @@ def test_everything_that_decides_a_fit_is_in_its_fingerprint(tmp_path, monkeypat
 def test_values_of_a_search_go_before_all_others_of_their_row():
     recipe = Recipe(
         training={"l2": 0.1},
-        rows={"din": RecipeRow(training={"mba": 1.0}, model={"normalize": "none"}), "base": RecipeRow()},
+        models={
+            "din": RecipeModel(training={"mba": 1.0}, model={"normalize": "none"}),
+            "base": RecipeModel(),
+        },
     )
     changed = recipe.with_values("din", {"training.mba": 2.0, "model.difference": True})
-    assert changed.rows["din"] == RecipeRow(
+    assert changed.models["din"] == RecipeModel(
         training={"mba": 2.0}, model={"normalize": "none", "difference": True}
     )
-    assert changed.rows["base"] == RecipeRow()
+    assert changed.models["base"] == RecipeModel()
     assert changed.training == {"l2": 0.1}
-    assert recipe.rows["din"].training == {"mba": 1.0}
-    assert recipe.with_values("lr", {"training.l2": 0.5}).rows["lr"] == RecipeRow(training={"l2": 0.5})
+    assert recipe.models["din"].training == {"mba": 1.0}
+    assert recipe.with_values("lr", {"training.l2": 0.5}).models["lr"] == RecipeModel(training={"l2": 0.5})
 
 
 def test_a_row_of_the_table_is_a_class_and_is_part_of_it_unless_told_otherwise():

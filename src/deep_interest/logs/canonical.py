@@ -59,7 +59,7 @@ def _some_users(
     impressions = tables.impressions
     if impressions is not None:
         impressions = impressions[impressions["user"].isin(chosen)]
-        left_out[f"impressions of users beyond max_users ({max_users})"] = len(tables.impressions) - len(
+        left_out[f"impressions of users beyond max_users ({max_users})"] = len(tables.shown) - len(
             impressions
         )
     return replace(tables, behaviors=behaviors, impressions=impressions)

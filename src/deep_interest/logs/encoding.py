@@ -289,11 +289,11 @@ def _profile(
 ) -> dict[str, CodedColumn]:  # fmt: skip
     """Encode the profile features by user code, including the user id if configured."""
     own = [name for name in columns.profile if name != USER_ID]
-    rows = _required(table, "users", own)["user"] if own else None
+    rows = _required(table, "users", own) if own else pd.DataFrame()
     coded = {}
     for name in columns.profile:
-        users = np.arange(1, len(ids)) if name == USER_ID else ids.encode(rows)
-        values = pd.Series(ids.values) if name == USER_ID else table[name]
+        users = np.arange(1, len(ids)) if name == USER_ID else ids.encode(rows["user"])
+        values = pd.Series(ids.values) if name == USER_ID else rows[name]
         column = code_column(vocabularies, name, values, columns, _of(known, users))
         coded[name] = _by_entity(column, users, len(ids))
     return coded

@@ -30,9 +30,9 @@ def suspicions(
     Leaks of the label or of the future are: a single feature that predicts held-out labels (AUC above 0.95) or the label of
     the user's next impression; an item or user feature that is a count over later days; a time after the impression.
     """
-    shown = tables.impressions
-    if shown is None:
+    if tables.impressions is None:
         return
+    shown = tables.shown
     yield from _about_ids(tables, log)
     yield from _about_days(shown)
     yield from _about_times(tables)
@@ -49,7 +49,7 @@ def suspicions(
 
 
 def _about_ids(tables: CanonicalTables, log: EncodedLog) -> Iterator[str]:
-    shown = tables.impressions
+    shown = tables.shown
     with_history = float(
         (history_ends(log, log.users.encode(shown["user"]), shown["time"].to_numpy()) > 0).mean()
     )
@@ -79,12 +79,12 @@ def _about_days(shown: pd.DataFrame) -> Iterator[str]:
 
 def _about_times(tables: CanonicalTables) -> Iterator[str]:
     """Warn about times in implausible years."""
-    second = ticks_per_second(pd.concat([tables.behaviors["time"], tables.impressions["time"]]))
+    second = ticks_per_second(pd.concat([tables.behaviors["time"], tables.shown["time"]]))
     years = {
         name: [_EPOCH + float(time) / (second * _YEAR) for time in (column.min(), column.max())]
         for name, column in (
             ("behaviors", tables.behaviors["time"]),
-            ("impressions", tables.impressions["time"]),
+            ("impressions", tables.shown["time"]),
         )
     }
     since_1970 = (
@@ -100,8 +100,8 @@ def _about_times(tables: CanonicalTables) -> Iterator[str]:
 
 def _about_clocks(tables: CanonicalTables) -> Iterator[str]:
     """Warn about clicks that are also behaviours, but at another time."""
-    second = ticks_per_second(tables.impressions["time"])
-    shown = tables.impressions[["user", "item", "time", "label"]].head(_MOST_ROWS)
+    second = ticks_per_second(tables.shown["time"])
+    shown = tables.shown[["user", "item", "time", "label"]].head(_MOST_ROWS)
     done = tables.behaviors[["user", "item", "time"]]
     clicks = shown[shown["label"] == 1]
     pairs = clicks.merge(done, on=["user", "item"], suffixes=("", "_done"))
@@ -175,7 +175,7 @@ def _about_counts(
     tables: CanonicalTables, protocol: ProtocolParameters, features: FeatureColumns
 ) -> Iterator[str]:
     """Warn about numeric features that correlate with counts over the whole period more than with counts over training."""
-    shown = tables.impressions
+    shown = tables.shown
     day = days_of(shown, protocol)
     days = np.unique(day)
     early = day < days[-(protocol.validation_days + protocol.test_days)]
@@ -205,7 +205,7 @@ def _about_counts(
 def _statistics(
     tables: CanonicalTables, key: str, early: np.ndarray, before: int
 ) -> Iterator[tuple[str, pd.Series, pd.Series]]:
-    shown, done = tables.impressions, tables.behaviors
+    shown, done = tables.shown, tables.behaviors
     yield "the clicks", shown.groupby(key)["label"].sum(), shown[early].groupby(key)["label"].sum()
     yield "the impressions", shown.groupby(key).size(), shown[early].groupby(key).size()
     yield (

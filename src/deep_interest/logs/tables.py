@@ -1,17 +1,13 @@
 """The canonical tables, into which every source is converted.
 
-====================  ==========================================================================
-table                 columns
-====================  ==========================================================================
-``behaviors``         ``user``, ``item``, ``time`` [, ``day``] [, ``rating``]: one user action per row
-``items``             ``item``, ``category`` [, ``shop``, further item features]: one item per row
-``users``             ``user``, profile features: one user per row (optional)
-``impressions``       ``user``, ``item``, ``time``, ``label`` [, ``day``] [, context features]: one shown item per row (optional)
-====================  ==========================================================================
+- ``behaviors``: one user action per row, with ``user``, ``item``, ``time``, optionally ``day`` and ``rating``.
+- ``items``: one item per row, with ``item``, ``category``, optionally ``shop`` and further item features.
+- ``users`` (optional): one user per row, with ``user`` and profile features.
+- ``impressions`` (optional): one shown item per row, with ``user``, ``item``, ``time``, ``label``, optionally ``day`` and
+  context features.
 
-``user`` and ``item`` are the source's own ids (integers or strings), ``time`` is int64 in the source's unit
-(seconds or milliseconds since 1970, UTC), ``day`` counts local days since 1970-01-01 if the source has days,
-``label`` is int8 in {0, 1}.
+``user`` and ``item`` are the source's own ids (integers or strings), ``time`` is int64 in the source's unit (seconds or
+milliseconds since 1970, UTC), ``day`` counts local days since 1970-01-01 if the source has days, ``label`` is int8 in {0, 1}.
 """
 
 from dataclasses import dataclass, field
@@ -40,3 +36,9 @@ class CanonicalTables:
     impressions: pd.DataFrame | None = None
     left_out: dict[str, int] = field(default_factory=dict)
     notes: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def shown(self) -> pd.DataFrame:
+        """``impressions`` of a source that has them."""
+        assert self.impressions is not None
+        return self.impressions

@@ -81,8 +81,8 @@ class EmbeddingMLP(nn.Module, ABC):
         """Return the input of the MLP ``(B, width)`` (interest, candidate, profile, context) and the auxiliary loss."""
         schema = self.schema
         groups = [(batch.candidate, schema.item), (batch.history, schema.behavior)]
-        others = [(batch.profile, schema.profile), (batch.context, schema.context)]
-        groups += [(codes, fields) for codes, fields in others if fields]
+        optional = [(batch.profile, schema.profile), (batch.context, schema.context)]
+        groups += [(codes, fields) for codes, fields in optional if fields]
         if batch.negatives is not None:
             groups.append((batch.negatives, schema.behavior))
         candidate, history, *others = self.embeddings.lookup_groups(*groups, value_sets=batch.value_sets)
@@ -108,7 +108,7 @@ class EmbeddingMLP(nn.Module, ABC):
 class BaseModel(EmbeddingMLP):
     """The user vector is the pooled behaviours, the same for every candidate (DIN eq. 1)."""
 
-    Config = BaseModelConfig
+    Config: type[BaseModelConfig] = BaseModelConfig
 
     def __init__(self, config: BaseModelConfig, schema: FeatureSchema, *, more_inputs: int = 0) -> None:
         super().__init__(config, schema, more_inputs=more_inputs)

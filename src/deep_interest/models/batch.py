@@ -38,10 +38,10 @@ class ValueSetLookup(NamedTuple):
         Raises:
             InputError: an index is out of range.
         """
-        ends, value_sets, device = host_values(self.offsets), host_values(value_sets), value_sets.device
-        check_codes(value_sets, len(ends) - 1, f"{field}, value sets")
-        starts = ends[value_sets]
-        runs = Jagged(copy_to_device(np.append(0, (ends[value_sets + 1] - starts).cumsum()), device))
+        ends, index, device = host_values(self.offsets), host_values(value_sets), value_sets.device
+        check_codes(index, len(ends) - 1, f"{field}, value sets")
+        starts = ends[index]
+        runs = Jagged(copy_to_device(np.append(0, (ends[index + 1] - starts).cumsum()), device))
         return gather_slices({"": self.values}, copy_to_device(starts, device), runs)[""], runs
 
 

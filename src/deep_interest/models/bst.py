@@ -94,6 +94,7 @@ class BST(EmbeddingMLP):
         *earlier, last = self.blocks
         for block in earlier:
             values = block(values, sequences)
+        assert isinstance(last, TransformerBlock)
         if self.output == "candidate":
             return Interest(last.last(values, sequences))
         return Interest(self._concatenate(last(values, sequences), sequences))

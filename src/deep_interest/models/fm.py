@@ -38,8 +38,8 @@ class FM(nn.Module):
     def forward(self, batch: Batch) -> ModelOutput:
         schema = self.schema
         groups = [(batch.history, schema.behavior), (batch.candidate, schema.item)]
-        others = [(batch.profile, schema.profile), (batch.context, schema.context)]
-        groups += [(codes, fields) for codes, fields in others if fields]
+        optional = [(batch.profile, schema.profile), (batch.context, schema.context)]
+        groups += [(codes, fields) for codes, fields in optional if fields]
         history, *others = self.embeddings.lookup_groups(*groups, value_sets=batch.value_sets)
         interest = batch.per_sample(pool(history, batch.histories, self.config.pooling))
         fields = torch.cat([interest, *others], dim=1)

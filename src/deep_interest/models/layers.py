@@ -17,7 +17,7 @@ from deep_interest.ops.activations import dice, prelu
 from deep_interest.ops.bounds import check_codes
 from deep_interest.ops.embedding import lookup
 from deep_interest.ops.jagged import Jagged
-from deep_interest.ops.mlp import Layer, Layers, mlp
+from deep_interest.ops.mlp import Layer, LayerActivation, Layers, mlp
 from deep_interest.ops.segments import segment_sum
 
 NO_VALUE_SETS: ValueSetsByField = MappingProxyType({})
@@ -34,6 +34,8 @@ class Table(nn.Embedding):
         std: standard deviation of the initial embeddings.
         keep_top: number of codes that keep their own row, see `keep_most_frequent`; 0 for all.
     """
+
+    kept: Tensor
 
     def __init__(
         self, field: Field, dim: int, *, groups: Sequence[Group], std: float, keep_top: int = 0
@@ -126,13 +128,17 @@ class Embeddings(nn.Module):
 
     def _rows(self, groups: Sequence[Mapping[str, Tensor]]) -> list[Tensor]:
         names = list(dict.fromkeys(name for group in groups for name in group))
-        tables: list[Table] = [self.tables[name] for name in names]
+        tables = {name: self._table(name) for name in names}
         index = {name: position for position, name in enumerate(names)}
         rows = [
-            {index[name]: self.tables[name].rows_of(codes) for name, codes in group.items()}
-            for group in groups
+            {index[name]: tables[name].rows_of(codes) for name, codes in group.items()} for group in groups
         ]
-        return lookup([table.weight for table in tables], rows, names=names)
+        return lookup([table.weight for table in tables.values()], rows, names=names)
+
+    def _table(self, name: str) -> Table:
+        table = self.tables[name]
+        assert isinstance(table, Table)
+        return table
 
 
 class _Part(NamedTuple):
@@ -143,7 +149,9 @@ class _Part(NamedTuple):
     pooling: Pooling | None = None
 
     def pooled(self, rows: Tensor) -> Tensor:
-        return rows if self.value_sets is None else pool(rows, self.value_sets, self.pooling)
+        if self.value_sets is None or self.pooling is None:
+            return rows
+        return pool(rows, self.value_sets, self.pooling)
 
 
 def _parts(codes: Mapping[str, Tensor], fields: Sequence[Field], value_sets: ValueSetsByField) -> list[_Part]:
@@ -160,7 +168,7 @@ def _parts(codes: Mapping[str, Tensor], fields: Sequence[Field], value_sets: Val
     return parts
 
 
-def _concatenate(parts: Sequence[Tensor]) -> Tensor:
+def _concatenate(parts: list[Tensor]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
 
@@ -183,6 +191,7 @@ class Dice(nn.Module):
         if self.training and len(s) < 2:  # one row is its own mean: (s - E[s]) / sqrt(Var[s] + eps) = 0
             return (s + self.alpha * s) / 2
         norm = self.standardize
+        assert norm.running_mean is not None and norm.running_var is not None and norm.momentum is not None
         return dice(
             s, self.alpha, norm.running_mean, norm.running_var, training=self.training, momentum=norm.momentum, eps=norm.eps
         )  # fmt: skip
@@ -210,6 +219,8 @@ class BatchNorm(nn.BatchNorm1d):
         if not self.training or len(x) < 2:
             return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
         variance, mean = torch.var_mean(x, 0, correction=0)
+        assert self.running_mean is not None and self.running_var is not None and self.momentum is not None
+        assert self.num_batches_tracked is not None
         with torch.no_grad():
             self.running_mean.lerp_(mean, self.momentum)
             self.running_var.lerp_(variance * (len(x) / (len(x) - 1)), self.momentum)
@@ -268,10 +279,16 @@ class MLP(nn.Module):
 def fuse_layers(modules: Iterable[nn.Module]) -> list[Layers | nn.Module]:
     """Group consecutive linear layers and activations that `ops.mlp` supports into `Layers`; keep other modules."""
     stages: list[Layers | nn.Module] = []
-    for can_fuse, neighbours in groupby(_with_activations(modules), key=lambda part: isinstance(part, Layer)):
-        parts = list(neighbours)
-        stages += [Layers(parts)] if can_fuse else parts
-    return stages
+    fused: list[Layer] = []
+    for part in _with_activations(modules):
+        if isinstance(part, Layer):
+            fused.append(part)
+            continue
+        if fused:
+            stages.append(Layers(fused))
+        stages.append(part)
+        fused = []
+    return [*stages, Layers(fused)] if fused else stages
 
 
 def _with_activations(modules: Iterable[nn.Module]) -> Iterator[Layer | nn.Module]:
@@ -303,7 +320,11 @@ def make_activation(name: Activation, channels: int) -> nn.Module:
     return {"relu": nn.ReLU, "sigmoid": nn.Sigmoid}[name]()
 
 
-_FUSED_ACTIVATIONS = {PReLU: "prelu", nn.ReLU: "relu", nn.Sigmoid: "sigmoid"}
+_FUSED_ACTIVATIONS: dict[type[nn.Module] | type[None], LayerActivation] = {
+    PReLU: "prelu",
+    nn.ReLU: "relu",
+    nn.Sigmoid: "sigmoid",
+}
 
 
 def pool(values: Tensor, segments: Jagged, pooling: Pooling) -> Tensor:

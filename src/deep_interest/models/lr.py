@@ -40,7 +40,7 @@ class LR(nn.Module):
             for field in self.schema.fields(group):
                 codes, value_sets = batch.values(group, field.name)
                 weights = self.weights[f"{group}_{field.name}"](codes)
-                if value_sets is not None:
+                if value_sets is not None and field.pooling is not None:
                     weights = pool(weights, value_sets, field.pooling)
                 if group == "behavior":
                     weights = batch.per_sample(pool(weights, histories, "mean"))

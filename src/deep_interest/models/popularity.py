@@ -30,6 +30,7 @@ class Popularity(nn.Module):
     """
 
     Config = PopularityConfig
+    logits: Tensor
 
     def __init__(self, config: PopularityConfig, schema: FeatureSchema) -> None:
         super().__init__()
@@ -60,6 +61,7 @@ class ItemCTR(nn.Module):
     """
 
     Config = ItemCTRConfig
+    logits: Tensor
 
     def __init__(self, config: ItemCTRConfig, schema: FeatureSchema) -> None:
         super().__init__()

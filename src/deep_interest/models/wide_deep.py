@@ -1,5 +1,8 @@
 """Wide&Deep: BaseModel plus a linear model of crossed features (DIN §6.3)."""
 
+from functools import reduce
+from operator import add
+
 from pydantic import Field as Option
 from torch import Tensor, nn
 
@@ -58,10 +61,13 @@ class CrossProduct(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         """Shape: ``-> (B,)``."""
-        weights = [
-            table(self._pairs(batch, name, table.num_embeddings)) for name, table in self.weights.items()
-        ]
-        return pool(sum(weights), batch.pairs, self.pooling).squeeze(-1)
+        total = reduce(add, [self._weights(batch, name) for name in self.sizes])
+        return pool(total, batch.pairs, self.pooling).squeeze(-1)
+
+    def _weights(self, batch: Batch, name: str) -> Tensor:
+        table = self.weights[name]
+        assert isinstance(table, Table)
+        return table(self._pairs(batch, name, table.num_embeddings))
 
     def _pairs(self, batch: Batch, name: str, rows: int) -> Tensor:
         """Return the row of each pair, ``(P,)``: its own row if the table is large enough, otherwise its hash."""

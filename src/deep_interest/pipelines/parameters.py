@@ -1,10 +1,10 @@
 """Parameters of datasets in ``parameters/datasets.yml``."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from deep_interest.config import as_list
+from deep_interest.config import as_list, rename_key
 from deep_interest.logs.encoding import FeatureColumns
 from deep_interest.logs.protocols import ProtocolParameters
 from deep_interest.sources.tables.declaration import Source
@@ -45,7 +45,7 @@ class DatasetParameters(BaseModel):
         seeds: seeds of the fits, one fit per seed; the run may override them.
         recipe: name of the training recipe; the run may override it.
         training: training options that override those of the recipe.
-        rows: keys of the models in the results table, validated by `experiments.datasets_of`; None for all models.
+        models: keys of the models in the results table, validated by `experiments.datasets_of`; None for all models.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -58,4 +58,9 @@ class DatasetParameters(BaseModel):
     seeds: Annotated[tuple[int, ...], BeforeValidator(as_list)] = Field((1, 2, 3, 4, 5), min_length=1)
     recipe: str = "ours"
     training: KnownOptions = {}
-    rows: Annotated[tuple[str, ...] | None, BeforeValidator(as_list)] = None
+    models: Annotated[tuple[str, ...] | None, BeforeValidator(as_list)] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _rename_rows(cls, block: Any) -> Any:
+        return rename_key(block, "rows", "models")

@@ -71,7 +71,7 @@ def backtest(
         are the cost of the evaluated model.
     """
     log = read(days)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for seed in seeds:
         replays: dict[str, _Replay] = {}
         for number in range(warm_up, len(days)):
@@ -108,7 +108,7 @@ def backtest(
                     warm = before is not None and strategy in STRATEGIES[1:]
                     fitted = fit_challenger(
                         experiment, data, overrides=overrides_of(experiment, retraining, warm=warm), seed=seed,
-                        state_file=workspace / f"{strategy}.pt", parent=before.fitted.as_parent() if warm else None,
+                        state_file=workspace / f"{strategy}.pt", parent=before.fitted.as_parent() if before is not None and warm else None,
                         teacher_weight=retraining.teacher_weight if warm and strategy == STRATEGIES[2] else 0.0,
                     )  # fmt: skip
                     replays[strategy] = _Replay(
@@ -124,7 +124,7 @@ def backtest(
 def _until(tables: CanonicalTables, day: str) -> CanonicalTables:
     """Select the log up to the end of a day."""
     number = day_number(day)
-    done, shown = tables.behaviors, tables.impressions
+    done, shown = tables.behaviors, tables.shown
     return replace(
         tables,
         behaviors=done[done["day"] <= number].reset_index(drop=True),

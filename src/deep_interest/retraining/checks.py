@@ -107,7 +107,7 @@ def day_statistics(
         (impressions of another day), ``later`` (behaviours after the day), ``missing.<feature>`` and ``unknown.<feature>``
         (shares of the impressions, or of the rows of items and users).
     """
-    shown, number = tables.impressions, day_number(day)
+    shown, number = tables.shown, day_number(day)
     duplicates = sum(n for why, n in tables.left_out.items() if why.startswith("duplicate impressions"))
     figures = {
         "impressions": float(len(shown)),
@@ -128,7 +128,7 @@ def day_statistics(
 
 def _feature_columns(tables: CanonicalTables, features: FeatureColumns) -> Iterator[tuple[str, pd.Series]]:
     """Yield all features: item id and context by impressions, the others by the rows of items and users with any value."""
-    shown = tables.impressions
+    shown = tables.shown
     yield from ((name, shown["item"]) for name in features.item if name == ITEM_ID)
     yield from ((name, shown[name]) for name in features.context)
     for table, names in ((tables.items, features.item), (tables.users, features.profile)):

@@ -118,7 +118,7 @@ def combine_days(
     for name, column in (("user", "user"), ("item", "item"), ("time", "time")):
         _check_same_type(
             name,
-            {day: one.impressions[column] for day, one in zip(days, tables, strict=True)},
+            {day: one.shown[column] for day, one in zip(days, tables, strict=True)},
             unit=name == "time",
         )
     users = [one.users for one in tables if one.users is not None]
@@ -126,7 +126,7 @@ def combine_days(
         behaviors=pd.concat([one.behaviors for one in tables], ignore_index=True),
         items=_last_rows([one.items for one in tables], "item"),
         users=_last_rows(users, "user") if users else None,
-        impressions=pd.concat([one.impressions for one in tables], ignore_index=True),
+        impressions=pd.concat([one.shown for one in tables], ignore_index=True),
     )
     return canonical(whole, seed=reading.tie_seed, repeated_impressions=reading.repeated_impressions)
 
@@ -134,7 +134,7 @@ def combine_days(
 def impressions_of(tables: CanonicalTables, days: Sequence[str]) -> CanonicalTables:
     """Select the impressions of some days; all behaviours are kept."""
     numbers = [day_number(day) for day in days]
-    shown = tables.impressions
+    shown = tables.shown
     return replace(tables, impressions=shown[shown["day"].isin(numbers)].reset_index(drop=True))
 
 

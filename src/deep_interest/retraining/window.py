@@ -34,7 +34,7 @@ def encode_window(
     protocol = protocol.model_copy(
         update={"validation_days": 0, "test_days": 1, "train_days": None, "last_day": None}
     )
-    users = Vocabulary.fit(tables.behaviors["user"], tables.impressions["user"])
+    users = Vocabulary.fit(tables.behaviors["user"], tables.shown["user"])
     log = encode_log(tables, users=users, items=Vocabulary.fit(tables.items["item"]))
     made = impression_samples(tables.impressions, log, protocol, features=features, vocabularies=vocabularies)
     coded = encode_features(

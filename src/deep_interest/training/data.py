@@ -62,12 +62,14 @@ class FeatureStore:
         """A copy on the CPU, or the store itself if it is there already."""
         if self.offsets.device.type == "cpu":
             return self
-        groups = {name: _all_on_host(getattr(self, name)) for name in ("history", "items", "users")}
         value_sets = {
             name: ValueSetLookup(_on_host(of.offsets), _on_host(of.values))
             for name, of in self.value_sets.items()
         }
-        return replace(self, offsets=_on_host(self.offsets), value_sets=value_sets, **groups)
+        return replace(
+            self, offsets=_on_host(self.offsets), history=_all_on_host(self.history), items=_all_on_host(self.items),
+            users=_all_on_host(self.users), value_sets=value_sets,
+        )  # fmt: skip
 
     @cached_property
     def _known_items(self) -> tuple[Tensor, Tensor]:
@@ -213,8 +215,10 @@ class SampleSet:
         """A copy on the CPU, or the samples themselves if they are there already."""
         if self.labels.device.type == "cpu":
             return self
-        columns = {name: _on_host(getattr(self, name)) for name in ("user", "item", "history_end", "labels")}
-        return replace(self, store=self.store.on_host, context=_all_on_host(self.context), **columns)
+        return replace(
+            self, store=self.store.on_host, user=_on_host(self.user), item=_on_host(self.item),
+            history_end=_on_host(self.history_end), labels=_on_host(self.labels), context=_all_on_host(self.context),
+        )  # fmt: skip
 
     @cached_property
     def requests(self) -> Tensor:

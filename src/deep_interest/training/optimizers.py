@@ -57,7 +57,7 @@ class Optimizer:
         self.network.gradient.zero_()
 
     def _penalize(
-        self, table: nn.Parameter, touched: CoalescedGrad, regularizer: Regularizer, batch: Batch
+        self, table: Tensor, touched: CoalescedGrad, regularizer: Regularizer, batch: Batch
     ) -> None:
         rows, gradient, real = touched
         penalty = table.index_select(0, rows).mul_(regularizer(rows, batch).unsqueeze(1))

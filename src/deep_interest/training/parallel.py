@@ -62,7 +62,7 @@ def map_seeds(
         raise
 
 
-def _reduce_mapped(array: np.memmap) -> tuple[Any, ...]:
+def _reduce_mapped(array: np.memmap) -> str | tuple[Any, ...]:
     """Pickle a memory-mapped file by its name, and a slice of one by its content."""
     if not isinstance(array.base, mmap.mmap):
         return np.asarray(array).__reduce__()

@@ -13,7 +13,7 @@ from pydantic import (
     model_validator,
 )
 
-from deep_interest.config import as_list
+from deep_interest.config import as_list, rename_key
 from deep_interest.models.config import ModelConfig
 from deep_interest.models.registry import MODELS, model_config
 from deep_interest.ops.runtime.engine import Engine
@@ -101,7 +101,7 @@ class RowOptions(RootModel[dict[str, Any]]):
         return self.root.get("training", {})
 
 
-class RecipeRow(BaseModel):
+class RecipeModel(BaseModel):
     """Options of a recipe for a single model.
 
     Attributes:
@@ -121,14 +121,19 @@ class Recipe(BaseModel):
     Attributes:
         training: training options.
         model: options of every model that has them (``embedding_dim``, ``hidden``, …).
-        rows: options of single models, by key, which take precedence over both.
+        models: options of single models, by key, which take precedence over both.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     training: KnownOptions = {}
     model: dict[str, Any] = {}
-    rows: dict[str, RecipeRow] = {}
+    models: dict[str, RecipeModel] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _rename_rows(cls, block: Any) -> Any:
+        return rename_key(block, "rows", "models")
 
     def training_of(self, key: str, row: RowOptions, overrides: dict[str, Any]) -> TrainingOptions:
         """Return the training options of a model: those of the recipe, overridden by those of the model, the recipe's for the
@@ -148,20 +153,20 @@ class Recipe(BaseModel):
         for name, value in values.items():
             block, option = name.split(".", 1)
             blocks[block][option] = value
-        return self.model_copy(update={"rows": {**self.rows, key: RecipeRow(**blocks)}})
+        return self.model_copy(update={"models": {**self.models, key: RecipeModel(**blocks)}})
 
-    def _row(self, key: str) -> RecipeRow:
-        return self.rows.get(key, RecipeRow())
+    def _row(self, key: str) -> RecipeModel:
+        return self.models.get(key, RecipeModel())
 
-    @field_validator("rows")
+    @field_validator("models")
     @classmethod
-    def _rows_are_models(cls, rows: dict[str, RecipeRow]) -> dict[str, RecipeRow]:
-        for key, row in rows.items():
+    def _keys_are_models(cls, models: dict[str, RecipeModel]) -> dict[str, RecipeModel]:
+        for key, options in models.items():
             if key not in MODELS:
                 raise ValueError(f"{key} is not a model; the models are {', '.join(MODELS)}")
-            if row.model:
-                model_config(key, row.model)
-        return rows
+            if options.model:
+                model_config(key, options.model)
+        return models
 
     @field_validator("model")
     @classmethod

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.layers import Table, embedding_tables
 from deep_interest.training.regularizers import occurrence_key
 
@@ -91,7 +92,11 @@ class UnknownRows:
 
 def negative_fields(model: nn.Module) -> list[str]:
     """Return the fields of the negatives of a model's auxiliary loss; none without such a loss."""
-    return [field.name for field in model.schema.behavior] if getattr(model, "uses_negatives", False) else []
+    if not getattr(model, "uses_negatives", False):
+        return []
+    schema = model.schema
+    assert isinstance(schema, FeatureSchema)
+    return [field.name for field in schema.behavior]
 
 
 def _mean(table: Tensor, chosen: Tensor) -> Tensor:

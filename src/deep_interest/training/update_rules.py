@@ -45,7 +45,7 @@ class Adam:
     def __init__(
         self,
         network: Flat,
-        tables: Sequence[nn.Parameter],
+        tables: Sequence[Tensor],
         *,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
@@ -59,13 +59,24 @@ class Adam:
 
     def step(self, rate: float, touched: Sequence[CoalescedGrad | None]) -> None:
         """Update the network and the touched rows of each table; None for tables that were not touched."""
-        common = {"rate": rate, "betas": self.betas, "eps": self.eps}
+        betas, eps = self.betas, self.eps
         self.steps[0] += 1
-        adam(self.network.values, self.network.gradient, *self.moments[0], **common, step=self.steps[0])
+        adam(
+            self.network.values, self.network.gradient, *self.moments[0],
+            rate=rate, betas=betas, eps=eps, step=self.steps[0],
+        )  # fmt: skip
         for number, (table, found) in enumerate(zip(self.tables, touched, strict=True), start=1):
             if found is not None:
                 self.steps[number] += 1
-                adam_rows(table, found, *self.moments[number], **common, step=self.steps[number])
+                adam_rows(
+                    table,
+                    found,
+                    *self.moments[number],
+                    rate=rate,
+                    betas=betas,
+                    eps=eps,
+                    step=self.steps[number],
+                )
 
     def state_dict(self) -> dict[str, Any]:
         return {"steps": list(self.steps), "moments": self.moments}
@@ -84,7 +95,7 @@ class SGD:
         network, tables: see `Adam`.
     """
 
-    def __init__(self, network: Flat, tables: Sequence[nn.Parameter]) -> None:
+    def __init__(self, network: Flat, tables: Sequence[Tensor]) -> None:
         self.network, self.tables = network, tables
 
     def step(self, rate: float, touched: Sequence[CoalescedGrad | None]) -> None:

@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
+from deep_interest.config import rename_key
 from deep_interest.errors import InputError
 from deep_interest.models.registry import find_model
 from deep_interest.training.parameters import TrainingOptions
@@ -105,8 +106,8 @@ class TuningParameters(BaseModel):
         unpruned_trials: this many finished trials come first.
         unpruned_evaluations: nor is a trial ended after its first evaluations, this many.
         ranges: what may be searched.
-        searched: dotted names of what is searched for every row that `rows` leaves out.
-        rows: likewise for single rows.
+        searched: dotted names of what is searched for every model that ``models`` does not list.
+        models: likewise for single models, by key.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -121,18 +122,23 @@ class TuningParameters(BaseModel):
     unpruned_evaluations: int = Field(1, ge=0)
     ranges: SearchRanges
     searched: tuple[str, ...] = Field(min_length=1)
-    rows: dict[str, tuple[str, ...]] = {}
+    models: dict[str, tuple[str, ...]] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _rename_rows(cls, block: Any) -> Any:
+        return rename_key(block, "rows", "models")
 
     @model_validator(mode="after")
     def _ranges_are_given(self) -> "TuningParameters":
         known = self.ranges.by_name()
-        for where, names in {"searched": self.searched, **self.rows}.items():
+        for where, names in {"searched": self.searched, **self.models}.items():
             if unknown := [name for name in names if name not in known]:
                 raise ValueError(
                     f"{where}: {', '.join(unknown)} has no range; add it under ranges, where "
                     f"{', '.join(known) or 'nothing'} has one"
                 )
-        for model in self.rows:
+        for model in self.models:
             find_model(model)
         return self
 
@@ -142,7 +148,7 @@ class TuningParameters(BaseModel):
         Raises:
             InputError: the row's model has no such option, or the option cannot have a value of its range.
         """
-        names = self.rows.get(model, self.searched)
+        names = self.models.get(model, self.searched)
         options = _options_of(model, names)
         known = self.ranges.by_name()
         for name in names:
@@ -156,7 +162,7 @@ def _options_of(model: str, names: Iterable[str]) -> dict[str, FieldInfo]:
     options |= {f"training.{name}": field for name, field in TrainingOptions.model_fields.items()}
     if unknown := [name for name in names if name not in options]:
         raise InputError(
-            f"tuning.rows.{model}: {', '.join(unknown)} is no option of {model}; its options are {', '.join(options)}"
+            f"tuning.models.{model}: {', '.join(unknown)} is no option of {model}; its options are {', '.join(options)}"
         )
     return options
 

@@ -80,7 +80,7 @@ def _check(search: Search, data: Data) -> None:
         name for name in search.ranges if name.removeprefix("training.") in search.experiment.run.options
     ]:
         raise InputError(
-            f"training.options: {', '.join(fixed)} is set by the run and searched by tuning.rows; leave it out of one of them"
+            f"training.options: {', '.join(fixed)} is set by the run and searched by tuning.models; leave it out of one of them"
         )
 
 
@@ -89,8 +89,8 @@ def _check_same(study: optuna.Study, search: Search, data: Data) -> None:
     experiment = search.experiment
     found = {
         "data": data.fingerprint(),
-        "recipe": experiment.recipe.model_dump_json(exclude={"rows"})
-        + json.dumps(experiment.recipe.model_dump()["rows"].get(experiment.model)),
+        "recipe": experiment.recipe.model_dump_json(exclude={"models"})
+        + json.dumps(experiment.recipe.model_dump()["models"].get(experiment.model)),
         "options": json.dumps(experiment.options.root, sort_keys=True),
         "training.options": json.dumps(experiment.run.options, sort_keys=True),
         "ranges": json.dumps({name: found.model_dump() for name, found in search.ranges.items()}),
