@@ -76,6 +76,6 @@ def test_gradients_of_a_failed_optimizer_step_are_discarded(monkeypatch):
 def test_outside_a_training_step_gradients_go_to_autograd():
     fit = make_fit()
     state_after_step(fit, torch.arange(64))
-    batch = SAMPLES.batch(torch.arange(32), negatives=fit.drawn_fields)
+    batch = SAMPLES.batch(torch.arange(32), negatives=fit.negative_fields)
     fit.model(batch).logits.sum().backward()
     assert all(table.weight.grad.is_sparse for table in embedding_tables(fit.model))
