@@ -66,8 +66,9 @@ def compare_kernels(*, pairs: int) -> None:
     """Print the comparisons of single kernels."""
     import ablation_kernels
 
-    for name, ratio in (*ablation_kernels.products(pairs), *ablation_kernels.loops(pairs)):
-        report({"case": "kernels", "part": name, "ratio": round(ratio, 3)})
+    for compare in (ablation_kernels.products, ablation_kernels.large_tables, ablation_kernels.loops):
+        for name, ratio in compare(pairs):
+            report({"case": "kernels", "part": name, "ratio": round(ratio, 3)})
 
 
 def compare_steps(case: str, model: str, size: int, *, pairs: int) -> None:

@@ -106,3 +106,46 @@ def loops(pairs: int) -> Iterator[tuple[str, float]]:
             clock=time.perf_counter,
         )
         yield f"prange instead: {name}, 16,384 × 64", ratio
+
+
+def large_tables(pairs: int) -> Iterator[tuple[str, float]]:
+    """Prefetching and huge pages, for 16,384 random rows of tables with 500,000 rows, on one thread."""
+    import numpy as np
+    import torch
+    from ablation_parts import compiled_without_prefetching
+
+    from deep_interest.ops.kernels.adam import update_rows
+    from deep_interest.ops.kernels.embedding import gather_rows
+    from deep_interest.ops.runtime.memory import use_huge_pages
+
+    size, rng = 500_000, np.random.default_rng(0)
+    small_pages, *tables = (torch.zeros(size, 64) for _ in range(4))
+    for table in tables:
+        use_huge_pages(table)
+    rows = rng.permutation(size)[:16_384]
+    gradient, out = (
+        rng.standard_normal((len(rows), 64), np.float32),
+        np.empty((len(rows), 64), np.float32),
+    )
+    constants = np.array([0.1, 0.001, 1e-8, 1e-3], np.float32)
+    gather = tables[0].numpy(), rows, out, 0
+    update = *(table.numpy() for table in tables), rows, gradient, constants
+    for name, kernel, arguments in (
+        ("gather_rows", gather_rows, gather),
+        ("update_rows", update_rows, update),
+    ):
+        other = compiled_without_prefetching(kernel)
+        ratio = alternate(
+            lambda: kernel(*arguments, 0, 1),  # noqa: B023
+            lambda: other(*arguments, 0, 1),  # noqa: B023
+            pairs=4 * pairs,
+            clock=time.process_time,
+        )
+        yield f"without prefetching: {name}, 500,000 rows", ratio
+    ratio = alternate(
+        lambda: gather_rows(*gather, 0, 1),
+        lambda: gather_rows(small_pages.numpy(), *gather[1:], 0, 1),
+        pairs=4 * pairs,
+        clock=time.process_time,
+    )
+    yield "without huge pages: gather_rows, 500,000 rows", ratio

@@ -129,12 +129,12 @@ def _without_prefetching() -> Iterator[None]:
         }.items():
             for name in names:
                 original = getattr(import_module(f"{OPS}.{module}"), name)
-                stack.enter_context(patch(f"{OPS}.{module}.{name}", _compiled_without_prefetching(original)))
+                stack.enter_context(patch(f"{OPS}.{module}.{name}", compiled_without_prefetching(original)))
         yield
 
 
 @cache
-def _compiled_without_prefetching(kernel):
+def compiled_without_prefetching(kernel):
     """A kernel compiled again, with a `prefetch_row` that does nothing."""
     from numba import njit
 
