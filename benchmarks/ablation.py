@@ -41,6 +41,9 @@ def main() -> None:
     parser.add_argument("--case", choices=["jagged", "large", "kernels"])
     parser.add_argument("--model", choices=MODELS)
     parser.add_argument("--batch-size", type=int)
+    parser.add_argument(
+        "--parts", nargs="+", help="with --case and --model: names of the parts to switch off; all by default"
+    )
     arguments = parser.parse_args()
     if arguments.table:
         sys.stdout.write(tables([json.loads(line) for line in arguments.table.read_text().splitlines()]))
@@ -48,6 +51,7 @@ def main() -> None:
         compare_kernels(pairs=5 if arguments.quick else 25)
     elif arguments.case:
         compare_steps(
+            arguments.parts,
             arguments.case,
             arguments.model,
             arguments.batch_size,
@@ -71,7 +75,7 @@ def compare_kernels(*, pairs: int) -> None:
             report({"case": "kernels", "part": name, "ratio": round(ratio, 3)})
 
 
-def compare_steps(case: str, model: str, size: int, *, pairs: int) -> None:
+def compare_steps(chosen: list[str] | None, case: str, model: str, size: int, *, pairs: int) -> None:
     """Print what each part adds to the steps of a model."""
     import torch
     import workload
@@ -100,7 +104,8 @@ def compare_steps(case: str, model: str, size: int, *, pairs: int) -> None:
     others = {name: (fit, off) for name, off in parts.items()}
     if case == "large":
         others[HUGE_PAGES] = (fit_without_huge_pages(samples, **options), nullcontext)
-    for name, (other, off) in others.items():
+    for name in chosen or others:
+        other, off = others[name]
         clock, used = (time.perf_counter, threads) if name in OF_THREADS else (time.process_time, 1)
         torch.set_num_threads(used)
         with_part, ratios = [], []
@@ -124,14 +129,12 @@ def report(line: dict) -> None:
 
 
 def tables(lines: list[dict]) -> str:
-    """The lines as Markdown: a table of single kernels, and one of steps with a column per model and batch size."""
-    text = "".join(
-        _table(case, [line for line in lines if line["case"] == case]) for case in ("jagged", "large")
-    )
+    """The lines as Markdown: tables of steps with a column per model and batch size, and one of single kernels."""
+    cases = [(case, [line for line in lines if line["case"] == case]) for case in ("jagged", "large")]
+    text = "".join(_table(case, of_case) for case, of_case in cases if of_case)
     kernels = [line for line in lines if line["case"] == "kernels"]
-    return (
-        text + "\n| Single kernel | Ratio |\n| :--- | ---: |\n" + "".join(f"| {line['part']} | {line['ratio']:.2f} |\n" for line in kernels)
-    )  # fmt: skip
+    rows = "".join(f"| {line['part']} | {line['ratio']:.2f} |\n" for line in kernels)
+    return text + (f"\n| Single kernel | Ratio |\n| :--- | ---: |\n{rows}" if rows else "")
 
 
 def _table(case: str, lines: list[dict]) -> str:
