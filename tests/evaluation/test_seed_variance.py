@@ -1,7 +1,10 @@
 """Variances over seeds by hand, and how far they are moderated."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy import stats
 
 from deep_interest.evaluation.metrics import UserAUC
 from deep_interest.evaluation.seed_variance import FIXED, SeedSpread, moderated, seed_spread
@@ -72,3 +75,77 @@ def test_a_model_whose_fits_are_equal_has_no_seed_variance():
     equal, other = moderated([SeedSpread(5, 0.0, 0.0), SeedSpread(5, 2.0, 1.0)])
     assert (equal.total, equal.interaction) == (FIXED.total, FIXED.interaction)
     assert other.total == 2.0
+
+
+def reference_prior(ratios, df):
+    """The grid search by SciPy's own densities: of the priors within .5 of the best log-likelihood the smallest."""
+    grid = np.geomspace(0.5, 2000, 250)
+    priors = [1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, np.inf]
+    profiles, best = [], []
+    for prior in priors:
+        scores = [
+            sum(
+                np.log(ratio / common)  # density of the logarithm
+                + (
+                    stats.chi2.logpdf(ratio / common * d, d) + np.log(d)
+                    if np.isinf(prior)
+                    else stats.f.logpdf(ratio / common, d, prior)
+                )
+                for ratio, d in zip(ratios, df, strict=True)
+            )
+            for common in grid
+        ]
+        profiles.append(max(scores))
+        best.append(grid[int(np.argmax(scores))])
+    chosen = next(k for k, value in enumerate(profiles) if value >= max(profiles) - 0.5)
+    return priors[chosen], best[chosen]
+
+
+@pytest.mark.parametrize(
+    ("ratios", "df"),
+    [
+        ([2.0, 2.5, 3.0], [1, 1, 1]),
+        ([0.5, 40.0, 900.0], [4, 4, 4]),
+        ([1.0, 1.1, 0.9, 1.05, 1.2, 0.95], [9, 9, 9, 9, 9, 9]),
+        ([0.8, 3.0, 7.0, 20.0], [1, 2, 4, 9]),
+        ([5.0, 6.0, 60.0], [19, 29, 39]),
+    ],
+)
+def test_the_table_of_moderated_variances_by_scipys_densities(ratios, df):
+    prior, common = reference_prior(ratios, df)
+    spreads = [SeedSpread(d + 1, ratio * 2.0, 2.0) for ratio, d in zip(ratios, df, strict=True)]
+    for result, ratio, d in zip(moderated(spreads), ratios, df, strict=True):
+        share = 1.0 if np.isinf(prior) else prior / (prior + d)
+        expected = max(1.0, share * common + (1 - share) * ratio) * 2.0
+        assert (result.seeds, result.interaction, result.df, result.shared_df) == (
+            d + 1,
+            2.0,
+            prior + d,
+            sum(df),
+        )
+        assert result.total == pytest.approx(expected)
+
+
+def test_weights_of_users_enter_the_interaction():
+    """Weights 1/4 and 3/4, users' AUCs moved by .2 and -.2: GAUC by -.1; residuals of two fits ± .15 and ∓ .05."""
+    spread = seed_spread(fits([0.5, 0.7], [0.7, 0.5], impressions=[1, 3]))
+    squares = 2 * 0.15**2, 2 * 0.05**2
+    assert spread.interaction == pytest.approx(
+        (1 / 16 * squares[0]) / (3 / 4) + (9 / 16 * squares[1]) / (1 / 4)
+    )
+    assert (spread.seeds, spread.df) == (2, 1)
+
+
+def test_three_fits_divide_by_two_degrees_of_freedom():
+    """Residuals after user and fit means, users of equal weight: -.1, 0, .1 of the first, the reverse of the second."""
+    spread = seed_spread(fits([0.4, 0.6], [0.5, 0.5], [0.6, 0.4]))
+    assert spread.interaction == pytest.approx(2 * (1 / 4 * (0.02 / 2)) / (1 / 2))
+    assert spread.variance == pytest.approx(0, abs=1e-30)
+
+
+def test_without_any_known_ratio_every_model_is_fixed_and_keeps_its_seeds():
+    assert moderated([SeedSpread(1, 0.0, 0.0), SeedSpread(4, 0.0, 0.0)]) == [
+        replace(FIXED, seeds=1), replace(FIXED, seeds=4),
+    ]  # fmt: skip
+    first, _ = moderated([SeedSpread(3, 0.0, 0.0), SeedSpread(2, 4.0, 1.0)])
+    assert first == replace(FIXED, seeds=3)

@@ -151,3 +151,36 @@ def test_holm_lies_between_no_correction_and_bonferroni(p_values):
 def test_holm_refuses_what_is_no_probability():
     with pytest.raises(InputError, match="p_values"):
         holm([0.1, np.nan])
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.9])
+def test_an_interval_against_chance_takes_seeds_and_confidence(confidence):
+    # As by hand above with one model: users .1 and .3 above chance, seeds .04 of .05 over two fits.
+    seeds = [SeedVariance(seeds=2, total=0.05, interaction=0.01, df=4, shared_df=5)]
+    interval = chance_interval(user_aucs([0.6, 0.8]), seeds=seeds, confidence=confidence)
+    df = 0.03**2 / (0.01**2 + 0.025**2 / 4 + 0.025**2 / 5)
+    half = stats.t.ppf((1 + confidence) / 2, df) * 0.03**0.5
+    assert (interval.low, interval.high) == pytest.approx((0.2 - half, 0.2 + half))
+    assert interval.p_value == pytest.approx(2 * stats.t.sf(0.2 / 0.03**0.5, df))
+
+
+def test_two_seed_variances_share_the_smaller_degrees_of_freedom_of_the_table():
+    ours, base = user_aucs([0.6, 0.8]), user_aucs([0.5, 0.5])
+    seeds = [SeedVariance(2, 0.05, 0.01, df=4, shared_df=5), SeedVariance(4, 0.08, 0.04, df=8, shared_df=3)]
+    interval = difference_interval(ours, base, seeds=seeds)
+    variance = 0.01 + 0.04 / 2 + 0.04 / 4
+    df = variance**2 / (0.01**2 + 0.025**2 / 4 + 0.02**2 / 8 + 0.045**2 / 3)
+    half = stats.t.ppf(0.975, df) * variance**0.5
+    assert (interval.low, interval.high) == pytest.approx((0.2 - half, 0.2 + half))
+
+
+def test_a_difference_without_any_variance_is_certain():
+    interval = difference_interval(user_aucs([0.75, 0.75]), user_aucs([0.5, 0.5]))
+    assert (interval.difference, interval.low, interval.high, interval.p_value) == (0.25, 0.25, 0.25, 0)
+
+
+def test_p_values_may_be_zero_and_one():
+    assert holm([0.0, 1.0]).tolist() == [0, 1]
+    for outside in (-0.01, 1.01):
+        with pytest.raises(InputError, match="expected values from 0 to 1"):
+            holm([0.5, outside])
