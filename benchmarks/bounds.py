@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from train import make_fit
 
 CHECKS = {
-    "deep_interest.ops.lookup": ("check_codes", "check_slices", "_check"),
-    "deep_interest.ops.rows": ("check_codes",),
+    "deep_interest.ops.embedding": ("check_codes", "_check_codes"),
+    "deep_interest.ops.histories": ("check_slices",),
+    "deep_interest.ops.gradients": ("check_codes",),
     "deep_interest.ops.adam": ("check_codes",),
     "deep_interest.models.batch": ("check_offsets", "check_codes"),
 }

@@ -17,15 +17,14 @@ from types import ModuleType
 from train import make_fit
 
 PARTS = {
-    "attention_pool": "attention unit and pooling",
-    "pair_net": "attention unit and pooling",
-    "products": "attention and the auxiliary loss",
-    "segments": "attention and the auxiliary loss",
-    "recurrence_cpu": "GRUs",
-    "net": "MLP",
-    "lookup": "embedding lookup",
-    "rows": "accumulating embedding gradients",
-    "shared": "accumulating gradients of histories and states",
+    "attention": "attention unit and pooling",
+    "jagged_products": "attention and the auxiliary loss",
+    "jagged": "attention and the auxiliary loss, accumulating gradients of histories and states",
+    "gru": "GRUs",
+    "mlp": "MLP",
+    "vector": "MLP",
+    "embedding": "embedding lookup and accumulating embedding gradients",
+    "histories": "gathering histories",
     "adam": "Adam",
 }
 REST = "outside the kernels"
@@ -34,10 +33,10 @@ REST = "outside the kernels"
 @contextmanager
 def timed_loops() -> Iterator[Counter]:
     """Add up the seconds of every part while the context is open."""
-    from deep_interest.ops import compiled
+    from deep_interest.ops.runtime import parallel
 
     seconds: Counter = Counter()
-    run = compiled.run
+    run = parallel.run_kernel
 
     def timed(kernel: Callable, *arguments, work: int) -> None:
         start = time.perf_counter()
@@ -46,15 +45,15 @@ def timed_loops() -> Iterator[Counter]:
         seconds[PARTS.get(name, name)] += time.perf_counter() - start
 
     holders: list[ModuleType] = [
-        module for name, module in sys.modules.items() if name.startswith("deep_interest.ops.") and getattr(module, "run", None) is run
+        module for name, module in sys.modules.items() if name.startswith("deep_interest.ops.") and getattr(module, "run_kernel", None) is run
     ]  # fmt: skip
     for module in holders:
-        module.run = timed  # type: ignore[attr-defined]
+        module.run_kernel = timed  # type: ignore[attr-defined]
     try:
         yield seconds
     finally:
         for module in holders:
-            module.run = run  # type: ignore[attr-defined]
+            module.run_kernel = run  # type: ignore[attr-defined]
 
 
 def breakdown(samples, *, model: str, batch_size: int, steps: int) -> dict[str, float]:

@@ -13,7 +13,7 @@ import psutil
 
 def this_machine() -> str:
     """Name the machine by its number of cores and their kind."""
-    from deep_interest.ops.vectors import WIDE
+    from deep_interest.ops.kernels.gemm_llvm import HAS_AVX512
 
     cpuinfo = Path("/proc/cpuinfo")
     text = cpuinfo.read_text() if cpuinfo.exists() else ""
@@ -23,7 +23,7 @@ def this_machine() -> str:
     }
     name, family, model = (match and match[1] for match in found.values())
     kind = f"{name} (family {family}, model {model})" if name and family else name or platform.machine()
-    return f"{os.cpu_count()} cores of {kind}{' with AVX-512' if WIDE else ''}"
+    return f"{os.cpu_count()} cores of {kind}{' with AVX-512' if HAS_AVX512 else ''}"
 
 
 def this_commit() -> str:

@@ -150,17 +150,17 @@ def tile_peak(threads: int) -> float:
     """The same of the engine's own product on a CPU, over a few shapes that stay in a core's cache."""
     import numpy as np
 
-    from deep_interest.ops.tiles import add_product, panels_of
+    from deep_interest.ops.kernels.gemm import matmul_add, pack
 
     def multiply(out: np.ndarray) -> None:
         for _ in range(times):
-            add_product(a, right, out)
+            matmul_add(a, right, out)
 
     best = 0.0
     with ThreadPoolExecutor(threads) as pool:
         for rows, inner, columns in ((96, 128, 80), (480, 256, 128), (96, 256, 208)):
             a, b = np.ones((rows, inner), np.float32), np.ones((inner, columns), np.float32)
-            right, outs = panels_of(b), [np.zeros((rows, columns), np.float32) for _ in range(threads)]
+            right, outs = pack(b), [np.zeros((rows, columns), np.float32) for _ in range(threads)]
             needed = 2 * rows * inner * columns
             times = 10**9 // needed
             for _ in range(10):

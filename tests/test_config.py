@@ -40,15 +40,15 @@ def test_what_a_block_declares_decides_what_kind_of_dataset_it_is():
 def test_a_block_may_name_its_rows_as_the_command_line_can():
     for rows in (["din", "base"], "din base"):
         known = datasets_of({"mine": BLOCK | {"rows": rows}, "amazon_toys": {"rows": rows}})
-        assert known["mine"].rows == known["amazon_toys"].rows == ("base", "din")
-    assert datasets_of({"mine": BLOCK | {"rows": None}})["mine"].rows is None
+        assert known["mine"].models == known["amazon_toys"].models == ("base", "din")
+    assert datasets_of({"mine": BLOCK | {"rows": None}})["mine"].models is None
 
 
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (["base", "dinn"], r"datasets\.mine\.rows: dinn is not known; the rows are popularity, item_ctr, lr"),
-        (["din"], r"datasets\.mine\.rows: base is missing; RelaImpr and the differences compare"),
+        (["base", "dinn"], r"datasets\.mine\.rows: dinn is unknown; the models are popularity, item_ctr, lr"),
+        (["din"], r"datasets\.mine\.rows: base is missing; RelaImpr and the differences refer to it"),
         ({"din": 1}, r"datasets\.mine\.rows: found \{'din': 1\}; name models as a list"),
         (7, r"datasets\.mine\.rows: found \[7\]; name models as a list"),
     ],
@@ -61,8 +61,8 @@ def test_rows_that_are_none_are_refused(rows, message):
 @pytest.mark.parametrize(
     ("key", "message"),
     [
-        ("la-ferme.fr", r"datasets: 'la-ferme.fr' cannot name a dataset; take letters, digits, _ and -"),
-        ("La ferme", "cannot name a dataset"),
+        ("la-ferme.fr", r"datasets: 'la-ferme.fr' is not a valid dataset name; use letters, digits, _ and -"),
+        ("La ferme", "is not a valid dataset name"),
         ("simulate", "datasets: simulate is the name of a pipeline"),
         ("din_table4", "is the name of a pipeline"),
     ],
@@ -75,8 +75,8 @@ def test_a_key_that_cannot_name_pipelines_is_refused(key, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("datasets:\n  mine:\n    label: {column: geklickt?, positive: Ja}\n", r"mine.yml, line 3, column \d+: .*quotes"),
-        ("datasets:\n\tmine: 1\n", r"mine.yml, line 2, column 1: .*Indent by spaces"),
+        ("datasets:\n  mine:\n    label: {column: geklickt?, positive: Ja}\n", r"mine.yml, line 3, column \d+: .*quote strings"),
+        ("datasets:\n\tmine: 1\n", r"mine.yml, line 2, column 1: .*Indent with spaces"),
         ("datasets:\n  mine:\n    title: a\n    title: b\n", r"mine.yml, line 4, column 5: found duplicate key title"),
     ],
 )  # fmt: skip

@@ -34,7 +34,7 @@ before = state()
 import deep_interest
 names = [module.name for module in pkgutil.walk_packages(deep_interest.__path__, "deep_interest.")]
 for name in names:
-    if not name.endswith("__main__") and "recurrence_cuda" not in name:
+    if not name.endswith("__main__") and "gru_triton" not in name:
         importlib.import_module(name)
 after = state()
 start = rss()
@@ -68,7 +68,7 @@ PLAIN_GRU = (
 import torch
 from torch import nn
 if sys.argv[1] == "with us":
-    import deep_interest.ops.compiled, deep_interest.training.loop
+    import deep_interest.ops.runtime.jit, deep_interest.training.loop
 torch.set_num_threads(1)
 torch.manual_seed(0)
 table, gru, query, out = nn.Embedding(1000, 64), nn.GRU(64, 64, batch_first=True, num_layers=2), nn.Linear(64, 64), nn.Linear(64, 1)

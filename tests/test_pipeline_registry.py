@@ -61,7 +61,7 @@ def test_only_the_datasets_that_are_named_are_registered(monkeypatch):
     monkeypatch.setenv("DEEP_INTEREST_DATASETS", "amazon_toys")
     assert not {"retrain", "score"} & set(register_pipelines())
     monkeypatch.setenv("DEEP_INTEREST_DATASETS", "amazon_toy")
-    with pytest.raises(InputError, match="amazon_toy is not known; the datasets are simulated, own"):
+    with pytest.raises(InputError, match="amazon_toy is unknown; the datasets are simulated, own"):
         register_pipelines()
 
 

@@ -1,7 +1,7 @@
-"""The grid: which datasets and models there are, so that each cell's pipeline has a name before parameters load.
+"""Which datasets and models exist: every pair of them is an experiment with a pipeline of its own.
 
-A dataset whose raw files need code of their own stands here; one whose block in the configuration declares its tables
-(``source``) is known by that block alone.
+Datasets whose raw files need their own reader are listed here; a dataset whose configuration declares its tables
+(``source``) needs no code.
 """
 
 import re
@@ -21,17 +21,17 @@ class DatasetSpec:
     """One dataset.
 
     Attributes:
-        source: the reader; ``tables`` are tables that the configuration declares.
-        impressions: the source has impressions and profiles; its protocol is ``by_day``.
-        rows: keys of the models in its table; all if left out.
+        source: reader of the raw files; ``tables`` reads the tables that the configuration declares.
+        impressions: whether the source has impressions and profiles; its protocol is ``by_day``.
+        models: keys of the models in its table; all if None.
     """
 
     source: Source
     impressions: bool = False
-    rows: tuple[str, ...] | None = None
+    models: tuple[str, ...] | None = None
 
 
-_TAKEN = (
+_RESERVED = (
     "simulate", "simulate_days", "backtest", "ingest", "samples", "train", "report", "tune", "tuned", "retrain", "score",
 )  # fmt: skip
 
@@ -51,54 +51,56 @@ BUILT_IN: dict[str, DatasetSpec] = {
 
 
 def datasets_of(blocks: Mapping[str, Any]) -> dict[str, DatasetSpec]:
-    """All datasets by key: those whose blocks declare their tables, then those that code reads.
+    """Return all datasets by key: first those whose blocks declare tables, then the built-in ones.
 
     Args:
-        blocks: the configuration below ``datasets``.
+        blocks: configuration under ``datasets``.
 
     Raises:
-        InputError: a key cannot name pipelines, or a block's ``rows`` are no rows of a table.
+        InputError: a key cannot name a pipeline, or ``rows`` does not list models.
     """
     blocks = {key: block for key, block in blocks.items() if isinstance(block, Mapping)}
     for key in blocks:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", str(key)):
-            raise InputError(f"datasets: {key!r} cannot name a dataset; take letters, digits, _ and -")
-        if key in _TAKEN or key in ABLATIONS:
-            raise InputError(f"datasets: {key} is the name of a pipeline; give the dataset another")
-    found = {
+            raise InputError(f"datasets: {key!r} is not a valid dataset name; use letters, digits, _ and -")
+        if key in _RESERVED or key in ABLATIONS:
+            raise InputError(
+                f"datasets: {key} is the name of a pipeline; choose another name for the dataset"
+            )
+    datasets = {
         key: DatasetSpec("tables", impressions=bool(block["source"].get("impressions")))
         for key, block in blocks.items()
         if isinstance(block.get("source"), Mapping)
     } | BUILT_IN
     chosen = {key: block["rows"] for key, block in blocks.items() if block.get("rows") is not None}
     return {
-        key: replace(row, rows=_rows(key, chosen[key])) if key in chosen else row
-        for key, row in found.items()
+        key: replace(spec, models=_models(key, chosen[key])) if key in chosen else spec
+        for key, spec in datasets.items()
     }
 
 
-def _rows(dataset: str, keys: Any) -> tuple[str, ...]:
-    """The rows that a dataset's block names, in the tables' order."""
+def _models(dataset: str, keys: Any) -> tuple[str, ...]:
+    """Validate the models that a dataset's block lists, and return them in the order of the tables."""
     where, keys = f"datasets.{dataset}.rows", as_list(keys)
     if not isinstance(keys, list | tuple) or not all(isinstance(key, str) for key in keys):
         raise InputError(f"{where}: found {keys!r}; name models as a list, e.g. [popularity, lr, base, din]")
     if unknown := [key for key in keys if key not in MODELS]:
-        raise InputError(f"{where}: {', '.join(unknown)} is not known; the rows are {', '.join(MODELS)}")
+        raise InputError(f"{where}: {', '.join(unknown)} is unknown; the models are {', '.join(MODELS)}")
     if "base" not in keys:
-        raise InputError(f"{where}: base is missing; RelaImpr and the differences compare each row with it")
+        raise InputError(f"{where}: base is missing; RelaImpr and the differences refer to it")
     return tuple(key for key in MODELS if key in keys)
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table over some rows of one dataset.
+    """A table that compares models on one dataset.
 
     Attributes:
-        title: what it shows.
-        models: its rows, in order.
-        base: the row that RelaImpr refers to.
-        second: another row that all are compared with; the best baseline if left out.
-        curves: it comes with learning curves.
+        title: title of the table.
+        models: keys of its models, in order.
+        base: model that RelaImpr refers to.
+        second: another model that all are compared with; the best baseline if None.
+        curves: whether learning curves are plotted.
     """
 
     title: str
@@ -108,16 +110,19 @@ class Table:
     curves: bool = False
 
 
-ALL_MODELS = Table("all models", tuple(key for key, row in MODELS.items() if not row.ablation))
+ALL_MODELS = Table("all models", tuple(key for key, spec in MODELS.items() if not spec.ablation))
 
 
-def table_for(row: DatasetSpec) -> Table:
-    """The table of a dataset: the rows it names, else all models, without those that need impressions where there are none."""
-    if row.rows is not None:
-        return Table("chosen models", row.rows)
+def table_for(dataset: DatasetSpec) -> Table:
+    """Return the table of a dataset: the models it lists, or else all that it can have.
+
+    Models that need impressions are left out where the dataset has none.
+    """
+    if dataset.models is not None:
+        return Table("chosen models", dataset.models)
     return replace(
         ALL_MODELS,
-        models=tuple(key for key in ALL_MODELS.models if row.impressions or not MODELS[key].impressions),
+        models=tuple(key for key in ALL_MODELS.models if dataset.impressions or not MODELS[key].impressions),
     )
 
 
@@ -140,36 +145,34 @@ ABLATIONS: dict[str, Table] = {
     ),
 }
 
-RETRAINABLE = tuple(key for key, row in MODELS.items() if not row.ablation and not row.closed_form)
-"""The rows that can be kept fresh: those that are fitted step by step."""
+RETRAINABLE = tuple(key for key, spec in MODELS.items() if not spec.ablation and not spec.closed_form)
+"""Models that can be retrained: those that are trained in steps."""
 
 TUNABLE = tuple(
-    key for key, row in MODELS.items() if not row.closed_form
-)  # rows that have something to search
-TUNED_SUFFIX = "_tuned"  # ends the key of a row that has the values of its search
+    key for key, spec in MODELS.items() if not spec.closed_form
+)  # models with hyperparameters to tune
+TUNED_SUFFIX = "_tuned"  # suffix of the key of a model with tuned values
 
 
 def model_spec(key: str) -> ModelSpec:
-    """The row of a key, which may be a tuned one."""
+    """Return the model of a key, which may have the suffix ``_tuned``."""
     if not key.endswith(TUNED_SUFFIX):
         return MODELS[key]
-    row = MODELS[key.removesuffix(TUNED_SUFFIX)]
-    return replace(row, name=f"{row.name}, tuned", baseline=False)
+    spec = MODELS[key.removesuffix(TUNED_SUFFIX)]
+    return replace(spec, name=f"{spec.name}, tuned", baseline=False)
 
 
-def pipeline_name(dataset: str, row: str) -> str:
-    """The pipeline that writes the files of a model or of another table of a dataset."""
-    if row in ABLATIONS:
-        return f"{row}.{dataset}"
-    return (
-        f"tuned.{dataset}.{row.removesuffix(TUNED_SUFFIX)}"
-        if row.endswith(TUNED_SUFFIX)
-        else f"{dataset}.{row}"
-    )
+def pipeline_name(dataset: str, key: str) -> str:
+    """Return the name of the pipeline that trains a model, or that makes an ablation table, of a dataset."""
+    if key in ABLATIONS:
+        return f"{key}.{dataset}"
+    if key.endswith(TUNED_SUFFIX):
+        return f"tuned.{dataset}.{key.removesuffix(TUNED_SUFFIX)}"
+    return f"{dataset}.{key}"
 
 
 def table_of_tuned(model: str) -> Table:
-    """A row tuned, against the same row as it is configured."""
+    """Return the table that compares a tuned model with the untuned one."""
     return Table(f"{MODELS[model].name}, tuned and not", (model, f"{model}{TUNED_SUFFIX}"), base=model)
 
 

@@ -147,5 +147,5 @@ def _chosen() -> dict[str, DatasetSpec]:
         return known
     chosen = [name.strip() for name in names.split(",")]
     if unknown := [name for name in chosen if name not in known]:
-        raise InputError(f"{CHOICE}: {', '.join(unknown)} is not known; the datasets are {', '.join(known)}")
+        raise InputError(f"{CHOICE}: {', '.join(unknown)} is unknown; the datasets are {', '.join(known)}")
     return {name: known[name] for name in chosen}

@@ -64,7 +64,9 @@ def test_a_failed_download_is_one_line_and_status_1_and_the_next_run_goes_on(
     server.break_after = 10
     assert main(["download", "amazon_toys", "--to", str(tmp_path)]) == 1
     printed = capsys.readouterr()
-    assert printed.err.startswith(f"error: {server.url('/reviews.gz')}: the connection failed or broke off")
+    assert printed.err.startswith(
+        f"error: {server.url('/reviews.gz')}: the connection failed or was interrupted"
+    )
     assert printed.err.count("\n") == 1
     server.break_after = None
     assert main(["download", "amazon_toys", "--to", str(tmp_path)]) == 0

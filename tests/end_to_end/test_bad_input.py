@@ -31,15 +31,15 @@ def project(tmp_path_factory):
         ),
         (
             ["--params=models.dinn.normalize=softmax"],
-            ["error: models: dinn is not known; expected popularity, item_ctr, lr"],
+            ["error: models: dinn is unknown; expected popularity, item_ctr, lr"],
         ),
         (
             ["--params=datasets.simulatd.recipe=ours"],
-            ["error: datasets: simulatd is not known; expected simulated"],
+            ["error: datasets: simulatd is unknown; expected simulated"],
         ),
         (
             ["--params=trainnig.device=cpu"],
-            ["error: parameters: trainnig is not known; expected backtest, datasets, evaluation, models"],
+            ["error: parameters: trainnig is unknown; expected backtest, datasets, evaluation, models"],
         ),
         (
             ["--params=recipes.demo.model.embeding_dim=64"],
@@ -49,7 +49,7 @@ def project(tmp_path_factory):
         (["--params=training.device=warp"], ["training.device: 'warp' does not exist here"]),
         (
             ["--params=training.recipe=mine"],
-            ["error: training.recipe: mine is not known; expected ours, demo, paper_din"],
+            ["error: training.recipe: mine is unknown; expected ours, demo, paper_din"],
         ),
         (["--pipelines=amazon_beauti"], ["amazon_beauti"]),
         (["--pipelines=simulated.dinn"], ["simulated.dinn"]),

@@ -1,4 +1,4 @@
-"""The command ``deep-interest explain`` on a trained row, and on what it cannot explain."""
+"""The command ``deep-interest explain`` with a trained model and with invalid requests."""
 
 import subprocess
 import sys
@@ -26,17 +26,23 @@ def shown(project):
     return str(behaviors["user"].value_counts().index[0]), str(behaviors["item"].iloc[0])
 
 
-def test_a_prediction_comes_as_a_table_and_a_picture(project, shown, tmp_path):
+def test_explain_prints_a_table_and_writes_a_plot_from_any_folder_of_the_project(project, shown, tmp_path):
     user, item = shown
     command = [
         sys.executable, "-m", "deep_interest.commands.main", "explain", "simulated.din", "--user", user, "--candidate", item, "--top", "3",
-        "--picture", str(tmp_path / "why.png"), "--env", "smoke",
+        "--plot", str(tmp_path / "why.png"), "--env", "smoke",
     ]  # fmt: skip
     found = subprocess.run(
-        command, cwd=project, env=environment(), text=True, check=False, capture_output=True, timeout=120
+        command,
+        cwd=project / "conf" / "base",
+        env=environment(),
+        text=True,
+        check=False,
+        capture_output=True,
+        timeout=120,
     )
     assert found.returncode == 0, found.stderr
-    assert f"picture: {tmp_path / 'why.png'}" in found.stdout
+    assert f"plot: {tmp_path / 'why.png'}" in found.stdout
     assert (tmp_path / "why.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -44,14 +50,17 @@ def test_a_prediction_comes_as_a_table_and_a_picture(project, shown, tmp_path):
     ("row", "changes", "message"),
     [
         ("simulated.din", {"--user": "nobody"}, "nobody"),
-        ("simulated.din", {"--picture": "why.jpg"}, "--picture: found why.jpg, expected a file that ends in .png"),
-        ("simulated.din", {"--picture": "/proc/none/why.png"}, "/proc/none/why.png: the picture cannot be written"),
-        ("simulated.din_mba_tuned", {}, "train it by `kedro run --pipelines=tuned.simulated.din_mba`"),
+        ("simulated.din", {"--plot": "why.jpg"}, "--plot: found why.jpg, expected a file name that ends in .png"),
+        ("simulated.din", {"--plot": "/proc/none/why.png"}, "/proc/none/why.png: the plot cannot be written"),
+        ("simulated.din_mba_tuned", {}, "train it with `kedro run --pipelines=tuned.simulated.din_mba`"),
         ("simulated.dinn", {}, "'simulated.dinn': expected DATASET.MODEL"),
-        ("simulated.din", {"--env": "nonsense"}, "--env: nonsense is no environment"),
+        ("simulatd.din", {}, "simulatd is not a dataset; the datasets are"),
+        ("simulated.din", {"--env": "nonsense"}, "--env: nonsense is not an environment"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_explained_is_one_line(project, shown, monkeypatch, capsys, row, changes, message):
+def test_invalid_requests_are_reported_in_one_line(
+    project, shown, monkeypatch, capsys, row, changes, message
+):
     monkeypatch.chdir(project)
     wanted = {"--user": shown[0], "--candidate": shown[1], "--env": "smoke"} | changes
     assert main(["explain", row, *(part for pair in wanted.items() for part in pair)]) == 1

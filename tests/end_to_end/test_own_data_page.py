@@ -79,7 +79,7 @@ def test_check_describes_the_log(project):
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
     assert "my_shop: My shop" in done.stdout
-    assert "impressions of users that have no row among the users" in done.stdout
+    assert "impressions whose user is not in the user table" in done.stdout
     assert re.search(r"rows of behaviors whose Aktion is not angesehen or gekauft +\d", done.stdout)
     warnings = re.findall(r"warning: (.*)", done.stdout)
     assert len(warnings) == 1

@@ -43,7 +43,7 @@ def check(project):
         ({"source": {"behaviours": {"files": "visits.csv"}}}, "Parameter 'datasets.mine'"),
         ({"source": BLOCK["source"] | {"time_zone": "Europe/Berlim"}}, "'Europe/Berlim' is no time zone"),
         ({"features": {"item": ["goods"], "buckets": {"prise": 3}}}, "prise is no feature"),
-        ({"source": None}, "error: datasets: mine is not known"),
+        ({"source": None}, "error: datasets: mine is unknown"),
     ],
 )
 def test_a_mistake_in_the_block_stops_the_run_before_anything_is_read(project, changes, message):

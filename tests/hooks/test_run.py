@@ -7,7 +7,7 @@ from kedro.validation import ParameterValidationError
 
 from deep_interest.errors import InputError
 from deep_interest.hooks.mlflow import MLflowHooks
-from deep_interest.hooks.run import RunHooks, clear_killed_runs, explain
+from deep_interest.hooks.run import RunHooks, clear_killed_runs, report_error
 from deep_interest.pipeline_registry import register_pipelines
 
 
@@ -27,56 +27,50 @@ def chained(*errors):
         (ParameterValidationError("Parameter 'x'"), "error: Parameter 'x'\n"),
     ],
 )
-def test_what_a_user_can_mend_is_one_message(error, shown, capsys):
-    explain(type(error), error, None)
+def test_invalid_input_is_reported_in_one_message(error, shown, capsys):
+    report_error(type(error), error, None)
     assert capsys.readouterr().err == shown
 
 
-@pytest.mark.parametrize(
-    "error", [KeyError("a fault of ours"), chained(DatasetError("outer"), KeyError("a fault of ours"))]
-)
-def test_a_fault_of_ours_keeps_its_traceback(error, capsys):
-    explain(type(error), error, error.__traceback__)
-    assert "a fault of ours" in capsys.readouterr().err.splitlines()[0]
+@pytest.mark.parametrize("error", [KeyError("a bug"), chained(DatasetError("outer"), KeyError("a bug"))])
+def test_other_errors_keep_their_traceback(error, capsys):
+    report_error(type(error), error, error.__traceback__)
+    assert "a bug" in capsys.readouterr().err.splitlines()[0]
 
 
-def test_a_row_is_not_trained_with_values_whose_search_is_in_the_same_run():
+def test_tuned_values_must_exist_before_the_run_that_trains_with_them():
     from deep_interest.training.parameters import RunParameters
 
     pipelines = register_pipelines()
     both = pipelines["tune.simulated.din"] + pipelines["simulated.din"]
     catalog = {"params:training": MemoryDataset(RunParameters(tuned=True, device="cpu"))}
-    with pytest.raises(
-        InputError, match=r"simulated\.din is searched and trained in one run; search first, by"
-    ):
+    with pytest.raises(InputError, match=r"would both tune and train simulated\.din; tune first with"):
         RunHooks().before_pipeline_run(both, DataCatalog(catalog))
     none = DataCatalog(catalog | {"simulated.tuned": MemoryDataset({})})
     with pytest.raises(
-        InputError, match=r"no tuned values for simulated\.din; find some by .*tune\.simulated\.din"
+        InputError, match=r"no tuned values for simulated\.din; find them with .*tune\.simulated\.din"
     ):
         RunHooks().before_pipeline_run(pipelines["simulated.din"], none)
     found = DataCatalog(catalog | {"simulated.tuned": MemoryDataset({"din": {"values": {}}})})
     RunHooks().before_pipeline_run(pipelines["simulated.din"], found)
 
 
-def test_an_mlflow_that_cannot_be_told_is_a_warning_and_one_that_is_not_installed_an_error(
-    monkeypatch, caplog
-):
+def test_an_unreachable_mlflow_is_a_warning_and_a_missing_one_an_error(monkeypatch, caplog):
     from deep_interest.serving import mlflow_alias
     from deep_interest.training.parameters import RunParameters
 
     pipeline = register_pipelines()["simulated.din"]
-    run = RunParameters(mlflow_uri="http://127.0.0.1:9", device="cpu")  # nobody listens there
+    run = RunParameters(mlflow_uri="http://127.0.0.1:9", device="cpu")  # a closed port
     catalog = DataCatalog({"params:training": MemoryDataset(run)})
     MLflowHooks().before_pipeline_run(pipeline, catalog)
     MLflowHooks().after_pipeline_run(pipeline, catalog)
-    assert "http://127.0.0.1:9 was not told" in caplog.text
+    assert "http://127.0.0.1:9 could not be updated" in caplog.text
     monkeypatch.setattr(mlflow_alias, "find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"training\.mlflow_uri is set, but MLflow is not installed"):
         MLflowHooks().before_pipeline_run(pipeline, catalog)
 
 
-def test_the_next_run_removes_what_killed_runs_of_its_dataset_left(tmp_path):
+def test_the_next_run_removes_unfinished_files_of_killed_runs(tmp_path):
     def leave(path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"half")

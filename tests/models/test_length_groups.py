@@ -3,14 +3,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deep_interest.models.length_groups import length_groups
-from deep_interest.ops.runs import Runs
+from deep_interest.ops.jagged import Jagged
 
 
 @given(st.lists(st.integers(0, 40), max_size=30))
 def test_every_behaviour_stands_once_in_a_rectangle_that_is_at_most_half_padding(lengths):
     offsets = torch.tensor([0, *torch.tensor(lengths, dtype=torch.int64).cumsum(0).tolist()])
     rows, samples = [], []
-    for group in length_groups(Runs(offsets)):
+    for group in length_groups(Jagged(offsets)):
         assert group.real.float().mean() >= 0.5
         for sample, positions, real in zip(group.samples.tolist(), group.positions, group.real, strict=True):
             assert positions[real].tolist() == list(range(offsets[sample], offsets[sample + 1]))

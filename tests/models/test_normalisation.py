@@ -20,8 +20,8 @@ from deep_interest.models.layers import (
     stages,
     through,
 )
-from deep_interest.ops.net import Layers
-from deep_interest.ops.runs import Runs
+from deep_interest.ops.jagged import Jagged
+from deep_interest.ops.mlp import Layers
 
 
 def randomized(*modules):
@@ -105,7 +105,7 @@ def test_an_activation_by_its_name_with_a_slope_for_each_channel(name, kind):
 
 
 def test_pooling_sums_or_averages_each_run_and_an_empty_one_is_zero():
-    values, runs = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 9.0]]), Runs(torch.tensor([0, 2, 2, 3]))
+    values, runs = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 9.0]]), Jagged(torch.tensor([0, 2, 2, 3]))
     assert pool(values, runs, "sum").tolist() == [[4.0, 6.0], [0.0, 0.0], [5.0, 9.0]]
     assert pool(values, runs, "mean").tolist() == [[2.0, 3.0], [0.0, 0.0], [5.0, 9.0]]
     sums, lengths = torch.tensor([[6.0, 3.0], [5.0, 7.0]]), torch.tensor([3, 0])

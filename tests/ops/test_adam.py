@@ -2,7 +2,7 @@ import torch
 from support.ops import sharing
 
 from deep_interest.ops.adam import adam, adam_rows
-from deep_interest.ops.rows import Touched
+from deep_interest.ops.gradients import CoalescedGrad
 
 WRITINGS = ((torch.float64, 1), (torch.float32, 1), (torch.float32, 3))
 OPTIONS = {"rate": 0.1, "betas": (0.9, 0.999), "eps": 1e-8}
@@ -37,7 +37,7 @@ def test_the_writings_on_rows_agree_and_leave_other_rows_alone():
         with sharing(threads):
             for step, rows in enumerate(([4, 1], [1], [0, 1, 4]), start=1):
                 gradient = torch.full((len(rows), 3), float(step), dtype=dtype)
-                touched = Touched(torch.tensor(rows), gradient)
+                touched = CoalescedGrad(torch.tensor(rows), gradient)
                 adam_rows(table, touched, first, second, **OPTIONS, step=step)
         assert torch.equal(table[[2, 3, 5]], start[[2, 3, 5]])
         results.append((table.double(), first.double(), second.double()))
@@ -49,8 +49,8 @@ def test_an_entry_that_only_repeats_a_row_does_not_count():
     torch.manual_seed(0)
     gradient, results = torch.randn(2, 3, dtype=torch.float64), []
     for touched in (
-        Touched(torch.tensor([1, 4]), gradient),
-        Touched(
+        CoalescedGrad(torch.tensor([1, 4]), gradient),
+        CoalescedGrad(
             torch.tensor([1, 4, 4]), torch.cat([gradient, torch.zeros(1, 3)]), torch.tensor([[1.0], [1], [0]])
         ),
     ):

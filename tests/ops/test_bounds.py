@@ -7,9 +7,10 @@ import torch
 from deep_interest.errors import InputError
 from deep_interest.ops.adam import adam_rows
 from deep_interest.ops.bounds import check_codes, check_offsets, check_slices
-from deep_interest.ops.lookup import latest, lookup, windows
-from deep_interest.ops.rows import Piece, Touched, merge
-from deep_interest.ops.runs import Runs, views_of
+from deep_interest.ops.embedding import lookup
+from deep_interest.ops.gradients import CoalescedGrad, SparseGrad, coalesce_parts
+from deep_interest.ops.histories import gather_slices, history_slices
+from deep_interest.ops.jagged import Jagged, share_segments
 
 BAD = [-1, -(2**31), 1_000, 50_000, 400_000_000]
 
@@ -50,8 +51,8 @@ def test_fields_of_one_group_have_as_many_codes():
 def test_a_gradient_is_not_added_to_a_row_that_does_not_exist(code):
     table = torch.zeros(1_000, 2)
     with pytest.raises(InputError, match=f"code {code} "):
-        merge(table, [Piece(torch.tensor([3, code]), torch.ones(2, 2))])
-    rows, gradient, _ = merge(table, [Piece(torch.tensor([3, 3]), torch.ones(2, 2))])
+        coalesce_parts(table, [SparseGrad(torch.tensor([3, code]), torch.ones(2, 2))])
+    rows, gradient, _ = coalesce_parts(table, [SparseGrad(torch.tensor([3, 3]), torch.ones(2, 2))])
     assert (rows.tolist(), gradient.tolist()) == ([3], [[2, 2]])
 
 
@@ -60,7 +61,7 @@ def test_adam_does_not_update_a_row_that_does_not_exist(code):
     table, first, second = torch.zeros(3, 1_000, 2)
     with pytest.raises(InputError, match=f"code {code} "):
         adam_rows(
-            table, Touched(torch.tensor([code]), torch.ones(1, 2)), first, second,
+            table, CoalescedGrad(torch.tensor([code]), torch.ones(1, 2)), first, second,
             rate=0.1, betas=(0.9, 0.999), eps=1e-8, step=1,
         )  # fmt: skip
 
@@ -80,7 +81,7 @@ def test_adam_does_not_update_a_row_that_does_not_exist(code):
 def test_a_sample_outside_the_log_is_named(rows, user, end, message):
     users, ends = torch.tensor([0, user, 0]).int(), torch.tensor([0, end, 0]).int()
     with pytest.raises(InputError, match=message):
-        latest(torch.tensor(rows), users, ends, torch.tensor([0, 3, 7]), max_len=10)
+        history_slices(torch.tensor(rows), users, ends, torch.tensor([0, 3, 7]), max_len=10)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +96,7 @@ def test_a_sample_outside_the_log_is_named(rows, user, end, message):
 )
 def test_a_slice_outside_the_log_is_named(starts, offsets, message):
     with pytest.raises(InputError, match=message):
-        windows({"goods": torch.arange(10).int()}, torch.tensor(starts), Runs(torch.tensor(offsets)))
+        gather_slices({"goods": torch.arange(10).int()}, torch.tensor(starts), Jagged(torch.tensor(offsets)))
 
 
 def test_an_empty_slice_may_begin_anywhere():
@@ -128,4 +129,4 @@ def test_offsets_cover_all_values_in_order(offsets, message):
 )
 def test_owners_are_histories_in_their_order(owner, message):
     with pytest.raises(InputError, match=message):
-        views_of(Runs(torch.tensor([0, 2, 3])), torch.tensor(owner))
+        share_segments(Jagged(torch.tensor([0, 2, 3])), torch.tensor(owner))

@@ -5,10 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.ops import LENGTHS, assert_writings_agree, runs
 
-from deep_interest.ops.products import next_dots, ring_dots, segment_dot, weighted_sum
-from deep_interest.ops.runs import views_of
-from deep_interest.ops.segments import segment_softmax, segment_sum
-from deep_interest.ops.views import view
+from deep_interest.ops.jagged import share_segments
+from deep_interest.ops.jagged_products import circular_dot, segment_dot, shifted_dot, weighted_sum
+from deep_interest.ops.segments import expand, segment_softmax, segment_sum
 
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["compiled", "plain"])
 
@@ -23,7 +22,7 @@ def test_every_operation_agrees_with_a_loop_and_takes_empty_runs(dtype):
     v, q, w, s = (torch.tensor(array, dtype=dtype) for array in (values, queries, weights, scores))
     sums, weighted = segment_sum(v, jagged), weighted_sum(w, v, jagged)
     products, shares = segment_dot(v, q, jagged), segment_softmax(s, jagged)
-    (following,) = next_dots(v, [2 * v], jagged)
+    (following,) = shifted_dot(v, [2 * v], jagged)
     for b in range(5):
         rows = slice(bounds[b], bounds[b + 1])
         np.testing.assert_allclose(sums[b], values[rows].sum(0), atol=1e-5)
@@ -43,16 +42,16 @@ def test_the_writings_agree(lengths):
     assert_writings_agree(lambda w, v: weighted_sum(w, v, jagged), (rows,), (rows, 3))
     assert_writings_agree(lambda v, q: segment_dot(v, q, jagged), (rows, 3), (size, 3))
     assert_writings_agree(lambda s: segment_softmax(s, jagged), (rows,))
-    assert_writings_agree(lambda v, a, b: torch.cat(next_dots(v, [a, b], jagged)), *[(rows, 3)] * 3)
+    assert_writings_agree(lambda v, a, b: torch.cat(shifted_dot(v, [a, b], jagged)), *[(rows, 3)] * 3)
     for count in (1, 3, rows + 2):
-        assert_writings_agree(lambda v, o, count=count: ring_dots(v, o, count), (rows, 3), (rows, 3))
+        assert_writings_agree(lambda v, o, count=count: circular_dot(v, o, count), (rows, 3), (rows, 3))
 
 
 def test_the_rows_after_the_last_are_the_first():
     values, others = torch.tensor([[1.0, 0], [0, 1], [1, 1]]), torch.tensor([[1.0, 2], [3, 4], [5, 6]])
     expected = [[3, 5, 1, 3], [6, 2, 4, 6], [3, 7, 11, 3]]
-    assert ring_dots(values, others, 4).tolist() == expected
-    assert ring_dots(values.double(), others.double(), 4).tolist() == expected
+    assert circular_dot(values, others, 4).tolist() == expected
+    assert circular_dot(values.double(), others.double(), 4).tolist() == expected
 
 
 def test_slices_and_transposed_tensors_are_taken():
@@ -60,10 +59,10 @@ def test_slices_and_transposed_tensors_are_taken():
     assert_writings_agree(lambda v: segment_sum(v.t(), jagged), (4, 5))
     assert_writings_agree(lambda v, w: weighted_sum(w, v[:, 1:3], jagged), (5, 4), (5,))
     assert_writings_agree(lambda v, q: segment_dot(v.t(), q.t(), jagged), (4, 5), (4, 3))
-    assert_writings_agree(lambda v, o: next_dots(v.t(), [o], jagged)[0], (4, 5), (5, 4))
-    assert_writings_agree(lambda v, o: next_dots(v, [o.t()], jagged)[0], (5, 4), (4, 5))
-    assert_writings_agree(lambda v, o: ring_dots(v.t(), o, 2), (4, 5), (5, 4))
-    assert_writings_agree(lambda v, o: ring_dots(v, o.t(), 2), (5, 4), (4, 5))
+    assert_writings_agree(lambda v, o: shifted_dot(v.t(), [o], jagged)[0], (4, 5), (5, 4))
+    assert_writings_agree(lambda v, o: shifted_dot(v, [o.t()], jagged)[0], (5, 4), (4, 5))
+    assert_writings_agree(lambda v, o: circular_dot(v.t(), o, 2), (4, 5), (5, 4))
+    assert_writings_agree(lambda v, o: circular_dot(v, o.t(), 2), (5, 4), (4, 5))
 
 
 @DTYPES
@@ -71,7 +70,7 @@ def test_a_row_does_not_see_the_next_run(dtype):
     rows = torch.ones(4, 3, dtype=dtype)
     rows[2] = torch.nan  # the second run's first
     values = torch.ones(4, 3, dtype=dtype, requires_grad=True)
-    (products,) = next_dots(values, [rows], runs([2, 2]))
+    (products,) = shifted_dot(values, [rows], runs([2, 2]))
     products.sum().backward()
     assert products.tolist() == [3, 0, 3, 0]
     assert values.grad.tolist() == [[1] * 3, [0] * 3, [1] * 3, [0] * 3]
@@ -87,11 +86,11 @@ def test_not_a_number_is_not_hidden():
 @settings(max_examples=25, deadline=None)
 def test_views_show_the_owners_rows_and_their_gradients_come_back(lengths, data):
     owners = sorted(data.draw(st.lists(st.integers(0, len(lengths) - 1), max_size=9)))
-    views = views_of(runs(lengths), torch.tensor(owners, dtype=torch.int64))
+    views = share_segments(runs(lengths), torch.tensor(owners, dtype=torch.int64))
     bounds = np.concatenate([[0], np.cumsum(lengths)])
     expected = [row for owner in owners for row in range(bounds[owner], bounds[owner + 1])]
     assert views.places.tolist() == expected
-    assert_writings_agree(lambda v: view(v, views), (sum(lengths), 3))
+    assert_writings_agree(lambda v: expand(v, views), (sum(lengths), 3))
     rows = torch.arange(float(sum(lengths))).unsqueeze(1)
-    assert view(rows, views).squeeze(1).tolist() == expected
-    assert view(rows, views.shown) is rows
+    assert expand(rows, views).squeeze(1).tolist() == expected
+    assert expand(rows, views.shown) is rows

@@ -117,7 +117,7 @@ def test_taobaos_behaviours_are_page_views_and_a_broken_line_is_counted(tmp_path
     behaviors, items, left_out = make_ingest_behaviors("taobao")(tmp_path, settings)
     ids = build_vocabularies(behaviors, items)
     _log, features, samples, _summary = samples_from_behaviors(behaviors, items, *ids, left_out, settings)
-    assert left_out["broken lines of behaviors"] == 1
+    assert left_out["malformed lines of behaviors"] == 1
     assert left_out["rows of behaviors whose action is not pv"] == 1
     assert samples["label"].sum() == 8 * 4
     assert {field.name for field in features.schema.item} == {"goods", "category"}

@@ -120,17 +120,17 @@ def test_who_is_not_there_is_named(checkpoints, view):
 
 def test_planted_structure_is_measured_by_the_worlds_categories():
     from deep_interest.simulation.config import SimulationConfig
-    from deep_interest.simulation.relevance import related
+    from deep_interest.simulation.relevance import is_related
     from deep_interest.simulation.world import make_items, make_world
 
     config = SimulationConfig(users=10, items=60, categories=12, themes=3, shops=12)
     world, items = make_world(config), make_items(config).set_index("item")["category"]
     index = {category: number for number, category in enumerate(world.category_id)}
     done, shown = np.meshgrid(items.index.to_numpy(), items.index.to_numpy())
-    found = related(world, done.ravel(), shown.ravel())
-    for j, a, is_related in zip(done.ravel(), shown.ravel(), found, strict=True):
+    found = is_related(world, done.ravel(), shown.ravel())
+    for j, a, related in zip(done.ravel(), shown.ravel(), found, strict=True):
         own, wanted = index[items[j]], index[items[a]]
         expected = own == wanted or (
             own == wanted - 1 and own // 4 == wanted // 4
         )  # twelve categories, three paths of four
-        assert is_related == expected
+        assert related == expected

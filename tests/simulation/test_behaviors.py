@@ -17,37 +17,37 @@ def log() -> pd.DataFrame:
     return pd.concat(behavior_blocks(CONFIG), ignore_index=True)
 
 
-def test_rows_are_sorted_by_user_and_time_and_lie_in_the_days_of_the_log(log):
+def test_rows_are_sorted_by_user_and_time_within_the_days_of_the_log(log):
     assert log.dtypes.astype(str).to_dict() == dict.fromkeys(["user", "item", "time"], "int64")
     assert (np.lexsort((log.time, log.user)) == np.arange(len(log))).all()
     assert log.time.between(CONFIG.origin, CONFIG.origin + CONFIG.days * 86_400 - 1).all()
 
 
-def test_every_user_has_a_behaviour_and_the_mean_is_as_asked(log):
+def test_every_user_has_behaviours_and_their_mean_is_as_configured(log):
     assert log.user.unique().tolist() == list(range(1, 1_201))
     assert len(log) / 1_200 == pytest.approx(CONFIG.mean_behaviors, rel=0.1)
 
 
-def test_the_same_seed_gives_the_same_log_and_another_seed_another(log):
+def test_the_log_depends_on_the_seed_only(log):
     assert pd.concat(behavior_blocks(CONFIG), ignore_index=True).equals(log)
     assert not pd.concat(behavior_blocks(CONFIG.model_copy(update={"seed": 8})), ignore_index=True).equals(
         log
     )
 
 
-def test_a_block_made_alone_is_the_block_of_the_whole(log):
-    alone = behavior_block(CONFIG, 1)
+def test_a_block_generated_alone_equals_its_part_of_the_log(log):
+    block = behavior_block(CONFIG, 1)
 
-    assert alone.equals(log[log.user.between(501, 1_000)].reset_index(drop=True))
+    assert block.equals(log[log.user.between(501, 1_000)].reset_index(drop=True))
 
 
-def test_full_blocks_do_not_depend_on_how_many_users_follow():
+def test_full_blocks_do_not_depend_on_the_number_of_users():
     fewer = CONFIG.model_copy(update={"users": 1_000})
 
     assert behavior_block(fewer, 1).equals(behavior_block(CONFIG, 1))
 
 
-def test_interests_drift_so_that_far_weeks_differ_more_than_neighbouring_ones(log):
+def test_interest_drift_makes_distant_weeks_differ_more(log):
     category = make_items(CONFIG).set_index("item").category
     log = log.assign(category=log.item.map(category), week=(log.time - CONFIG.origin) // WEEK)
     counts = log.groupby(["week", "user", "category"]).size().unstack("category", fill_value=0)
@@ -64,9 +64,9 @@ def test_a_user_has_several_concurrent_interests(log):
     theme = _themes(CONFIG)
     week = log[(log.time - CONFIG.origin) // WEEK == 2].assign(theme=lambda frame: frame.item.map(theme))
     counts = week.groupby(["user", "theme"]).size()
-    pursued = counts[counts >= 2].groupby("user").size()
+    interests = counts[counts >= 2].groupby("user").size()
 
-    assert 1.5 < pursued.mean() < 4
+    assert 1.5 < interests.mean() < 4
 
 
 def _themes(config: SimulationConfig) -> pd.Series:

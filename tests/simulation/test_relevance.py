@@ -1,4 +1,4 @@
-"""Decayed counts, by hand and against a loop over pairs."""
+"""Decayed counts, compared with hand calculation and with a loop over pairs."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def _events(*rows: tuple[int, int, float]) -> Events:
     return Events(user=np.array(user), item=np.array(item), second=(np.array(day) * DAY).astype(np.int64))
 
 
-def test_a_behaviour_counts_half_after_one_half_life_and_a_quarter_after_two():
+def test_the_weight_of_a_behaviour_halves_with_every_half_life():
     behaviors, impressions = _events((0, 0, 0), (0, 0, 2)), _events((0, 0, 4))
 
     counts = decayed_counts(behaviors, np.array([5, 5]), impressions, np.array([5]), half_life_days=2)
@@ -27,32 +27,32 @@ def test_a_behaviour_counts_half_after_one_half_life_and_a_quarter_after_two():
 def test_only_earlier_behaviours_of_the_same_user_and_key_count():
     behaviors = _events((0, 0, 1), (0, 0, 1), (0, 0, 2), (1, 0, 1))
     impressions = _events((0, 0, 1), (0, 0, 1.5), (0, 0, 2), (1, 0, 3), (2, 0, 3), (0, 0, 9))
-    keys, wanted = np.array([3, 4, 3, 3]), np.array([3, 3, 3, 4, 3, -1])
+    keys, candidate_keys = np.array([3, 4, 3, 3]), np.array([3, 3, 3, 4, 3, -1])
 
-    counts = decayed_counts(behaviors, keys, impressions, wanted, half_life_days=1e9)
+    counts = decayed_counts(behaviors, keys, impressions, candidate_keys, half_life_days=1e9)
 
     assert counts == pytest.approx([0, 1, 1, 0, 0, 0])
 
 
-def test_counts_equal_a_loop_over_all_pairs():
+def test_counts_equal_those_of_a_loop_over_all_pairs():
     rng = np.random.default_rng(0)
     N, M = 400, 300
     behaviors = Events(rng.integers(6, size=N), np.zeros(N, int), rng.integers(300 * DAY, size=N))
     impressions = Events(rng.integers(7, size=M), np.zeros(M, int), rng.integers(300 * DAY, size=M))
-    keys, wanted = rng.integers(3, size=N), rng.integers(-1, 4, size=M)
+    keys, candidate_keys = rng.integers(3, size=N), rng.integers(-1, 4, size=M)
 
     expected = np.zeros(M)
     for a in range(M):
         for j in range(N):
             age = impressions.second[a] - behaviors.second[j]
-            if behaviors.user[j] == impressions.user[a] and keys[j] == wanted[a] and age > 0:
+            if behaviors.user[j] == impressions.user[a] and keys[j] == candidate_keys[a] and age > 0:
                 expected[a] += 0.5 ** (age / (1.5 * DAY))
 
-    counts = decayed_counts(behaviors, keys, impressions, wanted, half_life_days=1.5)
+    counts = decayed_counts(behaviors, keys, impressions, candidate_keys, half_life_days=1.5)
     np.testing.assert_allclose(counts, expected, rtol=1e-9, atol=1e-300)
 
 
-def test_relevance_is_the_weighted_sum_of_matches_and_the_next_stage_is_not_the_previous_one():
+def test_relevance_is_the_weighted_sum_of_matches():
     config = SimulationConfig(users=1, items=200, categories=6, themes=2, shops=30, styles=2)
     world = make_world(config)
     weights = ClickConfig(
@@ -63,18 +63,18 @@ def test_relevance_is_the_weighted_sum_of_matches_and_the_next_stage_is_not_the_
         shop_weight=0,
         half_life_days=1e9,
     )
-    of = {c: int(np.flatnonzero(world.item_category == c)[0]) for c in range(6)}
-    twin = next(
+    item_of = {c: int(np.flatnonzero(world.item_category == c)[0]) for c in range(6)}
+    same_style = next(
         i
         for i in np.flatnonzero(world.item_category == 1)
-        if i != of[1] and world.item_style[i] == world.item_style[of[1]]
+        if i != item_of[1] and world.item_style[i] == world.item_style[item_of[1]]
     )
     cases = {  # behaviour, candidate -> K; the paths are 0-1-2 and 3-4-5
-        (of[0], of[1]): 1 + 10,
-        (of[1], of[0]): 1,
-        (of[0], of[2]): 1,
-        (of[2], of[3]): 0,
-        (of[1], twin): 1 + 100 + 1_000,
+        (item_of[0], item_of[1]): 1 + 10,
+        (item_of[1], item_of[0]): 1,
+        (item_of[0], item_of[2]): 1,
+        (item_of[2], item_of[3]): 0,
+        (item_of[1], same_style): 1 + 100 + 1_000,
     }
 
     for (behavior, candidate), expected in cases.items():
@@ -82,16 +82,16 @@ def test_relevance_is_the_weighted_sum_of_matches_and_the_next_stage_is_not_the_
         assert f == pytest.approx([expected])
 
 
-def test_later_behaviours_change_nothing():
+def test_later_behaviours_do_not_change_relevance():
     config = SimulationConfig(users=1, items=200, categories=6, themes=2, shops=30)
     world, rng = make_world(config), np.random.default_rng(1)
     past = [(0, int(item), 1 + k) for k, item in enumerate(rng.integers(200, size=9))]
     future = [(0, int(item), 12 + k) for k, item in enumerate(rng.integers(200, size=30))]
     impressions = _events(*((0, int(item), 11) for item in rng.integers(200, size=50)))
 
-    without = relevance(world, config.clicks, _events(*past), impressions)
+    expected = relevance(world, config.clicks, _events(*past), impressions)
 
-    assert without.max() > 0
+    assert expected.max() > 0
     np.testing.assert_array_equal(
-        relevance(world, config.clicks, _events(*past, *future), impressions), without
+        relevance(world, config.clicks, _events(*past, *future), impressions), expected
     )

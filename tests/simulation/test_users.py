@@ -1,4 +1,4 @@
-"""Profiles."""
+"""User profiles and activity."""
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ CONFIG = SimulationConfig(users=3_000, block_users=1_000)
 FEATURES = {"gender": 2, "age_level": 8, "city_level": 5, "shopping_level": 3, "occupation": 2}
 
 
-def test_each_user_has_one_row_of_levels_from_one():
+def test_each_user_has_one_row_with_levels_from_one():
     users = pd.concat(user_blocks(CONFIG), ignore_index=True)
 
     assert users.user.tolist() == list(range(1, 3_001))
@@ -32,7 +32,7 @@ def test_higher_shopping_levels_have_more_behaviours():
     assert means[2] * 1.5 < means[3]
 
 
-def test_age_and_gender_lean_towards_categories_and_the_city_does_not():
+def test_age_and_gender_correlate_with_categories_unlike_the_city():
     users = pd.concat(user_blocks(CONFIG))
     log = pd.concat(behavior_blocks(CONFIG)).merge(users).merge(make_items(CONFIG))
 

@@ -1,4 +1,4 @@
-"""Amazon reviews and metadata: what they become, and every way in which the files can be bad."""
+"""Amazon reviews and metadata: canonical tables, and errors for invalid files."""
 
 import gzip
 import logging
@@ -12,10 +12,10 @@ from deep_interest.errors import InputError
 from deep_interest.sources import raw_files
 from deep_interest.sources.amazon import read_amazon
 
-GOOD = '{"reviewerID": "U1", "asin": "I1", "overall": 5.0, "unixReviewTime": 1300000000}'
+REVIEW = '{"reviewerID": "U1", "asin": "I1", "overall": 5.0, "unixReviewTime": 1300000000}'
 
 
-def test_every_review_is_one_behavior_in_the_order_of_the_file(tmp_path: Path) -> None:
+def test_every_review_is_one_behaviour_in_file_order(tmp_path: Path) -> None:
     tables = read_amazon(*write_amazon(tmp_path, users=60, items=40, categories=5, seed=0))
     actions = draw_actions(users=60, items=40, categories=5, seed=0)
     assert tables.behaviors["user"].tolist() == [reviewer(action.user) for action in actions]
@@ -29,7 +29,7 @@ def test_every_review_is_one_behavior_in_the_order_of_the_file(tmp_path: Path) -
     assert tables.impressions is None
 
 
-def test_items_are_the_reviewed_ones_with_the_last_element_of_their_last_category_list(
+def test_items_are_the_reviewed_ones_with_their_last_category(
     tmp_path: Path,
 ) -> None:
     tables = read_amazon(*write_amazon(tmp_path, items=40, categories=5))
@@ -40,27 +40,27 @@ def test_items_are_the_reviewed_ones_with_the_last_element_of_their_last_categor
     assert tables.items["item"].is_unique
 
 
-def test_unpacked_files_are_read_like_packed_ones(tmp_path: Path) -> None:
+def test_uncompressed_files_give_the_same_tables(tmp_path: Path) -> None:
     packed = write_amazon(tmp_path)
     plain = [path.with_suffix("") for path in packed]
     for source, target in zip(packed, plain, strict=True):
         target.write_bytes(gzip.decompress(source.read_bytes()))
-    expected, found = read_amazon(*packed), read_amazon(*plain)
-    assert found.behaviors.equals(expected.behaviors)
-    assert found.items.equals(expected.items)
+    expected, tables = read_amazon(*packed), read_amazon(*plain)
+    assert tables.behaviors.equals(expected.behaviors)
+    assert tables.items.equals(expected.items)
 
 
-def test_a_compressed_file_larger_than_one_part_loses_no_line_where_the_parts_meet(
+def test_no_line_is_lost_between_the_chunks_of_a_large_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reviews, metadata = write_amazon(tmp_path, users=5)
     expected = read_amazon(reviews, metadata)
-    for size in (64, 1000, 4096):  # 64 bytes are less than a line
-        monkeypatch.setattr(raw_files, "_PART", size)
+    for size in (64, 1000, 4096):  # 64 bytes are shorter than a line
+        monkeypatch.setattr(raw_files, "_CHUNK_SIZE", size)
         assert read_amazon(reviews, metadata).behaviors.equals(expected.behaviors)
 
 
-def test_without_metadata_every_category_is_unknown_and_a_warning_counts_the_items(
+def test_without_metadata_categories_are_unknown_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     reviews, metadata = write_amazon(tmp_path, items=40, metadata=False)
@@ -72,17 +72,17 @@ def test_without_metadata_every_category_is_unknown_and_a_warning_counts_the_ite
         assert tables.left_out == {}
 
 
-def test_rating_is_a_column_only_where_some_review_has_one(tmp_path: Path) -> None:
+def test_there_is_a_rating_column_only_if_a_review_has_a_rating(tmp_path: Path) -> None:
     bare = '{"reviewerID": "U1", "asin": "I2", "unixReviewTime": 7}'
     without = read_amazon(write_lines(tmp_path / "a.json", [bare, bare]))
     assert list(without.behaviors) == ["user", "item", "time"]
-    mixed = read_amazon(write_lines(tmp_path / "b.json", [bare, GOOD]))
+    mixed = read_amazon(write_lines(tmp_path / "b.json", [bare, REVIEW]))
     assert mixed.behaviors["rating"].isna().tolist() == [True, False]
 
 
-def test_blank_lines_and_windows_line_ends_are_no_reviews(tmp_path: Path) -> None:
+def test_blank_lines_and_windows_line_ends_are_ignored(tmp_path: Path) -> None:
     path = tmp_path / "reviews.json"
-    path.write_bytes(f"{GOOD}\r\n\r\n   \n{GOOD}".encode())
+    path.write_bytes(f"{REVIEW}\r\n\r\n   \n{REVIEW}".encode())
     assert len(read_amazon(path).behaviors) == 2
 
 
@@ -92,46 +92,46 @@ def test_escapes_in_ids_are_decoded(tmp_path: Path) -> None:
     assert tables.behaviors["user"].tolist() == ['Ué"1']
 
 
-BAD_LINES = [
-    ('{"reviewerID": "U1", "asin": ', "broken JSON", "line is not a review"),
+INVALID_LINES = [
+    ('{"reviewerID": "U1", "asin": ', "malformed JSON", "line is not a review"),
     ("[1, 2]", r"found \[1, 2\]", "line is not a review"),
     ('{"summary": "fine"}', "expected an object with reviewerID", "line is not a review"),
     ('{"asin": "I1", "unixReviewTime": 7}', "column reviewerID: found no such field", "review without reviewerID"),
     ('{"reviewerID": "", "asin": "I1", "unixReviewTime": 7}', "column reviewerID: found ''", "review without reviewerID"),
     ('{"reviewerID": "U1", "asin": null, "unixReviewTime": 7}', "column asin: found None", "review without asin"),
     ('{"reviewerID": "U1", "asin": "I1"}', "column unixReviewTime: found no such", "review without unixReviewTime"),
-    (GOOD.replace("1300000000", '"noon"'), "column unixReviewTime: found 'noon'", "review without unixReviewTime"),
-    (GOOD.replace("5.0", "5.5"), "column overall: found 5.5, expected a rating in 1..5", "overall outside 1..5"),
-    (GOOD.replace("5.0", "0"), "column overall: found 0,", "overall outside 1..5"),
-    (GOOD.replace("5.0", '"five"'), "column overall: found 'five'", "overall outside 1..5"),
+    (REVIEW.replace("1300000000", '"noon"'), "column unixReviewTime: found 'noon'", "review without unixReviewTime"),
+    (REVIEW.replace("5.0", "5.5"), "column overall: found 5.5, expected a rating in 1..5", "overall outside 1..5"),
+    (REVIEW.replace("5.0", "0"), "column overall: found 0,", "overall outside 1..5"),
+    (REVIEW.replace("5.0", '"five"'), "column overall: found 'five'", "overall outside 1..5"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("line", "message", "_reason"), BAD_LINES)
+@pytest.mark.parametrize(("line", "message", "_reason"), INVALID_LINES)
 @pytest.mark.parametrize("name", ["reviews.json", "reviews.json.gz"])
-def test_a_bad_line_stops_the_run_and_is_named_with_its_number(
+def test_an_invalid_line_is_an_error_with_its_line_number(
     tmp_path: Path, name: str, line: str, message: str, _reason: str
 ) -> None:
-    path = write_lines(tmp_path / name, [GOOD, "", GOOD, line, GOOD, line])
+    path = write_lines(tmp_path / name, [REVIEW, "", REVIEW, line, REVIEW, line])
     with pytest.raises(InputError, match=rf"{name}, line 4\b.*{message}"):
         read_amazon(path)
 
 
-def test_bad_lines_are_skipped_and_counted_by_reason_when_asked(tmp_path: Path) -> None:
-    lines = [GOOD, *(line for line, _, _ in BAD_LINES), GOOD]
+def test_invalid_lines_may_be_skipped_and_are_counted_by_reason(tmp_path: Path) -> None:
+    lines = [REVIEW, *(line for line, _, _ in INVALID_LINES), REVIEW]
     tables = read_amazon(write_lines(tmp_path / "reviews.json", lines), on_bad_line="skip")
     assert len(tables.behaviors) == 2
-    assert tables.left_out == dict(Counter(reason for _, _, reason in BAD_LINES))
+    assert tables.left_out == dict(Counter(reason for _, _, reason in INVALID_LINES))
 
 
-def test_a_byte_that_is_not_utf8_is_named_with_its_line(tmp_path: Path) -> None:
+def test_a_byte_that_is_not_utf8_is_an_error_with_its_line_number(tmp_path: Path) -> None:
     path = tmp_path / "reviews.json"
-    path.write_bytes(f"{GOOD}\n".encode() + GOOD.encode().replace(b"U1", b"U\xff"))
+    path.write_bytes(f"{REVIEW}\n".encode() + REVIEW.encode().replace(b"U1", b"U\xff"))
     with pytest.raises(InputError, match="line 2: found bytes that are not UTF-8"):
         read_amazon(path)
 
 
-def test_a_missing_file_is_named_with_its_page_and_the_command_that_fetches_it(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error_with_its_page_and_command(tmp_path: Path) -> None:
     path = tmp_path / "reviews_Beauty_5.json.gz"
     with pytest.raises(
         InputError, match=r"reviews_Beauty_5.json.gz: no such file.*download amazon_beauty.*https://"
@@ -142,28 +142,30 @@ def test_a_missing_file_is_named_with_its_page_and_the_command_that_fetches_it(t
 @pytest.mark.parametrize(
     "content",
     [b"", gzip.compress(b""), gzip.compress(b"\n\n")],
-    ids=["nothing", "nothing packed", "empty lines"],
+    ids=["empty", "compressed empty", "blank lines"],
 )
 def test_an_empty_file_is_an_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "reviews.json.gz"
     path.write_bytes(content)
-    with pytest.raises(InputError, match=r"reviews.json.gz: (the file is empty|no review in the file)"):
+    with pytest.raises(
+        InputError, match=r"reviews.json.gz: (the file is empty|the file contains no reviews)"
+    ):
         read_amazon(path)
 
 
 @pytest.mark.parametrize("cut", [1, 8, 9, 100, 1000])
-def test_a_truncated_gz_is_never_taken_for_a_shorter_file(tmp_path: Path, cut: int) -> None:
+def test_a_truncated_gz_file_is_an_error(tmp_path: Path, cut: int) -> None:
     reviews, _ = write_amazon(tmp_path)
     reviews.write_bytes(reviews.read_bytes()[:-cut])
-    with pytest.raises(InputError, match=r"the .gz is truncated or damaged"):
+    with pytest.raises(InputError, match=r"the .gz file is truncated or damaged"):
         read_amazon(reviews, on_bad_line="skip")
 
 
-def test_a_gz_with_a_flipped_bit_or_that_is_none_is_damaged(tmp_path: Path) -> None:
+def test_a_flipped_bit_or_another_format_is_a_damaged_gz_file(tmp_path: Path) -> None:
     reviews, _ = write_amazon(tmp_path)
     content = bytearray(reviews.read_bytes())
-    content[-6] ^= 1  # its checksum
+    content[-6] ^= 1  # in its checksum
     for damaged in (bytes(content), b"<html>404</html>"):
         reviews.write_bytes(damaged)
-        with pytest.raises(InputError, match=r"the .gz is truncated or damaged"):
+        with pytest.raises(InputError, match=r"the .gz file is truncated or damaged"):
             read_amazon(reviews)

@@ -1,4 +1,4 @@
-"""Categories out of metadata that are Python literals, JSON, or broken."""
+"""Categories out of metadata that are Python literals, JSON, or malformed."""
 
 import json
 from pathlib import Path
@@ -48,7 +48,7 @@ TEXT = st.text(max_size=12) | st.sampled_from(
 
 @settings(deadline=None)
 @given(before=TEXT, lists=st.lists(st.lists(TEXT, max_size=3), max_size=3), after=TEXT, as_json=st.booleans())
-def test_any_literal_gives_what_python_or_json_itself_would_read(
+def test_any_literal_is_read_as_python_or_json_would_read_it(
     tmp_path_factory: pytest.TempPathFactory, before: str, lists: list[list[str]], after: str, as_json: bool
 ) -> None:
     entry = {"asin": "I1", "description": before, "categories": lists, "title": after}
@@ -66,13 +66,13 @@ def test_a_literal_is_never_evaluated(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("line", ["{'title': 'x'}", "{'asin': 'I1', 'categories': [['A'}", "not at all"])
-def test_a_broken_line_is_named_or_skipped_and_counted(tmp_path: Path, line: str) -> None:
+def test_a_malformed_line_is_an_error_or_is_skipped_and_counted(tmp_path: Path, line: str) -> None:
     path = write_lines(tmp_path / "meta.json", ["{'asin': 'I2', 'categories': [['A']]}", line])
     with pytest.raises(InputError, match=r"meta.json, line 2: "):
         item_categories(path, ["I1", "I2"], on_bad_line="error")
     categories, left_out = item_categories(path, ["I1", "I2"], on_bad_line="skip")
     assert categories == ["unknown", "A"]
-    assert left_out == {"metadata line without asin or with broken categories": 1}
+    assert left_out == {"metadata line without asin or with malformed categories": 1}
 
 
 def test_empty_or_truncated_metadata_are_an_error(tmp_path: Path) -> None:

@@ -1,15 +1,15 @@
-"""The table of public files, and what is said when a raw file is missing."""
+"""The table of public files and the message about a missing raw file."""
 
 from pathlib import Path
 
 import pytest
 
-from deep_interest.sources.downloads import DOWNLOADS, explain_missing, raw_root
+from deep_interest.sources.downloads import DOWNLOADS, missing_file_message, raw_root
 
 
-def test_every_name_of_the_command_is_known_and_lies_in_its_place() -> None:
-    places = {name: [file.place for file in download.files] for name, download in DOWNLOADS.items()}
-    assert places == {
+def test_every_dataset_lists_its_files_relative_to_the_raw_root() -> None:
+    paths = {name: [file.path for file in download.files] for name, download in DOWNLOADS.items()}
+    assert paths == {
         "movielens_100k": ["movielens/ml-100k.zip"],
         "movielens_1m": ["movielens/ml-1m.zip"],
         "movielens_20m": ["movielens/ml-20m.zip"],
@@ -27,7 +27,7 @@ def test_every_name_of_the_command_is_known_and_lies_in_its_place() -> None:
     }
 
 
-def test_movielens_has_a_published_checksum_and_amazon_none() -> None:
+def test_movielens_has_a_published_checksum_and_amazon_has_none() -> None:
     (movielens,) = DOWNLOADS["movielens_1m"].files
     assert movielens.url == "https://files.grouplens.org/datasets/movielens/ml-1m.zip"
     assert movielens.md5_url == "https://files.grouplens.org/datasets/movielens/ml-1m.zip.md5"
@@ -38,27 +38,27 @@ def test_movielens_has_a_published_checksum_and_amazon_none() -> None:
     assert reviews.md5_url is None
 
 
-def test_a_missing_public_file_is_explained_by_file_page_place_and_command() -> None:
-    text = explain_missing(Path("raw/movielens/ml-1m.zip"))
-    for part in (
+def test_the_message_names_file_page_path_and_command() -> None:
+    message = missing_file_message(Path("raw/movielens/ml-1m.zip"))
+    for expected in (
         "raw/movielens/ml-1m.zip: no such file",
         "`deep-interest download movielens_1m`",
         "https://grouplens.org/datasets/movielens/1m/",
-        "belongs at raw/movielens/ml-1m.zip",
+        "save your own copy as raw/movielens/ml-1m.zip",
         "DEEP_INTEREST_RAW",
     ):
-        assert part in text
+        assert expected in message
 
 
-def test_a_missing_file_without_download_is_explained_by_the_given_page() -> None:
-    text = explain_missing(
+def test_the_message_of_a_file_without_download_names_the_given_page() -> None:
+    message = missing_file_message(
         Path("raw/taobao/UserBehavior.csv.gz"), download=None, page="https://example.org/taobao"
     )
-    assert "https://example.org/taobao" in text
-    assert "deep-interest download" not in text
+    assert "https://example.org/taobao" in message
+    assert "deep-interest download" not in message
 
 
-def test_the_root_is_the_given_one_else_the_environments_else_kedros(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_raw_root_is_the_argument_the_variable_or_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEEP_INTEREST_RAW", "/elsewhere")
     assert raw_root("here") == Path("here")
     assert raw_root() == Path("/elsewhere")

@@ -1,4 +1,4 @@
-"""MovieLens in its three layouts, packed and unpacked, and every way in which the files can be bad."""
+"""MovieLens in its three layouts, zipped and unpacked, and errors for invalid files."""
 
 import logging
 import zipfile
@@ -22,20 +22,18 @@ GENRES = (
     "Comedy",
     "Drama",
     "Sci-Fi",
-)  # movie id m has genre (m - 1) % 5, every second one more
+)  # movie m has genre (m - 1) % 5; every second movie has one more
 
 
-def spoil(folder: Path, name: str, change: Callable[[list[str]], list[str]]) -> None:
-    """Change the lines of one file."""
+def edit_lines(folder: Path, name: str, change: Callable[[list[str]], list[str]]) -> None:
+    """Apply ``change`` to the lines of a file."""
     lines = (folder / name).read_text("latin-1").split("\n")
     (folder / name).write_text("\n".join(change(lines)), "latin-1")
 
 
 @pytest.mark.parametrize("zipped", [True, False])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_every_rating_is_one_behavior_in_the_order_of_the_file(
-    tmp_path: Path, layout: str, zipped: bool
-) -> None:
+def test_every_rating_is_one_behaviour_in_file_order(tmp_path: Path, layout: str, zipped: bool) -> None:
     behaviors = read_movielens(write_movielens(tmp_path, layout, zipped=zipped)).behaviors
     actions = draw_actions(users=60, items=40, categories=5, seed=0)
     assert behaviors["user"].tolist() == [action.user + 1 for action in actions]
@@ -57,15 +55,15 @@ def test_items_are_the_rated_movies_with_their_first_genre(tmp_path: Path, layou
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_all_genres_together_can_be_the_category(tmp_path: Path, layout: str) -> None:
+def test_all_genres_may_form_the_category(tmp_path: Path, layout: str) -> None:
     items = read_movielens(write_movielens(tmp_path, layout), category="all_genres").items
-    of_movie = dict(zip(items["item"], items["category"], strict=True))
-    assert of_movie[1] == "Action"
-    assert of_movie[2] == "Children's|Comedy"
-    assert of_movie[4] == "Drama|Sci-Fi"
+    category_of = dict(zip(items["item"], items["category"], strict=True))
+    assert category_of[1] == "Action"
+    assert category_of[2] == "Children's|Comedy"
+    assert category_of[4] == "Drama|Sci-Fi"
 
 
-def test_all_genres_are_values_of_their_own_where_the_category_is_multi_hot(tmp_path: Path) -> None:
+def test_a_multi_hot_category_has_one_value_per_genre(tmp_path: Path) -> None:
     items = read_movielens(write_movielens(tmp_path, "csv"), category="all_genres").items
     vocabularies, features = FieldVocabularies(), FeatureColumns(multi_hot={"category": "|"})
     coded = code_column(vocabularies, "category", items["category"], features)
@@ -84,12 +82,12 @@ def test_all_genres_are_values_of_their_own_where_the_category_is_multi_hot(tmp_
         ("csv", "movies.csv", '1,"Nothing, ""A Tale"" (1995)",(no genres listed)'),
     ],
 )
-def test_a_movie_without_genre_has_the_category_no_genres_listed(
+def test_a_movie_without_genres_has_the_category_no_genres_listed(
     tmp_path: Path, layout: str, movies: str, line: str
 ) -> None:
     folder = write_movielens(tmp_path, layout, zipped=False)
     header = 1 if layout == "csv" else 0
-    spoil(folder, movies, lambda lines: [*lines[:header], line, *lines[header + 1 :]])
+    edit_lines(folder, movies, lambda lines: [*lines[:header], line, *lines[header + 1 :]])
     for category in ("first_genre", "all_genres"):
         items = read_movielens(folder, category=category).items
         assert items["category"][items["item"] == 1].tolist() == ["(no genres listed)"]
@@ -99,14 +97,14 @@ def test_a_rated_movie_that_is_not_listed_is_kept_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = write_movielens(tmp_path, "csv", zipped=False)
-    spoil(folder, "movies.csv", lambda lines: [lines[0], *lines[2:]])
+    edit_lines(folder, "movies.csv", lambda lines: [lines[0], *lines[2:]])
     with caplog.at_level(logging.WARNING):
         items = read_movielens(folder).items
     assert items["category"][items["item"] == 1].tolist() == ["(no genres listed)"]
     assert "1 of 40 rated movies are not in movies.csv" in caplog.text
 
 
-def test_columns_of_a_csv_are_found_by_their_names(tmp_path: Path) -> None:
+def test_csv_columns_are_matched_by_name(tmp_path: Path) -> None:
     (tmp_path / "ratings.csv").write_text(
         "timestamp,rating,x,movieId,userId\r\n9,0.5,q,7,3\r\n\r\n8,5,q,7,4\r\n"
     )
@@ -120,7 +118,7 @@ def test_columns_of_a_csv_are_found_by_their_names(tmp_path: Path) -> None:
     }
 
 
-BAD_VALUES = [
+INVALID_VALUES = [
     (0, "", "column userId: found ''"),
     (0, "4000000000", "column userId: found '4000000000', expected int32"),
     (1, "seven", "column movieId: found 'seven'"),
@@ -133,36 +131,40 @@ BAD_VALUES = [
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize(("field", "value", "message"), BAD_VALUES)
-def test_a_bad_value_is_named_with_its_line_and_column(
+@pytest.mark.parametrize(("field", "value", "message"), INVALID_VALUES)
+def test_an_invalid_value_is_an_error_with_its_line_and_column(
     tmp_path: Path, layout: str, field: int, value: str, message: str
 ) -> None:
     folder = write_movielens(tmp_path, layout, zipped=False)
     fields = ["1", "1", "5", "900000000"]
     fields[field] = value
-    spoil(folder, RATINGS[layout], lambda lines: [*lines[:20], SEPARATORS[layout].join(fields), *lines[20:]])
+    edit_lines(
+        folder, RATINGS[layout], lambda lines: [*lines[:20], SEPARATORS[layout].join(fields), *lines[20:]]
+    )
     with pytest.raises(InputError, match=rf"{RATINGS[layout]}, line 21, {message}"):
         read_movielens(folder)
 
 
 def test_all_ratings_out_of_range_are_counted(tmp_path: Path) -> None:
     folder = write_movielens(tmp_path, "1m", zipped=False)
-    spoil(folder, "ratings.dat", lambda lines: ["1::1::7::1", "1::2::9::1", "1::3::-1::1", *lines])
+    edit_lines(folder, "ratings.dat", lambda lines: ["1::1::7::1", "1::2::9::1", "1::3::-1::1", *lines])
     with pytest.raises(InputError, match=r"line 1, column rating: found '7'.* \(3 such lines\)"):
         read_movielens(folder)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_line_with_too_few_fields_is_named(tmp_path: Path, layout: str) -> None:
+def test_a_line_with_too_few_fields_is_an_error_with_its_number(tmp_path: Path, layout: str) -> None:
     folder = write_movielens(tmp_path, layout, zipped=False)
-    spoil(folder, RATINGS[layout], lambda lines: [*lines[:9], SEPARATORS[layout].join("123"), *lines[9:]])
+    edit_lines(
+        folder, RATINGS[layout], lambda lines: [*lines[:9], SEPARATORS[layout].join("123"), *lines[9:]]
+    )
     with pytest.raises(InputError, match=r"line 10: found 3 fields, expected 4"):
         read_movielens(folder)
 
 
-def test_colons_in_the_wrong_place_are_no_separator(tmp_path: Path) -> None:
+def test_single_colons_are_not_a_separator(tmp_path: Path) -> None:
     folder = write_movielens(tmp_path, "1m", zipped=False)
-    spoil(folder, "ratings.dat", lambda lines: ["1:7:1::5::1", *lines])
+    edit_lines(folder, "ratings.dat", lambda lines: ["1:7:1::5::1", *lines])
     with pytest.raises(InputError, match=r"ratings.dat, line 1: found 3 fields, expected 4 split by '::'"):
         read_movielens(folder)
 
@@ -171,43 +173,43 @@ def test_colons_in_the_wrong_place_are_no_separator(tmp_path: Path) -> None:
     ("layout", "movies", "line"),
     [("100k", "u.item", "x|T|||0"), ("100k", "u.item", "1|T|0|1"), ("1m", "movies.dat", "1::T"), ("csv", "movies.csv", "1,T")],
 )  # fmt: skip
-def test_a_movie_without_id_or_genres_is_named_with_its_line(
+def test_a_movie_without_id_or_genres_is_an_error_with_its_line(
     tmp_path: Path, layout: str, movies: str, line: str
 ) -> None:
     folder = write_movielens(tmp_path, layout, zipped=False)
-    spoil(folder, movies, lambda lines: [*lines[:4], line, *lines[4:]])
+    edit_lines(folder, movies, lambda lines: [*lines[:4], line, *lines[4:]])
     with pytest.raises(InputError, match=rf"{movies}, line 5: found movie"):
         read_movielens(folder)
 
 
 def test_a_missing_column_is_an_error_that_shows_the_header(tmp_path: Path) -> None:
     folder = write_movielens(tmp_path, "csv", zipped=False)
-    spoil(folder, "ratings.csv", lambda lines: ["user,movieId,rating,timestamp", *lines[1:]])
+    edit_lines(folder, "ratings.csv", lambda lines: ["user,movieId,rating,timestamp", *lines[1:]])
     with pytest.raises(InputError, match=r"found the columns user, movieId.*userId missing"):
         read_movielens(folder)
 
 
-def test_a_missing_archive_is_named_with_its_page_and_the_command_that_fetches_it(tmp_path: Path) -> None:
+def test_a_missing_archive_is_an_error_with_its_page_and_command(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"ml-20m.zip: no such file.*download movielens_20m.*grouplens.org"):
         read_movielens(tmp_path / "ml-20m.zip")
 
 
 @pytest.mark.parametrize("missing", ["u.item", "u.genre"])
-def test_an_incomplete_set_names_the_missing_file(tmp_path: Path, missing: str) -> None:
+def test_an_incomplete_dataset_is_an_error_with_the_missing_file(tmp_path: Path, missing: str) -> None:
     folder = write_movielens(tmp_path, "100k", zipped=False)
     (folder / missing).unlink()
     with pytest.raises(InputError, match=f"found no {missing} in it"):
         read_movielens(folder)
 
 
-def test_a_folder_without_ratings_is_no_movielens_set(tmp_path: Path) -> None:
+def test_a_folder_without_ratings_is_not_a_movielens_dataset(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("x")
     with pytest.raises(InputError, match=r"found none of ratings.csv, ratings.dat, u.data"):
         read_movielens(tmp_path)
 
 
 @pytest.mark.parametrize("content", ["", "userId,movieId,rating,timestamp\n"])
-def test_ratings_without_a_line_are_an_error(tmp_path: Path, content: str) -> None:
+def test_an_empty_file_of_ratings_is_an_error(tmp_path: Path, content: str) -> None:
     folder = write_movielens(tmp_path, "csv", zipped=False)
     (folder / "ratings.csv").write_text(content)
     with pytest.raises(InputError, match=r"ratings.csv"):
@@ -216,11 +218,11 @@ def test_ratings_without_a_line_are_an_error(tmp_path: Path, content: str) -> No
 
 def test_an_empty_or_truncated_zip_is_an_error(tmp_path: Path) -> None:
     path = write_movielens(tmp_path, "1m")
-    whole = path.read_bytes()
+    original = path.read_bytes()
     for content, message in [
         (b"", "is empty"),
-        (whole[:-30], "truncated or damaged"),
-        (whole[:500], "truncated"),
+        (original[:-30], "truncated or damaged"),
+        (original[:500], "truncated"),
     ]:
         path.write_bytes(content)
         with pytest.raises(InputError, match=rf"ml-1m.zip: .*{message}"):
@@ -228,20 +230,20 @@ def test_an_empty_or_truncated_zip_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_damaged_member_is_never_taken_for_bad_lines(tmp_path: Path, layout: str) -> None:
+def test_a_damaged_member_is_not_reported_as_invalid_lines(tmp_path: Path, layout: str) -> None:
     path = write_movielens(tmp_path, layout, users=400)
     with zipfile.ZipFile(path) as archive:
         member = archive.getinfo(f"{path.stem}/{RATINGS[layout]}")
-    whole = path.read_bytes()
+    original = path.read_bytes()
     for position in range(member.header_offset + 100, member.header_offset + member.compress_size, 997):
-        content = bytearray(whole)
+        content = bytearray(original)
         content[position] ^= 0x10
         path.write_bytes(content)
-        with pytest.raises(InputError, match=r"the .zip is truncated or damaged"):
+        with pytest.raises(InputError, match=r"the .zip file is truncated or damaged"):
             read_movielens(path)
 
 
-def test_shadow_files_of_a_mac_are_not_read(tmp_path: Path) -> None:
+def test_metadata_files_of_macos_are_ignored(tmp_path: Path) -> None:
     path = write_movielens(tmp_path, "1m")
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("__MACOSX/ratings.csv", "junk")

@@ -7,14 +7,14 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler.compiler import ASTSource
 
-from deep_interest.ops import recurrence_cuda
+from deep_interest.ops.kernels import gru_triton
 
 WHOLE = {"offsets": "*i64", "order": "*i64", "size": "i32"}  # all other arguments are float32
 
 
 def shared_memory(kernel, hidden: int, capability: int) -> int:
     """Bytes a program of AUGRU's kernel asks for."""
-    settings = recurrence_cuda.settings(hidden)
+    settings = gru_triton.settings(hidden)
     constants = {name: value for name, value in settings.items() if name.isupper()} | {"CELL": 2}
     options = {name: value for name, value in settings.items() if not name.isupper()}
     signature = {
@@ -27,6 +27,6 @@ def shared_memory(kernel, hidden: int, capability: int) -> int:
 if __name__ == "__main__":
     for size in map(int, sys.argv[1].split(",")):
         for name in ("_forward", "_backward"):
-            kernel = getattr(recurrence_cuda, name)
+            kernel = getattr(gru_triton, name)
             found = {capability: shared_memory(kernel, size, capability) for capability in (80, 90)}
             sys.stdout.write(json.dumps({"kernel": name, "hidden": size, "shared": found}) + "\n")

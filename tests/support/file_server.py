@@ -1,4 +1,4 @@
-"""A file server on loopback that knows ranges, ETags, and several ways to misbehave."""
+"""File server on loopback with ranges, ETags and configurable failures."""
 
 import hashlib
 import threading
@@ -11,16 +11,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass
 class FileServer:
-    """What the server has and how it behaves; tests change it while it runs.
+    """State of the server, which tests change while it runs.
 
     Attributes:
-        files: contents by path, ``/ml-1m.zip``.
-        ranges: whether it honours ``Range``.
-        tags: whether it sends an ETag.
-        break_after: close the connection after so many bytes of a body; None never does.
-        seconds_per_block: pause after each 64 KiB.
-        requests: ``(path, Range header or None, status)`` of each answer.
-        sent: bytes of bodies sent.
+        files: contents by path, such as ``/ml-1m.zip``.
+        ranges: whether the server supports ``Range``.
+        tags: whether the server sends an ETag.
+        break_after: number of bytes of a body after which the connection is closed; None to send all.
+        seconds_per_block: pause after each 64 KiB in seconds.
+        requests: ``(path, Range header or None, status)`` of each response.
+        sent: total number of body bytes sent.
     """
 
     files: dict[str, bytes] = field(default_factory=dict)

@@ -5,14 +5,14 @@ from contextlib import contextmanager
 import torch
 from hypothesis import strategies as st
 
-from deep_interest.ops import compiled
-from deep_interest.ops.runs import Runs
+from deep_interest.ops.jagged import Jagged
+from deep_interest.ops.runtime import parallel
 
 LENGTHS = st.lists(st.integers(0, 5), min_size=1, max_size=7)
 
 
-def runs(lengths) -> Runs:
-    return Runs(torch.tensor([0, *lengths]).cumsum(0))
+def runs(lengths) -> Jagged:
+    return Jagged(torch.tensor([0, *lengths]).cumsum(0))
 
 
 def assert_writings_agree(operation, *shapes, threads=(1, 3), seed=0, atol=1e-5):
@@ -47,11 +47,11 @@ def values_and_gradients(operation, tensors):
 @contextmanager
 def sharing(threads: int):
     """Let this many threads share even the smallest operation."""
-    before, enough = torch.get_num_threads(), compiled.ENOUGH
+    before, enough = torch.get_num_threads(), parallel.MIN_PARTITION_WORK
     torch.set_num_threads(threads)
-    compiled.ENOUGH = 0
+    parallel.MIN_PARTITION_WORK = 0
     try:
         yield
     finally:
         torch.set_num_threads(before)
-        compiled.ENOUGH = enough
+        parallel.MIN_PARTITION_WORK = enough

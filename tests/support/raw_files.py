@@ -1,4 +1,4 @@
-"""Small raw files in the publishers' own layouts, with a preference that a model can learn: two categories a user."""
+"""Write small raw files in the publishers' layouts; each user prefers two categories, which a model can learn."""
 
 import gzip
 import json
@@ -15,7 +15,7 @@ _GENRES = ("Action", "Children's", "Comedy", "Drama", "Sci-Fi")
 
 @dataclass(frozen=True)
 class Action:
-    """One user's meeting with one item; users and items count from 0."""
+    """Action of a user on an item; user and item are indices from 0."""
 
     user: int
     item: int
@@ -24,24 +24,24 @@ class Action:
 
 
 def draw_actions(*, users: int, items: int, categories: int, seed: int) -> list[Action]:
-    """Return 5 to 15 actions a user on different items, by user and time; every third stamp repeats the one before.
+    """Draw 5 to 15 actions per user on different items, sorted by user and time; every third time repeats the previous.
 
-    Item i is of category ``i % categories``. Four of five actions are in the user's two categories, with 4 or 5
-    stars; the others have 1 to 3.
+    Item i has category ``i % categories``. Four of five actions are in the user's two preferred categories, with 4 or
+    5 stars; the others have 1 to 3.
     """
     rng = np.random.default_rng(seed)
     actions = []
     for user in range(users):
-        liked = rng.choice(categories, size=2, replace=False)
+        preferred = rng.choice(categories, size=2, replace=False)
         weights = np.where(
-            np.isin(np.arange(items) % categories, liked), 4 / (2 / categories), 1 / (1 - 2 / categories)
+            np.isin(np.arange(items) % categories, preferred), 4 / (2 / categories), 1 / (1 - 2 / categories)
         )
         count = int(rng.integers(5, min(15, items) + 1))
         chosen = rng.choice(items, size=count, replace=False, p=weights / weights.sum())
         times = 1_300_000_000 // _DAY * _DAY + np.sort(rng.integers(0, 300, size=count)) * _DAY
         times[2::3] = times[1::3][: len(times[2::3])]
         for item, time in zip(chosen, times, strict=True):
-            stars = rng.integers(4, 6) if item % categories in liked else rng.integers(1, 4)
+            stars = rng.integers(4, 6) if item % categories in preferred else rng.integers(1, 4)
             actions.append(Action(user, int(item), int(time), int(stars)))
     return actions
 
@@ -58,7 +58,7 @@ def write_amazon(
 ) -> tuple[Path, Path]:
     """Write ``reviews_<category_file>_5.json.gz`` and ``meta_<category_file>.json.gz``; return both paths.
 
-    The metadata are Python literals as the publisher's are, and list one item that nobody reviewed.
+    The metadata are Python literals, like the publisher's, and include one item without reviews.
     """
     folder.mkdir(parents=True, exist_ok=True)
     reviews, meta = folder / f"reviews_{category_file}_5.json.gz", folder / f"meta_{category_file}.json.gz"
@@ -72,19 +72,19 @@ def write_amazon(
 
 
 def write_lines(path: Path, lines: list[str]) -> Path:
-    """Write text lines, compressed where ``path`` ends in ``.gz``."""
+    """Write lines of text, compressed if ``path`` ends in ``.gz``."""
     content = "".join(f"{line}\n" for line in lines).encode()
     path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
     return path
 
 
 def asin(item: int) -> str:
-    """The id that `write_amazon` gives to item ``item``."""
+    """Return the id of an item in `write_amazon`."""
     return f"B{item:09d}"
 
 
 def reviewer(user: int) -> str:
-    """The id that `write_amazon` gives to user ``user``."""
+    """Return the id of a user in `write_amazon`."""
     return f"A{user:013d}"
 
 
@@ -123,16 +123,16 @@ def write_movielens(
     items: int = 40,
     seed: int = 0,
 ) -> Path:
-    """Write a MovieLens set in one of its layouts; return the path of the .zip, or of the folder.
+    """Write a MovieLens dataset; return the path of the .zip file or of the folder.
 
-    The list of movies has one that nobody rated. In the CSV layout that one has no genre.
+    The list of movies includes one without ratings; in the CSV layout it has no genre.
 
     Args:
-        folder: where to put it.
-        layout: ``100k`` (``u.data``), ``1m`` (``ratings.dat``) or ``csv`` (``ratings.csv``).
-        name: of the .zip without suffix and of the folder in it; else ``ml-100k``, ``ml-1m`` or ``ml-20m``.
-        zipped: pack it as the publisher does.
-        users, items, seed: of `draw_actions`.
+        folder: folder to write to.
+        layout: layout of the files: ``100k`` (``u.data``), ``1m`` (``ratings.dat``) or ``csv`` (``ratings.csv``).
+        name: name of the .zip file without suffix and of its folder; defaults to ``ml-100k``, ``ml-1m`` or ``ml-20m``.
+        zipped: whether to write a .zip file, as the publisher does, or a folder.
+        users, items, seed: arguments of `draw_actions`.
     """
     name = name or {"100k": "ml-100k", "1m": "ml-1m", "csv": "ml-20m"}[layout]
     actions = draw_actions(users=users, items=items, categories=len(_GENRES), seed=seed)
@@ -152,7 +152,7 @@ def write_movielens(
 
 
 def _genres(item: int) -> tuple[str, ...]:
-    """One or two genres, the item's own category first as the publisher lists them by alphabet."""
+    """Return one or two genres in alphabetical order, the item's category first."""
     return _GENRES[item % len(_GENRES) :][: 1 + item % 2]
 
 
@@ -167,8 +167,12 @@ def _layout_100k(actions: list[Action], movies: int) -> dict[str, bytes]:
     for item in range(movies):
         flags = "|".join("1" if genre in _genres(item) else "0" for genre in genres)
         titles += f"{item + 1}|{_title(item)}|01-Jan-1995||http://example.org/{item}|{flags}\n"
-    listed = "".join(f"{genre}|{i}\n" for i, genre in enumerate(genres))
-    return {"u.data": ratings.encode(), "u.item": titles.encode("latin-1"), "u.genre": f"{listed}\n".encode()}
+    genre_lines = "".join(f"{genre}|{i}\n" for i, genre in enumerate(genres))
+    return {
+        "u.data": ratings.encode(),
+        "u.item": titles.encode("latin-1"),
+        "u.genre": f"{genre_lines}\n".encode(),
+    }
 
 
 def _layout_1m(actions: list[Action], movies: int) -> dict[str, bytes]:

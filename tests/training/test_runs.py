@@ -145,7 +145,7 @@ def test_an_unknown_recipe_is_named_and_the_runs_recipe_goes_first():
         recipes, RunParameters(recipe="paper_din"), default="ours", training={"l2": 0.2}
     ).training == {"epochs": 50}
     with pytest.raises(
-        InputError, match=r"training\.recipe: 'mine' is not known; the recipes are ours, paper_din"
+        InputError, match=r"training\.recipe: 'mine' is unknown; the recipes are ours, paper_din"
     ):
         choose_recipe(recipes, RunParameters(recipe="mine"), default="ours", training={})
 

@@ -9,7 +9,7 @@ import torch
 from support.training import sample_set, small_data
 
 from deep_interest.models.registry import MODELS, build_model, model_config
-from deep_interest.ops import crew
+from deep_interest.ops.runtime import thread_pool
 from deep_interest.training.loop import Fit
 from deep_interest.training.parameters import TrainingOptions
 
@@ -43,7 +43,7 @@ def torch_threads(threads):
 @pytest.fixture
 def sharing(monkeypatch):
     """The threads that have worked on an operation of several partitions."""
-    found, share = set(), crew.share
+    found, share = set(), thread_pool.parallel_for
 
     def watched(task, helpers):
         def noted(number):
@@ -52,7 +52,7 @@ def sharing(monkeypatch):
 
         share(noted, helpers)
 
-    monkeypatch.setattr(crew, "share", watched)
+    monkeypatch.setattr(thread_pool, "parallel_for", watched)
     return found
 
 

@@ -13,7 +13,8 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 from deep_interest.models.layers import embedding_tables
 from deep_interest.models.registry import build_model, model_config
-from deep_interest.ops import host, recurrence
+from deep_interest.ops import gru
+from deep_interest.ops.runtime import host_copies
 from deep_interest.training.loop import Fit
 from deep_interest.training.occurrences import occurrences_of
 from deep_interest.training.parameters import TrainingOptions
@@ -74,7 +75,7 @@ def excused(loop):
 @pytest.mark.parametrize(("data", "shared", "dropout"), SETS)
 @pytest.mark.parametrize(("key", "options"), ROWS)
 def test_a_step_asks_the_device_nothing(monkeypatch, key, options, data, shared, dropout):
-    monkeypatch.setattr(recurrence, "plain_recurrence", excused(recurrence.plain_recurrence))
+    monkeypatch.setattr(gru, "plain_gru", excused(gru.plain_gru))
     train = sample_set(data)
     torch.manual_seed(0)
     model = build_model(key, model_config(key, options, common=SMALL), train.store.schema).double()
@@ -86,7 +87,7 @@ def test_a_step_asks_the_device_nothing(monkeypatch, key, options, data, shared,
         ),
         occurrences=occurrences_of(embedding_tables(model), train),
     )  # fmt: skip
-    monkeypatch.setattr(host, "waited_for", waiting)
+    monkeypatch.setattr(host_copies, "synchronize", waiting)
     model.train()
     requests = train.requests
     order = requests.argsort(stable=True)

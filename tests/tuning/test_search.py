@@ -230,7 +230,7 @@ def test_an_option_is_not_both_searched_and_set_by_the_run(tmp_path):
     [
         ({"ranges": {"training": {"lamda": {"low": 0, "high": 1}}}}, "training.lamda is no training option"),
         ({"searched": ["training.l2"]}, "training.l2 has no range; add it under ranges"),
-        ({"rows": {"dim": ["training.mba"]}}, "model 'dim' is not known"),
+        ({"rows": {"dim": ["training.mba"]}}, "model 'dim' is unknown"),
         (
             {"ranges": {"training": {"mba": {"low": 2, "high": 1}}}},
             "expected low below high, found low 2.0 and high 1.0",

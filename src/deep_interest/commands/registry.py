@@ -1,87 +1,86 @@
-"""`deep-interest registry`: look at the versions of a row, and decide by hand which one serves."""
+"""`deep-interest registry`: list the versions of a retrained model, and choose by hand which one serves."""
 
 import json
 from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
 
-from kedro.framework.session import KedroSession
-from kedro.framework.startup import bootstrap_project
-from kedro.utils import find_kedro_project
-
+from deep_interest.commands.session import open_project, require_dataset, split_experiment
 from deep_interest.errors import InputError
-from deep_interest.experiments import RETRAINABLE, datasets_of
+from deep_interest.experiments import RETRAINABLE
 from deep_interest.serving.mlflow_alias import sync_to_mlflow
 from deep_interest.serving.registry import Registry
 
 
-def list_versions(row: str, *, env: str | None = None) -> Iterator[str]:
-    """Lines that name every version of a row, or of all rows of a dataset.
+def list_versions(name: str, *, env: str | None = None) -> Iterator[str]:
+    """Describe every version of a model, or of all models of a dataset, one line per version.
 
     Args:
-        row: ``DATASET.MODEL`` or ``DATASET``.
-        env: the configuration environment.
+        name: ``DATASET.MODEL`` or ``DATASET``.
+        env: configuration environment.
 
     Raises:
-        InputError: no such row.
+        InputError: unknown dataset or model.
     """
-    found = False
-    for name, registry in _registries(row, env)[0].items():
+    empty = True
+    for experiment, registry in _registries(name, env)[0].items():
         state = registry.state()
         for version in registry.names():
-            found = True
-            role = {state.champion: "champion", state.previous: "previous"}.get(version, "")
-            yield f"{name}  {version}  {role or '-':8}  {_facts(registry, version)}"
-    if not found:
-        yield f"{row}: no versions yet"
+            empty = False
+            role = {state.champion: "champion", state.previous: "previous"}.get(version, "-")
+            yield f"{experiment}  {version}  {role:8}  {_description(registry, version)}"
+    if empty:
+        yield f"{name}: no versions yet"
 
 
-def show_version(row: str, version: str | None, *, env: str | None = None) -> str:
-    """Everything that a version's manifest says, as JSON; the champion's if none is named.
+def show_version(experiment: str, version: str | None, *, env: str | None = None) -> str:
+    """Return the manifest of a version as JSON; that of the champion if no version is named.
 
     Raises:
-        InputError: no such row or version, or it is damaged.
+        InputError: unknown dataset, model or version, no version serves yet, or the version is damaged.
     """
-    registry, _ = _registry(row, env)
+    registry, _ = _registry(experiment, env)
     name = version or registry.state().champion
     if name is None:
-        raise InputError(f"{row}: no version serves yet")
+        raise InputError(
+            f"{experiment}: no version serves yet; run `kedro run --pipelines=retrain.{experiment}`"
+        )
     return json.dumps(registry.load(name).manifest, indent=1)
 
 
-def promote(row: str, version: str, *, env: str | None = None) -> str:
-    """Let a version serve, whatever the gate said of it; what has been done, in words.
+def promote(experiment: str, version: str, *, env: str | None = None) -> str:
+    """Make a version the champion, whatever the gate decided, and describe the result.
 
     Raises:
-        InputError: no such row or version, it is damaged, or a run is at work.
+        InputError: unknown dataset, model or version, the version is damaged, or a retraining run is in progress.
     """
-    registry, mlflow_uri = _registry(row, env)
+    registry, mlflow_uri = _registry(experiment, env)
     with registry.locked():
         registry.promote(version)
-        _tell(registry, row, mlflow_uri)
-    return f"{row}: {version} serves now"
+        _sync(registry, experiment, mlflow_uri)
+    return f"{experiment}: {version} is the champion now"
 
 
-def rollback(row: str, *, env: str | None = None) -> str:
-    """Let the version before the champion serve again; what has been done, in words.
+def rollback(experiment: str, *, env: str | None = None) -> str:
+    """Make the previous champion the champion again, and describe the result.
 
     Raises:
-        InputError: no such row, there is no version before, it is damaged, or a run is at work.
+        InputError: unknown dataset or model, there is no previous version, it is damaged, or a retraining run is in
+            progress.
     """
-    registry, mlflow_uri = _registry(row, env)
+    registry, mlflow_uri = _registry(experiment, env)
     with registry.locked():
-        left = registry.state().champion
-        done = f"{row}: {registry.rollback()} serves again in place of {left}"
-        _tell(registry, row, mlflow_uri)
-    return done
+        replaced = registry.state().champion
+        result = f"{experiment}: {registry.rollback()} is the champion again, in place of {replaced}"
+        _sync(registry, experiment, mlflow_uri)
+    return result
 
 
-def _tell(registry: Registry, row: str, mlflow_uri: str | None) -> None:
+def _sync(registry: Registry, experiment: str, mlflow_uri: str | None) -> None:
     if mlflow_uri is not None:
-        sync_to_mlflow(registry, row, mlflow_uri)
+        sync_to_mlflow(registry, experiment, mlflow_uri)
 
 
-def _facts(registry: Registry, version: str) -> str:
+def _description(registry: Registry, version: str) -> str:
     if damage := registry.damage(version):
         return f"DAMAGED: {damage}"
     manifest = registry.load(version).manifest
@@ -89,35 +88,25 @@ def _facts(registry: Registry, version: str) -> str:
     written = datetime.fromtimestamp((registry.folder / version / "manifest.json").stat().st_mtime)
     gauc = verdict["challenger"]["gauc"]
     return (
-        f"{manifest['strategy']}, days {days['trained'][0]} to {days['trained'][-1]}, GAUC {'–' if gauc is None else f'{gauc:.4f}'} on "
-        f"{days['held_out']}, {'passed' if verdict['promoted'] else 'refused by'} the gate, written {written:%Y-%m-%d %H:%M}"
+        f"{manifest['strategy']}, days {days['trained'][0]} to {days['trained'][-1]}, "
+        f"GAUC {'–' if gauc is None else f'{gauc:.4f}'} on {days['held_out']}, "
+        f"{'passed' if verdict['promoted'] else 'refused by'} the gate, written {written:%Y-%m-%d %H:%M}"
     )
 
 
-def _registry(row: str, env: str | None) -> tuple[Registry, str | None]:
-    dataset, _, model = row.partition(".")
-    if not model:
-        raise InputError(f"{row}: name the model too, as {dataset}.din")
-    registries, mlflow_uri = _registries(row, env)
-    return registries[row], mlflow_uri
+def _registry(experiment: str, env: str | None) -> tuple[Registry, str | None]:
+    split_experiment(experiment, RETRAINABLE)
+    registries, mlflow_uri = _registries(experiment, env)
+    return registries[experiment], mlflow_uri
 
 
-def _registries(row: str, env: str | None) -> tuple[dict[str, Registry], str | None]:
-    """The registries of a row, or of all rows of a dataset; and MLflow's address, where it is told."""
-    dataset, _, model = row.partition(".")
-    project = find_kedro_project(Path.cwd())
-    if project is None:
-        raise InputError(
-            f"{Path.cwd()}: no Kedro project here or above; run the command in the project's folder"
-        )
-    bootstrap_project(project)
-    with KedroSession.create(project, env=env, save_on_close=False) as session:
-        context = session.load_context()
-        rows = datasets_of(context.config_loader["parameters"]["datasets"])
-        if dataset not in rows:
-            raise InputError(f"{dataset} is no dataset; the datasets are {', '.join(rows)}")
-        if model and model not in RETRAINABLE:
-            raise InputError(f"{model} is no row that is kept fresh; those are {', '.join(RETRAINABLE)}")
-        names = [f"{dataset}.{key}" for key in ([model] if model else RETRAINABLE)]
+def _registries(name: str, env: str | None) -> tuple[dict[str, Registry], str | None]:
+    """Return the registries of a model, or of all models of a dataset, and MLflow's address if versions are synced."""
+    dataset, _, model = name.partition(".")
+    if model:
+        split_experiment(name, RETRAINABLE)
+    experiments = [f"{dataset}.{key}" for key in ([model] if model else RETRAINABLE)]
+    with open_project(env) as context:
+        require_dataset(context, dataset)
         mlflow_uri = context.config_loader["parameters"]["retraining"].get("mlflow_uri")
-        return {name: context.catalog.load(f"{name}.registry") for name in names}, mlflow_uri
+        return {key: context.catalog.load(f"{key}.registry") for key in experiments}, mlflow_uri

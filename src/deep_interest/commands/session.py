@@ -1,7 +1,7 @@
 """Open the Kedro project from any of its folders."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -52,7 +52,7 @@ def require_dataset(context: KedroContext, name: str) -> DatasetSpec:
     return datasets[name]
 
 
-def split_experiment(experiment: str, models: Mapping[str, object] = MODELS) -> tuple[str, str]:
+def split_experiment(experiment: str, models: Collection[str] = MODELS) -> tuple[str, str]:
     """Split ``DATASET.MODEL``.
 
     Args:

@@ -6,7 +6,7 @@ from typing import Any
 from kedro.io import DatasetError
 
 from deep_interest.datasets.local import LocalDataset
-from deep_interest.sources.downloads import explain_missing
+from deep_interest.sources.downloads import missing_file_message
 
 
 class RawFile(LocalDataset[Path | None]):
@@ -31,5 +31,5 @@ class RawFile(LocalDataset[Path | None]):
         folder = self._filepath.with_suffix("")  # an archive may also lie there unpacked
         found = next((path for path in (self._filepath, folder) if path.exists()), None)
         if found is None and not self._optional:
-            raise DatasetError(explain_missing(self._filepath, download=self._download, page=self._page))
+            raise DatasetError(missing_file_message(self._filepath, download=self._download, page=self._page))
         return found

@@ -1,4 +1,4 @@
-"""Which locks a run needs: two runs never write the same files, and none reads files that another one is writing.
+"""Locks of a run: two runs never write the same files, and no run reads files that another run is writing.
 
 =======================  =====================================================  ==========================================
 resource                 held exclusively by                                    shared by
@@ -11,7 +11,7 @@ resource                 held exclusively by                                    
 ``simulated.backtest``   ``backtest``
 =======================  =====================================================  ==========================================
 
-A model's registry has a lock of its own, see `hooks.retraining`.
+The registry of a model has its own lock, see `hooks.retraining`.
 """
 
 from collections.abc import Generator
@@ -27,15 +27,17 @@ from kedro.pipeline.node import Node
 from deep_interest.hooks.retraining import exit_with, retrained_models
 from deep_interest.io.locks import LockedError, ResourceLock, lock_path
 
-_WAIT = "Wait until it ends, or run in another environment (`--env=NAME`), whose data are separate."
-_WAIT_FOR_SEARCH = "Wait until it ends, or raise tuning.workers there: its workers share one study."
+_WAIT = "Wait until it ends, or run in another environment (`--env=NAME`), which has its own data."
+_WAIT_FOR_SEARCH = (
+    "Wait until it ends, or start it again with a higher tuning.workers: workers share one study."
+)
 
 
 class LockHooks:
-    """Hooks of every run: take its locks before anything is written, and release them when it ends.
+    """Acquire the locks of a run before anything is written, and release them when it ends.
 
     Args:
-        locks: everything that this process holds for the present run, the registry's lock included.
+        locks: locks of the current run, including that of the registry.
     """
 
     def __init__(self, locks: ExitStack) -> None:
@@ -46,18 +48,18 @@ class LockHooks:
 
     @hook_impl(trylast=True)
     def after_context_created(self, context: KedroContext) -> None:
-        """Note where the environment keeps its data, once its configuration has been checked."""
+        """Store the data folder of the environment, after its configuration has been checked."""
         self._data = Path(context.project_path) / context.config_loader["globals"]["data"]
 
     @hook_impl(wrapper=True)
     def before_pipeline_run(
         self, run_params: dict[str, Any], pipeline: Pipeline
     ) -> Generator[None, Any, Any]:
-        """Take every lock after the checks of the other hooks; whatever stops the run releases all."""
+        """Acquire all locks after the checks of the other hooks; an error releases them."""
         self._locks.close()  # Ctrl-C in a notebook ends a run without a hook
         try:
             results = yield
-            self._take(pipeline, _command(run_params))
+            self._acquire(pipeline, _command(run_params))
         except BaseException:
             self._locks.close()
             raise
@@ -65,7 +67,7 @@ class LockHooks:
 
     @hook_impl
     def before_node_run(self, node: Node) -> None:
-        """Release a dataset when the last search that reads it has its samples: a search may take hours."""
+        """Release a dataset once the last search that reads it has loaded its samples: a search may take hours."""
         for dataset, searches in self._searches.items():
             if node.name in searches:
                 searches.remove(node.name)
@@ -74,7 +76,7 @@ class LockHooks:
 
     @hook_impl(wrapper=True)
     def after_pipeline_run(self) -> Generator[None, Any, Any]:
-        """Release all locks when the other hooks are done."""
+        """Release all locks after the other hooks."""
         try:
             return (yield)
         finally:
@@ -82,13 +84,13 @@ class LockHooks:
 
     @hook_impl(wrapper=True)
     def on_pipeline_error(self) -> Generator[None, Any, Any]:
-        """Release all locks when the other hooks are done."""
+        """Release all locks after the other hooks."""
         try:
             return (yield)
         finally:
             self._locks.close()
 
-    def _take(self, pipeline: Pipeline, command: str) -> None:
+    def _acquire(self, pipeline: Pipeline, command: str) -> None:
         self._held, self._searches = {}, searches_of(pipeline)
         for resource, shared in sorted(resources_of(pipeline).items()):
             lock = self._held[resource] = ResourceLock(lock_path(self._data, resource))
@@ -96,14 +98,14 @@ class LockHooks:
             try:
                 lock.acquire(command, shared=shared, advice=advice)
             except LockedError as error:
-                if retrained_models(pipeline):  # a scheduler sees the exit status alone
+                if retrained_models(pipeline):  # a scheduler only sees the exit code
                     exit_with("busy", str(error))
                 raise
             self._locks.callback(lock.release)
 
 
 def resources_of(pipeline: Pipeline) -> dict[str, bool]:
-    """The resources that a pipeline's nodes write or read, and whether it may share them with other runs."""
+    """Return the resources that the nodes of a pipeline write or read, and whether other runs may share them."""
     shared: dict[str, bool] = {}
     for node in pipeline.nodes:
         for resource in _written(node):
@@ -114,9 +116,9 @@ def resources_of(pipeline: Pipeline) -> dict[str, bool]:
 
 
 def searches_of(pipeline: Pipeline) -> dict[str, set[str]]:
-    """The searches after whose start a dataset's lock is not needed any more, by dataset.
+    """Return, by dataset, the search nodes after whose start the lock of the dataset is not needed any more.
 
-    A dataset that other nodes read or write later, or at the same time, is left out.
+    Datasets that other nodes read or write later, or at the same time, are left out.
     """
     searches: dict[str, set[str]] = {}
     for node in pipeline.nodes:
@@ -131,9 +133,9 @@ def searches_of(pipeline: Pipeline) -> dict[str, set[str]]:
 
 
 def _written(node: Node) -> set[str]:
-    """The resources that a node writes."""
+    """Return the resources that a node writes."""
     dataset = _dataset(node)
-    if "retrain" in node.tags:  # under the registry's lock
+    if "retrain" in node.tags:  # protected by the registry's lock
         return set()
     if f"{dataset}.days" in node.outputs:
         return {f"{dataset}.days"}
@@ -147,7 +149,7 @@ def _written(node: Node) -> set[str]:
 
 
 def _read(node: Node) -> set[str]:
-    """The resources that a node reads and does not write; a node that writes a dataset also reads it alone."""
+    """Return the resources that a node reads but does not write."""
     dataset = _dataset(node)
     return ({f"{dataset}.days"} if f"{dataset}.days" in node.inputs else set()) | (
         {dataset} if _is_search(node) else set()
@@ -163,7 +165,7 @@ def _dataset(node: Node) -> str:
 
 
 def _command(run_params: dict[str, Any]) -> str:
-    """A run as its user started it, as far as it says what is written where."""
+    """Return the command of the run, as far as it determines which files it writes."""
     env, names = run_params.get("env"), run_params.get("pipeline_names")
     parts = [f"--env={env}" if env else "", f"--pipelines={','.join(names)}" if names else ""]
     return " ".join(["kedro run", *filter(None, parts)])

@@ -1,4 +1,4 @@
-"""What a scheduler sees of a retraining run: one run at a time, an exit status that says how it ended, a summary."""
+"""Retraining under a scheduler: one run at a time, an exit code for each outcome, a summary."""
 
 import logging
 import sys
@@ -15,10 +15,10 @@ logger = logging.getLogger(__name__)
 
 
 class RetrainingHooks:
-    """Hooks of the runs of ``retrain.<dataset>.<model>``; other runs pass.
+    """Lock the registry, and report the outcome, of the pipelines ``retrain.<dataset>.<model>``.
 
     Args:
-        locks: everything that this process holds for the present run; `LockHooks` releases it at the end.
+        locks: locks of the current run; `LockHooks` releases them at the end.
     """
 
     def __init__(self, locks: ExitStack) -> None:
@@ -26,7 +26,7 @@ class RetrainingHooks:
 
     @hook_impl
     def before_pipeline_run(self, pipeline: Pipeline, catalog: CatalogProtocol) -> None:
-        """Take the registry's lock; end at once if another run has it, or if no day is new."""
+        """Lock the registry; exit if another run holds it or if there is no new day."""
         from deep_interest.retraining.days import list_days  # noqa: PLC0415
         from deep_interest.retraining.plan import NothingNewError, new_days  # noqa: PLC0415
         from deep_interest.serving.mlflow_alias import require_mlflow  # noqa: PLC0415
@@ -47,7 +47,7 @@ class RetrainingHooks:
 
     @hook_impl
     def after_pipeline_run(self, pipeline: Pipeline, catalog: CatalogProtocol) -> None:
-        """Tell how the run ended; what the gate refused has an exit status of its own."""
+        """Report the outcome; a version that the gate refused has its own exit code."""
         from deep_interest.serving.mlflow_alias import sync_to_mlflow  # noqa: PLC0415
 
         for dataset, model in retrained_models(pipeline):
@@ -61,20 +61,20 @@ class RetrainingHooks:
 
     @hook_impl
     def on_pipeline_error(self, error: Exception, pipeline: Pipeline, catalog: CatalogProtocol) -> None:
-        """Write the summary of a run that a bad day or a fault has stopped."""
+        """Write the summary of a run that failed, because of bad data or another error."""
         from deep_interest.retraining.checks import BadDayError  # noqa: PLC0415
         from deep_interest.retraining.plan import NothingNewError  # noqa: PLC0415
 
-        known = {BadDayError: "bad_data", NothingNewError: "nothing_new"}
+        outcomes = {BadDayError: "bad_data", NothingNewError: "nothing_new"}
         for dataset, model in retrained_models(pipeline):
             root = error
             while isinstance(root, DatasetError) and root.__cause__ is not None:
                 root = root.__cause__
-            outcome = next((name for kind, name in known.items() if isinstance(root, kind)), "failed")
-            self._end_early(dataset, model, catalog, outcome, str(root), leave=outcome != "failed")
+            outcome = next((name for kind, name in outcomes.items() if isinstance(root, kind)), "failed")
+            self._end_early(dataset, model, catalog, outcome, str(root), exit_now=outcome != "failed")
 
     def _end_early(
-        self, dataset: str, model: str, catalog: CatalogProtocol, outcome: Any, message: str, *, leave: bool = True
+        self, dataset: str, model: str, catalog: CatalogProtocol, outcome: Any, message: str, *, exit_now: bool = True
     ) -> None:  # fmt: skip
         from deep_interest.retraining.summary import early_end, summary_page  # noqa: PLC0415
 
@@ -82,10 +82,10 @@ class RetrainingHooks:
         try:
             catalog.save(f"{dataset}.{model}.run_summary", summary)
             catalog.save(f"{dataset}.{model}.run_page", summary_page(summary))
-        except DatasetError as error:  # a full disk, say: the run's own error is the one to show
+        except DatasetError as error:  # such as a full disk; the original error matters more
             logger.warning("the run's summary could not be written: %s", error)
         self._notify(catalog, summary)
-        if leave:
+        if exit_now:
             exit_with(outcome, message)
 
     def _notify(self, catalog: CatalogProtocol, summary: dict[str, Any]) -> None:
@@ -97,13 +97,13 @@ class RetrainingHooks:
 
 
 def retrained_models(pipeline: Pipeline) -> list[tuple[str, str]]:
-    """Datasets and models of the rows that a pipeline retrains."""
+    """Return the experiments that a pipeline retrains, as pairs of dataset and model."""
     namespaces = {node.namespace for node in pipeline.only_nodes_with_tags(TAG).nodes}
     return sorted((name.split(".")[0], name.split(".")[1]) for name in namespaces)
 
 
 def exit_with(outcome: Any, message: str) -> None:
-    """End the process with an outcome's exit status, and say why."""
+    """Exit with the exit code of an outcome, and write the reason to standard error."""
     from deep_interest.retraining.summary import EXIT_CODES  # noqa: PLC0415
 
     sys.stderr.write(f"{outcome.replace('_', ' ')}: {message}\n")

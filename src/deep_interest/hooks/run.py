@@ -1,4 +1,4 @@
-"""What happens around a run: one line a node, and plain errors for what a user can mend."""
+"""Checks before a run, one log line per node, and plain error messages instead of tracebacks for invalid input."""
 
 import glob
 import logging
@@ -28,17 +28,17 @@ logger = logging.getLogger(__name__)
 
 
 class RunHooks:
-    """Hooks of every run."""
+    """Check parameters before a run starts, log each node, and clear the files of killed runs."""
 
     def __init__(self) -> None:
         self._started: dict[str, float] = {}
-        self._data: Path | None = None  # root of everything that runs write
+        self._data: Path | None = None  # root of all files that runs write
 
     @hook_impl
     def after_context_created(self, context: KedroContext) -> None:
-        """From here on, what a user can mend is one message; a block of parameters that nobody reads is such a thing."""
+        """Report invalid input in one message from now on, and refuse unknown blocks of parameters."""
         prepare_process()
-        sys.excepthook = explain
+        sys.excepthook = report_error
         parameters = _parameters(context)
         self._data = Path(context.project_path) / context.config_loader["globals"]["data"]
         _check_keys(
@@ -57,29 +57,29 @@ class RunHooks:
             ),
         )
         _check_keys("models", parameters["models"], MODELS)
-        known = datasets_of(parameters["datasets"])
+        datasets = datasets_of(parameters["datasets"])
         _check_keys(
             "datasets",
             parameters["datasets"],
-            known,
-            more="; the block of a dataset of your own needs a source",
+            datasets,
+            hint="; the block of your own dataset needs a source",
         )
         use_blocks(parameters["datasets"])
 
     @hook_impl
     def before_pipeline_run(self, pipeline: Pipeline, catalog: CatalogProtocol) -> None:
-        """Refuse a device or a recipe that does not exist before any work is done; clear what killed runs have left."""
+        """Check device, recipe and tuned values before any work is done; clear the files of killed runs."""
         clear_killed_runs(self._data, pipeline)
         if "params:training" not in pipeline.inputs():
             return
         from deep_interest.training.device import resolve_device  # noqa: PLC0415
 
-        run = catalog.load("params:training")
-        resolve_device(run.device)
-        if run.recipe is not None and "params:recipes" in pipeline.inputs():
-            _check_keys("training.recipe", [run.recipe], catalog.load("params:recipes").root)
-        if run.tuned:
-            _check_searched_before(pipeline, catalog)
+        training = catalog.load("params:training")
+        resolve_device(training.device)
+        if training.recipe is not None and "params:recipes" in pipeline.inputs():
+            _check_keys("training.recipe", [training.recipe], catalog.load("params:recipes").root)
+        if training.tuned:
+            _check_tuned_values(pipeline, catalog)
         if "params:tuning" in pipeline.inputs():
             tuning = catalog.load("params:tuning")
             for node in pipeline.nodes:
@@ -103,19 +103,19 @@ def _parameters(context: KedroContext) -> dict[str, Any]:
         return loader["parameters"]
     except MissingConfigException as error:
         raise InputError(
-            f"--env: {loader.env} is no environment; the environments are the folders of {loader.conf_source}"
+            f"--env: {loader.env} is not an environment; the environments are the folders of {loader.conf_source}"
         ) from error
-    except ValueError as error:  # Kedro's word for what two files of one environment say
+    except ValueError as error:  # Kedro: two files of one environment define the same key
         raise InputError(
-            f"{error}. Give each key in one file; a dataset of your own needs a name of its own."
+            f"{error}. Define each key in one file only; choose a name for your dataset that is not taken."
         ) from error
 
 
 def clear_killed_runs(data: Path | None, pipeline: Pipeline) -> None:
-    """Remove the unfinished files of killed runs from the folders of a pipeline's datasets; raw files are not touched.
+    """Remove the unfinished files of killed runs from the folders of a pipeline's datasets, but never from raw files.
 
     Args:
-        data: root of everything that runs write; None outside a project.
+        data: root of all files that runs write; None outside a project.
         pipeline: the pipeline that is about to run.
     """
     if data is None:
@@ -125,14 +125,14 @@ def clear_killed_runs(data: Path | None, pipeline: Pipeline) -> None:
             clear_unfinished_below(folder)
 
 
-def _check_searched_before(pipeline: Pipeline, catalog: CatalogProtocol) -> None:
-    """A row takes what is found when it starts: its search in the same run would come too late, and none is too few."""
-    made = pipeline.all_outputs()
-    cells = [name.removesuffix(".tuned") for name in made if name.endswith(".tuned")]
-    if both := sorted(cell for cell in cells if f"{cell}.checkpoint" in made):
+def _check_tuned_values(pipeline: Pipeline, catalog: CatalogProtocol) -> None:
+    """Require that tuned values exist before the run: a search within the same run would finish too late."""
+    outputs = pipeline.all_outputs()
+    searched = [name.removesuffix(".tuned") for name in outputs if name.endswith(".tuned")]
+    if both := sorted(experiment for experiment in searched if f"{experiment}.checkpoint" in outputs):
         raise InputError(
-            f"training.tuned: {', '.join(both)} is searched and trained in one run; search first, by "
-            f"`kedro run --pipelines=tune.{both[0]}`, then train in a run of its own"
+            f"training.tuned: this run would both tune and train {', '.join(both)}; tune first with "
+            f"`kedro run --pipelines=tune.{both[0]}`, then train in a second run"
         )
     missing = []
     for node in pipeline.nodes:
@@ -141,19 +141,19 @@ def _check_searched_before(pipeline: Pipeline, catalog: CatalogProtocol) -> None
             missing += [] if model in catalog.load(f"{dataset}.tuned") else [f"{dataset}.{model}"]
     if missing:
         raise InputError(
-            f"training.tuned: no tuned values for {', '.join(sorted(missing))}; find some by `kedro run --pipelines=tune.{min(missing)}`, "
-            "or train the rows that have some alone, each by its own pipeline"
+            f"training.tuned: no tuned values for {', '.join(sorted(missing))}; find them with `kedro run --pipelines=tune.{min(missing)}`, "
+            "or train only the models that have tuned values, each with its own pipeline"
         )
 
 
-def _check_keys(where: str, found: Iterable[str], known: Iterable[str], *, more: str = "") -> None:
-    unknown = [key for key in found if key not in known]
+def _check_keys(where: str, keys: Iterable[str], allowed: Iterable[str], *, hint: str = "") -> None:
+    unknown = [key for key in keys if key not in allowed]
     if unknown:
-        raise InputError(f"{where}: {', '.join(unknown)} is not known; expected {', '.join(known)}{more}")
+        raise InputError(f"{where}: {', '.join(unknown)} is unknown; expected {', '.join(allowed)}{hint}")
 
 
-def explain(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-    """Report an uncaught error: one message where the user can mend it, Python's traceback otherwise."""
+def report_error(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+    """Report an uncaught error: one message for invalid input, Python's traceback for everything else."""
     root = error
     while isinstance(root, DatasetError) and root.__cause__ is not None:
         root = root.__cause__

@@ -11,13 +11,11 @@ from torch import Tensor, nn
 
 from deep_interest.models.layers import MLP, Activation, PReLU, make_activation, stages, through
 from deep_interest.models.length_groups import length_groups
-from deep_interest.ops.attention_pool import attention_pool, pool_by
-from deep_interest.ops.net import Layers
-from deep_interest.ops.pair_net import pair_net
-from deep_interest.ops.products import segment_dot, weighted_sum
-from deep_interest.ops.runs import Runs, Views
-from deep_interest.ops.segments import segment_softmax
-from deep_interest.ops.views import view
+from deep_interest.ops.attention import attention_pool, pair_mlp, pool_by_scores
+from deep_interest.ops.jagged import Jagged, SharedSegments
+from deep_interest.ops.jagged_products import segment_dot, weighted_sum
+from deep_interest.ops.mlp import Layers
+from deep_interest.ops.segments import expand, segment_softmax
 
 
 class LocalActivationUnit(nn.Module):
@@ -42,13 +40,13 @@ class LocalActivationUnit(nn.Module):
         known, *others = stages([self.first, self.activation, *self.rest.layers])
         return known, others
 
-    def forward(self, history: Tensor, candidate: Tensor, pairs: Runs) -> Tensor:
+    def forward(self, history: Tensor, candidate: Tensor, pairs: Jagged) -> Tensor:
         """Shape: ``history (N, dim)``, ``candidate (B, dim)``, P behaviours in the B pairs -> scores ``(P,)``."""
         known, others = self._stages
-        return through(others, pair_net(history, candidate, known, pairs)).squeeze(-1)
+        return through(others, pair_mlp(history, candidate, known, pairs)).squeeze(-1)
 
     def pool(
-        self, history: Tensor, candidate: Tensor, pairs: Runs, *, softmax_scale: float | None = None
+        self, history: Tensor, candidate: Tensor, pairs: Jagged, *, softmax_scale: float | None = None
     ) -> Tensor:
         """The behaviours' sum by their scores, or by the softmax of ``softmax_scale`` times these.
 
@@ -57,7 +55,7 @@ class LocalActivationUnit(nn.Module):
         known, others = self._stages
         if others:
             scores = self(history, candidate, pairs)
-            return pool_by(scores, history, pairs, softmax_scale=softmax_scale)
+            return pool_by_scores(scores, history, pairs, softmax_scale=softmax_scale)
         return attention_pool(history, candidate, known, pairs, softmax_scale=softmax_scale)
 
 
@@ -74,9 +72,9 @@ class BilinearAttention(nn.Module):
         self.weight = nn.Parameter(torch.empty(hidden, candidate))
         nn.init.xavier_uniform_(self.weight)
 
-    def forward(self, states: Tensor, candidate: Tensor, pairs: Runs) -> Tensor:
+    def forward(self, states: Tensor, candidate: Tensor, pairs: Jagged) -> Tensor:
         """Shape: ``states (N, hidden)``, ``candidate (B, candidate)``, P behaviours in the B pairs -> ``(P,)``."""
-        return segment_softmax(segment_dot(view(states, pairs), candidate @ self.weight.t(), pairs), pairs)
+        return segment_softmax(segment_dot(expand(states, pairs), candidate @ self.weight.t(), pairs), pairs)
 
 
 class ActivationAttention(nn.Module):
@@ -93,7 +91,7 @@ class ActivationAttention(nn.Module):
         self.activation = PReLU(hidden)
         self.unit = LocalActivationUnit(hidden, (80, 40), activation="sigmoid", difference=True)
 
-    def forward(self, states: Tensor, candidate: Tensor, pairs: Runs) -> Tensor:
+    def forward(self, states: Tensor, candidate: Tensor, pairs: Jagged) -> Tensor:
         """Shape: ``states (N, hidden)``, ``candidate (B, candidate)``, P behaviours in the B pairs -> ``(P,)``."""
         scores = self.unit(states, self.activation(self.query(candidate)), pairs)
         return segment_softmax(scores, pairs)
@@ -114,7 +112,7 @@ class AttentionHeads(nn.Module):
         self.outputs_width = heads * self.head_width
         self.inputs = nn.Linear(width, 3 * self.outputs_width, bias=False)  # query, key, value
 
-    def forward(self, values: Tensor, histories: Runs) -> Tensor:
+    def forward(self, values: Tensor, histories: Jagged) -> Tensor:
         """Shape: ``values (N, width)`` -> ``(N, outputs_width)``."""
         projected = self.inputs(values)  # (N, 3 outputs_width)
         groups = list(length_groups(histories))
@@ -129,7 +127,7 @@ class AttentionHeads(nn.Module):
             mixed.append(self._mix(part.unflatten(0, group.real.shape), group.real))
             rows, steps = group.real.shape
             starts[group.samples] = before + steps * torch.arange(rows, device=starts.device)
-        return view(torch.cat(mixed), Views(histories.offsets, starts))
+        return expand(torch.cat(mixed), SharedSegments(histories.offsets, starts))
 
     def _mix(self, projected: Tensor, real: Tensor) -> Tensor:
         """Shape: ``projected (b, T, 3 outputs_width)``, ``real (b, T)`` -> ``(b * T, outputs_width)``."""
@@ -144,7 +142,7 @@ class AttentionHeads(nn.Module):
         mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=seen)
         return mixed.transpose(1, 2).reshape(real.numel(), -1)
 
-    def last(self, values: Tensor, histories: Runs) -> Tensor:
+    def last(self, values: Tensor, histories: Jagged) -> Tensor:
         """The result at each history's last position alone; no history is empty.
 
         Shape: ``values (N, width)`` -> ``(B, outputs_width)``.
@@ -173,10 +171,10 @@ class SelfAttention(nn.Module):
         self.heads = AttentionHeads(width, heads, causal=causal)
         self.outputs = nn.Linear(self.heads.outputs_width, width, bias=False)
 
-    def forward(self, values: Tensor, histories: Runs) -> Tensor:
+    def forward(self, values: Tensor, histories: Jagged) -> Tensor:
         """Shape: ``values (N, width)`` -> ``(N, width)``."""
         return self.outputs(self.heads(values, histories))
 
-    def last(self, values: Tensor, histories: Runs) -> Tensor:
+    def last(self, values: Tensor, histories: Jagged) -> Tensor:
         """As ``forward``, at each history's last position alone: ``-> (B, width)``; no history is empty."""
         return self.outputs(self.heads.last(values, histories))

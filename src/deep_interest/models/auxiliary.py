@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from deep_interest.models.batch import Batch
 from deep_interest.models.config import DeepConfig
 from deep_interest.models.layers import MLP
-from deep_interest.ops.products import next_dots, ring_dots
+from deep_interest.ops.jagged_products import circular_dot, shifted_dot
 
 
 class AuxiliaryConfig(DeepConfig):
@@ -84,7 +84,7 @@ class AuxiliaryLoss(nn.Module):
         assert batch.negatives is not None
         lent = (at.unsqueeze(1) + 1 + torch.arange(self.negatives, device=at.device)) % len(drawn)
         if self.net is None:
-            scores = ring_dots(states, drawn, self.negatives)[at]
+            scores = circular_dot(states, drawn, self.negatives)[at]
         else:
             scores = torch.stack([self._score(states[at], drawn[rows]) for rows in lent.unbind(1)], dim=1)
         same = [
@@ -95,7 +95,7 @@ class AuxiliaryLoss(nn.Module):
     def _with_next(self, states: Tensor, items: Sequence[Tensor], at: Tensor, batch: Batch) -> list[Tensor]:
         """Scores of the states ``at`` with the items one position further on, of each ``(N, width)``."""
         if self.net is None:
-            return [scores[at] for scores in next_dots(states, items, batch.histories)]
+            return [scores[at] for scores in shifted_dot(states, items, batch.histories)]
         return [self._score(states[at], given[at + 1]) for given in items]
 
     def _score(self, state: Tensor, item: Tensor) -> Tensor:

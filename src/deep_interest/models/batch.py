@@ -12,9 +12,9 @@ from torch import Tensor
 from deep_interest.errors import InputError
 from deep_interest.logs.schema import Group
 from deep_interest.ops.bounds import check_codes, check_offsets
-from deep_interest.ops.host import sent, values_of
-from deep_interest.ops.lookup import windows
-from deep_interest.ops.runs import Runs, Views, views_of
+from deep_interest.ops.histories import gather_slices
+from deep_interest.ops.jagged import Jagged, SharedSegments, share_segments
+from deep_interest.ops.runtime.host_copies import copy_to_device, host_values
 
 
 class CellValues(NamedTuple):
@@ -28,7 +28,7 @@ class CellValues(NamedTuple):
     offsets: Tensor
     values: Tensor
 
-    def of(self, cells: Tensor, field: str) -> tuple[Tensor, Runs]:
+    def of(self, cells: Tensor, field: str) -> tuple[Tensor, Jagged]:
         """The codes in some cells, cell after cell, and which are whose.
 
         Args:
@@ -38,11 +38,11 @@ class CellValues(NamedTuple):
         Raises:
             InputError: there is no such cell.
         """
-        ends, cells, device = values_of(self.offsets), values_of(cells), cells.device
+        ends, cells, device = host_values(self.offsets), host_values(cells), cells.device
         check_codes(cells, len(ends) - 1, f"{field}, cells")
         starts = ends[cells]
-        runs = Runs(sent(np.append(0, (ends[cells + 1] - starts).cumsum()), device))
-        return windows({"": self.values}, sent(starts, device), runs)[""], runs
+        runs = Jagged(copy_to_device(np.append(0, (ends[cells + 1] - starts).cumsum()), device))
+        return gather_slices({"": self.values}, copy_to_device(starts, device), runs)[""], runs
 
 
 Cells = Mapping[str, CellValues]
@@ -90,7 +90,7 @@ class Batch:
         def there(values):
             if isinstance(values, dict):
                 return {name: there(codes) for name, codes in values.items()}
-            return None if values is None else sent(values.numpy(), device)
+            return None if values is None else copy_to_device(values.numpy(), device)
 
         return replace(
             self, candidate=there(self.candidate), history=there(self.history), offsets=there(self.offsets),
@@ -99,17 +99,17 @@ class Batch:
         )  # fmt: skip
 
     @cached_property
-    def histories(self) -> Runs:
+    def histories(self) -> Jagged:
         """The H histories as runs of the N behaviours.
 
         Raises:
             InputError: offsets, fields and labels do not fit together.
         """
-        runs = Runs(self.offsets)
+        runs = Jagged(self.offsets)
         self._check(runs)
         return runs
 
-    def _check(self, runs: Runs) -> None:
+    def _check(self, runs: Jagged) -> None:
         """All models come by here before they index by offsets: what they rely on is checked once a batch, on the host."""
         behaviors = {name: codes.shape[0] for name, codes in self.history.items()}
         rows = next(iter(behaviors.values()), runs.total)
@@ -123,25 +123,27 @@ class Batch:
             _check_lengths({name: codes.shape[0] for name, codes in group.items()}, samples, "samples")
 
     @cached_property
-    def pairs(self) -> Runs:
-        """Every sample's history, for what depends on the candidate too; `ops.views.view` brings rows there."""
-        return self.histories if self.owner is None else views_of(self.histories, self.owner)
+    def pairs(self) -> Jagged:
+        """Every sample's history, for what depends on the candidate too; `ops.segments.expand` brings rows there."""
+        return self.histories if self.owner is None else share_segments(self.histories, self.owner)
 
     @cached_property
     def samples_per_history(self) -> Tensor:
         """``(H,)`` int32, how many samples have each history; what is averaged over behaviours weights them by it."""
         counts = np.ones(self.histories.size, np.int32)
         if self.owner is not None:
-            counts = np.bincount(values_of(self.owner), minlength=self.histories.size).astype(np.int32)
-        return sent(counts, self.offsets.device)
+            counts = np.bincount(host_values(self.owner), minlength=self.histories.size).astype(np.int32)
+        return copy_to_device(counts, self.offsets.device)
 
-    def newest(self, count: int) -> Views:
+    def newest(self, count: int) -> SharedSegments:
         """Every sample's last ``count`` behaviours, or all if there are fewer, oldest first."""
         ends, lengths = self.histories.on_host[1:], np.diff(self.pairs.on_host).clip(max=count)
         if self.owner is not None:
-            ends = ends[values_of(self.owner)]
+            ends = ends[host_values(self.owner)]
         device = self.offsets.device
-        return Views(sent(np.append(0, lengths.cumsum()), device), sent(ends - lengths, device))
+        return SharedSegments(
+            copy_to_device(np.append(0, lengths.cumsum()), device), copy_to_device(ends - lengths, device)
+        )
 
     def per_sample(self, of_histories: Tensor) -> Tensor:
         """What each sample's history has. Shape: ``(H, D) -> (B, D)``."""
@@ -157,7 +159,7 @@ class Batch:
         }
         return groups[group][field]
 
-    def values(self, group: Group, field: str) -> tuple[Tensor, Runs | None]:
+    def values(self, group: Group, field: str) -> tuple[Tensor, Jagged | None]:
         """The codes of the values in one field of a feature group, and of a multi-hot field which are whose."""
         codes = self.codes(group, field)
         return self.cells[field].of(codes, field) if field in self.cells else (codes, None)

@@ -14,9 +14,9 @@ from deep_interest.models.base import EmbeddingMLP, Interest, SameFields
 from deep_interest.models.batch import Batch
 from deep_interest.models.config import DeepConfig
 from deep_interest.models.layers import LayerNorm
-from deep_interest.ops.host import sent
-from deep_interest.ops.runs import Runs
-from deep_interest.ops.views import view
+from deep_interest.ops.jagged import Jagged
+from deep_interest.ops.runtime.host_copies import copy_to_device
+from deep_interest.ops.segments import expand
 
 
 class BSTConfig(DeepConfig):
@@ -55,11 +55,11 @@ class TransformerBlock(nn.Module):
         self.first_norm, self.second_norm = LayerNorm(width), LayerNorm(width)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, values: Tensor, sequences: Runs) -> Tensor:
+    def forward(self, values: Tensor, sequences: Jagged) -> Tensor:
         """Shape: ``values (N, width)`` -> ``(N, width)``."""
         return self._after(values, self.attention(values, sequences))
 
-    def last(self, values: Tensor, sequences: Runs) -> Tensor:
+    def last(self, values: Tensor, sequences: Jagged) -> Tensor:
         """As ``forward``, at each sequence's last position alone: ``-> (B, width)``; none is empty."""
         return self._after(values[sequences.offsets[1:] - 1], self.attention.last(values, sequences))
 
@@ -98,18 +98,18 @@ class BST(EmbeddingMLP):
             return Interest(last.last(values, sequences))
         return Interest(self._side_by_side(last(values, sequences), sequences))
 
-    def _sequences(self, history: Tensor, candidate: Tensor, batch: Batch) -> tuple[Tensor, Runs]:
+    def _sequences(self, history: Tensor, candidate: Tensor, batch: Batch) -> tuple[Tensor, Jagged]:
         """Each sample's newest behaviours and then its candidate, with their positions, ``(N', width)``."""
         newest = batch.newest(self.length - 1)
-        sequences = Runs(sent(newest.on_host + np.arange(batch.size + 1), history.device))
-        behaviors = view(history, newest)
+        sequences = Jagged(copy_to_device(newest.on_host + np.arange(batch.size + 1), history.device))
+        behaviors = expand(history, newest)
         rows = torch.arange(len(behaviors), device=history.device) + newest.segments
         items = history.new_zeros(sequences.total, history.shape[1])
         items = items.index_copy(0, rows, behaviors)
         items = items.index_copy(0, sequences.offsets[1:] - 1, self.same_fields(candidate))
         return torch.cat([items, F.embedding(sequences.distances, self.positions)], dim=1), sequences
 
-    def _side_by_side(self, outputs: Tensor, sequences: Runs) -> Tensor:
+    def _side_by_side(self, outputs: Tensor, sequences: Jagged) -> Tensor:
         """Shape: ``(N', width) -> (B, length * width)``."""
         rows = sequences.segments * self.length + sequences.distances
         padded = outputs.new_zeros(sequences.size * self.length, outputs.shape[1])

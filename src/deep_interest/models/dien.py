@@ -12,10 +12,9 @@ from deep_interest.models.auxiliary import AuxiliaryConfig, AuxiliaryLoss
 from deep_interest.models.base import EmbeddingMLP, Interest
 from deep_interest.models.batch import Batch
 from deep_interest.models.recurrent import GRU, Cell
-from deep_interest.ops.products import weighted_sum
-from deep_interest.ops.runs import Runs
-from deep_interest.ops.shared import shared
-from deep_interest.ops.views import view
+from deep_interest.ops.jagged import Jagged
+from deep_interest.ops.jagged_products import weighted_sum
+from deep_interest.ops.segments import expand, fan_out
 
 Evolution = Literal["attention", "aigru", "agru", "augru", "augru_code"]
 _CELLS: dict[Evolution, Cell] = {
@@ -69,8 +68,8 @@ class DIEN(EmbeddingMLP):
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
         if batch.drawn is None or not self.draws_negatives:
             return Interest(self._evolve(self.extractor(history, batch.histories), candidate, batch))
-        history, following = shared(history)
-        states, aux_states = shared(self.extractor(history, batch.histories))  # (N, H)
+        history, following = fan_out(history)
+        states, aux_states = fan_out(self.extractor(history, batch.histories))  # (N, H)
         loss = self.auxiliary(aux_states, following, batch.drawn, batch)
         return Interest(self._evolve(states, candidate, batch), loss)
 
@@ -78,7 +77,7 @@ class DIEN(EmbeddingMLP):
         """Shape: ``states (N, H)``, ``candidate (B, item_width)`` -> ``(B, H)``."""
         if self.evolution == "attention":
             weights, evolved = self._weights_and_states(states, candidate, batch)
-            return weighted_sum(weights, view(evolved, batch.pairs), batch.pairs)
+            return weighted_sum(weights, expand(evolved, batch.pairs), batch.pairs)
         return self.evolver.last(*self._steered(states, candidate, batch)[1])
 
     def _weights_and_states(self, states: Tensor, candidate: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -92,12 +91,12 @@ class DIEN(EmbeddingMLP):
 
     def _steered(
         self, states: Tensor, candidate: Tensor, batch: Batch
-    ) -> tuple[Tensor, tuple[Tensor, Runs, Tensor | None]]:
+    ) -> tuple[Tensor, tuple[Tensor, Jagged, Tensor | None]]:
         """The weight of each behaviour of each pair ``(P,)``, and what the second GRU takes: inputs, runs and attention."""
-        pairs, (states, weighed) = batch.pairs, shared(states)
+        pairs, (states, weighed) = batch.pairs, fan_out(states)
         weights = self.attention(weighed, candidate, pairs)
         if self.evolution == "aigru":
-            return weights, (weights.unsqueeze(1) * view(states, pairs), pairs.shown, None)
+            return weights, (weights.unsqueeze(1) * expand(states, pairs), pairs.shown, None)
         return weights, (states, pairs, weights)
 
     def attention_weights(self, batch: Batch) -> Tensor:
@@ -108,4 +107,4 @@ class DIEN(EmbeddingMLP):
         """Each pair's weights ``(P,)`` and the states of the evolving interest ``(P, H)``."""
         history, candidate = self.embed(batch)
         weights, states = self._weights_and_states(self.extractor(history, batch.histories), candidate, batch)
-        return weights, view(states, batch.pairs) if self.evolution == "attention" else states
+        return weights, expand(states, batch.pairs) if self.evolution == "attention" else states

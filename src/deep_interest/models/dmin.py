@@ -11,10 +11,9 @@ from deep_interest.models.auxiliary import AuxiliaryConfig, AuxiliaryLoss
 from deep_interest.models.base import EmbeddingMLP, Interest, SameFields
 from deep_interest.models.batch import Batch
 from deep_interest.models.layers import MLP, Activation, LayerNorm, pool
-from deep_interest.ops.products import weighted_sum
-from deep_interest.ops.runs import Runs
-from deep_interest.ops.segments import segment_repeat, segment_softmax
-from deep_interest.ops.views import view
+from deep_interest.ops.jagged import Jagged
+from deep_interest.ops.jagged_products import weighted_sum
+from deep_interest.ops.segments import expand, segment_repeat, segment_softmax
 
 
 class DMINConfig(AuxiliaryConfig):
@@ -60,13 +59,13 @@ class PositionalUnit(nn.Module):
         self.query = nn.Linear(width + config.position_dim, width)
         self.net = MLP(4 * width, config.attention_hidden, activation=config.attention_activation)
 
-    def forward(self, outputs: Tensor, candidate: Tensor, positions: Tensor, pairs: Runs) -> Tensor:
+    def forward(self, outputs: Tensor, candidate: Tensor, positions: Tensor, pairs: Jagged) -> Tensor:
         """Shape: ``outputs (N, width)``, ``candidate (B, width)``, ``positions (N, position_dim)`` -> scores ``(P,)``."""
         width = candidate.shape[1]
         of_candidate, of_position = self.query.weight.split([width, positions.shape[1]], dim=1)
         queries = segment_repeat(F.linear(candidate, of_candidate, self.query.bias), pairs)
-        queries = queries + view(positions @ of_position.t(), pairs)
-        rows = view(outputs, pairs)
+        queries = queries + expand(positions @ of_position.t(), pairs)
+        rows = expand(outputs, pairs)
         return self.net(torch.cat([queries, rows, queries - rows, queries * rows], dim=1)).squeeze(-1)
 
 
@@ -85,12 +84,12 @@ class InterestHead(nn.Module):
         self.unit = PositionalUnit(width, config)
 
     def forward(
-        self, result: Tensor, refined: Tensor, candidate: Tensor, positions: Tensor, pairs: Runs
+        self, result: Tensor, refined: Tensor, candidate: Tensor, positions: Tensor, pairs: Jagged
     ) -> Tensor:
         """Shape: ``result (N, inputs)``, ``refined (N, width)``, ``candidate (B, width)`` -> ``(B, width)``."""
         outputs = self.feed(self.norm(refined + self.back(result)))  # (N, width)
         weights = segment_softmax(self.unit(outputs, candidate, positions, pairs), pairs)
-        return weighted_sum(weights, view(outputs, pairs), pairs)
+        return weighted_sum(weights, expand(outputs, pairs), pairs)
 
 
 class DMIN(EmbeddingMLP):

@@ -13,12 +13,11 @@ from torch import Tensor, nn
 from deep_interest.logs.encoding import GOODS
 from deep_interest.logs.schema import FeatureSchema, Field, Group, Pooling
 from deep_interest.models.batch import Cells
-from deep_interest.ops.activations import prelu
+from deep_interest.ops.activations import dice, prelu
 from deep_interest.ops.bounds import check_codes
-from deep_interest.ops.dice import dice
-from deep_interest.ops.lookup import lookup
-from deep_interest.ops.net import Layer, Layers, net
-from deep_interest.ops.runs import Runs
+from deep_interest.ops.embedding import lookup
+from deep_interest.ops.jagged import Jagged
+from deep_interest.ops.mlp import Layer, Layers, mlp
 from deep_interest.ops.segments import segment_sum
 
 NO_CELLS: Cells = MappingProxyType({})
@@ -135,7 +134,7 @@ class _Part(NamedTuple):
     """Fields of one lookup: neighbouring one-hot fields, or the values of a multi-hot one with its cells."""
 
     codes: dict[str, Tensor]
-    cells: Runs | None = None
+    cells: Jagged | None = None
     pooling: Pooling | None = None
 
     def pooled(self, rows: Tensor) -> Tensor:
@@ -262,7 +261,7 @@ class MLP(nn.Module):
 
 
 def stages(modules: Iterable[nn.Module]) -> list[Layers | nn.Module]:
-    """Linear layers and what follows them, in their order: neighbours that `ops.net` knows are one operation, its `Layers`."""
+    """Linear layers and what follows them, in their order: neighbours that `ops.mlp` knows are one operation, its `Layers`."""
     found: list[Layers | nn.Module] = []
     for known, neighbours in groupby(_with_activations(modules), key=lambda part: isinstance(part, Layer)):
         parts = list(neighbours)
@@ -271,7 +270,7 @@ def stages(modules: Iterable[nn.Module]) -> list[Layers | nn.Module]:
 
 
 def _with_activations(modules: Iterable[nn.Module]) -> Iterator[Layer | nn.Module]:
-    """Each linear layer with the activation after it, if `ops.net` knows that."""
+    """Each linear layer with the activation after it, if `ops.mlp` knows that."""
     left = list(modules)
     while left:
         module = left.pop(0)
@@ -286,7 +285,7 @@ def _with_activations(modules: Iterable[nn.Module]) -> Iterator[Layer | nn.Modul
 def through(parts: Iterable[Layers | nn.Module], x: Tensor) -> Tensor:
     """Apply `stages`."""
     for part in parts:
-        x = net(x, part) if isinstance(part, Layers) else part(x)
+        x = mlp(x, part) if isinstance(part, Layers) else part(x)
     return x
 
 
@@ -302,7 +301,7 @@ def make_activation(name: Activation, channels: int) -> nn.Module:
 _KNOWN = {PReLU: "prelu", nn.ReLU: "relu", nn.Sigmoid: "sigmoid"}
 
 
-def pool(values: Tensor, runs: Runs, how: Pooling) -> Tensor:
+def pool(values: Tensor, runs: Jagged, how: Pooling) -> Tensor:
     """Sum or mean of each run's rows; 0 for an empty one. Shape: ``(N, D) -> (B, D)``."""
     sums = segment_sum(values, runs)
     return sums if how == "sum" else mean_by_length(sums, runs.lengths)

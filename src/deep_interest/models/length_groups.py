@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deep_interest.ops.host import sent
-from deep_interest.ops.runs import Runs
+from deep_interest.ops.jagged import Jagged
+from deep_interest.ops.runtime.host_copies import copy_to_device
 
 
 class LengthGroup(NamedTuple):
@@ -25,13 +25,13 @@ class LengthGroup(NamedTuple):
     real: Tensor
 
 
-def length_groups(runs: Runs) -> Iterator[LengthGroup]:
+def length_groups(runs: Jagged) -> Iterator[LengthGroup]:
     """The groups of the histories that are not empty."""
     lengths, device = np.diff(runs.on_host), runs.offsets.device
     classes = np.ceil(np.log2(lengths.clip(min=1)))
     for number in np.unique(classes[lengths > 0]):
         members = np.flatnonzero((classes == number) & (lengths > 0))
-        samples = sent(members, device)
+        samples = copy_to_device(members, device)
         steps = torch.arange(int(lengths[members].max()), device=device)
         real = steps < runs.lengths[samples].unsqueeze(1)
         first = runs.offsets[samples].unsqueeze(1)

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-from deep_interest.ops.recurrence import Cell, Weights, last_states, recurrence
-from deep_interest.ops.runs import Runs
+from deep_interest.ops.gru import Cell, GRUWeights, gru, gru_last_states
+from deep_interest.ops.jagged import Jagged
 
 
 class GRU(nn.Module):
@@ -37,20 +37,20 @@ class GRU(nn.Module):
             for gate in weight.data.chunk(gates):
                 nn.init.xavier_uniform_(gate)
 
-    def forward(self, inputs: Tensor, runs: Runs, attention: Tensor | None = None) -> Tensor:
+    def forward(self, inputs: Tensor, runs: Jagged, attention: Tensor | None = None) -> Tensor:
         """The state after every behaviour.
 
         Shape: ``inputs (M, inputs)`` of which each run shows its own, ``attention (N,)`` (not for a GRU) -> ``(N, hidden)``.
         """
-        return recurrence(inputs, self._weights, _or_empty(attention, inputs), runs, self.cell)
+        return gru(inputs, self._weights, _or_empty(attention, inputs), runs, self.cell)
 
-    def last(self, inputs: Tensor, runs: Runs, attention: Tensor | None = None) -> Tensor:
+    def last(self, inputs: Tensor, runs: Jagged, attention: Tensor | None = None) -> Tensor:
         """Each sample's last state; 0 for an empty history. Shape: as of `forward` -> ``(B, hidden)``."""
-        return last_states(inputs, self._weights, _or_empty(attention, inputs), runs, self.cell)
+        return gru_last_states(inputs, self._weights, _or_empty(attention, inputs), runs, self.cell)
 
     @property
-    def _weights(self) -> Weights:
-        return Weights(self.input_weight, self.state_weight, self.bias)
+    def _weights(self) -> GRUWeights:
+        return GRUWeights(self.input_weight, self.state_weight, self.bias)
 
 
 def _or_empty(attention: Tensor | None, inputs: Tensor) -> Tensor:

@@ -86,7 +86,7 @@ def model_row(key: str) -> ModelSpec:
         InputError: no such row.
     """
     if key not in MODELS:
-        raise InputError(f"model {key!r} is not known; the models are {', '.join(MODELS)}")
+        raise InputError(f"model {key!r} is unknown; the models are {', '.join(MODELS)}")
     return MODELS[key]
 
 

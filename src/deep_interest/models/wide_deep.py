@@ -8,7 +8,7 @@ from deep_interest.logs.schema import FeatureSchema, Field
 from deep_interest.models.base import BaseModel, UnfilteredConfig
 from deep_interest.models.batch import Batch, ModelOutput
 from deep_interest.models.layers import Pooling, Table, pool
-from deep_interest.ops.views import view
+from deep_interest.ops.segments import expand
 
 _ODD = 0x9E3779B97F4A7C1  # multiplicative hashing: an odd constant near 2^60 / golden ratio
 
@@ -66,7 +66,7 @@ class CrossProduct(nn.Module):
     def _pairs(self, batch: Batch, name: str, rows: int) -> Tensor:
         """``(P,)`` rows of the pairs; the pair's own row where there is one for each."""
         size = self.sizes[name]
-        seen = view(batch.history[name], batch.pairs).long()
+        seen = expand(batch.history[name], batch.pairs).long()
         pairs = seen * size + batch.candidate[name].long()[batch.pairs.segments]
         return pairs if rows == size * size else (pairs * _ODD >> 20) % rows
 

@@ -3,13 +3,13 @@
 import math
 
 import numpy as np
-from numba import njit
 from torch import Tensor
 
 from deep_interest.ops.bounds import check_codes
-from deep_interest.ops.compiled import arrays, compiled, fits, run, share
-from deep_interest.ops.prefetch import AHEAD, fetch
-from deep_interest.ops.rows import Touched
+from deep_interest.ops.gradients import CoalescedGrad
+from deep_interest.ops.kernels.adam import update_all, update_rows
+from deep_interest.ops.runtime.dispatch import as_arrays, can_use_compiled
+from deep_interest.ops.runtime.parallel import run_kernel
 
 
 def adam(
@@ -25,10 +25,10 @@ def adam(
     """
     root = math.sqrt(1 - betas[1] ** step)
     size = rate * root / (1 - betas[0] ** step)
-    if fits(values):
-        run(
-            _all,
-            *arrays(values, gradient, first, second),
+    if can_use_compiled(values):
+        run_kernel(
+            update_all,
+            *as_arrays(values, gradient, first, second),
             _constants(betas, eps * root, size),
             work=len(values),
         )
@@ -39,7 +39,7 @@ def adam(
 
 
 def adam_rows(
-    table: Tensor, touched: Touched, first: Tensor, second: Tensor,
+    table: Tensor, touched: CoalescedGrad, first: Tensor, second: Tensor,
     *, rate: float, betas: tuple[float, float], eps: float, step: int,
 ) -> None:  # fmt: skip
     """One step on some rows of a table and of its moments, in place; the others keep theirs.
@@ -57,50 +57,24 @@ def adam_rows(
     """
     size = rate * math.sqrt(1 - betas[1] ** step) / (1 - betas[0] ** step)
     rows, gradient, real = touched
-    if fits(table):
+    if can_use_compiled(table):
         check_codes(rows.numpy(), len(table), "rows that Adam updates")
         constants = _constants(betas, eps, size)
-        given = arrays(table, first, second, rows, gradient)
-        run(_rows, *given, constants, work=4 * gradient.numel())  # rows from anywhere, and as many roots
+        given = as_arrays(table, first, second, rows, gradient)
+        run_kernel(
+            update_rows, *given, constants, work=4 * gradient.numel()
+        )  # rows from anywhere, and as many roots
         return
     for moment, value, beta in ((first, gradient, betas[0]), (second, gradient.square(), betas[1])):
-        moment.index_add_(0, rows, _counting(value - moment.index_select(0, rows), real), alpha=1 - beta)
+        moment.index_add_(0, rows, _mask_padding(value - moment.index_select(0, rows), real), alpha=1 - beta)
     move = first.index_select(0, rows).div_(second.index_select(0, rows).sqrt_().add_(eps))
-    table.index_add_(0, rows, _counting(move, real), alpha=-size)
+    table.index_add_(0, rows, _mask_padding(move, real), alpha=-size)
 
 
-def _counting(values: Tensor, real: Tensor | None) -> Tensor:
+def _mask_padding(values: Tensor, real: Tensor | None) -> Tensor:
     """Values ``(k, D)``, 0 where an entry does not count."""
     return values if real is None else values.mul_(real)
 
 
 def _constants(betas: tuple[float, float], eps: float, size: float) -> np.ndarray:
     return np.array([1 - betas[0], 1 - betas[1], eps, size], np.float32)
-
-
-@compiled
-def _all(values, gradient, first, second, constants, part, parts):
-    begin, end = share(len(values), part, parts)
-    _move(values[begin:end], gradient[begin:end], first[begin:end], second[begin:end], constants)
-
-
-@compiled
-def _rows(table, first, second, rows, gradient, constants, part, parts):
-    begin, end = share(len(rows), part, parts)
-    for i in range(begin, end):
-        if i + AHEAD < end:
-            soon = rows[i + AHEAD]
-            fetch(table, soon)
-            fetch(first, soon)
-            fetch(second, soon)
-        row = rows[i]
-        _move(table[row], gradient[i], first[row], second[row], constants)
-
-
-@njit(inline="always")
-def _move(values, gradient, first, second, constants):
-    to_first, to_second, eps, size = constants[0], constants[1], constants[2], constants[3]
-    for j in range(len(values)):
-        first[j] += to_first * (gradient[j] - first[j])
-        second[j] += to_second * (gradient[j] * gradient[j] - second[j])
-        values[j] -= size * first[j] / (np.sqrt(second[j]) + eps)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from deep_interest.errors import InputError
-from deep_interest.ops.compiled import compiled
+from deep_interest.ops.kernels.bounds import first_decrease, first_out_of_range, first_slice_out_of_range
 
 
 def check_codes(codes: np.ndarray, size: int, field: str) -> None:
@@ -17,7 +17,7 @@ def check_codes(codes: np.ndarray, size: int, field: str) -> None:
     Raises:
         InputError: a code is negative, or not below ``size``.
     """
-    position = _first_outside(codes, size)
+    position = first_out_of_range(codes, size)
     if position >= 0:
         raise InputError(
             f"{field}: code {codes[position]} at position {position} is outside the table of {size} rows; expected 0 to "
@@ -58,40 +58,9 @@ def check_slices(starts: np.ndarray, offsets: np.ndarray, rows: int, name: str) 
         raise InputError(
             f"{name}: expected a start for each of {len(offsets) - 1} slices, found {len(starts)}"
         )
-    position = _first_outside_slice(starts, offsets, rows)
+    position = first_slice_out_of_range(starts, offsets, rows)
     if position >= 0:
         length = offsets[position + 1] - offsets[position]
         raise InputError(
             f"{name}: slice {position}, of {length} rows from row {starts[position]} on, is outside the {rows} rows"
         )
-
-
-@compiled
-def _first_outside(codes, size):
-    """The position of the first code that is not in ``[0, size)``; -1 if all are. The first loop is vectorised."""
-    outside = False
-    for i in range(len(codes)):
-        outside |= (codes[i] < 0) | (codes[i] >= size)
-    if outside:
-        for i in range(len(codes)):
-            if codes[i] < 0 or codes[i] >= size:
-                return i
-    return -1
-
-
-@compiled
-def first_decrease(offsets):
-    """The position of the first that is smaller than the one before; -1 if there is none."""
-    for b in range(1, len(offsets)):
-        if offsets[b] < offsets[b - 1]:
-            return b
-    return -1
-
-
-@compiled
-def _first_outside_slice(starts, offsets, rows):
-    for b in range(len(starts)):
-        length = offsets[b + 1] - offsets[b]
-        if length and (starts[b] < 0 or starts[b] > rows - length):
-            return b
-    return -1

@@ -21,7 +21,7 @@ from deep_interest.logs.encoding import GOODS
 from deep_interest.models.layers import Dice, PReLU
 from deep_interest.reporting.dataset_view import DatasetView
 from deep_interest.simulation.config import SimulationConfig
-from deep_interest.simulation.relevance import related
+from deep_interest.simulation.relevance import is_related
 from deep_interest.simulation.world import make_world
 from deep_interest.training.runs import Checkpoint, restore, untrained
 
@@ -233,7 +233,7 @@ def _related(view: DatasetView, pairs: BehaviorAttention, world: Any) -> np.ndar
     done, shown = (view.items_of(codes[GOODS]) for codes in (pairs.fields, pairs.candidate))
     known = (done > 0) & (shown > 0)
     found = np.zeros(len(done), bool)
-    found[known] = related(world, ids[done[known]], ids[shown[known]])
+    found[known] = is_related(world, ids[done[known]], ids[shown[known]])
     return found
 
 

@@ -11,7 +11,7 @@ from deep_interest.logs.schema import Field
 from deep_interest.models.batch import Batch, Cells
 from deep_interest.models.layers import NO_CELLS
 from deep_interest.ops.bounds import check_codes
-from deep_interest.ops.host import sent
+from deep_interest.ops.runtime.host_copies import copy_to_device
 
 Codes = Mapping[str, Tensor]
 
@@ -63,10 +63,10 @@ class Scorer:
         self._check("context", context or {}, self.schema.context)
         device = next(self.model.parameters()).device
         batch = Batch(
-            candidate=dict(candidates), history=dict(history), offsets=sent(np.array([0, length]), device),
+            candidate=dict(candidates), history=dict(history), offsets=copy_to_device(np.array([0, length]), device),
             profile=_spread("profile", profile or {}, self.schema.profile, size),
             context=_spread("context", context or {}, self.schema.context, size),
-            labels=torch.zeros(size, device=device), owner=sent(np.zeros(size, np.int64), device),
+            labels=torch.zeros(size, device=device), owner=copy_to_device(np.zeros(size, np.int64), device),
             cells=self.cells,
         )  # fmt: skip
         return torch.sigmoid(self.model(batch).logits)

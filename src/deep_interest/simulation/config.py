@@ -1,4 +1,4 @@
-"""What a simulated log is made of: its sizes and the strengths of its effects."""
+"""Parameters of a simulated log: its sizes and the strengths of its effects."""
 
 from datetime import UTC, date, datetime
 
@@ -12,17 +12,17 @@ class _Frozen(BaseModel):
 
 
 class InterestConfig(_Frozen):
-    """How interests live and what they make a user do.
+    """Duration of interests and their influence on behaviours.
 
     Attributes:
-        dwell_days: mean days in one stage of a theme's path.
-        end_probability: chance that an interest ends with a stage that is not its path's last.
-        stage_share: share of behaviours in the category of the interest's present stage.
-        theme_share: share in the theme's other categories; the rest is popular goods of any kind.
-        session_focus: share of a session's behaviours that follow the session's interest.
-        shop_loyalty: chance to choose among the goods of the interest's shop, where it has the category.
-        style_loyalty: otherwise, chance to choose among the goods of the interest's style.
-        affinity_std: spread of the log-odds by which age and gender lean towards themes.
+        dwell_days: mean number of days in one stage of a theme's path.
+        end_probability: probability that an interest ends after a stage that is not the last of its path.
+        stage_share: share of behaviours in the category of the interest's current stage.
+        theme_share: share of behaviours in any category of the theme; the remaining ones are on popular items.
+        session_focus: share of a session's behaviours that follow the interest of the session.
+        shop_loyalty: probability of choosing an item of the interest's shop, if the shop has the category.
+        style_loyalty: probability of choosing an item of the interest's style otherwise.
+        affinity_std: standard deviation of the log-odds of themes by age and gender.
     """
 
     dwell_days: float = Field(6.0, gt=0)
@@ -35,24 +35,24 @@ class InterestConfig(_Frozen):
     affinity_std: float = Field(0.5, ge=0)
 
     @model_validator(mode="after")
-    def _shares_leave_room(self) -> "InterestConfig":
+    def _validate_shares(self) -> "InterestConfig":
         if self.stage_share + self.theme_share > 1:
             raise ValueError(
                 f"stage_share + theme_share is {self.stage_share + self.theme_share:g}, expected at most 1: "
-                "they are shares of one user's behaviours; lower one of them"
+                "they are shares of a user's behaviours; reduce one of them"
             )
         return self
 
 
 class CandidateConfig(_Frozen):
-    """Where the candidates of impressions come from, as shares; the rest is drawn evenly from all goods.
+    """Shares of the sources of impression candidates; the remaining candidates are drawn uniformly from all items.
 
     Attributes:
-        stage: the category of a present stage.
-        next_stage: the category after it on the path.
-        theme: any category of the theme.
-        past: the category of an earlier stage or an ended interest.
-        popular: all goods, by popularity.
+        stage: share from the category of a current stage.
+        next_stage: share from the category after the current stage.
+        theme: share from any category of the theme.
+        past: share from the category of an earlier stage or a past interest.
+        popular: share drawn from all items by popularity.
     """
 
     stage: float = Field(0.22, ge=0, le=1)
@@ -62,33 +62,33 @@ class CandidateConfig(_Frozen):
     popular: float = Field(0.20, ge=0, le=1)
 
     @model_validator(mode="after")
-    def _shares_leave_room(self) -> "CandidateConfig":
+    def _validate_shares(self) -> "CandidateConfig":
         if (total := sum(self.shares)) > 1 + 1e-9:
             raise ValueError(
-                f"the candidate shares add up to {total:g}, expected at most 1; lower one of them"
+                f"the candidate shares add up to {total:g}, expected at most 1; reduce one of them"
             )
         return self
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """The five shares in the order of the attributes."""
+        """Shares in the order of the attributes."""
         return self.stage, self.next_stage, self.theme, self.past, self.popular
 
 
 class ClickConfig(_Frozen):
-    """The click model (the formula stands in the package's docstring).
+    """Click model; for the formula, see the docstring of the package.
 
     Attributes:
-        target_ctr: mean click probability that the bias is set for.
-        relevance_strength: log-odds that a fully relevant history adds.
-        half_saturation: weighted number of relevant behaviours that gives half of it.
-        half_life_days: days after which a behaviour counts half.
-        theme_weight, next_weight, category_weight, style_weight, shop_weight: what a match adds to K.
-        quality_std: spread of the goods' own log-odds.
+        target_ctr: mean click probability; the bias is set accordingly.
+        relevance_strength: log-odds added by a fully relevant history.
+        half_saturation: weighted number of relevant behaviours at which half of ``relevance_strength`` is added.
+        half_life_days: days after which the weight of a behaviour is halved.
+        theme_weight, next_weight, category_weight, style_weight, shop_weight: weight of each match in K.
+        quality_std: standard deviation of the items' own log-odds.
         profile_strength: log-odds per unit of a profile's affinity for the candidate's theme.
-        price_strength: log-odds that the price which suits a shopping level best has above 0, and the least fitting one below;
-            where goods have a price.
-        context_std: spread of the pids' log-odds; the hour's wave has this amplitude.
+        price_strength: log-odds added by the best match of price and shopping level, and subtracted by the worst; used
+            only if items have a price.
+        context_std: standard deviation of the placements' log-odds, and amplitude of the effect of the hour.
     """
 
     target_ctr: float = Field(0.25, gt=0, lt=1)
@@ -107,21 +107,21 @@ class ClickConfig(_Frozen):
 
 
 class SimulationConfig(_Frozen):
-    """Sizes, seed and effects of one simulated log; the defaults make a small one.
+    """Sizes, seed and effects of a simulated log; the defaults give a small log.
 
     Attributes:
-        seed: everything random follows from it.
-        users, items, categories, themes, shops: how many; ids run from 1.
-        styles: hidden kinds of goods within each category.
-        price_levels: how many levels of price goods have, drawn after all else; 0 for no price.
-        popularity_exponent: exponent of the goods' Zipf popularity.
-        interests_per_user: fewest and most concurrent interests.
+        seed: seed of all random numbers.
+        users, items, categories, themes, shops: number of each; ids start at 1.
+        styles: number of hidden styles within each category.
+        price_levels: number of price levels of items; 0 for items without prices.
+        popularity_exponent: exponent of the Zipf distribution of item popularity.
+        interests_per_user: minimum and maximum number of concurrent interests.
         first_impression_day: UTC day of the first impressions.
-        behavior_days: days with behaviours before it; behaviours go on during the impressions.
-        impression_days: days with impressions.
+        behavior_days: number of days with behaviours before the first impressions; behaviours continue afterwards.
+        impression_days: number of days with impressions.
         mean_behaviors, mean_impressions: mean number per user over all days.
-        session_behaviors, session_impressions: mean number in one visit.
-        block_users: users made at once; part of the seed contract.
+        session_behaviors, session_impressions: mean number per visit.
+        block_users: number of users generated at a time; another value gives another log.
     """
 
     seed: int = Field(7, ge=0)
@@ -147,43 +147,43 @@ class SimulationConfig(_Frozen):
     clicks: ClickConfig = ClickConfig()
 
     @model_validator(mode="after")
-    def _sizes_fit(self) -> "SimulationConfig":
-        for larger, smaller, why in (
+    def _validate_sizes(self) -> "SimulationConfig":
+        for larger, smaller, reason in (
             ("items", "categories", "each category needs an item"),
             ("categories", "themes", "each theme needs a category"),
-            ("shops", "categories", "each category needs a shop of its own"),
+            ("shops", "categories", "each category needs its own shop"),
         ):
-            found, least = getattr(self, larger), getattr(self, smaller)
-            if found < least:
+            value, minimum = getattr(self, larger), getattr(self, smaller)
+            if value < minimum:
                 raise ValueError(
-                    f"{larger} is {found}, expected at least {smaller} ({least}): {why}; "
-                    f"raise {larger} or lower {smaller}"
+                    f"{larger} is {value}, expected at least {smaller} ({minimum}): {reason}; "
+                    f"increase {larger} or reduce {smaller}"
                 )
-        fewest, most = self.interests_per_user
-        if not 1 <= fewest <= most:
+        minimum, maximum = self.interests_per_user
+        if not 1 <= minimum <= maximum:
             raise ValueError(
-                f"interests_per_user is ({fewest}, {most}), expected two numbers of at least 1, the fewest first"
+                f"interests_per_user is ({minimum}, {maximum}), expected the minimum and the maximum, both at least 1"
             )
         return self
 
     @model_validator(mode="after")
-    def _blocks_fit_64_bits(self) -> "SimulationConfig":
+    def _validate_block_size(self) -> "SimulationConfig":
         keys = max(self.shops, self.styles * self.categories)
         if (codes := self.block_users * keys * self.days * SECONDS_PER_DAY) >= 2**63:
             raise ValueError(
                 f"block_users is {self.block_users}: users × keys × seconds of a block is {codes:.2g}, expected less "
-                "than 2^63, since each is coded in one integer; lower block_users"
+                "than 2^63 because each combination is encoded as a 64-bit integer; reduce block_users"
             )
         return self
 
     @property
     def days(self) -> int:
-        """Days from the first behaviour to the last impression."""
+        """Number of days from the first behaviour to the last impression."""
         return self.behavior_days + self.impression_days
 
     @property
     def origin(self) -> int:
-        """Unix second (UTC) at which the first behaviour day begins."""
+        """Start of the first day with behaviours, in seconds since 1970-01-01 UTC."""
         first = datetime.combine(self.first_impression_day, datetime.min.time(), tzinfo=UTC)
         return int(first.timestamp()) - self.behavior_days * SECONDS_PER_DAY
 

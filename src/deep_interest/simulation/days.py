@@ -1,11 +1,11 @@
-"""The simulated log as it would arrive: a folder of tables a day, with goods that are listed anew and a day gone wrong."""
+"""Simulated log in daily deliveries: one set of tables per day, with relisted items and optionally a corrupted day."""
 
 from collections.abc import Iterator
 from datetime import date, timedelta
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from deep_interest.errors import InputError
 from deep_interest.simulation.behaviors import behavior_blocks
@@ -17,79 +17,83 @@ from deep_interest.simulation.world import make_items
 
 
 class DailyLog(BaseModel):
-    """What happens to the log from day to day, beside the users' drifting interests.
+    """Changes of the log from day to day, in addition to the drift of the users' interests.
 
     Attributes:
-        new_goods: share of the goods that are listed anew each day: from then on the good has a new id, with the category and
-            shop of the old one, as when a shop sells it as a new article. True click probabilities stay as they are.
-        corrupted_day: number of the day, from 1, on which every impression is logged as clicked; none if left out.
+        new_items: share of the items that are relisted each day (deprecated alias ``new_goods``): from then on the item
+            has a new id with the same category and shop, as if a shop sold it as a new product. True click
+            probabilities do not change.
+        corrupted_day: day, counted from 1, on which every impression is logged as clicked; None for no such day.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    new_goods: float = Field(0.03, ge=0, lt=1)
+    new_items: float = Field(0.03, ge=0, lt=1, validation_alias=AliasChoices("new_items", "new_goods"))
     corrupted_day: int | None = Field(None, ge=1)
 
 
 def simulated_days(
     simulation: SimulationConfig, daily: DailyLog
 ) -> Iterator[tuple[str, dict[str, pd.DataFrame]]]:
-    """Draw the log and cut it into days with impressions.
+    """Generate the log and split it into the days with impressions.
 
     Args:
-        simulation: the log.
-        daily: what happens to it from day to day.
+        simulation: parameters of the log.
+        daily: changes from day to day.
 
     Yields:
-        The day's name and its tables ``behaviors``, ``impressions``, ``items`` and ``users``. The first day has all behaviours
-        before it, all goods and all users; later ones have the goods listed that day.
+        Date (YYYY-MM-DD) and tables ``behaviors``, ``impressions``, ``items`` and ``users`` of each day. The first day
+        includes all earlier behaviours, all items and all users; each later day has the items relisted on that day.
 
     Raises:
-        InputError: there is no such day to corrupt.
+        InputError: ``corrupted_day`` is after the last day.
     """
     if daily.corrupted_day is not None and daily.corrupted_day > simulation.impression_days:
         raise InputError(
-            f"corrupted_day: found {daily.corrupted_day}, but the log has {simulation.impression_days} days with impressions"
+            f"corrupted_day is {daily.corrupted_day}, expected at most {simulation.impression_days}, the number of days with "
+            "impressions"
         )
     behaviors, impressions = (
         pd.concat(blocks(simulation), ignore_index=True) for blocks in (behavior_blocks, impression_blocks)
     )
     items, users = make_items(simulation), pd.concat(user_blocks(simulation), ignore_index=True)
-    listing = _listings(simulation, daily)
+    relistings = _count_relistings(simulation, daily)
     ids = items["item"].to_numpy()
-    for number in range(simulation.impression_days):
-        begin = simulation.origin + (simulation.behavior_days + number) * SECONDS_PER_DAY
-        done, shown = (
+    for index in range(simulation.impression_days):
+        begin = simulation.origin + (simulation.behavior_days + index) * SECONDS_PER_DAY
+        day_behaviors, day_impressions = (
             table[(table["time"] >= since) & (table["time"] < begin + SECONDS_PER_DAY)]
-            for table, since in ((behaviors, begin if number else simulation.origin), (impressions, begin))
+            for table, since in ((behaviors, begin if index else simulation.origin), (impressions, begin))
         )
         tables = {
-            name: table.assign(item=_listed(table["item"], ids, listing[number]))
-            for name, table in (("behaviors", done), ("impressions", shown))
+            name: table.assign(item=_current_ids(table["item"], ids, relistings[index]))
+            for name, table in (("behaviors", day_behaviors), ("impressions", day_impressions))
         }
-        new = np.ones(len(ids), bool) if number == 0 else listing[number] > listing[number - 1]
-        tables["items"] = items[new].assign(item=_listed(items["item"][new], ids, listing[number]))
-        tables["users"] = users if number == 0 else users.head(0)
-        if number + 1 == daily.corrupted_day:
+        is_new = np.ones(len(ids), bool) if index == 0 else relistings[index] > relistings[index - 1]
+        tables["items"] = items[is_new].assign(
+            item=_current_ids(items["item"][is_new], ids, relistings[index])
+        )
+        tables["users"] = users if index == 0 else users.head(0)
+        if index + 1 == daily.corrupted_day:
             tables["impressions"] = tables["impressions"].assign(label=np.int8(1))
-        day = simulation.first_impression_day + timedelta(days=number)
+        day = simulation.first_impression_day + timedelta(days=index)
         yield day.isoformat(), {name: table.reset_index(drop=True) for name, table in tables.items()}
 
 
 def day_names(simulation: SimulationConfig) -> list[str]:
-    """The days with impressions."""
+    """Return the dates (YYYY-MM-DD) of the days with impressions."""
     first: date = simulation.first_impression_day
-    return [(first + timedelta(days=number)).isoformat() for number in range(simulation.impression_days)]
+    return [(first + timedelta(days=index)).isoformat() for index in range(simulation.impression_days)]
 
 
-def _listings(simulation: SimulationConfig, daily: DailyLog) -> np.ndarray:
-    """How often each good (in the order of the ids) has been listed anew up to each day: ``(days, items)``."""
+def _count_relistings(simulation: SimulationConfig, daily: DailyLog) -> np.ndarray:
+    """Return how often each item, in order of its id, has been relisted up to each day; shape (days, items)."""
     rng = generator(simulation.seed, "listings", 0)
-    anew = rng.random((simulation.impression_days, simulation.items)) < daily.new_goods
-    anew[0] = False
-    return anew.cumsum(axis=0)
+    is_relisted = rng.random((simulation.impression_days, simulation.items)) < daily.new_items
+    is_relisted[0] = False
+    return is_relisted.cumsum(axis=0)
 
 
-def _listed(item: pd.Series, ids: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """The ids under which goods are listed; ``ids`` ascending."""
-    return item.to_numpy() + times[np.searchsorted(ids, item.to_numpy())] * len(ids)
+def _current_ids(item: pd.Series, ids: np.ndarray, relistings: np.ndarray) -> np.ndarray:
+    """Return the current ids of items that have been relisted ``relistings`` times; ``ids`` are ascending."""
+    return item.to_numpy() + relistings[np.searchsorted(ids, item.to_numpy())] * len(ids)

@@ -1,4 +1,4 @@
-"""Who met which item when, and the visits in which users come."""
+"""Events of users with items, and the visits in which they happen."""
 
 from dataclasses import dataclass
 
@@ -6,8 +6,8 @@ import numpy as np
 
 from deep_interest.simulation.config import SECONDS_PER_DAY
 
-_AWAKE = np.array([3, 2, 1, 1, 1, 1, 2, 3, 4, 5, 6, 6, 7, 6, 6, 6, 6, 6, 7, 9, 11, 12, 9, 6], float)
-_HOUR_CUMULATIVE = np.cumsum(_AWAKE) / _AWAKE.sum()
+_HOURLY_ACTIVITY = np.array([3, 2, 1, 1, 1, 1, 2, 3, 4, 5, 6, 6, 7, 6, 6, 6, 6, 6, 7, 9, 11, 12, 9, 6], float)
+_HOUR_CUMULATIVE = np.cumsum(_HOURLY_ACTIVITY) / _HOURLY_ACTIVITY.sum()
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Events:
     Attributes:
         user: index of the user in the block.
         item: index of the item in the `World`.
-        second: seconds since the first day's begin.
+        second: seconds since the start of the first day.
     """
 
     user: np.ndarray
@@ -31,8 +31,8 @@ class Visits:
 
     Attributes:
         user: index of the user in the block, shape (V,).
-        second: begin, in seconds since the first day's begin, shape (V,).
-        first: the visits of user u are ``first[u]:first[u + 1]``, shape (n + 1,).
+        second: start in seconds since the start of the first day, shape (V,).
+        first: offsets; the visits of user u are ``first[u]:first[u + 1]``, shape (n + 1,).
     """
 
     user: np.ndarray
@@ -41,7 +41,13 @@ class Visits:
 
 
 def draw_visits(counts: np.ndarray, days: range, rng: np.random.Generator) -> Visits:
-    """Draw ``counts`` (n,) visits per user over ``days``: any of them alike, at the hours when people are awake."""
+    """Draw the visits of users.
+
+    Args:
+        counts: number of visits per user, shape (n,).
+        days: days to draw from uniformly; the hour follows the usual activity over a day.
+        rng: random number generator.
+    """
     total = int(counts.sum())
     hour = np.searchsorted(_HOUR_CUMULATIVE, rng.random(total), side="right")
     day = rng.integers(days.start, days.stop, size=total)

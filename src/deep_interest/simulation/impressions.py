@@ -1,4 +1,4 @@
-"""What users are shown and whether they click: one row an impression, with its true probability."""
+"""Generate impressions: one row per impression, with its label and true click probability."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -6,8 +6,8 @@ from functools import lru_cache
 import numpy as np
 import pandas as pd
 
-from deep_interest.simulation.behaviors import category_of_theme, choose_items, make_behaviors
-from deep_interest.simulation.clicks import bias_for, log_odds, sigmoid
+from deep_interest.simulation.behaviors import draw_category_of_same_theme, draw_items, make_behaviors
+from deep_interest.simulation.clicks import log_odds, sigmoid, solve_bias
 from deep_interest.simulation.config import SECONDS_PER_DAY, SimulationConfig
 from deep_interest.simulation.events import Events, draw_visits
 from deep_interest.simulation.interests import Interests, make_interests
@@ -16,32 +16,32 @@ from deep_interest.simulation.relevance import relevance
 from deep_interest.simulation.users import Users, make_users
 from deep_interest.simulation.world import PIDS, World, make_world
 
-_PILOT_BLOCK, _PILOT_USERS = 2**32 - 1, 2_000  # the population that the bias is set on; no log has this block
-_SECONDS_BETWEEN = 40  # from one impression of a visit to the next
+_PILOT_BLOCK, _PILOT_USERS = 2**32 - 1, 2_000  # population that sets the bias; no log contains this block
+_SECONDS_BETWEEN = 40  # between two impressions of a visit
 
 
 def impression_blocks(config: SimulationConfig) -> Iterator[pd.DataFrame]:
-    """Yield the impressions of all users, a block at a time, in the order of the users' ids."""
+    """Yield the impressions of all users, one block at a time, in the order of the user ids."""
     return (impression_block(config, block) for block in range(config.blocks))
 
 
 def impression_block(config: SimulationConfig, block: int) -> pd.DataFrame:
-    """Return one block's impressions, sorted by user and time.
+    """Return the impressions of one block, sorted by user and time.
 
     Columns: ``user``, ``item``, ``time`` (int64; seconds, UTC), ``pid`` (int8, placement from 1), ``hour`` (int8,
-    0-23, UTC), ``label`` (int8) and ``true_probability`` (float32, the probability that ``label`` was drawn by).
+    0-23, UTC), ``label`` (int8) and ``true_probability`` (float32, the probability with which ``label`` was drawn).
     """
     world, users = make_world(config), make_users(config, block)
-    shown, pid, logit = _shown_with_log_odds(config, world, users, block)
+    impressions, pid, logit = _draw_with_log_odds(config, world, users, block)
     probability = sigmoid(logit + click_bias(config)).astype(np.float32)
     uniforms = generator(config.seed, "labels", block).random(len(probability))
     return pd.DataFrame(
         {
-            "user": users.ids[shown.user],
-            "item": world.item_id[shown.item],
-            "time": config.origin + shown.second,
+            "user": users.ids[impressions.user],
+            "item": world.item_id[impressions.item],
+            "time": config.origin + impressions.second,
             "pid": (pid + 1).astype(np.int8),
-            "hour": _hour(shown).astype(np.int8),
+            "hour": _hour(impressions).astype(np.int8),
             "label": (uniforms < probability).astype(np.int8),
             "true_probability": probability,
         }
@@ -50,42 +50,42 @@ def impression_block(config: SimulationConfig, block: int) -> pd.DataFrame:
 
 @lru_cache(maxsize=2)
 def click_bias(config: SimulationConfig) -> float:
-    """Return the bias that gives a pilot population, which is in no log, the mean probability ``target_ctr``."""
+    """Return the bias for which the mean click probability of a pilot population is ``target_ctr``."""
     users = make_users(config, _PILOT_BLOCK, count=_PILOT_USERS)
-    _, _, logit = _shown_with_log_odds(config, make_world(config), users, _PILOT_BLOCK)
-    return bias_for(config.clicks.target_ctr, logit)
+    _, _, logit = _draw_with_log_odds(config, make_world(config), users, _PILOT_BLOCK)
+    return solve_bias(config.clicks.target_ctr, logit)
 
 
-def _shown_with_log_odds(
+def _draw_with_log_odds(
     config: SimulationConfig, world: World, users: Users, block: int
 ) -> tuple[Events, np.ndarray, np.ndarray]:
-    """Make a block's impressions, their placements and their log-odds without the bias, each of shape (M,)."""
+    """Return the impressions of a block, their placements and their log-odds without the bias, each of shape (M,)."""
     interests = make_interests(config, world, users, block)
     behaviors = make_behaviors(config, world, users, interests, block)
     rng = generator(config.seed, "impressions", block)
-    shown = _show(config, world, users, interests, rng)
-    pid = rng.integers(PIDS, size=len(shown.item))
+    impressions = _draw_impressions(config, world, users, interests, rng)
+    pid = rng.integers(PIDS, size=len(impressions.item))
     logit = log_odds(
         config,
         world,
         users,
-        user=shown.user,
-        item=shown.item,
+        user=impressions.user,
+        item=impressions.item,
         pid=pid,
-        hour=_hour(shown),
-        relevance=relevance(world, config.clicks, behaviors, shown),
+        hour=_hour(impressions),
+        relevance=relevance(world, config.clicks, behaviors, impressions),
     )
-    return shown, pid, logit
+    return impressions, pid, logit
 
 
 def _hour(events: Events) -> np.ndarray:
     return events.second % SECONDS_PER_DAY // 3600
 
 
-def _show(
+def _draw_impressions(
     config: SimulationConfig, world: World, users: Users, interests: Interests, rng: np.random.Generator
 ) -> Events:
-    """Draw when the users look and what they are shown."""
+    """Draw the times and candidates of impressions."""
     visits_per_user = rng.poisson(config.mean_impressions / config.session_impressions, size=len(users.ids))
     visits = draw_visits(visits_per_user, range(config.behavior_days, config.days), rng)
     length = 1 + rng.poisson(config.session_impressions - 1, size=len(visits.user))
@@ -94,10 +94,12 @@ def _show(
     second = np.minimum(visits.second[visit] + rank * _SECONDS_BETWEEN, interests.horizon - 1)
     order = np.argsort(visits.user[visit] * interests.horizon + second, kind="stable")
     user, second = visits.user[visit][order], second[order]
-    return Events(user=user, item=_candidates(config, world, interests, user, second, rng), second=second)
+    return Events(
+        user=user, item=_draw_candidates(config, world, interests, user, second, rng), second=second
+    )
 
 
-def _candidates(
+def _draw_candidates(
     config: SimulationConfig,
     world: World,
     interests: Interests,
@@ -108,16 +110,16 @@ def _candidates(
     """Draw the candidates (M,) from the sources of `config.CandidateConfig`."""
     M = len(user)
     source = np.searchsorted(np.cumsum(config.candidates.shares), rng.random(M), side="right")
-    position = interests.stage_at(user, interests.choose_slots(user, rng.random(M)), second)
-    present = interests.category[position]
+    position = interests.stage_at(user, interests.draw_slots(user, rng.random(M)), second)
+    current = interests.category[position]
     past = interests.earlier_stage(position, rng.random(M))
-    path_end = world.path_start[world.category_theme[present] + 1] - 1
-    anyone = category_of_theme(world, present, rng.random(M))
+    path_end = world.path_start[world.category_theme[current] + 1] - 1
+    same_theme = draw_category_of_same_theme(world, current, rng.random(M))
     category = np.select(
         [source == 0, source == 1, source == 2, source == 3],
-        [present, np.minimum(present + 1, path_end), anyone, interests.category[past]],
-        default=present,
+        [current, np.minimum(current + 1, path_end), same_theme, interests.category[past]],
+        default=current,
     )
-    item = choose_items(config, world, interests, np.where(source == 3, past, position), category, rng)
+    item = draw_items(config, world, interests, np.where(source == 3, past, position), category, rng)
     item = np.where(source == 4, world.popular.draw(np.zeros(M, np.int64), rng.random(M)), item)
     return np.where(source == 5, rng.integers(config.items, size=M), item)

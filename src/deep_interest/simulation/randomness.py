@@ -1,4 +1,4 @@
-"""Where random numbers come from, and weighted draws from many groups at once."""
+"""Random number generators, and weighted draws from many groups at once."""
 
 from dataclasses import dataclass
 
@@ -14,57 +14,55 @@ STREAMS = {
     "listings": 6,
     "prices": 7,
 }
-"""Second word of each generator's seed, so that no two parts of a log share random numbers."""
+"""Second part of each generator's seed, so that no two steps of the simulation share random numbers."""
 
 
 def generator(seed: int, stream: str, block: int) -> np.random.Generator:
-    """Return the generator of one part (`STREAMS`) of one block of users."""
+    """Return the random number generator of a stream (see `STREAMS`) for one block of users."""
     return np.random.default_rng([seed, STREAMS[stream], block])
 
 
 @dataclass(frozen=True)
 class WeightedGroups:
-    """Members in groups, each drawn within its group in proportion to its weight.
+    """Groups of members; each member is drawn within its group in proportion to its weight.
 
     Attributes:
-        keys: the groups, ascending, shape (G,).
-        bounds: members of group g stand at ``bounds[g]:bounds[g + 1]``, shape (G + 1,).
-        members: ordered by group, shape (N,).
-        cumulative: running sum of the members' weights with a leading 0, shape (N + 1,).
+        keys: keys of the groups, ascending, shape (G,).
+        offsets: the members of group g are ``members[offsets[g]:offsets[g + 1]]``, shape (G + 1,).
+        members: members ordered by group, shape (N,).
+        cumulative: cumulative sum of the members' weights with a leading 0, shape (N + 1,).
     """
 
     keys: np.ndarray
-    bounds: np.ndarray
+    offsets: np.ndarray
     members: np.ndarray
     cumulative: np.ndarray
 
     @classmethod
     def of(cls, keys: np.ndarray, members: np.ndarray, weights: np.ndarray) -> "WeightedGroups":
-        """Group ``members`` (N,) by ``keys`` (N,); ``weights`` (N,) are positive."""
+        """Group ``members`` (N,) by ``keys`` (N,) with positive ``weights`` (N,)."""
         order = np.argsort(keys, kind="stable")
         groups, first = np.unique(keys[order], return_index=True)
         return cls(
             keys=groups,
-            bounds=np.append(first, len(keys)),
+            offsets=np.append(first, len(keys)),
             members=members[order],
             cumulative=np.concatenate([[0.0], np.cumsum(weights[order])]),
         )
 
     def draw(self, keys: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
-        """Draw one member of each of the groups ``keys`` (n,), by ``uniforms`` (n,) in [0, 1); -1: no such group."""
+        """Draw one member of each group ``keys`` (n,) with ``uniforms`` (n,) in [0, 1); -1 if a group does not exist."""
         group = self._find(keys)
-        first, end = self.bounds[group], self.bounds[group + 1]
+        first, end = self.offsets[group], self.offsets[group + 1]
         low, high = self.cumulative[first], self.cumulative[end]
-        position = np.searchsorted(self.cumulative, low + uniforms * (high - low), side="right") - 1
-        drawn = self.members[np.clip(position, first, end - 1)]
-        return np.where(self.keys[group] == keys, drawn, -1)
+        index = np.searchsorted(self.cumulative, low + uniforms * (high - low), side="right") - 1
+        member = self.members[np.clip(index, first, end - 1)]
+        return np.where(self.keys[group] == keys, member, -1)
 
     def _find(self, keys: np.ndarray) -> np.ndarray:
-        """Position in ``self.keys`` of each key (n,), or of some other group where there is none such."""
+        """Return the index in ``self.keys`` of each key (n,), or an arbitrary index if the key does not exist."""
         last = len(self.keys) - 1
-        if (
-            self.keys[0] == 0 and self.keys[last] == last
-        ):  # the keys are 0, 1, …, so nothing is to be searched
+        if self.keys[0] == 0 and self.keys[last] == last:  # the keys are 0, 1, …: no search needed
             return np.minimum(keys, last)
         return np.minimum(np.searchsorted(self.keys, keys), last)
 

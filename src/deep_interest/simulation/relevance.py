@@ -1,4 +1,4 @@
-"""How much of a user's past speaks for a candidate: decayed counts of matching behaviours."""
+"""Relevance of a user's history to a candidate: time-decayed counts of matching behaviours."""
 
 import numpy as np
 
@@ -10,100 +10,110 @@ from deep_interest.simulation.world import World
 def relevance(world: World, clicks: ClickConfig, behaviors: Events, impressions: Events) -> np.ndarray:
     """Return ``f = Σ_j K(j, a) 2^(-(t - time_j) / half_life)`` of each impression over its user's earlier behaviours.
 
-    K is a sum of matches, so f is a sum of decayed counts of behaviours with an equal key (theme, category, …): no
-    pair of behaviour and impression is ever formed.
+    K is a sum of matches, so f is a weighted sum of decayed counts of behaviours with an equal key (theme, category, …).
+    No pairs of behaviours and impressions are formed.
 
     Args:
-        world: the catalogue.
+        world: catalogue.
         clicks: weights of the matches and the half-life.
-        behaviors: ordered by user and time, shape (N,).
-        impressions: in any order, shape (M,).
+        behaviors: behaviours ordered by user and time, shape (N,).
+        impressions: impressions in any order, shape (M,).
 
     Returns:
-        f of each impression, float64 (M,).
+        Relevance f of each impression, float64 (M,).
     """
-    done, shown = behaviors.item, impressions.item
-    category, wanted = world.item_category[done], world.item_category[shown]
+    behavior_item, candidate = behaviors.item, impressions.item
+    category, candidate_category = world.item_category[behavior_item], world.item_category[candidate]
     theme = world.category_theme
-    previous = _stage_before(world, wanted)
-    style = world.style_key(category, world.item_style[done])
-    wanted_style = world.style_key(wanted, world.item_style[shown])
+    previous_category = _previous_stage(world, candidate_category)
+    style = world.style_key(category, world.item_style[behavior_item])
+    candidate_style = world.style_key(candidate_category, world.item_style[candidate])
     matches = (
-        (clicks.theme_weight, theme[category], theme[wanted]),
-        (clicks.next_weight, category, previous),
-        (clicks.category_weight, category, wanted),
-        (clicks.style_weight, style, wanted_style),
-        (clicks.shop_weight, world.item_shop[done], world.item_shop[shown]),
+        (clicks.theme_weight, theme[category], theme[candidate_category]),
+        (clicks.next_weight, category, previous_category),
+        (clicks.category_weight, category, candidate_category),
+        (clicks.style_weight, style, candidate_style),
+        (clicks.shop_weight, world.item_shop[behavior_item], world.item_shop[candidate]),
     )
-    total = np.zeros(len(shown))
-    for weight, key, wanted_key in matches:
+    total = np.zeros(len(candidate))
+    for weight, key, candidate_key in matches:
         total += weight * decayed_counts(
-            behaviors, key, impressions, wanted_key, half_life_days=clicks.half_life_days
+            behaviors, key, impressions, candidate_key, half_life_days=clicks.half_life_days
         )
     return total
 
 
-def related(world: World, done: np.ndarray, shown: np.ndarray) -> np.ndarray:
-    """Which behaviours are related to a candidate: of its category, or of the stage before it on its theme's path.
+def is_related(world: World, behavior_items: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+    """Return whether each behaviour is related to its candidate.
+
+    A behaviour is related if it has the category of the candidate, or the category of the previous stage.
 
     Args:
-        world: the catalogue.
-        done, shown: public item ids of a behaviour and of its candidate, shape (P,).
+        world: catalogue.
+        behavior_items: public item ids of the behaviours, shape (P,).
+        candidates: public item ids of their candidates, shape (P,).
 
     Returns:
         bool (P,).
     """
     index = np.empty(len(world.item_id) + 1, np.int64)
     index[world.item_id] = np.arange(len(world.item_id))
-    category, wanted = world.item_category[index[done]], world.item_category[index[shown]]
-    return (category == wanted) | (category == _stage_before(world, wanted))
+    category = world.item_category[index[behavior_items]]
+    candidate_category = world.item_category[index[candidates]]
+    return (category == candidate_category) | (category == _previous_stage(world, candidate_category))
 
 
-def _stage_before(world: World, category: np.ndarray) -> np.ndarray:
-    """The category before each one on its theme's path; -1 where it is the first."""
+def _previous_stage(world: World, category: np.ndarray) -> np.ndarray:
+    """Return the category of the previous stage on the theme's path; -1 for the first stage."""
     return np.where(world.path_start[world.category_theme[category]] == category, -1, category - 1)
 
 
 def decayed_counts(
-    behaviors: Events, key: np.ndarray, impressions: Events, wanted: np.ndarray, *, half_life_days: float
+    behaviors: Events,
+    key: np.ndarray,
+    impressions: Events,
+    candidate_key: np.ndarray,
+    *,
+    half_life_days: float,
 ) -> np.ndarray:
-    """Count each impression's earlier behaviours of its user with ``key == wanted``, each by its age.
+    """Count, for each impression, the user's earlier behaviours with ``key == candidate_key``, weighted by their age.
 
     Args:
-        behaviors: (N,), of any order.
-        key: what a behaviour is, integers from 0, shape (N,).
-        impressions: (M,), of any order.
-        wanted: what counts for an impression, shape (M,); a negative number matches nothing.
-        half_life_days: a behaviour of this age counts half; one at the impression's own second or later not at all.
+        behaviors: behaviours in any order, shape (N,).
+        key: key of each behaviour, an integer from 0, shape (N,).
+        impressions: impressions in any order, shape (M,).
+        candidate_key: key to count for each impression, shape (M,); a negative key matches nothing.
+        half_life_days: age at which a behaviour has half the weight; behaviours at or after the second of the
+            impression do not count.
 
     Returns:
         Decayed counts, float64 (M,).
     """
     span = 1 + max(behaviors.second.max(initial=0), impressions.second.max(initial=0))
-    keys = 1 + max(key.max(initial=0), wanted.max(initial=0))
-    stamp = (behaviors.user * keys + key) * span + behaviors.second
-    order = np.argsort(stamp, kind="stable")
-    stamp, group, second = stamp[order], stamp[order] // span, behaviors.second[order]
+    keys = 1 + max(key.max(initial=0), candidate_key.max(initial=0))
+    sort_key = (behaviors.user * keys + key) * span + behaviors.second
+    order = np.argsort(sort_key, kind="stable")
+    sort_key, group, second = sort_key[order], sort_key[order] // span, behaviors.second[order]
     rate = 1.0 / (half_life_days * SECONDS_PER_DAY)
-    running = _decayed_running_counts(group, second, rate)
-    wanted_group = impressions.user * keys + wanted
-    last = np.searchsorted(stamp, wanted_group * span + impressions.second, side="left") - 1
-    found = np.flatnonzero((last >= 0) & (wanted >= 0) & (group[last] == wanted_group))
-    last, counts = last[found], np.zeros(len(wanted))
-    counts[found] = running[last] * np.exp2(-rate * (impressions.second[found] - second[last]))
+    cumulative = _decayed_cumulative_counts(group, second, rate)
+    candidate_group = impressions.user * keys + candidate_key
+    last = np.searchsorted(sort_key, candidate_group * span + impressions.second, side="left") - 1
+    has_match = np.flatnonzero((last >= 0) & (candidate_key >= 0) & (group[last] == candidate_group))
+    last, counts = last[has_match], np.zeros(len(candidate_key))
+    counts[has_match] = cumulative[last] * np.exp2(-rate * (impressions.second[has_match] - second[last]))
     return counts
 
 
-def _decayed_running_counts(group: np.ndarray, second: np.ndarray, rate: float) -> np.ndarray:
-    """Decayed number of a group's events up to each one, shape (N,): a segmented scan in log2(longest group) steps.
+def _decayed_cumulative_counts(group: np.ndarray, second: np.ndarray, rate: float) -> np.ndarray:
+    """Return the decayed number of a group's events up to each event, shape (N,).
 
-    After step s an event holds the sum over the last 2^s events of its group; no sum of growing powers is ever
-    formed, so no horizon is too long.
+    This is a segmented scan in log2(longest group) steps: after step s an event has the sum over the last 2^s events of
+    its group. It never computes increasing powers, so it does not overflow for long logs.
     """
-    running, reach = np.ones(len(group)), 1
-    while len(same := np.flatnonzero(group[reach:] == group[:-reach])):
-        age = second[same + reach] - second[same]
-        gain = running[same] * np.exp2(-rate * age)
-        running[same + reach] += gain
-        reach *= 2
-    return running
+    cumulative, distance = np.ones(len(group)), 1
+    while len(same := np.flatnonzero(group[distance:] == group[:-distance])):
+        age = second[same + distance] - second[same]
+        added = cumulative[same] * np.exp2(-rate * age)
+        cumulative[same + distance] += added
+        distance *= 2
+    return cumulative

@@ -1,4 +1,4 @@
-"""The users' profiles, and how active each of them is."""
+"""Profiles and activity of users."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ from deep_interest.simulation.world import AGE_LEVELS, GENDERS
 
 _AGE_SHARES = np.array([0.05, 0.13, 0.21, 0.22, 0.17, 0.12, 0.07, 0.03])
 _CITY_SHARES = np.array([0.15, 0.25, 0.30, 0.20, 0.10])
-_SHOPPING_BOUNDS = np.array([0.4, 1.2])  # activity below which a user is of shopping level 1, 2
+_SHOPPING_BOUNDS = np.array([0.4, 1.2])  # upper bounds of the activity of shopping levels 1 and 2
 SHOPPING_LEVELS = len(_SHOPPING_BOUNDS) + 1
 _STUDENT_SHARES = np.array([0.6, 0.5, 0.15, 0.05, 0.02, 0.01, 0.0, 0.0])  # by age level
 
 
 @dataclass(frozen=True)
 class Users:
-    """One block of users as arrays of shape (n,); levels count from 0.
+    """A block of users as arrays of shape (n,); levels start at 0.
 
     Attributes:
         ids: public ids, ascending.
-        gender, age, city, shopping, student: the profile.
-        activity: factor on the mean number of behaviours, with mean 1.
+        gender, age, city, shopping, student: profile features.
+        activity: factor of the mean number of behaviours, with mean 1.
     """
 
     ids: np.ndarray
@@ -37,12 +37,12 @@ class Users:
 
     @property
     def group(self) -> np.ndarray:
-        """Profile group, the row of `World.affinity`."""
+        """Profile group: the row index of `World.affinity`."""
         return self.gender * AGE_LEVELS + self.age
 
 
 def make_users(config: SimulationConfig, block: int, *, count: int | None = None) -> Users:
-    """Make the users of one block; ``count`` overrides their number."""
+    """Generate the users of one block; ``count`` overrides the number of users."""
     first = block * config.block_users
     n = count or min(config.block_users, config.users - first)
     rng = generator(config.seed, "users", block)
@@ -60,7 +60,7 @@ def make_users(config: SimulationConfig, block: int, *, count: int | None = None
 
 
 def user_block(config: SimulationConfig, block: int) -> pd.DataFrame:
-    """Return one block's profiles: ``user`` int64 and int8 features with values from 1 (``occupation``: 2 a student)."""
+    """Return the profiles of one block: ``user`` (int64) and int8 features from 1 (``occupation`` 2 means student)."""
     users = make_users(config, block)
     features = {
         "gender": users.gender,
@@ -75,5 +75,5 @@ def user_block(config: SimulationConfig, block: int) -> pd.DataFrame:
 
 
 def user_blocks(config: SimulationConfig) -> Iterator[pd.DataFrame]:
-    """Yield the profiles of all users, a block at a time, in the order of their ids."""
+    """Yield the profiles of all users, one block at a time, in the order of the user ids."""
     return (user_block(config, block) for block in range(config.blocks))

@@ -1,4 +1,4 @@
-"""What is public and where: the files that ``deep-interest download NAME`` fetches, and what to say when one is missing."""
+"""Public datasets: the files that ``deep-interest download NAME`` fetches, and the message about a missing file."""
 
 import os
 from dataclasses import dataclass
@@ -10,56 +10,61 @@ DEFAULT_RAW_ROOT = Path("data/01_raw")
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """One file at its publisher's.
+    """File on a publisher's server.
 
     Attributes:
-        url: where the publisher keeps it.
-        place: where it belongs below the root of the raw files, ``movielens/ml-1m.zip``.
-        md5_url: the publisher's checksum beside it, or None where there is none.
-        md5: the checksum itself, where the file is final: the publisher's server is then not asked for it.
+        url: address of the file.
+        path: path relative to the root of the raw files, such as ``movielens/ml-1m.zip``.
+        md5_url: address of the published MD5, or None if there is none.
+        md5: the MD5 itself, for files that never change; it is then not requested from the server.
     """
 
     url: str
-    place: str
+    path: str
     md5_url: str | None = None
     md5: str | None = None
 
 
 @dataclass(frozen=True)
 class Download:
-    """A dataset's files and the official page that describes them and their licence."""
+    """Files of a dataset.
+
+    Attributes:
+        page: official page with the description and the licence.
+        files: files to download.
+    """
 
     page: str
     files: tuple[RemoteFile, ...]
 
 
-def raw_root(to: str | Path | None = None) -> Path:
-    """Return the root of the raw files: ``to``, else ``$DEEP_INTEREST_RAW``, else ``data/01_raw``."""
-    return Path(to or os.environ.get(RAW_ROOT_VARIABLE) or DEFAULT_RAW_ROOT)
+def raw_root(folder: str | Path | None = None) -> Path:
+    """Return the root of the raw files: ``folder``, or ``$DEEP_INTEREST_RAW``, or ``data/01_raw``."""
+    return Path(folder or os.environ.get(RAW_ROOT_VARIABLE) or DEFAULT_RAW_ROOT)
 
 
-def explain_missing(path: Path, download: str | None = None, page: str | None = None) -> str:
-    """Say which raw file is missing, where it comes from and where to put it.
+def missing_file_message(path: Path, download: str | None = None, page: str | None = None) -> str:
+    """Return a message that says which raw file is missing, where to get it and where to put it.
 
     Args:
-        path: where the file was looked for.
-        download: the name for ``deep-interest download``; where None, it is looked up by the file's name.
-        page: the dataset's official page; where None, that of the download.
+        path: expected path of the file.
+        download: dataset name for ``deep-interest download``; looked up by the file's name if None.
+        page: official page of the dataset; defaults to the page of the download.
     """
-    download = download or _download_of(path.name)
+    download = download or _find_download(path.name)
     page = page or (DOWNLOADS[download].page if download in DOWNLOADS else None)
     lines = [f"{path}: no such file."]
     if download:
-        lines.append(f"`deep-interest download {download}` fetches it.")
+        lines.append(f"Run `deep-interest download {download}` to fetch it.")
     if page:
-        lines.append(f"Its official page is {page}; a copy of your own belongs at {path}.")
-    lines.append(f"Raw files kept elsewhere: set {RAW_ROOT_VARIABLE} to their root.")
+        lines.append(f"Its official page is {page}; save your own copy as {path}.")
+    lines.append(f"If your raw files are elsewhere, set {RAW_ROOT_VARIABLE} to their root folder.")
     return " ".join(lines)
 
 
-def _download_of(name: str) -> str | None:
+def _find_download(file_name: str) -> str | None:
     for download, entry in DOWNLOADS.items():
-        if any(Path(file.place).name == name for file in entry.files):
+        if any(Path(file.path).name == file_name for file in entry.files):
             return download
     return None
 
@@ -83,7 +88,7 @@ DOWNLOADS: dict[str, Download] = {
     "movielens_20m": _movielens("ml-20m", "20m", "cd245b17a1ae2cc31bb14903e1204af3"),
     "movielens_25m": _movielens("ml-25m", "25m", "6b51fb2759a8657d3bfcbfc42b592ada"),
     "movielens_32m": _movielens("ml-32m", "32m", "d472be332d4daa821edc399621853b57"),
-    "movielens_latest_small": _movielens("ml-latest-small", "latest"),  # changes over time: no fixed digest
+    "movielens_latest_small": _movielens("ml-latest-small", "latest"),  # changes over time: no fixed MD5
     "amazon_toys": _amazon("Toys_and_Games"),
     "amazon_beauty": _amazon("Beauty"),
     "amazon_sports": _amazon("Sports_and_Outdoors"),
@@ -91,8 +96,8 @@ DOWNLOADS: dict[str, Download] = {
     "amazon_books": _amazon("Books"),
 }
 
-# Official page, and folder below the root of the raw files, of what the publishers give out on their pages only.
-BY_HAND: dict[str, tuple[str, str]] = {
+# Official page and folder (relative to the root of the raw files) of datasets that can only be downloaded by hand.
+MANUAL_DOWNLOADS: dict[str, tuple[str, str]] = {
     "kuairand": ("https://kuairand.com", "kuairand-pure"),
     "taobao": ("https://tianchi.aliyun.com/dataset/649", "taobao"),
     "alibaba_ads": ("https://tianchi.aliyun.com/dataset/56", "alibaba_ads"),

@@ -1,4 +1,4 @@
-"""Is a downloaded file the publisher's, and all of it?"""
+"""Verify downloaded files: by the publisher's MD5, or by the archive's own checksums."""
 
 import gzip
 import hashlib
@@ -7,54 +7,67 @@ import zipfile
 from pathlib import Path
 
 from deep_interest.errors import InputError
-from deep_interest.sources.archive import DAMAGE, check_member, is_disk_fault
+from deep_interest.sources.archive import DAMAGE_ERRORS, check_member, is_disk_error
 
-_BLOCK = 1 << 20
+_BLOCK_SIZE = 1 << 20  # bytes
 
 
-def md5_in(text: str) -> str | None:
-    """Return the MD5 in a publisher's ``.md5`` file, whatever else it says, or None."""
-    found = re.search(r"\b[0-9a-fA-F]{32}\b", text)
-    return found[0].lower() if found else None
+def find_md5(text: str) -> str | None:
+    """Return the first MD5 in the text of a publisher's ``.md5`` file, in lower case, or None."""
+    match = re.search(r"\b[0-9a-fA-F]{32}\b", text)
+    return match[0].lower() if match else None
 
 
 def check_md5(path: Path, published: str) -> str:
-    """Return a line that says that ``path`` has the published MD5, or raise ``InputError``."""
+    """Compare the MD5 of a file with the published one.
+
+    Returns:
+        Sentence that states the result, for the user.
+
+    Raises:
+        InputError: the MD5 differs.
+    """
     with path.open("rb") as stream:
-        found = hashlib.file_digest(stream, "md5").hexdigest()
-    if found != published:
-        raise InputError(f"{path}: its md5 is {found}, the publisher's is {published}.")
-    return f"md5 {found}, as published"
+        actual = hashlib.file_digest(stream, "md5").hexdigest()
+    if actual != published:
+        raise InputError(f"{path}: the MD5 is {actual}, the publisher's is {published}.")
+    return f"MD5 {actual}, as published"
 
 
 def check_archive(path: Path, name: str) -> str:
-    """Read a .zip or .gz to its own checksums; return a line with its sha256, or raise ``InputError``.
+    """Verify a .zip or .gz file by its own checksums.
 
     Args:
-        path: the file.
-        name: the name that tells the kind, where ``path`` still ends in ``.part``.
+        path: file to verify.
+        name: file name with the extension of the format, because ``path`` may still end in ``.part``.
+
+    Returns:
+        Sentence that states the result and the file's SHA-256, for the user.
+
+    Raises:
+        InputError: the file is truncated or damaged.
     """
     try:
         _read_zip(path) if name.endswith(".zip") else _read_gzip(path)
-    except (NotImplementedError, *DAMAGE) as error:  # gzip.BadGzipFile is an OSError
-        if is_disk_fault(error):
+    except (NotImplementedError, *DAMAGE_ERRORS) as error:  # gzip.BadGzipFile is an OSError
+        if is_disk_error(error):
             raise
         raise InputError(f"{path}: the file is truncated or damaged ({error}).") from error
     with path.open("rb") as stream:
         sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
-    return f"whole by its own checksums, no other is published; sha256 {sha256}"
+    return f"verified by the file's own checksums, the publisher provides none; SHA-256 {sha256}"
 
 
 def _read_zip(path: Path) -> None:
     with zipfile.ZipFile(path) as archive:
         for member in archive.infolist():
             check_member(path, member)
-        damaged = archive.testzip()
-    if damaged:
-        raise zipfile.BadZipFile(f"bad checksum of {damaged}")
+        damaged_member = archive.testzip()
+    if damaged_member:
+        raise zipfile.BadZipFile(f"bad checksum of {damaged_member}")
 
 
 def _read_gzip(path: Path) -> None:
     with gzip.open(path) as stream:
-        while stream.read(_BLOCK):
+        while stream.read(_BLOCK_SIZE):
             pass

@@ -1,4 +1,4 @@
-"""MovieLens in its three layouts: 100K (``u.data``), 1M (``ratings.dat``), and the CSV of 20M and later.
+"""Read MovieLens in its three layouts: 100K (``u.data``), 1M (``ratings.dat``), and the CSV of 20M and later.
 
 Source: F. M. Harper and J. A. Konstan, "The MovieLens Datasets: History and Context", ACM TiiS 5(4), 2015.
 """
@@ -21,18 +21,19 @@ _log = logging.getLogger(__name__)
 def read_movielens(
     path: Path, *, category: Literal["first_genre", "all_genres"] = "first_genre"
 ) -> CanonicalTables:
-    """Read ratings as behaviours and genres as categories.
+    """Read MovieLens ratings as behaviours and genres as categories.
 
     Args:
-        path: the publisher's .zip, or the folder it unpacks to; the layout is found by the file names.
-        category: a movie's first listed genre, or all of them joined by ``|`` into one category.
+        path: publisher's .zip file, or the folder it unpacks to; the layout is detected from the file names.
+        category: ``first_genre`` for a movie's first genre, ``all_genres`` for all its genres joined by ``|``.
 
     Returns:
-        ``behaviors``: ``user``, ``item`` (int32), ``time`` (int64, seconds), ``rating`` (float32, 0.5 to 5), in the
-        file's order. ``items``: the rated movies by id; without a genre the category is ``(no genres listed)``.
+        Canonical tables. ``behaviors``: ``user``, ``item`` (int32), ``time`` (int64, seconds), ``rating`` (float32, 0.5 to 5), in the
+        order of the file. ``items``: the rated movies, sorted by id; a movie without genres has the category
+        ``(no genres listed)``.
 
     Raises:
-        InputError: for a missing or damaged file, an unknown layout, a line that is no rating or rates out of range.
+        InputError: a file is missing or damaged, the layout is unknown, or a line is not a rating or out of range.
     """
     with Archive(Path(path)) as archive:
         layout = find_layout(archive)

@@ -1,4 +1,4 @@
-"""Raw files as their publishers pack them: is one there, is it whole, what stands on its lines."""
+"""Read plain and gzip-compressed raw files: check that they are complete, and iterate over their lines."""
 
 import tempfile
 from collections.abc import Iterator
@@ -12,47 +12,47 @@ from isal import igzip
 from isal.isal_zlib import IsalError
 
 from deep_interest.errors import InputError
-from deep_interest.sources.downloads import explain_missing
+from deep_interest.sources.downloads import missing_file_message
 
-_STEP = 1 << 20  # bytes inflated at a time: they stay in the cache until they are checked
-_PART = 32 << 20
+_BLOCK_SIZE = 1 << 20  # bytes decompressed at a time: they stay in the CPU cache until they are checked
+_CHUNK_SIZE = 32 << 20  # bytes
 LINE_LIMIT = 16 << 20
-"""Bytes of the longest line that is read; a longer one is not a record but a damaged or hostile file."""
+"""Longest line that is read, in bytes; a longer line means a damaged or hostile file."""
 
 
 def require_file(path: Path) -> None:
-    """Raise ``InputError`` unless ``path`` is a file with something in it."""
+    """Raise ``InputError`` unless ``path`` is a file that is not empty."""
     if not path.is_file():
-        raise InputError(explain_missing(path))
+        raise InputError(missing_file_message(path))
     if path.stat().st_size == 0:
-        raise InputError(f"{path}: the file is empty (0 bytes). Delete it and fetch it again.")
+        raise InputError(f"{path}: the file is empty (0 bytes). Delete it and download it again.")
 
 
 def verify_text(path: Path, limit: int = LINE_LIMIT) -> None:
     """Read a plain or .gz file to its end, in constant memory.
 
     Args:
-        path: the file.
-        limit: bytes of the longest line allowed, at least 1 MiB.
+        path: file to read.
+        limit: longest allowed line in bytes, at least 1 MiB.
 
     Raises:
-        InputError: a .gz is truncated or damaged, or a line is too long.
+        InputError: a .gz file is truncated or damaged, or a line is too long.
     """
-    block, lines = bytearray(_STEP), _LineLengths(path, limit)
-    with _opened(path) as stream, _named_damage(path):
+    block, line_lengths = bytearray(_BLOCK_SIZE), _LineLengthCheck(path, limit)
+    with _open(path) as stream, _report_damage(path):
         while size := stream.readinto(block):
-            lines.check(block, 0, size)
+            line_lengths.check(block, 0, size)
 
 
-def plain_parts(path: Path) -> Iterator[Path]:
-    """Yield plain files that together hold the lines of ``path``: itself, or the inflated parts of a .gz.
+def decompressed_chunks(path: Path) -> Iterator[Path]:
+    """Yield plain files that together contain the lines of ``path``: the file itself, or the chunks of a .gz file.
 
-    A part is a temporary file of whole lines, about 32 MiB, that lives until the next one is asked for; a second
-    thread inflates one part ahead. DuckDB could read the .gz itself, but it verifies no checksum and before 2.0
-    takes a truncated file for a shorter one; a check beside it would inflate everything twice.
+    A chunk is a temporary file of whole lines, about 32 MiB, which is deleted when the next one is requested; a second
+    thread decompresses one chunk ahead. DuckDB can read .gz files, but it does not verify checksums, and versions
+    before 2.0 read a truncated file without an error; verifying separately would decompress everything twice.
 
     Raises:
-        InputError: a .gz is truncated or damaged, at the latest after its last part, or a line is too long.
+        InputError: a .gz file is truncated or damaged (raised no later than after the last chunk), or a line is too long.
     """
     if not is_gzip(path):
         verify_text(path)
@@ -63,59 +63,61 @@ def plain_parts(path: Path) -> Iterator[Path]:
         igzip.open(path) as stream,
         ThreadPoolExecutor(max_workers=1) as pool,
     ):
-        parts = _inflate(stream, path, Path(folder))
-        ahead = pool.submit(next, parts, None)
-        while (part := ahead.result()) is not None:
-            ahead = pool.submit(next, parts, None)
-            yield part
-            part.unlink()
+        chunks = _decompress(stream, path, Path(folder))
+        next_chunk = pool.submit(next, chunks, None)
+        while (chunk := next_chunk.result()) is not None:
+            next_chunk = pool.submit(next, chunks, None)
+            yield chunk
+            chunk.unlink()
 
 
 def text_lines(path: Path, limit: int = LINE_LIMIT) -> Iterator[tuple[int, bytes]]:
-    """Yield ``(line number from 1, line)`` of a plain or .gz file, without its blank lines.
+    """Yield ``(line number, line)`` of a plain or .gz file, without blank lines; line numbers start at 1.
 
     Raises:
-        InputError: a .gz is truncated or damaged, or a line is longer than ``limit`` bytes.
+        InputError: a .gz file is truncated or damaged, or a line is longer than ``limit`` bytes.
     """
-    with _opened(path) as stream, _named_damage(path):
-        for number, line in bounded_lines(stream, str(path), limit):
+    with _open(path) as stream, _report_damage(path):
+        for line_number, line in bounded_lines(stream, str(path), limit):
             if not line.isspace():
-                yield number, line
+                yield line_number, line
 
 
 def is_gzip(path: Path) -> bool:
-    """Whether the name says that the file is compressed."""
+    """Return whether the file name ends in ``.gz``."""
     return path.suffix == ".gz"
 
 
-def bounded_lines(stream: BinaryIO, shown: str, limit: int = LINE_LIMIT) -> Iterator[tuple[int, bytes]]:
-    """Yield ``(line number from 1, line)`` without ever holding more than one line of ``limit`` bytes.
+def bounded_lines(
+    stream: BinaryIO, display_name: str, limit: int = LINE_LIMIT
+) -> Iterator[tuple[int, bytes]]:
+    """Yield ``(line number, line)`` while holding at most one line of ``limit`` bytes; line numbers start at 1.
 
     Args:
-        stream: an open file.
-        shown: its name for messages.
-        limit: bytes of the longest line allowed, without its line feed.
+        stream: open binary file.
+        display_name: name of the file for messages.
+        limit: longest allowed line in bytes, without its line feed.
 
     Raises:
-        InputError: a line is longer.
+        InputError: a line is too long.
     """
-    for number, line in enumerate(iter(partial(stream.readline, limit + 1), b""), start=1):
+    for line_number, line in enumerate(iter(partial(stream.readline, limit + 1), b""), start=1):
         if len(line) > limit and not line.endswith(b"\n"):
             raise InputError(
-                f"{shown}, line {number}: the line is longer than {limit:,} bytes, the most that is read. Split or remove "
-                "the line, or check that the file is what its name says."
+                f"{display_name}, line {line_number}: the line is longer than {limit:,} bytes, the longest line that is "
+                "read. Split or remove the line, or check that the file is of the format that its name says."
             )
-        yield number, line
+        yield line_number, line
 
 
-class _LineLengths:
-    """Looks for a line that is too long in a file that is read block by block."""
+class _LineLengthCheck:
+    """Detects lines that are too long in a file that is read block by block."""
 
     def __init__(self, path: Path, limit: int) -> None:
         self.path, self.limit, self.length = path, limit, 0
 
     def check(self, block: bytearray, start: int, end: int) -> None:
-        """Take the file's next bytes, at most 1 MiB: a line within them cannot be too long."""
+        """Check the next bytes of the file, at most 1 MiB, so that a line within them cannot be too long."""
         first, last = block.find(b"\n", start, end), block.rfind(b"\n", start, end)
         self.length += (end if first < 0 else first) - start
         if self.length > self.limit:
@@ -125,31 +127,33 @@ class _LineLengths:
             self.length = end - last - 1
 
 
-def _opened(path: Path) -> BinaryIO:
+def _open(path: Path) -> BinaryIO:
     return igzip.open(path) if is_gzip(path) else path.open("rb")
 
 
-def _inflate(stream: BinaryIO, path: Path, folder: Path) -> Iterator[Path]:
-    block = bytearray(_PART)  # one for all parts: fresh pages cost a third of the time
+def _decompress(stream: BinaryIO, path: Path, folder: Path) -> Iterator[Path]:
+    block = bytearray(
+        _CHUNK_SIZE
+    )  # reused for all chunks: touching fresh memory pages costs a third of the time
     unfinished_line = b""
-    number = 0
-    lines = _LineLengths(path, LINE_LIMIT)
-    while size := _fill(block, stream, lines):
+    index = 0
+    line_lengths = _LineLengthCheck(path, LINE_LIMIT)
+    while size := _fill(block, stream, line_lengths):
         end = block.rfind(b"\n", 0, size) + 1
         if end:
-            yield _write(folder / f"{number}.json", unfinished_line, memoryview(block)[:end])
+            yield _write(folder / f"{index}.json", unfinished_line, memoryview(block)[:end])
             unfinished_line = b""
         unfinished_line += block[end:size]
-        number += 1
+        index += 1
     if unfinished_line:
-        yield _write(folder / f"{number}.json", unfinished_line)
+        yield _write(folder / f"{index}.json", unfinished_line)
 
 
-def _fill(block: bytearray, stream: BinaryIO, lines: _LineLengths) -> int:
+def _fill(block: bytearray, stream: BinaryIO, line_lengths: _LineLengthCheck) -> int:
     size = 0
-    with memoryview(block) as view, _named_damage(lines.path):
-        while read := stream.readinto(view[size : size + _STEP]):
-            lines.check(block, size, size + read)
+    with memoryview(block) as view, _report_damage(line_lengths.path):
+        while read := stream.readinto(view[size : size + _BLOCK_SIZE]):
+            line_lengths.check(block, size, size + read)
             size += read
     return size
 
@@ -162,12 +166,12 @@ def _write(path: Path, *blocks: bytes | memoryview) -> Path:
 
 
 @contextmanager
-def _named_damage(path: Path) -> Iterator[None]:
+def _report_damage(path: Path) -> Iterator[None]:
     try:
         yield
     except (EOFError, IsalError, OSError) as error:
-        if getattr(error, "errno", None) is not None:  # the disk's fault, not the file's
+        if getattr(error, "errno", None) is not None:  # an error of the disk, not of the file's content
             raise
         raise InputError(
-            f"{path}: the .gz is truncated or damaged ({error}). Delete it and fetch it again."
+            f"{path}: the .gz file is truncated or damaged ({error}). Delete it and download it again."
         ) from error

@@ -15,9 +15,9 @@ from deep_interest.logs.encoding import GOODS, FeatureTables
 from deep_interest.logs.multi_hot import Cells
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.batch import Batch, CellValues
-from deep_interest.ops.host import remembered, sent, values_of
-from deep_interest.ops.lookup import latest, windows
-from deep_interest.ops.runs import Runs
+from deep_interest.ops.histories import gather_slices, history_slices
+from deep_interest.ops.jagged import Jagged
+from deep_interest.ops.runtime.host_copies import copy_to_device, host_values, with_host_copy
 from deep_interest.training.code_checks import check_log, check_samples
 
 _REDRAWS = 10  # of an item that is like the one clicked
@@ -145,7 +145,7 @@ class SampleSet:
         own, fields = ("user", "item", "history_end"), [field.name for field in store.schema.context]
         columns = {name: samples[name].to_numpy()[rows] for name in (*own, *fields)}
         check_samples(
-            store.schema, columns, offsets=values_of(store.offsets), items=min(map(len, store.items.values())),
+            store.schema, columns, offsets=host_values(store.offsets), items=min(map(len, store.items.values())),
             users=min(map(len, store.users.values()), default=len(store.offsets)),
             cells={name: len(of.offsets) - 1 for name, of in store.cells.items()},
         )  # fmt: skip
@@ -176,12 +176,12 @@ class SampleSet:
 
     def _gathered(self, rows: Tensor, negatives: Collection[str]) -> Batch:
         store, device = self.store, self.labels.device
-        slices = latest(rows, *self._whose, max_len=self.max_len)
+        slices = history_slices(rows, *self._whose, max_len=self.max_len)
         starts, offsets, rows = (
-            sent(array, device) for array in (slices.starts, slices.offsets, rows.numpy())
+            copy_to_device(array, device) for array in (slices.starts, slices.offsets, rows.numpy())
         )
         fields = {field.name: store.history[field.name] for field in store.schema.behavior}
-        history = windows(fields, starts, Runs(offsets))
+        history = gather_slices(fields, starts, Jagged(offsets))
         item, schema = self.item.index_select(0, rows), store.schema
         user = self.user.index_select(0, rows) if schema.profile else rows
         return Batch(
@@ -192,7 +192,7 @@ class SampleSet:
             context={field.name: codes.index_select(0, rows) for field, codes in self._context()},
             labels=self.labels.index_select(0, rows),
             negatives=store.draw_beside({name: history[name] for name in negatives}) if negatives else None,
-            owner=None if slices.owner is None else sent(slices.owner, device),
+            owner=None if slices.owner is None else copy_to_device(slices.owner, device),
             cells=store.cells,
         )
 
@@ -258,12 +258,12 @@ class SampleSet:
 def _tensor(array: np.ndarray, device: torch.device) -> Tensor:
     """The array's own memory on a CPU: a mapped log is read where it lies, by all processes together."""
     array = np.ascontiguousarray(array)
-    return remembered(torch.from_numpy(array).to(device), array)
+    return with_host_copy(torch.from_numpy(array).to(device), array)
 
 
 def _here(tensor: Tensor) -> Tensor:
     """What the host remembers of a tensor, or else a copy."""
-    return torch.from_numpy(values_of(tensor))
+    return torch.from_numpy(host_values(tensor))
 
 
 def _all_here(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -276,7 +276,7 @@ def _cell_values(cells: Cells, device: torch.device) -> CellValues:
 
 def _within(cells: CellValues, size: int) -> CellValues:
     """The cells as a vocabulary of ``size`` codes knows them."""
-    arrays = Cells(values_of(cells.offsets), values_of(cells.values))
+    arrays = Cells(host_values(cells.offsets), host_values(cells.values))
     return _cell_values(arrays.within(size), cells.values.device)
 
 

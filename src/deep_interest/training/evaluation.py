@@ -10,7 +10,7 @@ from torch import nn
 
 from deep_interest.errors import InputError
 from deep_interest.evaluation.metrics import auc, gauc, logloss
-from deep_interest.ops.scratch import Pool, scratch_from
+from deep_interest.ops.runtime.memory import BufferPool, use_pool
 from deep_interest.training.data import SampleSet
 
 
@@ -20,7 +20,7 @@ def predict(model: nn.Module, samples: SampleSet, *, batch_size: int) -> np.ndar
     model.eval()
     scores = torch.empty_like(samples.labels)  # a piece a batch would lie between what the batches free
     numbers = torch.arange(len(samples))
-    with scratch_from(Pool()):
+    with use_pool(BufferPool()):
         for rows, out in zip(numbers.split(batch_size), scores.split(batch_size), strict=True):
             out.copy_(torch.sigmoid(model(samples.batch(rows)).logits))
     return scores.cpu().numpy()

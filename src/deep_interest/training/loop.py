@@ -16,10 +16,10 @@ from tqdm import tqdm
 
 from deep_interest.errors import InputError
 from deep_interest.models.layers import leans_on_torch
-from deep_interest.ops.compiled import all_threads_to_compiled
 from deep_interest.ops.gradients import adding_to_gradients
-from deep_interest.ops.log_loss import log_loss
-from deep_interest.ops.scratch import Pool, scratch_from
+from deep_interest.ops.loss import log_loss
+from deep_interest.ops.runtime.memory import BufferPool, use_pool
+from deep_interest.ops.runtime.parallel import threads_for_kernels
 from deep_interest.training.data import SampleSet
 from deep_interest.training.dropout import drop_behaviors
 from deep_interest.training.evaluation import predict, validate, watch
@@ -78,8 +78,8 @@ class Fit:
 
     def __post_init__(self) -> None:
         self.device = self.train.labels.device
-        self._threads = nullcontext if leans_on_torch(self.model) else all_threads_to_compiled
-        self._scratch = Pool()
+        self._threads = nullcontext if leans_on_torch(self.model) else threads_for_kernels
+        self._scratch = BufferPool()
         self.optimizer = Optimizer(self.model, self.options, occurrences=self.occurrences)
         self.drawn_fields = drawn_fields(self.model)
         self.progress = Progress()
@@ -151,7 +151,7 @@ class Fit:
 
     def train_step(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
         """One step on the samples ``rows (B,)``, numbered on the CPU; the target loss, and the auxiliary loss with its weight if there is one."""
-        with self._threads(), scratch_from(self._scratch):
+        with self._threads(), use_pool(self._scratch):
             return self._step(rows)
 
     def _step(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from deep_interest.models.batch import Batch
 from deep_interest.models.layers import embedding_tables
-from deep_interest.ops.pages import put_on_large_pages
-from deep_interest.ops.rows import Touched, merged
+from deep_interest.ops.gradients import CoalescedGrad, coalesce
+from deep_interest.ops.runtime.memory import use_huge_pages
 from deep_interest.training.parameters import TrainingOptions
 from deep_interest.training.regularizers import Regularizer, regularizers
 from deep_interest.training.update_rules import SGD, Adam, Flat, clip
@@ -36,7 +36,7 @@ class Optimizer:
     ) -> None:
         tables = embedding_tables(model)
         self.regularizers = regularizers(tables, options, occurrences)
-        self.tables = [put_on_large_pages(table.weight) for table in tables]
+        self.tables = [use_huge_pages(table.weight) for table in tables]
         sparse = {id(table) for table in self.tables}
         self.network = Flat([parameter for parameter in model.parameters() if id(parameter) not in sparse])
         self.rule = (Adam if options.optimizer == "adam" else SGD)(self.network, self.tables)
@@ -46,7 +46,7 @@ class Optimizer:
     @torch.no_grad()
     def step(self, batch: Batch) -> None:
         """Regularise and clip the gradients of ``batch``, then apply and clear them."""
-        touched = [merged(table) for table in self.tables]
+        touched = [coalesce(table) for table in self.tables]
         for table, found, regularizer in zip(self.tables, touched, self.regularizers, strict=True):
             if found is not None and regularizer.on:
                 self._penalize(table, found, regularizer, batch)
@@ -57,7 +57,7 @@ class Optimizer:
         self.network.gradient.zero_()
 
     def _penalize(
-        self, table: nn.Parameter, touched: Touched, regularizer: Regularizer, batch: Batch
+        self, table: nn.Parameter, touched: CoalescedGrad, regularizer: Regularizer, batch: Batch
     ) -> None:
         rows, gradient, real = touched
         penalty = table.index_select(0, rows).mul_(regularizer(rows, batch).unsqueeze(1))

@@ -283,6 +283,6 @@ def choose_recipe(
     """
     name = run.recipe or default
     if name not in recipes:
-        raise InputError(f"training.recipe: {name!r} is not known; the recipes are {', '.join(recipes)}")
+        raise InputError(f"training.recipe: {name!r} is unknown; the recipes are {', '.join(recipes)}")
     recipe = recipes[name]
     return recipe if run.recipe else recipe.model_copy(update={"training": recipe.training | training})

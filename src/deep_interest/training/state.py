@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 _CODE = (
     "logs/*.py",
-    "ops/*.py",
+    "ops/**/*.py",
     "models/*.py",
     "training/*.py",
     "evaluation/metrics.py",

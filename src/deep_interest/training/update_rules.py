@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from deep_interest.ops.adam import adam, adam_rows
-from deep_interest.ops.pages import put_on_large_pages
-from deep_interest.ops.rows import Touched
+from deep_interest.ops.gradients import CoalescedGrad
+from deep_interest.ops.runtime.memory import use_huge_pages
 
 
 class Flat:
@@ -53,11 +53,11 @@ class Adam:
         self.network, self.tables, self.betas, self.eps = network, tables, betas, eps
         self.steps = [0] * (1 + len(tables))  # the network's, and each table's
         self.moments = [
-            (put_on_large_pages(torch.zeros_like(values)), put_on_large_pages(torch.zeros_like(values)))
+            (use_huge_pages(torch.zeros_like(values)), use_huge_pages(torch.zeros_like(values)))
             for values in (network.values, *(table.detach() for table in tables))
         ]
 
-    def step(self, rate: float, touched: Sequence[Touched | None]) -> None:
+    def step(self, rate: float, touched: Sequence[CoalescedGrad | None]) -> None:
         """Move the network, and the touched rows of every table, None where there are none."""
         common = {"rate": rate, "betas": self.betas, "eps": self.eps}
         self.steps[0] += 1
@@ -87,7 +87,7 @@ class SGD:
     def __init__(self, network: Flat, tables: Sequence[nn.Parameter]) -> None:
         self.network, self.tables = network, tables
 
-    def step(self, rate: float, touched: Sequence[Touched | None]) -> None:
+    def step(self, rate: float, touched: Sequence[CoalescedGrad | None]) -> None:
         """Move the network, and the touched rows of every table, None where there are none."""
         self.network.values.add_(self.network.gradient, alpha=-rate)
         for table, found in zip(self.tables, touched, strict=True):

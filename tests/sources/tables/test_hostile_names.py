@@ -1,4 +1,4 @@
-"""Own tables with hostile names: exactly the declared files and columns are read, and nothing else of the machine."""
+"""Tables with hostile names: only the declared files and columns are read, and nothing else on the machine."""
 
 import csv
 import json
@@ -32,7 +32,7 @@ def items_of(folder: Path, files: str | list[str], **block: object) -> list[int]
 
 
 def write(path: Path, item: int) -> None:
-    """Write a table with one behaviour in the format of the file's ending."""
+    """Write a table with one behaviour in the format of the file name extension."""
     path.parent.mkdir(parents=True, exist_ok=True)
     row = {"user": 1, "item": item, "time": 5}
     if path.suffix == ".csv":
@@ -52,12 +52,12 @@ file_names = st.text(HOSTILE, min_size=1, max_size=12).filter(lambda name: name[
     folder=file_names.filter(lambda name: name != ".."),
     ending=st.sampled_from([".csv", ".json", ".parquet"]),
 )
-def test_exactly_the_declared_file_is_read_whatever_it_is_called(names, folder, ending):
+def test_only_the_declared_file_is_read_whatever_its_name(names, folder, ending):
     with tempfile.TemporaryDirectory() as root:
-        place = Path(root) / folder
+        path = Path(root) / folder
         for item, name in enumerate(names):
-            write(place / f"{name}{ending}", item)
-        assert items_of(place, f"{names[0]}{ending}") == [0]
+            write(path / f"{name}{ending}", item)
+        assert items_of(path, f"{names[0]}{ending}") == [0]
         assert items_of(Path(root), folder) == list(range(len(names)))
 
 
@@ -69,7 +69,7 @@ def test_a_name_with_glob_characters_is_not_a_pattern(tmp_path, name, decoy, end
     assert items_of(tmp_path, f"{name}{ending}") == [1]
 
 
-def test_a_pattern_still_finds_all_files_that_match(tmp_path):
+def test_a_pattern_reads_all_matching_files(tmp_path):
     for item, name in enumerate(("x[1].csv", "x1.csv", "y.csv")):
         write(tmp_path / name, item)
     assert items_of(tmp_path, "x*.csv") == [0, 1]
@@ -82,7 +82,7 @@ def test_a_relative_name_is_not_a_home_folder_or_an_address(tmp_path, monkeypatc
     assert items_of(Path(), name) == [3]
 
 
-def test_a_backslash_is_read_alone_and_refused_with_a_glob_character(tmp_path):
+def test_a_backslash_with_a_glob_character_is_an_error(tmp_path):
     write(tmp_path / "b\\c.csv", 4)
     assert items_of(tmp_path, "b\\c.csv") == [4]
     write(tmp_path / "b\\[1].csv", 5)
@@ -92,7 +92,7 @@ def test_a_backslash_is_read_alone_and_refused_with_a_glob_character(tmp_path):
 
 @settings(max_examples=12, deadline=None)
 @given(value=st.text(HOSTILE.translate({ord(c): None for c in "=?%\n"}), min_size=1, max_size=12))
-def test_a_partition_folders_value_is_read_as_it_is_written(value):
+def test_the_value_of_a_partition_folder_is_not_changed(value):
     with tempfile.TemporaryDirectory() as root:
         write(Path(root) / "log" / f"kind={value}" / "part.csv", 1)
         write(Path(root) / "log" / "kind=other" / "part.csv", 2)
@@ -115,7 +115,7 @@ column_names = st.text(HOSTILE.replace("\n", "\\/{"), min_size=1, max_size=10).f
     names=st.lists(column_names, min_size=4, max_size=4, unique_by=str.casefold),
     ending=st.sampled_from([".csv", ".json", ".parquet"]),
 )
-def test_columns_are_read_whatever_they_are_called(names, ending):
+def test_columns_are_read_whatever_their_names(names, ending):
     row = dict(zip(names, [1, 2, 3, "top"], strict=True))
     with tempfile.TemporaryDirectory() as root:
         path = Path(root) / f"log{ending}"
@@ -137,23 +137,25 @@ def test_columns_are_read_whatever_they_are_called(names, ending):
 
 
 def test_values_with_sql_in_them_are_values(tmp_path):
-    evil = "x'); DROP TABLE raw_behaviors_0; --"
-    (tmp_path / "log.csv").write_text(f'user,item,time,kind\n1,2,3,"{evil}"\n1,9,3,other\n')
-    assert items_of(tmp_path, "log.csv", where={"kind": evil}) == [2]
+    value = "x'); DROP TABLE raw_behaviors_0; --"
+    (tmp_path / "log.csv").write_text(f'user,item,time,kind\n1,2,3,"{value}"\n1,9,3,other\n')
+    assert items_of(tmp_path, "log.csv", where={"kind": value}) == [2]
 
 
 @pytest.fixture
-def foreign(tmp_path: Path) -> Path:
+def foreign_folder(tmp_path: Path) -> Path:
     """A folder with a secret, and within it a source folder with a database whose views read the secret."""
     secret = tmp_path / "secret.csv"
     secret.write_text("user,item,time\n7777,8,9\n")
     folder = tmp_path / "source"
     folder.mkdir()
     with duckdb.connect(str(folder / "shop.duckdb")) as connection:
-        connection.create_function("st_area", lambda value: value, ["BIGINT"], "BIGINT")  # as spatial has it
+        connection.create_function(
+            "st_area", lambda value: value, ["BIGINT"], "BIGINT"
+        )  # as in the spatial extension
         connection.execute(f"""
             CREATE TABLE visits AS SELECT 1 AS user, 2 AS item, 3 AS time;
-            CREATE VIEW honest AS SELECT * FROM visits;
+            CREATE VIEW local AS SELECT * FROM visits;
             CREATE VIEW csv AS SELECT * FROM read_csv('{secret}');
             CREATE VIEW text AS SELECT content AS user, 1 AS item, 2 AS time FROM read_text('{secret}');
             CREATE VIEW names AS SELECT file AS user, 1 AS item, 2 AS time FROM glob('{tmp_path}/*');
@@ -165,42 +167,42 @@ def foreign(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("table", ["visits", "honest"])
-def test_tables_and_views_within_a_database_are_read(foreign, table):
-    assert items_of(foreign, "shop.duckdb", table=table) == [2]
+@pytest.mark.parametrize("table", ["visits", "local"])
+def test_tables_and_views_within_a_database_are_read(foreign_folder, table):
+    assert items_of(foreign_folder, "shop.duckdb", table=table) == [2]
 
 
 @pytest.mark.parametrize("view", ["csv", "text", "names", "bytes", "host"])
-def test_a_view_cannot_read_the_machine(foreign, view):
-    with pytest.raises(InputError, match=r"the view reads something outside the database") as caught:
-        read(foreign, "shop.duckdb", table=view)
-    assert "7777" not in str(caught.value)
+def test_a_view_cannot_read_other_files(foreign_folder, view):
+    with pytest.raises(InputError, match=r"the view reads something outside the database") as error_info:
+        read(foreign_folder, "shop.duckdb", table=view)
+    assert "7777" not in str(error_info.value)
 
 
-def test_a_view_cannot_load_an_extension(foreign):
+def test_a_view_cannot_load_an_extension(foreign_folder):
     with pytest.raises(InputError, match=r"view extension not found or not readable .*st_area"):
-        read(foreign, "shop.duckdb", table="extension")
+        read(foreign_folder, "shop.duckdb", table="extension")
 
 
-def test_a_view_cannot_read_another_file_of_the_source_folder(foreign):
-    (foreign / "own.csv").write_text("user,item,time\n7777,8,9\n")
-    with duckdb.connect(str(foreign / "shop.duckdb")) as connection:
-        connection.execute(f"CREATE VIEW own AS SELECT * FROM read_csv('{foreign}/own.csv')")
+def test_a_view_cannot_read_another_file_of_the_source_folder(foreign_folder):
+    (foreign_folder / "own.csv").write_text("user,item,time\n7777,8,9\n")
+    with duckdb.connect(str(foreign_folder / "shop.duckdb")) as connection:
+        connection.execute(f"CREATE VIEW own AS SELECT * FROM read_csv('{foreign_folder}/own.csv')")
     with pytest.raises(InputError, match="outside the database"):
-        read(foreign, "shop.duckdb", table="own")
+        read(foreign_folder, "shop.duckdb", table="own")
 
 
 @pytest.mark.parametrize(
     "table", ['visits"; DROP TABLE x; --', "visits' OR 1", "read_csv('/etc/passwd')", "."]
 )
-def test_a_hostile_table_name_is_an_unknown_table(foreign, table):
+def test_a_hostile_table_name_is_an_unknown_table(foreign_folder, table):
     with pytest.raises(InputError, match=r"shop.duckdb: table or view .* not found or not readable"):
-        read(foreign, "shop.duckdb", table=table)
+        read(foreign_folder, "shop.duckdb", table=table)
 
 
 def test_a_database_that_was_not_closed_is_read_with_its_write_ahead_log(tmp_path):
     path = tmp_path / "shop.duckdb"
-    writer = """if True:  # it dies before its checkpoint
+    writer = """if True:  # exits before the checkpoint
         import duckdb, os, sys
         connection = duckdb.connect(sys.argv[1])
         connection.execute("CREATE TABLE visits (user INT, item INT, time INT); CHECKPOINT")
@@ -212,12 +214,12 @@ def test_a_database_that_was_not_closed_is_read_with_its_write_ahead_log(tmp_pat
 
 
 @pytest.mark.parametrize("name", ["[1].duckdb", "it's.duckdb", "x;y.duckdb"])
-def test_a_database_is_attached_whatever_it_is_called(tmp_path, name):
+def test_a_database_is_attached_whatever_its_name(tmp_path, name):
     with duckdb.connect(str(tmp_path / name)) as connection:
         connection.execute("CREATE TABLE visits AS SELECT 1 AS user, 2 AS item, 3 AS time")
     assert items_of(tmp_path, name, table="visits") == [2]
 
 
-def test_a_column_of_a_sequence_may_be_called_as_the_reader_calls_its_own(tmp_path):
+def test_a_sequence_column_may_have_the_name_of_an_internal_column(tmp_path):
     (tmp_path / "log.csv").write_text("id,ids,time\n1,5 6,9\n")
     assert items_of(tmp_path, "log.csv", user="id", sequence="ids") == [5, 6]

@@ -1,6 +1,11 @@
-"""The reader of a user's own tables: any layout that a dataset's block declares, read by DuckDB into canonical tables.
+"""Reader for a user's own tables: DuckDB loads any declared layout and converts it to canonical tables.
 
-Start with `reader.read_tables`. `declaration` has the pydantic models of a block; `files` resolves names and patterns,
-`scan` loads files into the database, `columns` resolves columns and ids, and `times`, `features`, `events` and
-`entities` write the SQL of the canonical columns; `checks` reports the rows that cannot be used.
+Start with `reader.read_tables`. The other modules, in the order in which the reader uses them:
+
+- `declaration`: pydantic models of a dataset's ``source`` block.
+- `files`: resolves file names, patterns, folders and partitions.
+- `scan`: loads the files into DuckDB.
+- `columns`: resolves columns and ids.
+- `times`, `features`, `events`, `entities`: build the SQL of the canonical columns and tables.
+- `checks`: reports or skips invalid rows.
 """

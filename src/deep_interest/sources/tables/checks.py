@@ -1,62 +1,68 @@
-"""What is wrong with the rows of declared tables: one error, or a count of the rows that are left out."""
+"""Check the rows of declared tables: raise an error for invalid rows, or skip and count them."""
 
 from collections.abc import Sequence
 
 import duckdb
 
 from deep_interest.errors import InputError
-from deep_interest.sources.sql import quoted
-from deep_interest.sources.tables.columns import Checked, Part
-from deep_interest.sources.tables.scan import SOURCE_FILE, first_row
+from deep_interest.sources.sql import quote_identifier
+from deep_interest.sources.tables.columns import RawTable, RequiredColumn
+from deep_interest.sources.tables.scan import SOURCE_FILE, fetch_first_row
 
 
-class Checks:
-    """The checks of one reading, and what they have left out.
+class RowChecks:
+    """Checks rows and counts the rows that are skipped.
 
     Args:
-        connection: the database that has the parts.
-        skip: rows without a proper value are left out and counted; otherwise the first one stops the reading.
+        connection: database with the raw tables.
+        skip: whether to skip and count invalid rows; otherwise the first invalid row raises an error.
 
     Attributes:
-        left_out: ``{reason: rows}``.
+        skipped_rows: ``{reason: number of rows}``.
     """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, *, skip: bool) -> None:
         self.connection, self.skip = connection, skip
-        self.left_out: dict[str, int] = {}
+        self.skipped_rows: dict[str, int] = {}
 
-    def require(self, part: Part, checked: Sequence[Checked]) -> str:
-        """Check columns that every row must have.
+    def require_values(self, table: RawTable, columns: Sequence[RequiredColumn]) -> str:
+        """Check that every row has a valid value in each of ``columns``.
 
         Returns:
-            SQL that is true of the rows that have them all.
+            SQL condition that is true for valid rows.
 
         Raises:
-            InputError: a row has not, and such rows are not skipped.
+            InputError: a row is invalid and invalid rows are not skipped.
         """
-        for column in checked:
-            rows, value, file = first_row(
+        for column in columns:
+            rows, value, file = fetch_first_row(
                 self.connection,
-                f"SELECT count(*), first({column.raw}), first({quoted(SOURCE_FILE)}) FROM {part.name} WHERE {column.value} IS NULL",
+                f"SELECT count(*), first({column.raw_sql}), first({quote_identifier(SOURCE_FILE)}) "
+                f"FROM {table.name} WHERE {column.sql} IS NULL",
             )
             if not rows or self.skip:
                 continue
-            found = f"{rows:,} rows have no value" if value is None else f"{rows:,} values such as {value!r}"
+            problem = f"{rows:,} row(s) without a value"
+            if value is not None:
+                problem = f"{rows:,} invalid value(s), for example {value!r}"
             raise InputError(
-                f"{file}, column {column.shown} ({part.table}.{column.name}): found {found}, expected {column.expected}. Mend the "
-                "file, or set reading.on_bad_line to 'skip': such rows are then left out and counted."
+                f"{file}, column {column.display_name} ({table.target}.{column.name}): found {problem}; expected "
+                f"{column.expected}. Fix the file, or set reading.on_bad_line to 'skip' to skip and count such rows."
             )
-        all_there = " AND ".join(f"({column.value}) IS NOT NULL" for column in checked)
+        is_valid = " AND ".join(f"({column.sql}) IS NOT NULL" for column in columns)
         if self.skip:
-            lost = first_row(self.connection, f"SELECT count(*) FROM {part.name} WHERE NOT ({all_there})")[0]
-            self.count(f"{part.table} without a proper {', '.join(column.name for column in checked)}", lost)
-        return all_there
+            invalid = fetch_first_row(
+                self.connection, f"SELECT count(*) FROM {table.name} WHERE NOT ({is_valid})"
+            )
+            names = ", ".join(column.name for column in columns)
+            self.count_skipped(f"{table.target} without a valid {names}", invalid[0])
+        return is_valid
 
-    def count(self, reason: str, rows: int) -> None:
-        """Note that so many rows are left out."""
+    def count_skipped(self, reason: str, rows: int) -> None:
+        """Add ``rows`` to the skipped rows of this reason."""
         if rows:
-            self.left_out[reason] = self.left_out.get(reason, 0) + rows
+            self.skipped_rows[reason] = self.skipped_rows.get(reason, 0) + rows
 
-    def rows(self, table: str) -> int:
-        """The number of rows of a table."""
-        return first_row(self.connection, f"SELECT count(*) FROM {table}")[0]
+    def count_rows(self, relation: str) -> int:
+        """Return the number of rows of a table or join."""
+        return fetch_first_row(self.connection, f"SELECT count(*) FROM {relation}")[0]

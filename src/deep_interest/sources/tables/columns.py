@@ -1,190 +1,208 @@
-"""The parts of declared tables, and their ids as SQL: integers or texts."""
+"""Raw tables of declared blocks, their columns, and ids as SQL expressions."""
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import duckdb
 
 from deep_interest.errors import InputError
-from deep_interest.sources.sql import quoted
+from deep_interest.sources.sql import quote_identifier
 from deep_interest.sources.tables.declaration import (
     BehaviorFiles,
     ImpressionFiles,
     ItemFiles,
     TableFiles,
 )
-from deep_interest.sources.tables.scan import first_row
+from deep_interest.sources.tables.scan import fetch_first_row
 
 INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
-BACK = "steps before the last"  # of a sequence's element, as a column
-_IDS = '"ids of the sequence"'
+STEPS_BEFORE_LAST = "steps before the last"  # column: distance of a sequence element from the last element
+_SEQUENCE_IDS = '"ids of the sequence"'
 
 
 @dataclass
-class Part:
-    """The files of one block, read into one table of the database.
+class RawTable:
+    """Files of one block, loaded into one database table.
 
     Attributes:
-        name: of that table.
-        table: the canonical table it is a part of.
-        block: its declaration.
-        shown: the files' name for messages.
-        available: the files' columns.
-        features: ``{feature: column}`` of the wanted features that it has.
-        types: ``{column: DuckDB type}``, once it is read.
-        exploded: it was read from sequences.
+        name: name of the database table.
+        target: canonical table that it contributes to.
+        block: declaration of the block.
+        display_name: name of the files for messages.
+        available_columns: columns of the files.
+        feature_columns: ``{feature: column}`` of the requested features that the files have.
+        column_types: ``{column: DuckDB type}``, set once the table is loaded.
+        from_sequences: whether each row is an element of a sequence.
     """
 
     name: str
-    table: str
+    target: str
     block: TableFiles
-    shown: str
-    available: list[str]
-    features: dict[str, str]
-    types: dict[str, str]
-    exploded: bool = False
+    display_name: str
+    available_columns: list[str]
+    feature_columns: dict[str, str]
+    column_types: dict[str, str]
+    from_sequences: bool = False
 
     @classmethod
-    def of(
-        cls, name: str, table: str, block: TableFiles, shown: str, available: list[str], wanted: Sequence[str]
-    ) -> "Part":
-        """Check that the columns which ``block`` names are there.
+    def resolve(
+        cls,
+        name: str,
+        target: str,
+        block: TableFiles,
+        display_name: str,
+        available_columns: list[str],
+        features: Sequence[str],
+    ) -> "RawTable":
+        """Resolve the columns that ``block`` declares.
 
         Raises:
-            InputError: one is not.
+            InputError: a declared column does not exist.
         """
-        features = {feature: block.columns.get(feature, feature) for feature in wanted}
-        features = {f: column for f, column in features.items() if column in available or f in block.columns}
-        part = cls(name, table, block, shown, available, features, {})
-        for role, column in part._named():
-            if column not in available:
-                near = difflib.get_close_matches(column, available, n=1, cutoff=0.7)
-                hint = f"; did you mean {near[0]}?" if near else ""
+        mapping = {feature: block.columns.get(feature, feature) for feature in features}
+        feature_columns = {
+            feature: column
+            for feature, column in mapping.items()
+            if column in available_columns or feature in block.columns
+        }
+        table = cls(name, target, block, display_name, available_columns, feature_columns, {})
+        for role, column in table._columns_by_role():
+            if column not in available_columns:
+                similar = difflib.get_close_matches(column, available_columns, n=1, cutoff=0.7)
+                hint = f"; did you mean {similar[0]}?" if similar else ""
                 raise InputError(
-                    f"{shown}: column {column} (source.{table}.{role}) not found; the columns are {', '.join(available)}{hint}"
+                    f"{display_name}: column {column} (source.{target}.{role}) not found; the columns are "
+                    f"{', '.join(available_columns)}{hint}"
                 )
-        return part
+        return table
 
     @cached_property
     def item_columns(self) -> tuple[str, ...]:
-        """The columns of the item's id."""
+        """Columns of the item id."""
         if isinstance(self.block, BehaviorFiles):
-            return (self.block.sequence,) if self.block.sequence else self.block.items
+            return (self.block.sequence,) if self.block.sequence else self.block.item_columns
         return self.block.item if isinstance(self.block, ItemFiles | ImpressionFiles) else ()
 
     @property
-    def physical(self) -> list[str]:
-        """The columns to read."""
-        return list(dict.fromkeys(column for _, column in self._named()))
+    def columns_to_read(self) -> list[str]:
+        """Distinct columns that the block uses."""
+        return list(dict.fromkeys(column for _, column in self._columns_by_role()))
 
-    def explode(self, connection: duckdb.DuckDBPyConnection, sequence: str, separator: str) -> None:
-        """Make a row of each element of a sequence; the column then holds one id."""
-        column, back = quoted(sequence), quoted(BACK)
+    def explode_sequences(self, connection: duckdb.DuckDBPyConnection, sequence: str, separator: str) -> None:
+        """Replace each row by one row per element of its sequence; the column then contains a single id."""
+        column, steps = quote_identifier(sequence), quote_identifier(STEPS_BEFORE_LAST)
         connection.execute(
             f"""CREATE TEMP TABLE {self.name}_rows AS
-            SELECT * EXCLUDE ({_IDS}) REPLACE (unnest({_IDS}) AS {column}), len({_IDS}) - unnest(range(1, len({_IDS}) + 1)) AS {back}
-            FROM (SELECT *, list_filter(string_split(CAST({column} AS VARCHAR), $separator), lambda id: id <> '') AS {_IDS}
+            SELECT * EXCLUDE ({_SEQUENCE_IDS}) REPLACE (unnest({_SEQUENCE_IDS}) AS {column}),
+                   len({_SEQUENCE_IDS}) - unnest(range(1, len({_SEQUENCE_IDS}) + 1)) AS {steps}
+            FROM (SELECT *, list_filter(string_split(CAST({column} AS VARCHAR), $separator), lambda id: id <> '')
+                         AS {_SEQUENCE_IDS}
                   FROM {self.name})""",
             {"separator": separator},
         )
         connection.execute(f"DROP TABLE {self.name}; ALTER TABLE {self.name}_rows RENAME TO {self.name}")
-        self.exploded = True
+        self.from_sequences = True
 
-    def describe(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Note the columns' types."""
-        self.types = {row[0]: row[1] for row in connection.execute(f"DESCRIBE {self.name}").fetchall()}
+    def load_column_types(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Set ``column_types`` from the database."""
+        self.column_types = {row[0]: row[1] for row in connection.execute(f"DESCRIBE {self.name}").fetchall()}
 
-    def _named(self) -> list[tuple[str, str]]:
+    def _columns_by_role(self) -> list[tuple[str, str]]:
         block = self.block
-        named = [("user", block.user)] if hasattr(block, "user") else []
-        named += [
+        columns = [("user", block.user)] if hasattr(block, "user") else []
+        columns += [
             ("sequence" if getattr(block, "sequence", None) else "item", column)
             for column in self.item_columns
         ]
         if isinstance(block, BehaviorFiles | ImpressionFiles):
-            named.append(("time", block.time.column))
-            named += [("day", block.day)] if block.day else []
+            columns.append(("time", block.time.column))
+            columns += [("day", block.day)] if block.day else []
         if isinstance(block, ImpressionFiles):
-            named.append(("label", block.label.column))
-        named += [("where", column) for column in block.where]
-        named += [(f"columns.{feature}", column) for feature, column in block.columns.items()]
-        return named + [("features", column) for column in self.features.values()]
+            columns.append(("label", block.label.column))
+        columns += [("where", column) for column in block.where]
+        columns += [(f"columns.{feature}", column) for feature, column in block.columns.items()]
+        return columns + [("features", column) for column in self.feature_columns.values()]
 
 
 @dataclass(frozen=True)
-class Checked:
-    """A canonical column that every row must have.
+class RequiredColumn:
+    """Canonical column that needs a valid value in every row.
 
     Attributes:
-        name: the canonical column.
-        column: the file's column or, for messages, columns.
-        value: SQL that is NULL where the row has no proper value.
-        expected: what a proper value is.
-        columns: where it is made of several columns.
+        name: name of the canonical column.
+        column: column of the file.
+        sql: SQL expression of the canonical value; NULL if the row has no valid value.
+        expected: description of a valid value, for messages.
+        columns: columns of the file, if the value is made of several.
     """
 
     name: str
     column: str
-    value: str
+    sql: str
     expected: str
     columns: tuple[str, ...] = ()
 
     @property
-    def raw(self) -> str:
-        """SQL of the value as the file has it."""
+    def raw_sql(self) -> str:
+        """SQL expression of the value as written in the file."""
         return " || '|' || ".join(
-            f"CAST({quoted(column)} AS VARCHAR)" for column in self.columns or (self.column,)
+            f"CAST({quote_identifier(column)} AS VARCHAR)" for column in self.columns or (self.column,)
         )
 
     @property
-    def shown(self) -> str:
+    def display_name(self) -> str:
+        """Names of the file's columns for messages."""
         return " + ".join(self.columns) or self.column
-
-    def expecting(self, expected: str) -> "Checked":
-        return replace(self, expected=expected)
 
 
 @dataclass(frozen=True)
-class Ids:
-    """How users or items are named in all tables: by integers where every table writes plain integers, else by texts."""
+class IdType:
+    """Type of the user or item ids across all tables.
 
-    integers: bool
+    Attributes:
+        is_integer: True if every table writes plain integers; otherwise ids are strings.
+    """
+
+    is_integer: bool
 
     @classmethod
-    def of(
-        cls, connection: duckdb.DuckDBPyConnection, columns: Sequence[tuple[Part, tuple[str, ...]]]
-    ) -> "Ids":
-        """Look through the id columns of all parts."""
+    def infer(
+        cls, connection: duckdb.DuckDBPyConnection, id_columns: Sequence[tuple[RawTable, tuple[str, ...]]]
+    ) -> "IdType":
+        """Infer the type from the id columns of all raw tables."""
         return cls(
-            all(len(names) == 1 and _plain_integers(connection, part, names[0]) for part, names in columns)
+            all(
+                len(columns) == 1 and _has_plain_integers(connection, table, columns[0])
+                for table, columns in id_columns
+            )
         )
 
-    def checked(self, name: str, part: Part, columns: tuple[str, ...]) -> Checked:
-        """The id as a checked column."""
-        texts = [_id_text(part, column) for column in columns]
-        value = f"TRY_CAST({texts[0]} AS BIGINT)" if self.integers else " || '|' || ".join(texts)
-        if self.integers and part.types[columns[0]] in INTEGERS:
-            value = f"CAST({quoted(columns[0])} AS BIGINT)"
-        return Checked(name, columns[0], value, "an id (a whole number or a text)", columns=columns)
+    def required_column(self, name: str, table: RawTable, columns: tuple[str, ...]) -> RequiredColumn:
+        """Return the id as a required column called ``name``."""
+        strings = [_id_string(table, column) for column in columns]
+        sql = f"TRY_CAST({strings[0]} AS BIGINT)" if self.is_integer else " || '|' || ".join(strings)
+        if self.is_integer and table.column_types[columns[0]] in INTEGERS:
+            sql = f"CAST({quote_identifier(columns[0])} AS BIGINT)"
+        return RequiredColumn(name, columns[0], sql, "an id (an integer or a string)", columns=columns)
 
 
-def _plain_integers(connection: duckdb.DuckDBPyConnection, part: Part, column: str) -> bool:
-    if part.types[column] in INTEGERS:
+def _has_plain_integers(connection: duckdb.DuckDBPyConnection, table: RawTable, column: str) -> bool:
+    if table.column_types[column] in INTEGERS:
         return True
-    text = _id_text(part, column)
-    other = first_row(
+    string = _id_string(table, column)
+    counterexample = fetch_first_row(
         connection,
-        f"SELECT 1 FROM (SELECT {text} AS id FROM {part.name}) WHERE id IS NOT NULL "
+        f"SELECT 1 FROM (SELECT {string} AS id FROM {table.name}) WHERE id IS NOT NULL "
         "AND CAST(TRY_CAST(id AS BIGINT) AS VARCHAR) IS DISTINCT FROM id LIMIT 1",
     )
-    return other is None
+    return counterexample is None
 
 
-def _id_text(part: Part, column: str) -> str:
-    """An id as text; a float that is a whole number is that number (pandas makes floats of integers with gaps)."""
-    name = quoted(column)
-    if part.types[column] in ("FLOAT", "DOUBLE"):
+def _id_string(table: RawTable, column: str) -> str:
+    """Return SQL of an id as a string; integral floats become integers (pandas stores integers with gaps as floats)."""
+    name = quote_identifier(column)
+    if table.column_types[column] in ("FLOAT", "DOUBLE"):
         return f"(CASE WHEN {name} = floor({name}) THEN CAST(TRY_CAST({name} AS BIGINT) AS VARCHAR) END)"
     return f"nullif(CAST({name} AS VARCHAR), '')"

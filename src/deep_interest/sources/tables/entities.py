@@ -1,94 +1,102 @@
-"""Items and users of declared tables: one row each, and those that events name but no row describes."""
+"""Build the canonical item and user tables: one row per id, with a row for every item that occurs in an event."""
 
 from collections.abc import Sequence
 
 from deep_interest.errors import InputError
 from deep_interest.logs.encoding import FeatureColumns
-from deep_interest.sources.sql import quoted
-from deep_interest.sources.tables.checks import Checks
-from deep_interest.sources.tables.columns import Ids, Part
+from deep_interest.sources.sql import quote_identifier
+from deep_interest.sources.tables.checks import RowChecks
+from deep_interest.sources.tables.columns import IdType, RawTable
 from deep_interest.sources.tables.declaration import EntityFiles
 from deep_interest.sources.tables.features import select_features
-from deep_interest.sources.tables.scan import SOURCE_FILE, first_row
+from deep_interest.sources.tables.scan import SOURCE_FILE, fetch_first_row
 
 
 def select_entities(
-    part: Part, parts: Sequence[Part], key: str, ids: Ids, features: FeatureColumns, checks: Checks
+    table: RawTable,
+    tables: Sequence[RawTable],
+    key: str,
+    id_type: IdType,
+    features: FeatureColumns,
+    checks: RowChecks,
 ) -> str:
-    """The SELECT that makes canonical items or users of a part.
+    """Return the SELECT statement that turns a raw table into canonical items or users.
 
     Args:
-        part: one of the table's.
-        parts: all of the table's.
+        table: raw table to select from.
+        tables: all raw tables of the same canonical table.
         key: ``item`` or ``user``.
-        ids: how they are named.
-        features: which columns are features, and how.
-        checks: of the reading.
+        id_type: type of the ids.
+        features: feature columns and their encodings.
+        checks: row checks of this run.
 
     Raises:
-        InputError: a row has no id.
+        InputError: a row has no valid id.
     """
-    named = ids.checked(key, part, part.item_columns if key == "item" else (part.block.user,))
-    whole = checks.require(part, [named])
-    columns = [
-        f"{named.value} AS {key}", *select_features(checks.connection, part, parts, features), quoted(SOURCE_FILE),
-    ]  # fmt: skip
-    return f"SELECT {', '.join(columns)} FROM {part.name} WHERE {whole}"
+    columns = table.item_columns if key == "item" else (table.block.user,)
+    id_column = id_type.required_column(key, table, columns)
+    is_valid = checks.require_values(table, [id_column])
+    selected = [
+        f"{id_column.sql} AS {key}",
+        *select_features(checks.connection, table, tables, features),
+        quote_identifier(SOURCE_FILE),
+    ]
+    return f"SELECT {', '.join(selected)} FROM {table.name} WHERE {is_valid}"
 
 
-def make_unique(table: str, key: str, blocks: Sequence[EntityFiles], checks: Checks) -> None:
-    """Keep the first row of each item or user, and count the others.
+def drop_duplicates(table: str, key: str, blocks: Sequence[EntityFiles], checks: RowChecks) -> None:
+    """Keep the first row of each item or user and count the other rows.
 
     Args:
-        table: ``items`` or ``users``, a table of the database.
+        table: database table, ``items`` or ``users``.
         key: ``item`` or ``user``.
-        blocks: the table's declarations.
-        checks: of the reading.
+        blocks: declarations of the table.
+        checks: row checks of this run.
 
     Raises:
-        InputError: one has two rows, and that is declared an error.
+        InputError: an id has several rows and every block declares ``repeated: error``.
     """
-    repeated = first_row(
+    duplicate = fetch_first_row(
         checks.connection,
-        f"SELECT {key}, first({quoted(SOURCE_FILE)}) FROM {table} GROUP BY {key} HAVING count(*) > 1 LIMIT 1",
+        f"SELECT {key}, first({quote_identifier(SOURCE_FILE)}) FROM {table} GROUP BY {key} HAVING count(*) > 1 LIMIT 1",
     )
-    if repeated is None:
+    if duplicate is None:
         return
     if all(block.repeated == "error" for block in blocks):
         raise InputError(
-            f"{repeated[1]}: {key} {repeated[0]} has two rows or more, expected one row for each {key}; set "
-            f"source.{table}.repeated to first if its first row counts"
+            f"{duplicate[1]}: {key} {duplicate[0]} has several rows, expected one row per {key}; remove the duplicates, "
+            f"or set source.{table}.repeated to first to keep the first row"
         )
-    before = checks.rows(table)
+    rows_before = checks.count_rows(table)
     checks.connection.execute(
         f"DELETE FROM {table} WHERE rowid NOT IN (SELECT min(rowid) FROM {table} GROUP BY {key})"
     )
-    checks.count(f"further rows of the same {key} in {table}", before - checks.rows(table))
+    checks.count_skipped(f"duplicate {key} ids in {table}", rows_before - checks.count_rows(table))
 
 
-def add_missing_items(events: Sequence[str], checks: Checks, *, declared: bool) -> dict[str, int]:
-    """Give a row without features to every item of the tables ``events`` that has none.
+def add_missing_items(events: Sequence[str], checks: RowChecks, *, is_declared: bool) -> dict[str, int]:
+    """Add a row without features for every item that occurs in ``events`` but has no row.
 
     Args:
-        events: those of ``behaviors`` and ``impressions`` that there are.
-        checks: of the reading.
-        declared: there is a table of items; otherwise it is made.
+        events: those of the tables ``behaviors`` and ``impressions`` that exist.
+        checks: row checks of this run.
+        is_declared: whether the source declares an item table; otherwise the table is created.
 
     Returns:
-        ``{fact: rows}`` of the events whose items had none.
+        ``{note: number of rows}`` of the events whose item had no row.
     """
     connection = checks.connection
-    used = " UNION ".join(f"SELECT DISTINCT item FROM {table}" for table in events)
-    if not declared:
-        connection.execute(f"CREATE TEMP TABLE items AS SELECT item FROM ({used}) ORDER BY item")
+    event_items = " UNION ".join(f"SELECT DISTINCT item FROM {table}" for table in events)
+    if not is_declared:
+        connection.execute(f"CREATE TEMP TABLE items AS SELECT item FROM ({event_items}) ORDER BY item")
         return {}
     notes = {
-        f"{table} of items that have no row among the items": checks.rows(
+        f"{table} whose item is not in the item table": checks.count_rows(
             f"{table} ANTI JOIN items USING (item)"
         )
         for table in events
     }
     connection.execute(
-        f"INSERT INTO items BY NAME SELECT item FROM ({used}) ANTI JOIN items USING (item) ORDER BY item"
+        f"INSERT INTO items BY NAME SELECT item FROM ({event_items}) ANTI JOIN items USING (item) ORDER BY item"
     )
     return notes

@@ -1,92 +1,102 @@
-"""Behaviours and impressions of declared tables as SQL."""
+"""Build the SQL of canonical behaviours and impressions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from deep_interest.logs.encoding import FeatureColumns
 from deep_interest.logs.tables import TRUE_PROBABILITY
-from deep_interest.sources.sql import literal, quoted
-from deep_interest.sources.tables.checks import Checks
-from deep_interest.sources.tables.columns import Checked, Ids, Part
-from deep_interest.sources.tables.declaration import BehaviorFiles, ImpressionFiles, LabelColumn
+from deep_interest.sources.sql import quote_identifier, quote_literal
+from deep_interest.sources.tables.checks import RowChecks
+from deep_interest.sources.tables.columns import IdType, RawTable, RequiredColumn
+from deep_interest.sources.tables.declaration import BehaviorFiles, ImpressionFiles, LabelColumn, Scalar
 from deep_interest.sources.tables.features import select_features
-from deep_interest.sources.tables.times import TIME_FEATURES, day_of, local_time, time_value
+from deep_interest.sources.tables.times import TIME_FEATURES, date_column_sql, local_time_sql, time_sql
 
 
 @dataclass(frozen=True)
-class EventForm:
-    """What all events of a source have in common.
+class EventFormat:
+    """Types and units that all events of a source share.
 
     Attributes:
-        users, items: how they are named.
-        zone: where days begin at midnight.
-        unit: ticks of a time in a second.
+        user_ids: type of the user ids.
+        item_ids: type of the item ids.
+        time_zone: time zone in which days begin at midnight.
+        ticks_per_second: unit of times.
     """
 
-    users: Ids
-    items: Ids
-    zone: str
-    unit: int
+    user_ids: IdType
+    item_ids: IdType
+    time_zone: str
+    ticks_per_second: int
 
 
 def select_events(
-    part: Part, parts: Sequence[Part], form: EventForm, features: FeatureColumns, checks: Checks
+    table: RawTable,
+    tables: Sequence[RawTable],
+    event_format: EventFormat,
+    features: FeatureColumns,
+    checks: RowChecks,
 ) -> str:
-    """The SELECT that makes canonical behaviours or impressions of a part.
+    """Return the SELECT statement that turns a raw table into canonical behaviours or impressions.
 
     Args:
-        part: one of the table's.
-        parts: all of the table's.
-        form: of all events.
-        features: which columns are context features, and how.
-        checks: of the reading.
+        table: raw table to select from.
+        tables: all raw tables of the same canonical table.
+        event_format: types and units of all events.
+        features: feature columns and their encodings.
+        checks: row checks of this run.
 
     Raises:
-        InputError: a row has no proper id, time, label or day.
+        InputError: a row has no valid id, time, label or day.
     """
-    block = part.block
+    block = table.block
     assert isinstance(block, BehaviorFiles | ImpressionFiles)
-    time = Checked(
+    ticks, zone = event_format.ticks_per_second, event_format.time_zone
+    time = RequiredColumn(
         "time",
         block.time.column,
-        time_value(checks.connection, part, block.time, form.zone, form.unit),
-        f"a time like {block.time.format}" if block.time.format else "a time",
+        time_sql(checks.connection, table, block.time, zone, ticks),
+        f"a time in the format {block.time.format}" if block.time.format else "a time",
     )
-    checked = [
-        form.users.checked("user", part, (block.user,)), form.items.checked("item", part, part.item_columns), time,
-    ]  # fmt: skip
+    required = [
+        event_format.user_ids.required_column("user", table, (block.user,)),
+        event_format.item_ids.required_column("item", table, table.item_columns),
+        time,
+    ]
     if isinstance(block, ImpressionFiles):
-        wanted = "0 or 1 (or name under label.positive the values that count as a click)"
-        checked.append(Checked("label", block.label.column, _label(block.label), wanted))
+        expected = "0 or 1 (or list the values that count as a click under label.positive)"
+        required.append(RequiredColumn("label", block.label.column, _label_sql(block.label), expected))
     if block.day:
-        checked.append(
-            Checked("day", block.day, day_of(part, block.day), "a date like 2022-04-25 or 20220425")
-        )
-    whole = checks.require(part, checked)
-    columns = [f"{column.value} AS {column.name}" for column in checked]
+        sql = date_column_sql(table, block.day)
+        required.append(RequiredColumn("day", block.day, sql, "a date such as 2022-04-25 or 20220425"))
+    is_valid = checks.require_values(table, required)
+    selected = [f"{column.sql} AS {column.name}" for column in required]
     if not block.day:
-        columns.append(f"{local_time('day', time.value, form.unit, form.zone)} AS day")
+        selected.append(f"{local_time_sql('day', time.sql, ticks, zone)} AS day")
     if isinstance(block, ImpressionFiles):
-        columns += select_features(checks.connection, part, parts, features)
-        columns += [
-            f"{local_time(name, time.value, form.unit, form.zone)} AS {quoted(name)}"
+        selected += select_features(checks.connection, table, tables, features)
+        selected += [
+            f"{local_time_sql(name, time.sql, ticks, zone)} AS {quote_identifier(name)}"
             for name in features.context
-            if name in TIME_FEATURES and name not in part.features
+            if name in TIME_FEATURES and name not in table.feature_columns
         ]
-        if TRUE_PROBABILITY in part.types:
-            columns.append(f"CAST({TRUE_PROBABILITY} AS DOUBLE) AS {TRUE_PROBABILITY}")
-    return f"SELECT {', '.join(columns)} FROM {part.name} WHERE {whole}"
+        if TRUE_PROBABILITY in table.column_types:
+            selected.append(f"CAST({TRUE_PROBABILITY} AS DOUBLE) AS {TRUE_PROBABILITY}")
+    return f"SELECT {', '.join(selected)} FROM {table.name} WHERE {is_valid}"
 
 
-def positive_texts(label: LabelColumn) -> list[str]:
-    """The values that count as a click, as the database writes them."""
-    return [str(value).lower() if isinstance(value, bool) else str(value) for value in label.positive or ()]
+def database_strings(values: Sequence[Scalar] | None) -> list[str]:
+    """Return values of the configuration as DuckDB writes them when cast to VARCHAR."""
+    return [str(value).lower() if isinstance(value, bool) else str(value) for value in values or ()]
 
 
-def _label(label: LabelColumn) -> str:
-    """SQL of the label, 0 or 1; NULL where it is neither."""
-    text = f"CAST({quoted(label.column)} AS VARCHAR)"
+def _label_sql(label: LabelColumn) -> str:
+    """Return SQL of the label, 0 or 1; NULL if the value is neither."""
+    text = f"CAST({quote_identifier(label.column)} AS VARCHAR)"
     if label.positive is not None:
-        listed = ", ".join(literal(value) for value in positive_texts(label))
-        return f"CAST(coalesce({text} IN ({listed}), false) AS TINYINT)"
-    return f"CAST(CASE WHEN lower({text}) IN ('1', '1.0', 'true') THEN 1 WHEN lower({text}) IN ('0', '0.0', 'false') THEN 0 END AS TINYINT)"
+        positive = ", ".join(quote_literal(value) for value in database_strings(label.positive))
+        return f"CAST(coalesce({text} IN ({positive}), false) AS TINYINT)"
+    return (
+        f"CAST(CASE WHEN lower({text}) IN ('1', '1.0', 'true') THEN 1 "
+        f"WHEN lower({text}) IN ('0', '0.0', 'false') THEN 0 END AS TINYINT)"
+    )

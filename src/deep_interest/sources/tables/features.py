@@ -1,4 +1,4 @@
-"""The feature columns of declared tables as SQL: values as they are, numbers for buckets, cells with several values."""
+"""Build the SQL of feature columns: plain values, numbers for buckets, and multi-hot value sets."""
 
 from collections.abc import Sequence
 
@@ -6,64 +6,75 @@ import duckdb
 
 from deep_interest.errors import InputError
 from deep_interest.logs.encoding import FeatureColumns
-from deep_interest.sources.sql import literal, quoted
-from deep_interest.sources.tables.columns import INTEGERS, Part
-from deep_interest.sources.tables.scan import first_row
+from deep_interest.sources.sql import quote_identifier, quote_literal
+from deep_interest.sources.tables.columns import INTEGERS, RawTable
+from deep_interest.sources.tables.scan import fetch_first_row
 
 
 def select_features(
-    connection: duckdb.DuckDBPyConnection, part: Part, parts: Sequence[Part], features: FeatureColumns
+    connection: duckdb.DuckDBPyConnection,
+    table: RawTable,
+    tables: Sequence[RawTable],
+    features: FeatureColumns,
 ) -> list[str]:
-    """The columns of a SELECT that gives a part's features.
+    """Return the SELECT expressions of a raw table's features.
 
     Args:
-        connection: the database that has the part.
-        part: one of the table's.
-        parts: all of the table's, whose types a feature may not share.
-        features: which have buckets or several values.
+        connection: database with the raw tables.
+        table: raw table to select from.
+        tables: all raw tables of the same canonical table; a feature with different types becomes a string.
+        features: feature columns, with their buckets and multi-hot separators.
 
     Raises:
-        InputError: a value that is no number in a column with buckets, or a value that contains its separator.
+        InputError: a feature with buckets has a value that is not a number, or a value of a list contains the separator.
     """
     columns = []
-    for name in part.features:
-        types = {other.types[other.features[name]] for other in parts if name in other.features}
+    for name in table.feature_columns:
+        types = {
+            other.column_types[other.feature_columns[name]]
+            for other in tables
+            if name in other.feature_columns
+        }
         if name in features.buckets:
-            _check_numbers(connection, part, name)
-            value = _number(part, name)
+            _check_numbers(connection, table, name)
+            sql = _number_sql(table, name)
         elif name in features.multi_hot:
             separator = features.multi_hot[name].separator
-            _check_separator(connection, part, name, separator)
-            value = _cell(part, name, separator)
+            _check_separator(connection, table, name, separator)
+            sql = _value_set_sql(table, name, separator)
         else:
-            value = _plain(part, name, as_text=len(types) > 1)
-        columns.append(f"{value} AS {quoted(name)}")
+            sql = _plain_sql(table, name, as_string=len(types) > 1)
+        columns.append(f"{sql} AS {quote_identifier(name)}")
     return columns
 
 
-def _number(part: Part, feature: str) -> str:
-    value = f"TRY_CAST({quoted(part.features[feature])} AS DOUBLE)"
+def _number_sql(table: RawTable, feature: str) -> str:
+    value = f"TRY_CAST({quote_identifier(table.feature_columns[feature])} AS DOUBLE)"
     return f"CASE WHEN NOT isnan({value}) THEN {value} END"
 
 
-def _plain(part: Part, feature: str, *, as_text: bool) -> str:
-    """Integers, truth values and texts as they are, the rest as text."""
-    column, type_ = quoted(part.features[feature]), part.types[part.features[feature]]
+def _plain_sql(table: RawTable, feature: str, *, as_string: bool) -> str:
+    """Return SQL that keeps integers, booleans and strings and casts all other types to strings."""
+    name = table.feature_columns[feature]
+    column, type_ = quote_identifier(name), table.column_types[name]
     if type_ in INTEGERS or type_ in ("BOOLEAN", "VARCHAR"):
-        return f"CAST({column} AS VARCHAR)" if as_text else column
+        return f"CAST({column} AS VARCHAR)" if as_string else column
     if type_ in ("FLOAT", "DOUBLE"):
         return f"CASE WHEN NOT isnan({column}) THEN CAST({column} AS VARCHAR) END"
     return f"CAST({column} AS VARCHAR)"
 
 
-def _cell(part: Part, feature: str, separator: str) -> str:
-    """The values of a cell as one text, ``separator`` between them."""
-    return f"nullif(coalesce(array_to_string({_list(part, feature)}, {literal(separator)}), CAST({quoted(part.features[feature])} AS VARCHAR)), '')"
+def _value_set_sql(table: RawTable, feature: str, separator: str) -> str:
+    """Return SQL of a value set as one string, its values joined by ``separator``."""
+    joined = f"array_to_string({_list_sql(table, feature)}, {quote_literal(separator)})"
+    column = quote_identifier(table.feature_columns[feature])
+    return f"nullif(coalesce({joined}, CAST({column} AS VARCHAR)), '')"
 
 
-def _list(part: Part, feature: str) -> str:
-    """SQL of a list's values as texts: of a Parquet list or of a JSON array; NULL of a text."""
-    column, type_ = quoted(part.features[feature]), part.types[part.features[feature]]
+def _list_sql(table: RawTable, feature: str) -> str:
+    """Return SQL of the strings in a Parquet list or JSON array; NULL if the value is a plain string."""
+    name = table.feature_columns[feature]
+    column, type_ = quote_identifier(name), table.column_types[name]
     if type_.endswith("]"):
         return f"CAST({column} AS VARCHAR[])"
     if type_ != "VARCHAR":
@@ -72,27 +83,31 @@ def _list(part: Part, feature: str) -> str:
     return f"json_extract_string(TRY_CAST({array} AS JSON), '$[*]')"
 
 
-def _check_numbers(connection: duckdb.DuckDBPyConnection, part: Part, name: str) -> None:
-    column = quoted(part.features[name])
-    bad = first_row(
+def _check_numbers(connection: duckdb.DuckDBPyConnection, table: RawTable, name: str) -> None:
+    column = quote_identifier(table.feature_columns[name])
+    rows, value = fetch_first_row(
         connection,
-        f"SELECT count(*), min(CAST({column} AS VARCHAR)) FROM {part.name} WHERE {column} IS NOT NULL AND TRY_CAST({column} AS DOUBLE) IS NULL",
+        f"SELECT count(*), min(CAST({column} AS VARCHAR)) FROM {table.name} "
+        f"WHERE {column} IS NOT NULL AND TRY_CAST({column} AS DOUBLE) IS NULL",
     )
-    if bad[0]:
+    if rows:
         raise InputError(
-            f"{part.shown}, column {part.features[name]}: {bad[0]:,} values are no numbers, such as {bad[1]!r}, but "
-            f"features.buckets asks for numbers; clean them or take {name} off the buckets"
+            f"{table.display_name}, column {table.feature_columns[name]}: found {rows:,} value(s) that are not numbers, for "
+            f"example {value!r}; features.buckets needs numbers. Fix the values, or remove {name} from features.buckets."
         )
 
 
-def _check_separator(connection: duckdb.DuckDBPyConnection, part: Part, name: str, separator: str) -> None:
-    rows, value = first_row(
+def _check_separator(
+    connection: duckdb.DuckDBPyConnection, table: RawTable, name: str, separator: str
+) -> None:
+    rows, value = fetch_first_row(
         connection,
-        f"SELECT count(*), min(value) FROM (SELECT unnest({_list(part, name)}) AS value FROM {part.name}) WHERE contains(value, $separator)",
+        f"SELECT count(*), min(value) FROM (SELECT unnest({_list_sql(table, name)}) AS value FROM {table.name}) "
+        "WHERE contains(value, $separator)",
         {"separator": separator},
     )
     if rows:
         raise InputError(
-            f"{part.shown}, column {part.features[name]}: {rows:,} values of its lists contain the separator {separator!r}, such as "
-            f"{value!r}; set features.multi_hot.{name} to a text that none of them contains"
+            f"{table.display_name}, column {table.feature_columns[name]}: found {rows:,} list value(s) that contain the separator "
+            f"{separator!r}, for example {value!r}; set features.multi_hot.{name} to a separator that no value contains"
         )

@@ -1,4 +1,4 @@
-"""The files of a declared table: found by name, pattern, folder or partition."""
+"""Resolve the files of a declared table: a file, a glob pattern, a folder or partition folders."""
 
 import logging
 import re
@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from deep_interest.errors import InputError
-from deep_interest.sources.downloads import explain_missing
+from deep_interest.sources.downloads import missing_file_message
 from deep_interest.sources.tables.declaration import TableFiles
 
 DATE_FORMATS = ("%Y-%m-%d", "%Y%m%d", "%Y/%m/%d")
@@ -16,70 +16,79 @@ _FORMATS = {
     ".csv": "csv", ".tsv": "csv", ".txt": "csv", ".parquet": "parquet", ".pq": "parquet",
     ".json": "json", ".jsonl": "json", ".ndjson": "json", ".duckdb": "duckdb",
 }  # fmt: skip
-_PARTITION = re.compile(r"([^=/\\?\n]+)=([^=/\\?\n]*)")  # what DuckDB takes for a partition
+_PARTITION = re.compile(r"([^=/\\?\n]+)=([^=/\\?\n]*)")  # what DuckDB recognises as a partition folder
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class FoundFiles:
-    """The files of one table.
+class ResolvedFiles:
+    """Existing files of one table.
 
     Attributes:
-        files: in the order of their names.
+        files: paths in alphabetical order.
         format: ``csv``, ``parquet``, ``json`` or ``duckdb``.
-        state: size and time of change of each, to see whether one changes while it is read.
+        states: size (bytes) and modification time (ns) of each file, to detect changes during reading.
     """
 
     files: tuple[Path, ...]
     format: str
-    state: tuple[tuple[int, int], ...]
+    states: tuple[tuple[int, int], ...]
 
     @property
-    def shown(self) -> str:
-        """How messages call the table's files."""
+    def display_name(self) -> str:
+        """Name of the files for messages."""
         return str(self.files[0]) if len(self.files) == 1 else f"{self.files[0]} … ({len(self.files)} files)"
 
 
-def find_files(folder: Path, table: TableFiles, *, page: str | None = None) -> FoundFiles | None:
-    """Find a table's files below ``folder``; None if there are none and the table is optional.
+def resolve_files(folder: Path, table: TableFiles, *, page: str | None = None) -> ResolvedFiles | None:
+    """Find the files of a table below ``folder``; return None if an optional table has no files.
+
+    Args:
+        folder: folder that relative file names refer to.
+        table: declaration of the table.
+        page: web page of the data, for the message about a missing file.
 
     Raises:
-        InputError: no such file, only empty files, files of several formats, or two partitions for one day.
+        InputError: a file is missing, all files are empty, the files have different formats, or two partition folders
+            stand for the same day.
     """
-    found = [(name, _matches(folder, name)) for name in table.files]
-    missing = [name for name, files in found if not files]
+    matches = [(name, _match(folder, name)) for name in table.files]
+    missing = [name for name, files in matches if not files]
     if missing and table.optional:
         return None
     if missing:
-        raise InputError(explain_missing(folder / missing[0], page=page))
-    files = sorted({file for _, some in found for file in some})
+        raise InputError(missing_file_message(folder / missing[0], page=page))
+    files = sorted({file for _, matching_files in matches for file in matching_files})
     empty = [file for file in files if file.stat().st_size == 0]
     if len(empty) == len(files):
-        raise InputError(f"{empty[0]}: the file is empty (0 bytes). Write it anew or remove it.")
+        raise InputError(f"{empty[0]}: the file is empty (0 bytes). Write it again or remove it.")
     for file in empty:
-        _log.warning("%s is empty (0 bytes): it gives no rows.", file)
+        _log.warning("%s: the file is empty (0 bytes) and contributes no rows.", file)
     files = [file for file in files if file not in empty]
     _check_partitions(folder, files)
-    formats = {file: table.format or _format_of(file) for file in files}
+    formats = {file: table.format or _infer_format(file) for file in files}
     if len(set(formats.values())) > 1:
         first, other = (
             next(f for f in files if formats[f] == kind) for kind in sorted(set(formats.values()))[:2]
         )
-        raise InputError(f"{first} and {other} are of different formats; one table's files must be of one")
-    return FoundFiles(tuple(files), formats[files[0]], _state(files))
+        raise InputError(
+            f"{first} and {other} have different formats; all files of a table must have the same format"
+        )
+    return ResolvedFiles(tuple(files), formats[files[0]], _file_states(files))
 
 
-def check_unchanged(found: FoundFiles) -> None:
-    """Raise ``InputError`` if a file has changed since it was found, as when it is still being written."""
-    for file, before in zip(found.files, found.state, strict=True):
-        if not file.exists() or _state([file])[0] != before:
+def check_unchanged(resolved: ResolvedFiles) -> None:
+    """Raise ``InputError`` if a file has changed since it was resolved, for example because it is still being written."""
+    for file, state in zip(resolved.files, resolved.states, strict=True):
+        if not file.exists() or _file_states([file])[0] != state:
             raise InputError(
-                f"{file} changed while it was read, perhaps it was still being written; run the same command again"
+                f"{file}: the file changed while it was being read, possibly because it is still being written; run the "
+                "same command again"
             )
 
 
 def parse_date(text: str) -> datetime | None:
-    """A day as partition folders and date columns write it, or None."""
+    """Parse a date in one of `DATE_FORMATS`; return None if it has another format."""
     for pattern in DATE_FORMATS:
         try:
             return datetime.strptime(text, pattern)
@@ -88,45 +97,47 @@ def parse_date(text: str) -> datetime | None:
     return None
 
 
-def _matches(folder: Path, name: str) -> list[Path]:
-    if (folder / name).exists():  # a file called x[1].csv is this file, not a pattern
-        places = [folder / name]
+def partition_keys(file: Path) -> dict[str, str]:
+    """Return ``{key: value}`` of the partition folders that contain a file."""
+    return dict(match.groups() for part in file.parts[:-1] if (match := _PARTITION.fullmatch(part)))
+
+
+def _match(folder: Path, name: str) -> list[Path]:
+    if (folder / name).exists():  # a file named x[1].csv is that file, not a pattern
+        paths = [folder / name]
     elif any(letter in name for letter in "*?["):
-        anchor = Path(name).anchor  # an absolute name stands for itself
-        places = sorted(Path(anchor).glob(name.removeprefix(anchor)) if anchor else folder.glob(name))
+        anchor = Path(name).anchor  # an absolute path is not relative to the folder
+        paths = sorted(Path(anchor).glob(name.removeprefix(anchor)) if anchor else folder.glob(name))
     else:
-        places = []
-    files = [file for place in places for file in (place.rglob("*") if place.is_dir() else [place])]
+        paths = []
+    files = [file for path in paths for file in (path.rglob("*") if path.is_dir() else [path])]
     return [file for file in files if file.is_file() and not file.name.startswith((".", "_"))]
 
 
-def _format_of(file: Path) -> str:
+def _infer_format(file: Path) -> str:
     suffix = Path(file.name.removesuffix(".gz")).suffix.lower()
     if suffix not in _FORMATS:
         raise InputError(
-            f"{file}: the name does not say what it is; set format to csv, parquet, json or duckdb (known: {', '.join(_FORMATS)}, "
-            "each also with .gz)"
+            f"{file}: unknown file name extension {suffix!r}; set format to csv, parquet, json or duckdb, or use one of "
+            f"{', '.join(_FORMATS)} (each also with .gz)"
         )
     return _FORMATS[suffix]
 
 
-def _state(files: Sequence[Path]) -> tuple[tuple[int, int], ...]:
+def _file_states(files: Sequence[Path]) -> tuple[tuple[int, int], ...]:
     return tuple((file.stat().st_size, file.stat().st_mtime_ns) for file in files)
 
 
-def partition_keys(file: Path) -> dict[str, str]:
-    """``{key: value}`` of the partition folders that a file lies in."""
-    return dict(found.groups() for part in file.parts[:-1] if (found := _PARTITION.fullmatch(part)))
-
-
 def _check_partitions(folder: Path, files: Sequence[Path]) -> None:
-    """Two folders that stand for the same partition are a day delivered twice."""
-    seen: dict[tuple, Path] = {}
+    """Reject two folders for the same partition: a day that was delivered twice."""
+    folders: dict[tuple, Path] = {}
     for file in files:
         keys = partition_keys(file.relative_to(folder) if file.is_relative_to(folder) else file)
         if not keys:
             continue
-        same = tuple((key, parse_date(value) or value) for key, value in sorted(keys.items()))
-        other = seen.setdefault(same, file.parent)
-        if other != file.parent:
-            raise InputError(f"{other} and {file.parent} are two partitions for one day; remove one of them")
+        partition = tuple((key, parse_date(value) or value) for key, value in sorted(keys.items()))
+        first_folder = folders.setdefault(partition, file.parent)
+        if first_folder != file.parent:
+            raise InputError(
+                f"{first_folder} and {file.parent} are two partitions for the same day; remove one of them"
+            )

@@ -1,4 +1,4 @@
-"""Tables of any layout to canonical tables, as a dataset's block declares them; DuckDB does the reading."""
+"""Read declared tables of any layout and convert them to canonical tables with DuckDB."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -11,16 +11,16 @@ import pandas as pd
 from deep_interest.errors import InputError
 from deep_interest.logs.encoding import GOODS, USER_ID, FeatureColumns
 from deep_interest.logs.tables import TRUE_PROBABILITY, CanonicalTables
-from deep_interest.sources.database import confine, connect
-from deep_interest.sources.sql import quoted
-from deep_interest.sources.tables.checks import Checks
-from deep_interest.sources.tables.columns import Ids, Part
+from deep_interest.sources.database import connect, restrict_to_files
+from deep_interest.sources.sql import quote_identifier
+from deep_interest.sources.tables.checks import RowChecks
+from deep_interest.sources.tables.columns import IdType, RawTable
 from deep_interest.sources.tables.declaration import BehaviorFiles, Source, TableFiles
-from deep_interest.sources.tables.entities import add_missing_items, make_unique, select_entities
-from deep_interest.sources.tables.events import EventForm, positive_texts, select_events
-from deep_interest.sources.tables.files import FoundFiles, check_unchanged, find_files
-from deep_interest.sources.tables.scan import SOURCE_FILE, columns_of, load
-from deep_interest.sources.tables.times import TIME_FEATURES, time_unit
+from deep_interest.sources.tables.entities import add_missing_items, drop_duplicates, select_entities
+from deep_interest.sources.tables.events import EventFormat, database_strings, select_events
+from deep_interest.sources.tables.files import ResolvedFiles, check_unchanged, resolve_files
+from deep_interest.sources.tables.scan import SOURCE_FILE, common_columns, load_files
+from deep_interest.sources.tables.times import TIME_FEATURES, ticks_per_second
 
 OnBadLine = Literal["error", "skip"]
 
@@ -31,189 +31,211 @@ def read_tables(
     """Read the tables that ``source`` declares.
 
     Args:
-        folder: where the files lie.
-        source: files and columns.
-        features: the feature columns that are wanted.
-        on_bad_line: stop at rows without an id, a time or a label that can be understood, or leave them out and count them.
+        folder: folder that relative file names refer to.
+        source: declaration of files and columns.
+        features: feature columns to read.
+        on_bad_line: ``error`` to raise at the first row without a valid id, time or label, ``skip`` to skip and count
+            such rows.
 
     Returns:
-        ``time`` in the finest unit that any table has, milliseconds where it is text; ``day`` in days since 1970-01-01, local
-        to ``source.time_zone``; ids as integers where all tables write them as plain integers, else as text. Items that
-        have no row get one without features, counted in ``notes``.
+        Canonical tables. ``time`` is in the finest unit of any table, milliseconds for strings; ``day`` counts days
+        since 1970-01-01 in ``source.time_zone``. Ids are integers if all tables write plain integers, otherwise
+        strings. Items that occur in an event but have no row get one without features and are counted in ``notes``.
 
     Raises:
-        InputError: for a missing, damaged or changing file, a missing column, a value that is not what it must be, or an id
-            twice among the items or users.
+        InputError: a file is missing, damaged or changes during reading, a column is missing, a value is invalid, or
+            an item or user id is repeated.
     """
     with connect() as connection:
         return _Reader(connection, folder, source, features, on_bad_line).read()
 
 
 class _Reader:
-    """One reading of one source; a step a method."""
+    """Reads one source; each method is one step."""
 
     def __init__(
-        self, connection: duckdb.DuckDBPyConnection, folder: Path, source: Source, features: FeatureColumns, on_bad_line: OnBadLine
-    ) -> None:  # fmt: skip
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        folder: Path,
+        source: Source,
+        features: FeatureColumns,
+        on_bad_line: OnBadLine,
+    ) -> None:
         self.connection, self.folder, self.source, self.features = connection, folder, source, features
-        self.checks = Checks(connection, skip=on_bad_line == "skip")
-        wanted = {
-            "behaviors": [], "items": [name for name in features.item if name != GOODS],
-            "users": [name for name in features.profile if name != USER_ID], "impressions": list(features.context),
-        }  # fmt: skip
-        found = {table: [self._find(block) for block in getattr(source, table)] for table in wanted}
-        every = [files for of_table in found.values() for files in of_table if files]
-        confine(connection, [file for files in every for file in files.files])
-        self.parts = {
-            table: self._load_all(table, getattr(source, table), found[table], wanted[table])
-            for table in wanted
+        self.checks = RowChecks(connection, skip=on_bad_line == "skip")
+        target_features = {
+            "behaviors": [],
+            "items": [name for name in features.item if name != GOODS],
+            "users": [name for name in features.profile if name != USER_ID],
+            "impressions": list(features.context),
         }
-        for files in every:  # one file may serve two tables: it must be the same for both
-            check_unchanged(files)
+        resolved = {
+            target: [self._resolve_files(block) for block in getattr(source, target)]
+            for target in target_features
+        }
+        all_files = [
+            block_files for per_block in resolved.values() for block_files in per_block if block_files
+        ]
+        restrict_to_files(connection, [file for block_files in all_files for file in block_files.files])
+        self.raw_tables = {
+            target: self._load_blocks(target, getattr(source, target), resolved[target], names)
+            for target, names in target_features.items()
+        }
+        for block_files in all_files:  # a file that serves two tables must be the same for both
+            check_unchanged(block_files)
 
     def read(self) -> CanonicalTables:
-        parts, form = self.parts, self._form()
-        self._require_positives()
-        for table in ("behaviors", "impressions"):
+        raw_tables, event_format = self.raw_tables, self._infer_event_format()
+        self._check_positive_labels()
+        for target in ("behaviors", "impressions"):
             selects = [
-                select_events(part, parts[table], form, self.features, self.checks) for part in parts[table]
+                select_events(table, raw_tables[target], event_format, self.features, self.checks)
+                for table in raw_tables[target]
             ]
-            self._make(table, selects)
-        for table, key, ids in (("items", "item", form.items), ("users", "user", form.users)):
+            self._create(target, selects)
+        for target, key, id_type in (
+            ("items", "item", event_format.item_ids),
+            ("users", "user", event_format.user_ids),
+        ):
             selects = [
-                select_entities(part, parts[table], key, ids, self.features, self.checks)
-                for part in parts[table]
+                select_entities(table, raw_tables[target], key, id_type, self.features, self.checks)
+                for table in raw_tables[target]
             ]
-            self._make(table, selects)
+            self._create(target, selects)
             if selects:
-                make_unique(table, key, [part.block for part in parts[table]], self.checks)
-        events = [table for table in ("behaviors", "impressions") if parts[table]]
-        notes = add_missing_items(events, self.checks, declared=bool(parts["items"]))
-        if parts["users"] and parts["impressions"]:
-            strangers = self.checks.rows("impressions ANTI JOIN users USING (user)")
-            notes["impressions of users that have no row among the users"] = strangers
+                drop_duplicates(target, key, [table.block for table in raw_tables[target]], self.checks)
+        events = [target for target in ("behaviors", "impressions") if raw_tables[target]]
+        notes = add_missing_items(events, self.checks, is_declared=bool(raw_tables["items"]))
+        if raw_tables["users"] and raw_tables["impressions"]:
+            rows = self.checks.count_rows("impressions ANTI JOIN users USING (user)")
+            notes["impressions whose user is not in the user table"] = rows
         return CanonicalTables(
-            behaviors=self._frame("behaviors"),
-            items=self._frame("items"),
-            users=self._frame("users"),
-            impressions=self._frame("impressions"),
-            left_out=self.checks.left_out,
-            notes={fact: rows for fact, rows in notes.items() if rows},
+            behaviors=self._fetch("behaviors"),
+            items=self._fetch("items"),
+            users=self._fetch("users"),
+            impressions=self._fetch("impressions"),
+            left_out=self.checks.skipped_rows,
+            notes={note: rows for note, rows in notes.items() if rows},
         )
 
-    def _form(self) -> EventForm:
-        """How ids and times are written in all tables alike."""
-        everything = [part for parts in self.parts.values() for part in parts]
-        return EventForm(
-            users=Ids.of(
+    def _infer_event_format(self) -> EventFormat:
+        """Infer the types of ids and the unit of times that all tables can use."""
+        tables = [table for per_target in self.raw_tables.values() for table in per_target]
+        return EventFormat(
+            user_ids=IdType.infer(
                 self.connection,
-                [(part, (part.block.user,)) for part in everything if hasattr(part.block, "user")],
+                [(table, (table.block.user,)) for table in tables if hasattr(table.block, "user")],
             ),
-            items=Ids.of(
-                self.connection, [(part, part.item_columns) for part in everything if part.item_columns]
+            item_ids=IdType.infer(
+                self.connection, [(table, table.item_columns) for table in tables if table.item_columns]
             ),
-            zone=self.source.time_zone,
-            unit=max(
-                time_unit(self.connection, part)
-                for part in [*self.parts["behaviors"], *self.parts["impressions"]]
+            time_zone=self.source.time_zone,
+            ticks_per_second=max(
+                ticks_per_second(self.connection, table)
+                for table in [*self.raw_tables["behaviors"], *self.raw_tables["impressions"]]
             ),
         )
 
-    def _require_positives(self) -> None:
-        """Where clicks have values of their own, one of them must stand there."""
-        named = [part for part in self.parts["impressions"] if part.block.label.positive is not None]
-        there: Counter[str] = Counter()
-        for part in named:
-            column = quoted(part.block.label.column)
+    def _check_positive_labels(self) -> None:
+        """Check that at least one of the declared ``label.positive`` values occurs."""
+        tables = [table for table in self.raw_tables["impressions"] if table.block.label.positive is not None]
+        value_counts: Counter[str] = Counter()
+        for table in tables:
+            column = quote_identifier(table.block.label.column)
             values = self.connection.execute(
-                f"SELECT CAST({column} AS VARCHAR) v, count(*) FROM {part.name} GROUP BY v"
+                f"SELECT CAST({column} AS VARCHAR) v, count(*) FROM {table.name} GROUP BY v"
             ).fetchall()
-            if any(value in positive_texts(part.block.label) for value, _ in values):
+            if any(value in database_strings(table.block.label.positive) for value, _ in values):
                 return
-            there.update({str(value): rows for value, rows in values})
-        if there:
-            part = named[0]
+            value_counts.update({str(value): rows for value, rows in values})
+        if value_counts:
+            label = tables[0].block.label
             raise InputError(
-                f"{part.shown}, column {part.block.label.column}: no row has a value of label.positive "
-                f"({', '.join(positive_texts(part.block.label))}); the column's values are {', '.join(value for value, _ in there.most_common(8))}"
+                f"{tables[0].display_name}, column {label.column}: no row has a value of label.positive "
+                f"({', '.join(database_strings(label.positive))}); the column's values are "
+                f"{', '.join(value for value, _ in value_counts.most_common(8))}"
             )
 
-    def _find(self, block: TableFiles) -> FoundFiles | None:
-        return find_files(self.folder, block, page=self.source.page)
+    def _resolve_files(self, block: TableFiles) -> ResolvedFiles | None:
+        return resolve_files(self.folder, block, page=self.source.page)
 
-    def _load_all(
-        self, table: str, blocks: Sequence[TableFiles], found: Sequence[FoundFiles | None], wanted: list[str]
-    ) -> list[Part]:
-        parts = [
-            self._load(f"raw_{table}_{number}", table, block, files, wanted)
-            for number, (block, files) in enumerate(zip(blocks, found, strict=True))
-            if files
+    def _load_blocks(
+        self,
+        target: str,
+        blocks: Sequence[TableFiles],
+        resolved: Sequence[ResolvedFiles | None],
+        features: list[str],
+    ) -> list[RawTable]:
+        tables = [
+            self._load_block(f"raw_{target}_{index}", target, block, block_files, features)
+            for index, (block, block_files) in enumerate(zip(blocks, resolved, strict=True))
+            if block_files
         ]
-        if blocks and not parts and table in ("behaviors", "impressions"):
+        if blocks and not tables and target in ("behaviors", "impressions"):
             names = ", ".join(name for block in blocks for name in block.files)
-            raise InputError(f"{self.folder}: found none of {names}, expected one of them for the {table}")
-        derived = TIME_FEATURES if table == "impressions" else ()
-        lost = [
-            name
-            for name in wanted
-            if name not in derived and not any(name in part.features for part in parts)
-        ]
-        if lost:
-            available = dict.fromkeys(column for part in parts for column in part.available)
-            found = f"the columns {', '.join(available)}" if parts else "no such table"
             raise InputError(
-                f"{table}: feature column(s) {', '.join(lost)} not found; the source has {found}"
+                f"{self.folder}: no files for the {target}; expected at least one of {names} (source.{target}.files)"
             )
-        return parts
+        derived_features = TIME_FEATURES if target == "impressions" else ()
+        missing = [
+            name
+            for name in features
+            if name not in derived_features and not any(name in table.feature_columns for table in tables)
+        ]
+        if missing:
+            columns = dict.fromkeys(column for table in tables for column in table.available_columns)
+            available = f"the columns are {', '.join(columns)}" if tables else f"the source has no {target}"
+            raise InputError(f"{target}: feature column(s) {', '.join(missing)} not found; {available}")
+        return tables
 
-    def _load(self, name: str, table: str, block: TableFiles, found: FoundFiles, wanted: list[str]) -> Part:
-        available = columns_of(found, block, skip_bad=self.checks.skip)
-        part = Part.of(name, table, block, found.shown, available, wanted)
-        columns = part.physical + (
-            [TRUE_PROBABILITY] if TRUE_PROBABILITY in available and table == "impressions" else []
-        )
-        broken = load(self.connection, name, found, block, columns, skip_bad=self.checks.skip)
-        self.checks.count(f"broken lines of {table}", broken)
-        self._filter(part)
+    def _load_block(
+        self, name: str, target: str, block: TableFiles, block_files: ResolvedFiles, features: list[str]
+    ) -> RawTable:
+        available_columns = common_columns(block_files, block, skip_bad=self.checks.skip)
+        table = RawTable.resolve(name, target, block, block_files.display_name, available_columns, features)
+        columns = table.columns_to_read
+        if target == "impressions" and TRUE_PROBABILITY in available_columns:
+            columns = [*columns, TRUE_PROBABILITY]
+        skipped = load_files(self.connection, name, block_files, block, columns, skip_bad=self.checks.skip)
+        self.checks.count_skipped(f"malformed lines of {target}", skipped)
+        self._filter(table)
         if isinstance(block, BehaviorFiles) and block.sequence:
-            part.explode(self.connection, block.sequence, block.separator)
-        part.describe(self.connection)
-        return part
+            table.explode_sequences(self.connection, block.sequence, block.separator)
+        table.load_column_types(self.connection)
+        return table
 
-    def _filter(self, part: Part) -> None:
-        """Keep the rows that count; say what there is where none does."""
-        for column, values in part.block.where.items():
-            texts = [str(value).lower() if isinstance(value, bool) else str(value) for value in values]
-            test = f"CAST({quoted(column)} AS VARCHAR) IN (SELECT unnest($texts))"
-            before = self.checks.rows(part.name)
-            there = self.connection.execute(
-                f"SELECT CAST({quoted(column)} AS VARCHAR) v, count(*) FROM {part.name} GROUP BY v ORDER BY 2 DESC, 1 LIMIT 8"
+    def _filter(self, table: RawTable) -> None:
+        """Keep the rows that match ``where``; raise an error with the column's values if none does."""
+        for name, declared_values in table.block.where.items():
+            column, values = quote_identifier(name), database_strings(declared_values)
+            rows_before = self.checks.count_rows(table.name)
+            column_values = self.connection.execute(
+                f"SELECT CAST({column} AS VARCHAR) v, count(*) FROM {table.name} GROUP BY v ORDER BY 2 DESC, 1 LIMIT 8"
             ).fetchall()
+            matches = f"CAST({column} AS VARCHAR) IN (SELECT unnest($values))"
             self.connection.execute(
-                f"DELETE FROM {part.name} WHERE NOT coalesce({test}, false)", {"texts": texts}
+                f"DELETE FROM {table.name} WHERE NOT coalesce({matches}, false)", {"values": values}
             )
-            kept = self.checks.rows(part.name)
-            if before and not kept:
+            rows = self.checks.count_rows(table.name)
+            if rows_before and not rows:
                 raise InputError(
-                    f"{part.shown}, column {column}: no row has a value of where ({', '.join(texts)}); the column's values "
-                    f"are {', '.join(str(value) for value, _ in there)}"
+                    f"{table.display_name}, column {name}: no row has a value of where ({', '.join(values)}); the column's "
+                    f"values are {', '.join(str(value) for value, _ in column_values)}"
                 )
-            self.checks.count(
-                f"rows of {part.table} whose {column} is not {' or '.join(texts)}", before - kept
-            )
+            reason = f"rows of {table.target} whose {name} is not {' or '.join(values)}"
+            self.checks.count_skipped(reason, rows_before - rows)
 
-    def _make(self, table: str, selects: list[str]) -> None:
+    def _create(self, target: str, selects: list[str]) -> None:
         if selects:
-            self.connection.execute(f"CREATE TEMP TABLE {table} AS {' UNION ALL BY NAME '.join(selects)}")
-        for part in self.parts[table]:
-            self.connection.execute(f"DROP TABLE {part.name}")
+            self.connection.execute(f"CREATE TEMP TABLE {target} AS {' UNION ALL BY NAME '.join(selects)}")
+        for table in self.raw_tables[target]:
+            self.connection.execute(f"DROP TABLE {table.name}")
 
-    def _frame(self, table: str) -> pd.DataFrame | None:
-        if table != "items" and not self.parts[table]:
+    def _fetch(self, target: str) -> pd.DataFrame | None:
+        if target != "items" and not self.raw_tables[target]:
             return None
-        exclude = (
-            f"EXCLUDE ({quoted(SOURCE_FILE)})" if self.parts[table] and table in ("items", "users") else ""
-        )
-        arrow = self.connection.sql(f"SELECT * {exclude} FROM {table}").to_arrow_table()
-        self.connection.execute(f"DROP TABLE {table}")
+        has_source_file = self.raw_tables[target] and target in ("items", "users")
+        exclude = f"EXCLUDE ({quote_identifier(SOURCE_FILE)})" if has_source_file else ""
+        arrow = self.connection.sql(f"SELECT * {exclude} FROM {target}").to_arrow_table()
+        self.connection.execute(f"DROP TABLE {target}")
         return arrow.to_pandas(split_blocks=True, self_destruct=True)

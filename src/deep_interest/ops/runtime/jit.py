@@ -1,0 +1,59 @@
+"""Compilation of the kernels with numba, and the cache of compiled code on disk.
+
+numba keeps compiled code next to its source (``__pycache__/*.nbi``, ``*.nbc``), or below ``NUMBA_CACHE_DIR``. By itself it reuses
+that code as long as the *file* of a function is unchanged, whatever the function calls: an edited callee would be ignored
+(https://github.com/numba/numba/issues/1833). Kernels call functions of other files, so here compiled code is valid as long as no
+source in ``ops/kernels`` or ``ops/runtime`` has changed.
+"""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+from numba import njit
+
+_OPS = Path(__file__).parents[1]
+
+
+def source_digest(*folders: Path) -> str:
+    """Hash the Python sources in some folders and their subfolders."""
+    digest = hashlib.sha256()
+    for folder in folders:
+        for file in sorted(folder.rglob("*.py")):
+            digest.update(file.relative_to(folder.parent).as_posix().encode() + file.read_bytes())
+    return digest.hexdigest()
+
+
+_SOURCE_DIGEST = source_digest(_OPS / "kernels", _OPS / "runtime")
+
+
+def kernel(function: Callable) -> Callable:
+    """Compile a loop that Python calls; floating-point sums may be reordered.
+
+    The innermost loop of a sum into one number must not write to an array: LLVM versions such a loop for arrays that may overlap, and
+    may order the sum differently in each version, so that the result would depend on where the arrays are in memory.
+
+    A kernel only calls functions that are `njit_strict`, `njit_no_refcount` or inlined (``njit(inline="always")``). LLVM optimises
+    a copy of a called function for every caller, and a process links whichever copy it loads first. If copies were free to reorder
+    sums, a process that compiles and one that loads from the cache would round differently.
+    """
+    return _cached_njit(function, fastmath={"contract", "reassoc", "nsz", "arcp"})
+
+
+def njit_strict(function: Callable) -> Callable:
+    """Compile a function that kernels call; sums keep the order in which they are written, so that all its copies round alike."""
+    return _cached_njit(function, fastmath=False)  # explicit, or numba inherits the caller's
+
+
+def njit_no_refcount(function: Callable) -> Callable:
+    """As `njit_strict`, for a function that neither allocates nor returns an array: the references to its arguments are not counted.
+
+    Counting is an atomic operation for every row that a loop slices, unless LLVM can prove it redundant.
+    """
+    return _cached_njit(function, fastmath=False, _nrt=False)
+
+
+def _cached_njit(function: Callable, **options) -> Callable:
+    dispatcher = njit(cache=True, nogil=True, error_model="numpy", **options)(function)
+    dispatcher._cache._cache_file._source_stamp = _SOURCE_DIGEST
+    return dispatcher
