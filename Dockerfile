@@ -1,6 +1,9 @@
-# docker build -t deep-interest . && docker run --rm -v "$PWD/data:/app/data" deep-interest --pipelines=retrain.simulated.din
-# The container runs as user 10001, which must be able to write the mounted folder (or: docker run --user "$(id -u)").
-# Credentials and machine-specific settings are mounted at run time: -v "$PWD/conf/local:/app/conf/local:ro"
+# docker build -t deep-interest .
+# docker run --rm -v "$PWD/data:/app/data" deep-interest --pipelines=retrain.simulated.din
+#
+# The container runs as user 10001, who needs write access to the mounted folder (or use docker run --user "$(id -u)").
+# Mount credentials and machine-specific settings at run time: -v "$PWD/conf/local:/app/conf/local:ro"
+# Kernels are compiled in every new container; mount a volume at /tmp/numba to keep them.
 FROM python:3.12-slim
 ENV DO_NOT_TRACK=1 PYTHONUNBUFFERED=1 PIP_NO_CACHE_DIR=1
 WORKDIR /app
@@ -9,7 +12,8 @@ COPY pyproject.toml constraints.txt README.md LICENSE .telemetry ./
 COPY src src
 COPY conf conf
 RUN pip install --constraint constraints.txt torch && pip install --constraint constraints.txt --editable .
-RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin worker && mkdir -p data conf/local && chown -R worker data
+RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin worker \
+    && mkdir -p data conf/local && chown -R worker data
 ENV HOME=/tmp NUMBA_CACHE_DIR=/tmp/numba MPLCONFIGDIR=/tmp/matplotlib
 USER 10001
 VOLUME /app/data

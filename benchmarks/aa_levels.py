@@ -4,9 +4,10 @@
     python benchmarks/aa_levels.py --fits lr=SAMPLES,PREDICTIONS base=SAMPLES,PREDICTIONS
 
 Simulated: the models of a table have the same expected GAUC and differ by chance alone, over users, seeds and their
-interaction. Fits: the seeds of each model (all of one dataset) are dealt into disjoint groups, each group is a row of one table,
-and rows of the same model are compared. SAMPLES and PREDICTIONS are the Parquet files that a run writes, with many seeds: `kedro run
---pipelines=simulated.base --params="training.seeds=1 2 … 40"`. One JSON object per line.
+interaction. Fits: two disjoint groups of seeds of one model are compared, many times; the standard error of the rate is a jackknife
+over the seeds, as all comparisons share them. SAMPLES and PREDICTIONS are the Parquet files that a run writes, with many seeds:
+`kedro run --pipelines=simulated.base --params="training.seeds=1 2 … 80"`. One JSON object per line: `excluded` is the level,
+`power` the share of intervals that exclude 0 if the true difference is two of its standard deviations (at most 52 %: known variance).
 """
 
 import argparse
@@ -17,10 +18,11 @@ from itertools import combinations
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from deep_interest.evaluation.metrics import UserAUC, per_user_auc
-from deep_interest.evaluation.seed_variance import moderated, seed_spread
-from deep_interest.evaluation.significance import difference_interval, holm, mean_over_seeds
+from deep_interest.evaluation.seed_variance import seed_variance
+from deep_interest.evaluation.significance import Interval, difference_interval, holm, mean_over_seeds
 
 Fits = list[UserAUC]
 
@@ -31,23 +33,27 @@ class Setting:
 
     Attributes:
         users: number of users.
-        ratio: variance of the GAUC by the main effect of the seed, over that by the interaction.
-        spread: standard deviation of the log of this ratio over models.
+        ratio: variance of the GAUC over seeds, over its part from the interaction; at least 1.
+        spread: standard deviation of the log of a model's deviations over seeds; 0 for the same kind of model throughout.
+        taste: standard deviation of a model's effect on a user with 12 impressions; 0 for the same kind of model throughout.
         skew: standard deviation of the log of a user's impressions.
-        taste: standard deviation of a model's effect on a user with 12 impressions.
+        other_ratio: ratio of every second model; 0 for that of the others.
     """
 
     users: int
     ratio: float
-    spread: float
-    skew: float
-    taste: float
+    spread: float = 0
+    taste: float = 0
+    skew: float = 0.7
+    other_ratio: float = 0
 
 
 SETTINGS = (
-    Setting(1000, 1, 0.5, 0.7, 0), Setting(1000, 5, 0.5, 0.7, 0), Setting(1000, 10, 1.0, 0.7, 0),
-    Setting(300, 0, 0, 0.7, 0), Setting(300, 1, 0.5, 0.7, 0), Setting(300, 1, 0.5, 0.7, 0.1),
-    Setting(100, 1, 0.5, 1.0, 0.1), Setting(50, 1, 0.5, 1.0, 0.2), Setting(30, 1, 0.5, 1.0, 0.2),
+    Setting(1000, 1), Setting(1000, 2), Setting(1000, 6), Setting(300, 1), Setting(300, 2), Setting(100, 2),
+    Setting(50, 1, skew=1), Setting(30, 1, skew=1), Setting(300, 1, spread=0.5), Setting(300, 1, other_ratio=3),
+    Setting(300, 1, other_ratio=10), Setting(300, 2, spread=1),
+    Setting(300, 2, spread=0.5, taste=0.03), Setting(300, 2, spread=0.5, taste=0.1),
+    Setting(50, 2, spread=0.5, taste=0.2, skew=1), Setting(30, 2, spread=0.5, taste=0.2, skew=1),
 )  # fmt: skip
 
 
@@ -57,62 +63,62 @@ def simulated_table(rng: np.random.Generator, setting: Setting, *, models: int, 
     impressions = np.maximum(2, np.exp(rng.normal(np.log(12), setting.skew, n))).astype(int)
     weights, noise = impressions / impressions.sum(), np.sqrt(12 / impressions)
     table = []
-    for _ in range(models):
-        own = 0.05 * np.exp(rng.normal(0, 0.5)) * noise
-        main = setting.ratio * np.exp(rng.normal(0, setting.spread)) * (weights**2 * own**2).sum()
+    for model in range(models):
+        ratio = setting.other_ratio if setting.other_ratio and model % 2 else setting.ratio
+        own = 0.05 * np.exp(rng.normal(0, setting.spread)) * noise
+        main = (ratio - 1) * (weights**2 * own**2).sum()
         aucs = 0.65 + setting.taste * noise * rng.standard_normal(n) + own * rng.standard_normal((seeds, n))
         aucs += main**0.5 * rng.standard_normal((seeds, 1))
         table.append([UserAUC(np.arange(n), impressions, auc, n, int(impressions.sum())) for auc in aucs])
     return table
 
 
-def exclusions(table: Sequence[Fits], pairs: Sequence[tuple[int, int]]) -> tuple[list[bool], bool]:
-    """Which intervals exclude 0, and whether any p-value is below 5 % after Holm's correction."""
-    seeds, means = moderated([seed_spread(fits) for fits in table]), [mean_over_seeds(fits) for fits in table]
-    found = [difference_interval(means[i], means[j], seeds=[seeds[i], seeds[j]]) for i, j in pairs]
-    return [one.low > 0 or one.high < 0 for one in found], bool(
-        (holm([one.p_value for one in found]) < 0.05).any()
-    )
+def intervals(table: Sequence[Fits]) -> list[Interval]:
+    """Each model's difference to the first one."""
+    seeds, means = [seed_variance(fits) for fits in table], [mean_over_seeds(fits) for fits in table]
+    return [difference_interval(means[i], means[0], seeds=[seeds[i], seeds[0]]) for i in range(1, len(table))]
+
+
+def starred(table: Sequence[Fits]) -> bool:
+    """Whether any p-value is below 5 % after Holm's correction."""
+    return bool((holm([interval.p_value for interval in intervals(table)]) < 0.05).any())
 
 
 def simulated(tables: int, seed: int) -> Iterator[dict]:
-    """Levels over simulated tables, each with about ``tables`` × 25 comparisons with the first row."""
-    for models, seeds in ((25, 2), (25, 5), (8, 2), (8, 5), (2, 2), (2, 5)):
+    """Levels over ``25 × tables`` simulated pairs of models, stars over ``tables`` tables of 25 models."""
+    for seeds in (2, 5):
         for setting in SETTINGS:
             rng = np.random.default_rng(seed)
-            pairs = [(i, 0) for i in range(1, models)]
-            runs = [
-                exclusions(simulated_table(rng, setting, models=models, seeds=seeds), pairs)
-                for _ in range(tables * (1 if models == 25 else 3 if models == 8 else 10))
+            pairs = [
+                intervals(simulated_table(rng, setting, models=2, seeds=seeds))[0] for _ in range(25 * tables)
             ]
+            stars = [starred(simulated_table(rng, setting, models=25, seeds=seeds)) for _ in range(tables)]
             yield {
-                "bench": "aa_levels", "case": "simulated", **vars(setting), "models": models, "seeds": seeds,
-                **_levels(runs),
+                "bench": "aa_levels", "case": "simulated", **vars(setting), "seeds": seeds, **_levels(pairs),
+                "tables_with_a_star": float(np.mean(stars)),
             }  # fmt: skip
 
 
-def of_fits(files: dict[str, tuple[str, str]], deals: int, seed: int) -> Iterator[dict]:
-    """Levels over groups of seeds of real fits."""
-    fits = {model: _fits(*paths) for model, paths in files.items()}
-    for seeds in (2, 5):
-        rng, by_model = np.random.default_rng(seed), {model: [] for model in fits}
-        for _ in range(deals):
-            table, owner = [], []
-            for model, own in fits.items():
-                groups = rng.permutation(len(own))[: len(own) // seeds * seeds].reshape(-1, seeds)
-                table += [[own[k] for k in group] for group in groups]
-                owner += [model] * len(groups)
-            for model in fits:
-                rows = [k for k, of in enumerate(owner) if of == model]
-                pairs = list(zip(rows[::2], rows[1::2], strict=False))
-                excluded, _ = exclusions(table, pairs)
-                starred = exclusions(table, [(k, rows[0]) for k in rows[1:]])[1]
-                by_model[model].append((excluded, starred, _users_only(table, pairs)))
-        for model, runs in by_model.items():
+def of_fits(files: dict[str, tuple[str, str]], tables: int, seed: int) -> Iterator[dict]:
+    """Levels over ``100 × tables`` pairs of disjoint groups of seeds of each model, stars over tables of all groups."""
+    for model, paths in files.items():
+        fits = _fits(*paths)
+        for seeds in (2, 5):
+            rng = np.random.default_rng(seed)
+            orders = [rng.permutation(len(fits)) for _ in range(100 * tables)]
+            pairs, used = [], np.zeros((len(orders), len(fits)), dtype=bool)
+            for row, order in enumerate(orders):
+                used[row, order[: 2 * seeds]] = True
+                pairs += intervals(_groups(fits, order[: 2 * seeds], seeds))
+            stars = [
+                starred(_groups(fits, order[: len(fits) // seeds * seeds], seeds))
+                for order in orders[:tables]
+            ]
             yield {
-                "bench": "aa_levels", "case": "fits", "model": model, "seeds": seeds,
-                "users": len(fits[model][0].users), **_levels([run[:2] for run in runs]),
-                "excluded_over_users_only": float(np.mean([run[2] for run in runs])),
+                "bench": "aa_levels", "case": "fits", "model": model, "seeds": seeds, "fits": len(fits),
+                "users": len(fits[0].users), "ratio": _ratio(fits), **_levels(pairs),
+                "excluded_error": _jackknife_error(_excluded(pairs), used),
+                "tables_with_a_star": float(np.mean(stars)),
             }  # fmt: skip
 
 
@@ -137,18 +143,38 @@ def coverage_of_few_users(files: dict[str, tuple[str, str]], tables: int, seed: 
             }  # fmt: skip
 
 
-def _users_only(table: Sequence[Fits], pairs: Sequence[tuple[int, int]]) -> float:
-    means = [mean_over_seeds(fits) for fits in table]
-    found = [difference_interval(means[i], means[j]) for i, j in pairs]
-    return float(np.mean([one.low > 0 or one.high < 0 for one in found]))
+def _groups(fits: Fits, order: NDArray[np.integer], seeds: int) -> list[Fits]:
+    return [[fits[k] for k in group] for group in order.reshape(-1, seeds)]
 
 
-def _levels(runs: Sequence[tuple[list[bool], bool]]) -> dict[str, float]:
+def _ratio(fits: Fits) -> float:
+    """Variance of the GAUC over all fits, over its part from the interaction: 1 without a main effect of the seed."""
+    variance = seed_variance(fits)
+    return variance.total / variance.interaction
+
+
+def _excluded(pairs: Sequence[Interval], shift: float = 0.0) -> NDArray[np.bool_]:
+    return np.array([pair.low + shift > 0 or pair.high + shift < 0 for pair in pairs])
+
+
+def _levels(pairs: Sequence[Interval]) -> dict[str, float]:
+    two_deviations = 2 * float(np.std([pair.difference for pair in pairs]))
     return {
-        "comparisons": sum(len(excluded) for excluded, _ in runs),
-        "excluded": float(np.mean(np.concatenate([excluded for excluded, _ in runs]))),
-        "tables_with_a_star": float(np.mean([starred for _, starred in runs])),
+        "comparisons": len(pairs),
+        "excluded": float(_excluded(pairs).mean()),
+        "power": float(_excluded(pairs, two_deviations).mean()),
     }
+
+
+def _jackknife_error(excluded: NDArray[np.bool_], used: NDArray[np.bool_]) -> float:
+    """Standard error of the rate over other fits: the rates without the comparisons that use each fit.
+
+    Args:
+        excluded: ``(M,)`` of each comparison.
+        used: ``(M, n)`` whether it uses the fit.
+    """
+    rates = (excluded[:, None] & ~used).sum(axis=0) / (~used).sum(axis=0)
+    return float(((len(rates) - 1) * rates.var()) ** 0.5)
 
 
 def _fits(samples: str, predictions: str) -> Fits:

@@ -24,7 +24,7 @@ from environments import PROJECT, WORK, command, environment, install
 from padded import padded
 
 from deep_interest.evaluation.metrics import per_user_auc
-from deep_interest.evaluation.seed_variance import moderated, seed_spread
+from deep_interest.evaluation.seed_variance import seed_variance
 from deep_interest.evaluation.significance import difference_interval, mean_over_seeds
 from deep_interest.io.atomic import atomic_path
 
@@ -166,7 +166,7 @@ def main() -> None:
             our_fits = [per_user_auc(test["user"], test["label"], s) for s in ours_all]
             ours, seeds = (
                 mean_over_seeds(our_fits),
-                moderated([seed_spread(our_fits), seed_spread(their_fits)]),
+                [seed_variance(our_fits), seed_variance(their_fits)],
             )
             line = {
                 "bench": "accuracy_vs_peers", "case": options.dataset, "model": model, "peer": peer, **best,

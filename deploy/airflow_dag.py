@@ -1,7 +1,8 @@
-"""A night as an Airflow 3 DAG: retrain, then score with what serves.
+"""Airflow 3 DAG of one night: retrain, then score with the version in production.
 
-A run is one task: its lock, its exit status and its one step of confirmation belong to one process. ``nothing new`` (10) and
-``refused`` (11) end well, and scoring follows; bad data (12), a second run (13) and faults fail the task.
+Retraining is a single task, because one process holds its lock, sets its exit code and commits its result. Exit codes
+10 (no new days) and 11 (refused) count as success, and scoring follows. Bad data (12), another active run (13) and
+failures (1) fail the task.
 """
 
 from datetime import datetime, timedelta
@@ -10,7 +11,7 @@ from airflow.providers.standard.operators.bash import BashOperator
 from airflow.sdk import DAG
 
 PROJECT = "/srv/deep-interest"
-ROW = "simulated.din"
+MODEL = "simulated.din"
 
 with DAG(
     dag_id="deep_interest_retrain",
@@ -22,10 +23,13 @@ with DAG(
 ):
     retrain = BashOperator(
         task_id="retrain",
-        bash_command=f".venv/bin/kedro run --pipelines=retrain.{ROW}; code=$?; [ $code -eq 10 ] || [ $code -eq 11 ] || exit $code",
+        bash_command=(
+            f".venv/bin/kedro run --pipelines=retrain.{MODEL}; "
+            "code=$?; [ $code -eq 10 ] || [ $code -eq 11 ] || exit $code"
+        ),
         cwd=PROJECT,
     )
     score = BashOperator(
-        task_id="score", bash_command=f".venv/bin/kedro run --pipelines=score.{ROW}", cwd=PROJECT
+        task_id="score", bash_command=f".venv/bin/kedro run --pipelines=score.{MODEL}", cwd=PROJECT
     )
     retrain >> score

@@ -3,6 +3,7 @@
 Hypothesis has no deadline: on a busy machine an example that usually takes 10 ms takes longer than the default 200 ms.
 """
 
+import json
 import os
 from pathlib import Path
 
@@ -14,3 +15,11 @@ settings.load_profile("repository")
 os.environ["OMP_NUM_THREADS"] = "1"
 if not Path("/dev/nvidiactl").exists():
     os.environ["TRITON_INTERPRET"] = "1"  # before any kernel is imported
+
+
+def pytest_collection_modifyitems(items):
+    """For mutmut, which stops at the first failure, the fastest tests come first; it writes their times to this file."""
+    times = Path("mutmut-stats.json")
+    if os.environ.get("MUTANT_UNDER_TEST") and times.exists():
+        seconds = json.loads(times.read_text())["duration_by_test"]
+        items.sort(key=lambda item: seconds.get(item.nodeid, 0.0))

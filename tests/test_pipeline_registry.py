@@ -1,4 +1,4 @@
-"""Every registered pipeline against the catalog and the parameters, without running it."""
+"""Every registered pipeline agrees with the catalog and the parameters; no pipeline is run."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def pipelines():
     return register_pipelines()
 
 
-def test_the_grid_is_registered(pipelines):
+def test_every_experiment_has_a_pipeline(pipelines):
     for dataset in DATASETS:
         expected = {
             dataset,
@@ -51,13 +51,13 @@ def test_the_grid_is_registered(pipelines):
         assert pipelines[kind].nodes == pipelines[f"{kind}.simulated.din"].nodes
 
 
-def test_only_the_datasets_that_are_named_are_registered(monkeypatch):
+def test_only_the_selected_datasets_are_registered(monkeypatch):
     monkeypatch.setenv("DEEP_INTEREST_DATASETS", "amazon_toys, simulated")
-    named = register_pipelines()
-    assert {"amazon_toys", "tune.amazon_toys.din", "simulated.din", "simulate"} <= set(named)
-    assert not any("amazon_beauty" in name for name in named)
-    assert named["__default__"].nodes == named["amazon_toys"].nodes
-    assert named["retrain"].nodes == named["retrain.simulated.din"].nodes
+    selected = register_pipelines()
+    assert {"amazon_toys", "tune.amazon_toys.din", "simulated.din", "simulate"} <= set(selected)
+    assert not any("amazon_beauty" in name for name in selected)
+    assert selected["__default__"].nodes == selected["amazon_toys"].nodes
+    assert selected["retrain"].nodes == selected["retrain.simulated.din"].nodes
     monkeypatch.setenv("DEEP_INTEREST_DATASETS", "amazon_toys")
     assert not {"retrain", "score"} & set(register_pipelines())
     monkeypatch.setenv("DEEP_INTEREST_DATASETS", "amazon_toy")
@@ -74,9 +74,9 @@ def test_every_dataset_of_every_pipeline_is_in_the_catalog(context, pipelines):
         for name in pipeline.datasets()
         if not name.startswith("params:")
     }
-    lost = [name for name in names if name not in catalog and not resolver.match_dataset_pattern(name)]
+    missing = [name for name in names if name not in catalog and not resolver.match_dataset_pattern(name)]
     assert len(names) > len(DATASETS) * len(MODELS)
-    assert lost == []
+    assert missing == []
 
 
 def test_every_parameter_of_every_pipeline_is_configured_and_valid(context, pipelines):
@@ -97,22 +97,22 @@ def test_every_parameter_of_every_pipeline_is_configured_and_valid(context, pipe
         assert validated["datasets"][dataset].recipe in validated["recipes"].root
 
 
-def test_only_raw_files_and_parameters_come_from_outside(pipelines):
-    free = {name for name in pipelines["__default__"].inputs() if not name.startswith("params:")}
-    found = {
+def test_only_raw_files_and_parameters_are_free_inputs(pipelines):
+    free_inputs = {name for name in pipelines["__default__"].inputs() if not name.startswith("params:")}
+    optional = {
         "tuned",
         "other_figures",
-    }  # by searches and other tables, if any: one box each in a graph of all rows
-    assert free == {f"simulated.{name}" for name in found}
+    }  # outputs of other pipelines, if they exist: one node each in Kedro-Viz
+    assert free_inputs == {f"simulated.{name}" for name in optional}
     for dataset, row in DATASETS.items():
         outside = {
             name.split(".")[-1] for name in pipelines[dataset].inputs() if not name.startswith("params:")
         }
         raw = {"amazon": {"reviews", "metadata"}, "movielens": {"archive"}, "tables": {"raw_log"}}[row.source]
-        assert outside - found == (set() if dataset == "simulated" else raw)
+        assert outside - optional == (set() if dataset == "simulated" else raw)
 
 
-def test_a_search_reads_no_samples_but_those_without_the_test_set(pipelines):
+def test_a_search_reads_only_samples_without_the_test_set(pipelines):
     for dataset in DATASETS:
         for model in TUNABLE:
             nodes = {node.name: set(node.inputs) for node in pipelines[f"tune.{dataset}.{model}"].nodes}
@@ -121,13 +121,13 @@ def test_a_search_reads_no_samples_but_those_without_the_test_set(pipelines):
             assert readers == {f"{dataset}.hide_test"}
 
 
-def test_no_configured_block_is_without_a_row(context):
+def test_every_configured_model_and_dataset_exists(context):
     parameters = context.config_loader["parameters"]
     assert set(parameters["models"]) == set(MODELS)
     assert set(parameters["datasets"]) == set(DATASETS)
 
 
-def test_the_industrial_shop_has_dins_sixteen_feature_groups():
+def test_the_industrial_dataset_has_dins_sixteen_feature_groups():
     bootstrap_project(PROJECT)
     with KedroSession.create(PROJECT, env="industrial") as session:
         features = session.load_context().config_loader["parameters"]["datasets"]["simulated"]["features"]
@@ -145,7 +145,7 @@ def test_every_model_fits_every_recipe(context):
             recipe.model_of(model, RowOptions(options))
 
 
-def test_the_industrial_recipe_is_the_papers(context):
+def test_the_industrial_recipe_has_the_papers_values(context):
     from deep_interest.training.parameters import Recipes, RowOptions
 
     parameters = context.config_loader["parameters"]
@@ -159,13 +159,13 @@ def test_the_industrial_recipe_is_the_papers(context):
     assert (model.embedding_dim, model.hidden) == (12, (200, 80))
 
 
-def test_a_row_is_in_the_datasets_table_or_in_an_ablation():
-    listed = {*ALL_MODELS.models, *(model for table in ABLATIONS.values() for model in table.models)}
-    assert listed == set(MODELS)
+def test_every_model_is_in_the_results_table_or_in_an_ablation():
+    models = {*ALL_MODELS.models, *(model for table in ABLATIONS.values() for model in table.models)}
+    assert models == set(MODELS)
     assert all(table.base in table.models for table in ABLATIONS.values())
 
 
-def test_smoke_runs_write_beside_the_real_results():
+def test_smoke_runs_write_to_a_separate_folder():
     bootstrap_project(PROJECT)
     with KedroSession.create(PROJECT, env="smoke") as session:
         loader = session.load_context().config_loader
@@ -178,16 +178,16 @@ def test_smoke_runs_write_beside_the_real_results():
         assert loader["parameters"]["training"]["workspace"].startswith("data/smoke/")
 
 
-def test_layers_are_the_folders_so_that_their_alphabet_is_the_datas_order(context):
-    kept = [entry for entry in context.config_loader["catalog"].values() if "metadata" in entry]
-    layers = [entry["metadata"]["kedro-viz"]["layer"] for entry in kept]
+def test_layers_have_the_names_of_the_data_folders(context):
+    entries = [entry for entry in context.config_loader["catalog"].values() if "metadata" in entry]
+    layers = [entry["metadata"]["kedro-viz"]["layer"] for entry in entries]
     assert set(layers) == {path.name for path in (PROJECT / "data").glob("0*")}
-    for entry, layer in zip(kept, layers, strict=True):
-        if layer != "01_raw":  # raw files may lie elsewhere
+    for entry, layer in zip(entries, layers, strict=True):
+        if layer != "01_raw":  # raw files may be in another folder
             assert entry["filepath"].startswith(f"{context.config_loader['globals']['data']}/{layer}/")
 
 
-def test_user_only_is_a_row_where_there_are_impressions(pipelines):
+def test_user_only_needs_a_dataset_with_impressions(pipelines):
     trained = {
         name: {node.namespace for node in pipelines[name].nodes} for name in ("simulated", "amazon_toys")
     }
@@ -195,15 +195,15 @@ def test_user_only_is_a_row_where_there_are_impressions(pipelines):
     assert "amazon_toys.user_only" not in trained["amazon_toys"]
 
 
-def test_a_dataset_with_chosen_rows_trains_these_and_draws_what_they_allow(monkeypatch):
+def test_a_dataset_with_selected_models_trains_and_plots_only_these(monkeypatch):
     blocks = dataset_blocks()
     blocks["simulated"] |= {"rows": ["base", "din_softmax", "dien"]}
     monkeypatch.setattr(pipeline_registry, "_session_blocks", blocks)
-    chosen = register_pipelines()["simulated"]
-    trained = {node.namespace for node in chosen.nodes if node.name.endswith(".train")}
+    selected = register_pipelines()["simulated"]
+    trained = {node.namespace for node in selected.nodes if node.name.endswith(".train")}
     assert trained == {"simulated.base", "simulated.din_softmax", "simulated.dien"}
-    figures = {name.removeprefix("simulated.") for name in chosen.outputs() if name.endswith("_figure")}
+    figures = {name.removeprefix("simulated.") for name in selected.outputs() if name.endswith("_figure")}
     assert figures == set()  # each is on the page
-    page = next(node for node in chosen.nodes if node.name == "simulated.write_report")
+    page = next(node for node in selected.nodes if node.name == "simulated.write_report")
     drawn = {name.split(".")[1].removesuffix("_figure") for name in page.inputs if name.endswith("_figure")}
     assert drawn == {"results", "attention", "embedding", "evolution", "seeds", "speed", "calibration", "groups", "structure"}  # fmt: skip

@@ -1,9 +1,12 @@
-"""The project's pipelines by name: they are known before Kedro loads parameters, so datasets are read from the files here."""
+"""Pipelines of the project by name.
+
+Kedro asks for the names before it loads parameters, so the datasets are read from the configuration files here.
+"""
 
 import atexit
 import os
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from kedro.pipeline import Pipeline
@@ -23,129 +26,174 @@ from deep_interest.experiments import (
 )
 from deep_interest.pipelines import backtest, ingest, report, retrain, samples, score, simulate, train, tune
 
-CHOICE = "DEEP_INTEREST_DATASETS"  # of datasets, separated by commas
+DATASETS_VARIABLE = "DEEP_INTEREST_DATASETS"  # comma-separated dataset names
+
+Factories = dict[str, Callable[[], Pipeline]]
 
 _session_blocks: dict[str, Any] | None = None
 
 
-def use_blocks(blocks: Mapping[str, Any]) -> None:
-    """Take the dataset blocks of a session, which knows its environment and ``--params``, in place of the files'."""
+def use_session_blocks(blocks: Mapping[str, Any]) -> None:
+    """Use a session's dataset blocks, which include its environment and ``--params``, instead of those of the files.
+
+    Args:
+        blocks: configuration under ``datasets``.
+    """
     global _session_blocks  # noqa: PLW0603  # Kedro calls register_pipelines without arguments
     _session_blocks = dict(blocks)
 
 
-class LazyPipelines(dict):
-    """Pipelines by name, each built when it is asked for: a run needs one of more than a thousand."""
+class LazyPipelines(Mapping[str, Pipeline]):
+    """Read-only mapping that builds each pipeline on first access: a run needs one of more than a thousand.
+
+    Args:
+        factories: functions that build the pipelines, by name.
+    """
+
+    def __init__(self, factories: Mapping[str, Callable[[], Pipeline]]) -> None:
+        self._factories = dict(factories)
+        self._pipelines: dict[str, Pipeline] = {}
 
     def __getitem__(self, name: str) -> Pipeline:
-        pipeline = super().__getitem__(name)
-        if not isinstance(pipeline, Pipeline):
-            pipeline = self[name] = pipeline()
-        return pipeline
+        if name not in self._pipelines:
+            self._pipelines[name] = self._factories[name]()
+        return self._pipelines[name]
 
-    def __iter__(self) -> Iterator[str]:  # of one's own, so that dict(…) asks for each
-        return iter(list(super().keys()))
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._factories)
 
-    def values(self) -> list[Pipeline]:
-        return [self[name] for name in self]
+    def __len__(self) -> int:
+        return len(self._factories)
 
-    def items(self) -> list[tuple[str, Pipeline]]:
-        return [(name, self[name]) for name in self]
+    def __contains__(self, name: object) -> bool:
+        return name in self._factories  # the inherited method would build the pipeline
+
+    def clear(self) -> None:
+        """Drop all pipelines."""
+        self._factories.clear()
+        self._pipelines.clear()
 
 
-def register_pipelines() -> dict[str, Pipeline]:
-    """Every pipeline that ``kedro run --pipelines=NAME`` knows.
+def register_pipelines() -> Mapping[str, Pipeline]:
+    """Return the pipelines that ``kedro run --pipelines=NAME`` can run.
 
-    Returns:
-        ``<dataset>`` (raw files to table), ``<dataset>.<model>`` (raw files to one row), ``ingest.<dataset>``,
-        ``samples.<dataset>`` (all up to the samples), ``report.<dataset>`` (the table from trained rows),
-        ``din_table4.<dataset>``, ``din_table5.<dataset>`` and ``dien_table4.<dataset>`` (the papers' ablations, raw files
-        to table), ``tune.<dataset>.<model>`` (raw files to the best values of a row's options),
-        ``tuned.<dataset>.<model>`` (the row with these values against the row without),
-        ``retrain.<dataset>.<model>`` (new days to a version that serves, where there are impressions),
-        ``score.<dataset>.<model>`` (users and candidates to its scores), ``simulate``, ``simulate_days``, ``backtest``; ``__default__`` is
-        ``simulated``, ``retrain`` and ``score`` are those of DIN on the first dataset that has impressions, ``simulated`` again. Where
-        DEEP_INTEREST_DATASETS names datasets, only theirs, and the first is the default.
+    ============================== ================================================================================
+    ``<dataset>``                  from raw files to the results table of all models
+    ``<dataset>.<model>``          from raw files to the results of one model
+    ``ingest.<dataset>``           from raw files to canonical tables
+    ``samples.<dataset>``          from raw files to samples
+    ``report.<dataset>``           results table and report of trained models
+    ``<ablation>.<dataset>``       from raw files to an ablation table of the papers: ``din_table4``, ``din_table5`` or
+                                   ``dien_table4``
+    ``tune.<dataset>.<model>``     from raw files to the best values of a model's options
+    ``tuned.<dataset>.<model>``    comparison of the tuned model with the untuned one
+    ``retrain.<dataset>.<model>``  from new days to a model version; only for datasets with impressions
+    ``score.<dataset>.<model>``    scores of users and candidates; only for datasets with impressions
+    ``simulate``                   simulated log
+    ``simulate_days``              simulated log in daily deliveries
+    ``backtest``                   comparison of retraining strategies on the simulated days
+    ``__default__``                ``simulated``
+    ``retrain``, ``score``         those of DIN on the first dataset with impressions
+    ============================== ================================================================================
+
+    If the environment variable ``DEEP_INTEREST_DATASETS`` lists datasets, only their pipelines are registered, and the
+    first dataset is the default.
+
+    Raises:
+        InputError: ``DEEP_INTEREST_DATASETS`` or the configuration has an invalid dataset.
     """
-    pipelines = LazyPipelines(
-        simulate=simulate.create_pipeline,
-        simulate_days=simulate.create_days_pipeline,
-        backtest=lambda: Pipeline([simulate.create_days_pipeline(), backtest.create_pipeline()]),
-    )
-    chosen = _chosen()
-    for dataset, row in chosen.items():
-        pipelines.update(_of_dataset(dataset, row))
-    default = next(iter(chosen))
-    pipelines["__default__"] = lambda: pipelines[default]
-    with_impressions = next((dataset for dataset, row in chosen.items() if row.impressions), None)
+    datasets = _selected_datasets()
+    default = next(iter(datasets))
+    with_impressions = next((dataset for dataset, spec in datasets.items() if spec.impressions), None)
+    factories: Factories = {
+        "simulate": simulate.create_pipeline,
+        "simulate_days": simulate.create_days_pipeline,
+        "backtest": lambda: Pipeline([simulate.create_days_pipeline(), backtest.create_pipeline()]),
+        "__default__": lambda: pipelines[default],
+    }
+    for dataset, spec in datasets.items():
+        factories |= _dataset_factories(dataset, spec)
     for kind in ("retrain", "score") if with_impressions else ():
-        pipelines[kind] = lambda kind=kind: pipelines[f"{kind}.{with_impressions}.din"]
-    atexit.register(pipelines.clear)  # else what they hold of DuckDB is reported as a leak at the end
+        factories[kind] = lambda kind=kind: pipelines[f"{kind}.{with_impressions}.din"]
+    pipelines = LazyPipelines(factories)
+    atexit.register(
+        pipelines.clear
+    )  # otherwise DuckDB objects that pipelines hold are reported as a leak at exit
     return pipelines
 
 
-def _of_dataset(dataset: str, row: DatasetSpec) -> dict[str, Callable[[], Pipeline]]:
-    """What makes each of a dataset's pipelines."""
+def _dataset_factories(dataset: str, spec: DatasetSpec) -> Factories:
+    """Return the functions that build the pipelines of a dataset, by name."""
 
     @cache
-    def ingested() -> Pipeline:
+    def ingest_pipeline() -> Pipeline:
         raw = simulate.create_pipeline() if dataset == "simulated" else Pipeline([])
-        return raw + ingest.create_pipeline(dataset, row)
+        return raw + ingest.create_pipeline(dataset, spec)
 
     @cache
-    def sampled() -> Pipeline:
-        return ingested() + samples.create_pipeline(dataset, row)
+    def samples_pipeline() -> Pipeline:
+        return ingest_pipeline() + samples.create_pipeline(dataset, spec)
 
     @cache
-    def cell(model: str) -> Pipeline:
+    def train_pipeline(model: str) -> Pipeline:
         return train.create_pipeline(dataset, model)
 
     @cache
-    def table() -> Pipeline:
-        rows = table_for(row)
-        return report.create_pipeline(dataset, rows) + report.create_plots_pipeline(dataset, rows)
+    def report_pipeline() -> Pipeline:
+        table = table_for(spec)
+        return report.create_pipeline(dataset, table) + report.create_plots_pipeline(dataset, table)
 
-    def ablation(name: str) -> Pipeline:
-        rows = ABLATIONS[name]
-        return Pipeline(
-            [sampled(), *map(cell, rows.models), report.create_pipeline(dataset, rows, name=name)]
-        )
+    def dataset_pipeline() -> Pipeline:
+        models = map(train_pipeline, table_for(spec).models)
+        return Pipeline([samples_pipeline(), *models, report_pipeline()])
 
-    def tuned(model: str) -> Pipeline:
-        twin = train.create_pipeline(dataset, model, tuned=True)
-        both = report.create_pipeline(dataset, table_of_tuned(model), name=f"{model}{TUNED_SUFFIX}")
-        return Pipeline([sampled(), cell(model), twin, both])
+    def model_pipeline(model: str) -> Pipeline:
+        results = report.create_model_pipeline(dataset, model)
+        return Pipeline([samples_pipeline(), train_pipeline(model), results])
 
-    makers: dict[str, Callable[[], Pipeline]] = {
-        dataset: lambda: Pipeline([sampled(), *map(cell, table_for(row).models), table()]),
-        f"ingest.{dataset}": ingested,
-        f"samples.{dataset}": sampled,
-        f"report.{dataset}": table,
+    def ablation_pipeline(name: str) -> Pipeline:
+        table = ABLATIONS[name]
+        models = map(train_pipeline, table.models)
+        return Pipeline([samples_pipeline(), *models, report.create_pipeline(dataset, table, name=name)])
+
+    def tune_pipeline(model: str) -> Pipeline:
+        return Pipeline([samples_pipeline(), tune.create_pipeline(dataset, model)])
+
+    def tuned_pipeline(model: str) -> Pipeline:
+        tuned = train.create_pipeline(dataset, model, tuned=True)
+        results = report.create_pipeline(dataset, table_of_tuned(model), name=f"{model}{TUNED_SUFFIX}")
+        return Pipeline([samples_pipeline(), train_pipeline(model), tuned, results])
+
+    def retrain_pipeline(model: str) -> Pipeline:
+        return retrain.create_pipeline(dataset, model)
+
+    def score_pipeline(model: str) -> Pipeline:
+        return score.create_pipeline(dataset, model)
+
+    retrainable = RETRAINABLE if spec.impressions else ()
+    return {
+        dataset: dataset_pipeline,
+        f"ingest.{dataset}": ingest_pipeline,
+        f"samples.{dataset}": samples_pipeline,
+        f"report.{dataset}": report_pipeline,
+        **{f"{name}.{dataset}": partial(ablation_pipeline, name) for name in ABLATIONS},
+        **{f"{dataset}.{model}": partial(model_pipeline, model) for model in MODELS},
+        **{f"retrain.{dataset}.{model}": partial(retrain_pipeline, model) for model in retrainable},
+        **{f"score.{dataset}.{model}": partial(score_pipeline, model) for model in retrainable},
+        **{f"tune.{dataset}.{model}": partial(tune_pipeline, model) for model in TUNABLE},
+        **{f"tuned.{dataset}.{model}": partial(tuned_pipeline, model) for model in TUNABLE},
     }
-    for name in ABLATIONS:
-        makers[f"{name}.{dataset}"] = lambda name=name: ablation(name)
-    for model in MODELS:
-        makers[f"{dataset}.{model}"] = lambda model=model: Pipeline(
-            [sampled(), cell(model), report.create_model_pipeline(dataset, model)]
-        )
-    for model in RETRAINABLE if row.impressions else ():
-        makers[f"retrain.{dataset}.{model}"] = lambda model=model: retrain.create_pipeline(dataset, model)
-        makers[f"score.{dataset}.{model}"] = lambda model=model: score.create_pipeline(dataset, model)
-    for model in TUNABLE:
-        makers[f"tune.{dataset}.{model}"] = lambda model=model: Pipeline(
-            [sampled(), tune.create_pipeline(dataset, model)]
-        )
-        makers[f"tuned.{dataset}.{model}"] = lambda model=model: tuned(model)
-    return makers
 
 
-def _chosen() -> dict[str, DatasetSpec]:
-    """The datasets whose pipelines are registered: all, or those that DEEP_INTEREST_DATASETS names."""
-    known = datasets_of(_session_blocks or dataset_blocks())
-    names = os.environ.get(CHOICE, "")
-    if not names:
-        return known
-    chosen = [name.strip() for name in names.split(",")]
-    if unknown := [name for name in chosen if name not in known]:
-        raise InputError(f"{CHOICE}: {', '.join(unknown)} is unknown; the datasets are {', '.join(known)}")
-    return {name: known[name] for name in chosen}
+def _selected_datasets() -> dict[str, DatasetSpec]:
+    """Return all datasets, or those that the environment variable ``DEEP_INTEREST_DATASETS`` lists."""
+    datasets = datasets_of(_session_blocks or dataset_blocks())
+    selection = os.environ.get(DATASETS_VARIABLE, "")
+    if not selection:
+        return datasets
+    names = [name.strip() for name in selection.split(",")]
+    if unknown := [name for name in names if name not in datasets]:
+        raise InputError(
+            f"{DATASETS_VARIABLE}: {', '.join(unknown)} is unknown; the datasets are {', '.join(datasets)}"
+        )
+    return {name: datasets[name] for name in names}

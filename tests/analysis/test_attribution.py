@@ -1,4 +1,4 @@
-"""What a prediction rests on, against sums made by hand."""
+"""Attention weights and leave-one-out effects against direct computations."""
 
 import numpy as np
 import pytest
@@ -35,9 +35,9 @@ def model_of(key, **options):
         ("dien", {"evolution": "attention"}),
     ],
 )
-def test_attention_weights_are_those_that_the_interest_is_made_with(key, options):
+def test_attention_weights_reproduce_the_user_vector(key, options):
     model, batch = model_of(key, **options), SAMPLES.batch(LONG)
-    pairs = behavior_attention(model, batch)
+    attention = behavior_attention(model, batch)
     history, candidate = model.embed(batch)
     if key == "dien":
         history = model.evolver(model.extractor(history, batch.histories), batch.histories)
@@ -46,48 +46,48 @@ def test_attention_weights_are_those_that_the_interest_is_made_with(key, options
     rows = batch.pairs.places.numpy() if batch.owner is not None else np.arange(len(history))
     vectors = history.detach().numpy()[rows]
     pooled = np.stack(
-        [pairs.weight[pairs.sample == b] @ vectors[pairs.sample == b] for b in range(batch.size)]
+        [attention.weight[attention.sample == b] @ vectors[attention.sample == b] for b in range(batch.size)]
     )
-    made = model.represent(model.embed(batch)[0], candidate, batch).vector.detach().numpy()
-    np.testing.assert_allclose(pooled, made, rtol=1e-4, atol=1e-6)
+    expected = model.represent(model.embed(batch)[0], candidate, batch).vector.detach().numpy()
+    np.testing.assert_allclose(pooled, expected, rtol=1e-4, atol=1e-6)
 
 
-def test_the_path_of_an_interest_ends_in_the_users_vector():
+def test_last_interest_state_is_the_user_vector():
     model, batch = model_of("dien", evolution="augru"), SAMPLES.batch(LONG)
-    pairs, states = interest_states(model, batch)
-    made = model.represent(*model.embed(batch), batch).vector.detach().numpy()
-    np.testing.assert_allclose(states[pairs.back == 0], made, rtol=1e-5)
+    attention, states = interest_states(model, batch)
+    expected = model.represent(*model.embed(batch), batch).vector.detach().numpy()
+    np.testing.assert_allclose(states[attention.steps_back == 0], expected, rtol=1e-5)
     for sample in range(batch.size):
-        assert np.isclose(pairs.weight[pairs.sample == sample].sum(), 1, atol=1e-5)
+        assert np.isclose(attention.weight[attention.sample == sample].sum(), 1, atol=1e-5)
 
 
 @pytest.mark.parametrize("key", ["base", "din", "dien", "bst", "lr"])
-def test_an_effect_is_what_the_log_odds_lose_without_the_behaviour(key):
+def test_effect_is_the_drop_of_the_log_odds_without_the_behaviour(key):
     config = model_config(
         key, {} if key == "lr" else {"embedding_dim": 4, "hidden": (8,), "embedding_std": 0.5}
     )
     torch.manual_seed(0)
     model = build_model(key, config, DATA.features.schema).eval()
     batch = SAMPLES.batch(LONG[:1])
-    whole, found = leave_one_out_effects(model, batch)
+    log_odds, effects = leave_one_out_effects(model, batch)
     length = int(batch.offsets[-1])
-    assert found.shape == (length,)
-    for place in (0, length - 1):
-        rest = [row for row in range(length) if row != place]
+    assert effects.shape == (length,)
+    for removed in (0, length - 1):
+        rest = [row for row in range(length) if row != removed]
         without = SAMPLES.batch(LONG[:1])
         without.history = {name: codes[rest] for name, codes in without.history.items()}
         without.offsets = torch.tensor([0, length - 1])
         with torch.no_grad():
-            assert found[place] == pytest.approx(whole - float(model(without).logits), abs=1e-5)
-    assert predict_ctr(model, batch)[0] == pytest.approx(1 / (1 + np.exp(-whole)), rel=1e-5)
+            assert effects[removed] == pytest.approx(log_odds - float(model(without).logits), abs=1e-5)
+    assert predict_ctr(model, batch)[0] == pytest.approx(1 / (1 + np.exp(-log_odds)), rel=1e-5)
 
 
-def test_an_empty_history_has_no_effects():
+def test_empty_history_has_no_effects():
     batch = single_sample_batch(SAMPLES, 3, 0, 5)
     assert len(leave_one_out_effects(model_of("din"), batch)[1]) == 0
 
 
-def test_a_sample_made_by_hand_is_the_one_of_the_table():
+def test_single_sample_batch_equals_the_test_sample():
     row = int(LONG[0])
     batch = single_sample_batch(
         SAMPLES, int(SAMPLES.user[row]), int(SAMPLES.history_end[row]), int(SAMPLES.item[row])
@@ -97,6 +97,6 @@ def test_a_sample_made_by_hand_is_the_one_of_the_table():
     assert all(torch.equal(batch.candidate[name], same.candidate[name]) for name in same.candidate)
 
 
-def test_rows_without_a_weight_for_each_behaviour_have_no_attention():
+def test_has_attention_is_false_for_models_without_weights():
     assert has_attention(model_of("din")) and has_attention(model_of("dien"))
     assert not has_attention(model_of("base"))

@@ -7,28 +7,32 @@ from deep_interest.analysis.attribution import BehaviorAttention
 from deep_interest.analysis.structure import attention_on_related, cluster_silhouette, state_movement
 
 
-def pairs_of(sample, weight):
+def attention_of(sample, weight):
     sample = np.array(sample)
     return BehaviorAttention(sample, np.zeros(len(sample)), np.array(weight, float), {}, {})
 
 
 def test_attention_on_related_behaviours_by_hand():
-    pairs = pairs_of([0, 0, 0, 1, 1, 2], [0.5, 0.3, 0.2, -0.9, 0.1, 1.0])  # without softmax the sign is free
+    attention = attention_of(
+        [0, 0, 0, 1, 1, 2], [0.5, 0.3, 0.2, -0.9, 0.1, 1.0]
+    )  # without softmax the sign is arbitrary
     related = np.array([True, False, True, False, True, True])  # the third sample has one kind only
-    found = attention_on_related(pairs, related)
+    found = attention_on_related(attention, related)
     assert found["weight_share"] == pytest.approx((0.7 + 0.1) / 2)
     assert found["count_share"] == pytest.approx((2 / 3 + 1 / 2) / 2)
     assert found["auc"] == pytest.approx((0.5 + 0.0) / 2)
     assert found["samples"] == 2
 
 
-def test_steps_of_an_interest_by_hand():
+def test_steps_of_the_interest_state_by_hand():
     states = np.array([[3.0, 4.0], [3.0, 4.0], [1.0, 0.0], [1.0, 2.0]])
-    moved = state_movement(pairs_of([0, 0, 1, 1], [1, 1, 1, 1]), states, np.array([True, False, False, True]))
-    assert moved == pytest.approx({"related": (5 + 2) / 2, "other": (0 + 1) / 2, "ratio": 7.0})
+    steps = state_movement(
+        attention_of([0, 0, 1, 1], [1, 1, 1, 1]), states, np.array([True, False, False, True])
+    )
+    assert steps == pytest.approx({"related": (5 + 2) / 2, "other": (0 + 1) / 2, "ratio": 7.0})
 
 
-def test_clusters_far_apart_have_a_high_silhouette():
+def test_well_separated_clusters_have_a_high_silhouette():
     rng = np.random.default_rng(0)
     groups = np.repeat([0, 1], 20)
     apart = np.eye(4)[groups] + 0.01 * rng.standard_normal((40, 4))

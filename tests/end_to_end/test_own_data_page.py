@@ -15,8 +15,8 @@ from support.project import copy_project, environment, run
 
 PAGE = (Path(__file__).parents[2] / "docs/own-data.md").read_text(encoding="utf-8")
 BERLIN = ZoneInfo("Europe/Berlin")
-KINDS = ["Tee", "Kaffee", "Öl & Essig", "Wein"]
-LABELS = ["bio", "bio | fair", "", "neu|fair|bio", "neu"]
+KINDS = ["Tea", "Coffee", "Oil & Vinegar", "Crème fraîche"]
+LABELS = ["organic", "organic | fair", "", "new|fair|organic", "new"]
 FIRST = datetime(2024, 3, 24, 6, tzinfo=UTC)  # the clocks change within the log
 
 
@@ -28,18 +28,18 @@ def tables_of_the_page() -> dict[str, str]:
 def more_rows(customers: int = 60, days: int = 9) -> dict[str, list[str]]:
     """Customers like goods of one kind, visit them and click them; every tenth has no profile."""
     rng = np.random.default_rng(0)
-    rows: dict[str, list[str]] = {"besuche 2024.csv": [], "banner.csv": [], "kunden.csv": []}
+    rows: dict[str, list[str]] = {"visits 2024.csv": [], "banner.csv": [], "customers.csv": []}
     for number in range(3, customers):
         customer, liked = f"K-{number:04}", rng.integers(4)
         if number % 10:
-            rows["kunden.csv"].append(f"{customer},{rng.choice(['Plus', 'Basis'])},{rng.integers(16, 80)}")
+            rows["customers.csv"].append(f"{customer},{rng.choice(['Plus', 'Basic'])},{rng.integers(16, 80)}")
         for second in np.sort(rng.integers(0, days * 86_400, 24)):
             when = FIRST + timedelta(seconds=int(second))
             article = int(rng.integers(40)) if rng.random() < 0.3 else int(rng.integers(10)) * 4 + liked
             if rng.random() < 0.5:
                 local = when.astimezone(BERLIN).replace(tzinfo=None).isoformat()
-                action = rng.choice(["angesehen", "gekauft", "gesucht"])
-                rows["besuche 2024.csv"].append(
+                action = rng.choice(["viewed", "bought", "searched"])
+                rows["visits 2024.csv"].append(
                     f"{customer};{local};{action};SKU-{article:02};{KINDS[article % 4]};{2 + article / 4};{LABELS[article % 5]}"
                 )
             else:
@@ -80,7 +80,7 @@ def test_check_describes_the_log(project):
     assert done.returncode == 0, done.stdout
     assert "my_shop: My shop" in done.stdout
     assert "impressions whose user is not in the user table" in done.stdout
-    assert re.search(r"rows of behaviors whose Aktion is not angesehen or gekauft +\d", done.stdout)
+    assert re.search(r"rows of behaviors whose Action is not viewed or bought +\d", done.stdout)
     warnings = re.findall(r"warning: (.*)", done.stdout)
     assert len(warnings) == 1
     assert warnings[0].startswith("the test set has only")  # four users: too few for an interval
@@ -104,10 +104,10 @@ def test_one_block_leads_to_a_table(project):
     assert summary.loc["all", "rows"] == shown
 
 
-def test_the_seals_of_a_cell_are_values_of_their_own(project):
+def test_each_tag_of_an_article_is_a_value_of_its_own(project):
     schema = json.loads((project / "data/smoke/04_feature/my_shop/features/schema.json").read_text())
-    (seals,) = (field for field in schema["item"] if field["name"] == "seals")
-    assert seals == {"name": "seals", "size": 4, "pooling": "sum"}  # bio, fair, neu and the unknown
+    (tags,) = (field for field in schema["item"] if field["name"] == "tags")
+    assert tags == {"name": "tags", "size": 4, "pooling": "sum"}  # organic, fair, new and unknown
 
 
 def test_days_and_histories_are_those_of_the_clock_on_the_wall(project):

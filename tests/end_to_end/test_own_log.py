@@ -73,7 +73,5 @@ def test_a_feature_column_that_is_not_there_is_named(tmp_path):
     own_block(project, "{item: [goods, colour]}")
     completed = run(project, "--pipelines=samples.own", raw=tmp_path / "raw")
     assert completed.returncode != 0
-    expected = (
-        "error: items: feature column(s) colour not found; the source has the columns item, category, brand"
-    )
+    expected = "error: items: feature column(s) colour not found; the columns are item, category, brand"
     assert completed.stdout.splitlines()[-1] == expected

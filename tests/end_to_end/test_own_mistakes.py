@@ -41,7 +41,7 @@ def check(project):
     ("changes", "message"),
     [
         ({"source": {"behaviours": {"files": "visits.csv"}}}, "Parameter 'datasets.mine'"),
-        ({"source": BLOCK["source"] | {"time_zone": "Europe/Berlim"}}, "'Europe/Berlim' is no time zone"),
+        ({"source": BLOCK["source"] | {"time_zone": "Europe/Berlim"}}, "'Europe/Berlim' is not a time zone"),
         ({"features": {"item": ["goods"], "buckets": {"prise": 3}}}, "prise is no feature"),
         ({"source": None}, "error: datasets: mine is unknown"),
     ],
@@ -61,7 +61,7 @@ def test_a_mistake_in_the_block_stops_the_run_before_anything_is_read(project, c
 
 def test_a_bad_file_is_one_message_and_leaves_nothing_behind(project):
     write(project)
-    message = "shown.csv, column label (impressions.label): found 1 values such as 'maybe', expected 0 or 1"
+    message = "shown.csv, column label (impressions.label): found 1 invalid value(s), for example 'maybe'; expected 0 or 1"
     done = run(project, "--pipelines=samples.mine")
     assert done.returncode != 0
     assert done.stdout.splitlines()[-1].startswith("error: ")

@@ -230,7 +230,7 @@ def test_of_two_runs_at_once_the_second_ends_without_a_change(shop):
     with registry(shop).locked():
         done = night(shop, OPEN_GATE)
     assert done.returncode == 13
-    assert "busy: " in done.stdout and "another run is at work" in done.stdout
+    assert "busy: " in done.stdout and "another run is using this registry" in done.stdout
     assert contents(shop) == before
     ended = [process.wait() for process in [start(shop, OPEN_GATE) for _ in range(2)]]
     codes = sorted(done.returncode for done in ended)
@@ -274,10 +274,10 @@ def test_bad_days_stop_the_run_stay_unconfirmed_and_are_taken_when_they_are_mend
     assert done.returncode == 12, done.stdout
     for finding in (
         "2024-03-04: ctr 1.0000, expected",
-        "/2024-03-05/behaviors.parquet: not a whole Parquet file",
+        "/2024-03-05/behaviors.parquet: not a valid Parquet file",
         "2024-03-06: impressions: no rows are left",
         "2024-03-07: the same files as 2024-03-03",
-        "/2024-03-08/items.parquet: not a whole Parquet file",
+        "/2024-03-08/items.parquet: not a valid Parquet file",
     ):
         assert finding in done.stdout
     told = summary(shop)

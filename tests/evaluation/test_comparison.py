@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from deep_interest.errors import InputError
 from deep_interest.evaluation.comparison import ModelRuns, compare
@@ -159,12 +160,24 @@ def test_the_variance_over_seeds_widens_the_interval():
     moved = np.array([win * 4, [*lose, *lose, *tie, *lose]])  # GAUC 1 and .5625
     runs = {"base": runs_of("BaseModel", *flat), "din": runs_of("DIN", *moved)}
     din = compared(runs, test).loc["din"]
-    # Variance ratios. BaseModel: 0, its GAUC is .75 twice. DIN: variance .4375²/2 = .0957; residuals after user and seed
-    # means: second minus first is -.5, -.5, -.25, -.5, mean -.4375; half of the centred differences squared and summed over
-    # two fits: (.0625² × 3 + .1875²) / 2 = .0234; divided by 4² × 3/4 = 12: .00195. Ratio 49. The mean of both: 24.5.
-    assert din["seed_variance"] == pytest.approx(24.5 * 0.001953125)
-    assert din["difference_low"] < 0 < din["difference_high"]
-    assert din["p_value"] > 0.05
+    # DIN: variance of the GAUC .4375² / 2; second minus first fit is -.5, -.5, -.25, -.5, mean -.4375: half of the centred
+    # squares (.0625² × 3 + .1875²) / 2, over 4² × 3/4 = 12: interaction .00195. BaseModel: variance 0, half of
+    # (.25² + .25²) over 12: .00521. Users: differences 0, 0, 0, .125 vary less than that: no effects of the models.
+    assert din["seed_variance"] == pytest.approx(0.4375**2 / 2)
+    share = 0.001953125 / (0.001953125 + 0.0625 / 12)
+    half = stats.t.ppf(0.975, 1 / (share**2 + (1 - share) ** 2)) * (0.4375**2 / 2 / 2) ** 0.5
+    assert (din["difference_low"], din["difference_high"]) == pytest.approx((0.03125 - half, 0.03125 + half))
+
+
+def test_other_models_of_the_table_leave_an_interval_unchanged():
+    """An unstable model in the table says nothing about the seeds of the others."""
+    rng = np.random.default_rng(2)
+    test = pd.DataFrame({"user": np.repeat(np.arange(20), 4), "label": [0, 1, 0, 1] * 20})
+    runs = {key: runs_of(key, *rng.random((2, 80))) for key in ("base", "din", "lr")}
+    unstable = runs_of("Unstable", test["label"], 1 - test["label"])
+    alone, together = compared(runs, test), compared({**runs, "unstable": unstable}, test)
+    columns = ["difference_low", "difference_high", "p_value", "seed_variance"]
+    pd.testing.assert_frame_equal(together.loc[["din", "lr"], columns], alone.loc[["din", "lr"], columns])
 
 
 def test_the_interval_of_two_users_by_hand():

@@ -1,13 +1,12 @@
-"""Variances over seeds by hand, and how far they are moderated."""
-
-from dataclasses import replace
+"""Variances over seeds: by hand, by an analysis of variance, and the level of intervals in A/A tests."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from deep_interest.evaluation.metrics import UserAUC
-from deep_interest.evaluation.seed_variance import FIXED, SeedSpread, moderated, seed_spread
+from deep_interest.evaluation.seed_variance import FIXED, seed_variance
+from deep_interest.evaluation.significance import difference_interval, mean_over_seeds
 
 
 def fits(*aucs, impressions=None):
@@ -17,135 +16,119 @@ def fits(*aucs, impressions=None):
 
 
 def test_a_seed_that_moves_all_users_alike_has_no_interaction():
-    spread = seed_spread(fits([0.5, 0.7], [0.6, 0.8]))
-    assert spread.variance == pytest.approx(0.1**2 / 2)
-    assert spread.interaction == pytest.approx(0, abs=1e-30)
+    variance = seed_variance(fits([0.5, 0.7], [0.6, 0.8]))
+    assert variance.total == pytest.approx(0.1**2 / 2)
+    assert variance.interaction == pytest.approx(0, abs=1e-30)
 
 
 def test_a_seed_that_moves_users_against_each_other_is_interaction_alone():
     # GAUC .6 twice. Residuals after the users' means ± .1 in each of two fits: Σ over fits .02 for each user, one degree of
     # freedom; weights 1/2: Σ 1/4 × .02 / (1/2) = .02.
-    spread = seed_spread(fits([0.5, 0.7], [0.7, 0.5]))
-    assert spread.variance == pytest.approx(0, abs=1e-30)
-    assert spread.interaction == pytest.approx(0.02)
+    variance = seed_variance(fits([0.5, 0.7], [0.7, 0.5]))
+    assert variance.total == pytest.approx(0, abs=1e-30)
+    assert variance.interaction == pytest.approx(0.02)
 
 
 def test_users_weigh_by_their_impressions():
     # Weights 1/4 and 3/4; GAUC .5 and .6 (only the second user moves, by .4/3).
-    spread = seed_spread(fits([0.5, 0.5], [0.5, 0.5 + 0.4 / 3], impressions=[1, 3]))
-    assert spread.variance == pytest.approx(0.1**2 / 2)
+    variance = seed_variance(fits([0.5, 0.5], [0.5, 0.5 + 0.4 / 3], impressions=[1, 3]))
+    assert variance.total == pytest.approx(0.1**2 / 2)
 
 
-def test_one_fit_has_no_spread():
-    assert seed_spread(fits([0.5, 0.7])) == SeedSpread(1, 0.0, 0.0)
+def test_one_fit_has_no_variance_over_seeds():
+    assert seed_variance(fits([0.5, 0.7])) == FIXED
 
 
 def test_without_main_effects_the_interaction_is_as_large_as_the_variance_of_the_gauc():
     rng = np.random.default_rng(0)
     n = rng.integers(2, 30, 300)
-    spread = seed_spread(fits(*(0.6 + rng.normal(0, 0.1, (4000, 300))), impressions=n))
-    assert spread.variance / spread.interaction == pytest.approx(1, abs=0.1)  # deviation .022
+    variance = seed_variance(fits(*(0.6 + rng.normal(0, 0.1, (4000, 300))), impressions=n))
+    assert variance.total / variance.interaction == pytest.approx(1, abs=0.1)  # deviation .022
 
 
-def test_the_ratios_of_two_models_are_pooled_by_their_degrees_of_freedom():
-    # Ratios 4 with one and 10 with four degrees of freedom: (4 + 40) / 5 = 8.8.
-    two = moderated([SeedSpread(2, 4.0, 1.0), SeedSpread(5, 20.0, 2.0)])
-    assert [model.total for model in two] == pytest.approx([8.8, 17.6])
-    assert [model.shared_df for model in two] == [5, 5]
+def test_the_ratio_is_the_f_statistic_of_a_two_way_analysis_of_variance():
+    """Mean squares from two least-squares fits, without and with the effects of seeds."""
+    rng = np.random.default_rng(3)
+    aucs = rng.random((4, 12))
+    seed, user = np.indices(aucs.shape).reshape(2, -1)
+    of_users = (user[:, None] == np.arange(12)).astype(float)
+    of_both = np.hstack([of_users, (seed[:, None] == np.arange(1, 4)).astype(float)])
+    without, full = (np.linalg.lstsq(x, aucs.ravel(), rcond=None)[1][0] for x in (of_users, of_both))
+    variance = seed_variance(fits(*aucs))
+    assert variance.interaction == pytest.approx(full / (3 * 11) / 12)
+    assert variance.total / variance.interaction == pytest.approx(((without - full) / 3) / (full / (3 * 11)))
 
 
-def test_a_ratio_is_at_least_one():
-    (only,) = moderated([SeedSpread(3, 0.1, 1.0)])
-    assert only.total == 1.0
+def test_fits_that_move_all_users_alike_give_students_t_test_of_the_gaucs():
+    rng = np.random.default_rng(4)
+    aucs = 0.5 + 0.1 * rng.random((5, 60))
+    aucs -= aucs.mean(axis=1, keepdims=True)
+    ours, base = 0.6 + 0.01 * rng.standard_normal((2, 5))  # GAUCs of the fits; the interactions are the same
+    groups = [fits(*(aucs + gaucs[:, None])) for gaucs in (ours, base)]
+    interval = interval_of(*groups)
+    reference = stats.ttest_ind(ours, base)
+    low, high = reference.confidence_interval(0.95)
+    assert (interval.low, interval.high) == pytest.approx((low, high))
+    assert interval.p_value == pytest.approx(reference.pvalue)
 
 
-def test_equal_ratios_are_shrunk_and_far_ones_keep_their_own():
-    rng = np.random.default_rng(1)
-    df = 4
-    alike = [SeedSpread(df + 1, 5 * rng.chisquare(df) / df, 1.0) for _ in range(40)]
-    shrunk = moderated(alike)
-    assert np.std([model.total for model in shrunk]) < 0.25 * np.std([spread.variance for spread in alike])
-    assert np.mean([model.total for model in shrunk]) == pytest.approx(5, rel=0.2)
-    far = moderated([*alike[:20], *(SeedSpread(5, 500 * s.variance, 1.0) for s in alike[20:])])
-    assert shrunk[0].df > 5 * far[0].df
-    assert np.mean([model.total for model in far[20:]]) > 50 * np.mean([model.total for model in far[:20]])
+def interval_of(ours, base):
+    seeds = [seed_variance(ours), seed_variance(base)]
+    return difference_interval(mean_over_seeds(ours), mean_over_seeds(base), seeds=seeds)
 
 
-def test_a_model_whose_fits_are_equal_has_no_seed_variance():
-    equal, other = moderated([SeedSpread(5, 0.0, 0.0), SeedSpread(5, 2.0, 1.0)])
-    assert (equal.total, equal.interaction) == (FIXED.total, FIXED.interaction)
-    assert other.total == 2.0
+def intervals_without_a_difference(seeds, ratio, effects, *, count=3000, users=100):
+    """Intervals of pairs of equal GAUC; the GAUC of a fit has variance 0.01².
+
+    Args:
+        seeds: fits of each model.
+        ratio: variance over seeds of the GAUC, over its part from the interaction.
+        effects: variance of the difference by the models' own effects on users, over that by the seeds.
+    """
+    rng = np.random.default_rng([seeds, ratio])
+    interaction = (0.01**2 / ratio * users) ** 0.5
+    own = (effects * 2 * 0.01**2 / seeds * users) ** 0.5
+    for _ in range(count):
+        groups = interaction * rng.standard_normal((2, seeds, users))
+        groups += 0.01 * (1 - 1 / ratio) ** 0.5 * rng.standard_normal((2, seeds, 1))
+        groups[0] += own * rng.standard_normal(users)
+        yield interval_of(*(fits(*group) for group in groups))
 
 
-def reference_prior(ratios, df):
-    """The grid search by SciPy's own densities: of the priors within .5 of the best log-likelihood the smallest."""
-    grid = np.geomspace(0.5, 2000, 250)
-    priors = [1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, np.inf]
-    profiles, best = [], []
-    for prior in priors:
-        scores = [
-            sum(
-                np.log(ratio / common)  # density of the logarithm
-                + (
-                    stats.chi2.logpdf(ratio / common * d, d) + np.log(d)
-                    if np.isinf(prior)
-                    else stats.f.logpdf(ratio / common, d, prior)
-                )
-                for ratio, d in zip(ratios, df, strict=True)
-            )
-            for common in grid
-        ]
-        profiles.append(max(scores))
-        best.append(grid[int(np.argmax(scores))])
-    chosen = next(k for k, value in enumerate(profiles) if value >= max(profiles) - 0.5)
-    return priors[chosen], best[chosen]
+def level(intervals):
+    return np.mean([interval.low > 0 or interval.high < 0 for interval in intervals])
 
 
 @pytest.mark.parametrize(
-    ("ratios", "df"),
-    [
-        ([2.0, 2.5, 3.0], [1, 1, 1]),
-        ([0.5, 40.0, 900.0], [4, 4, 4]),
-        ([1.0, 1.1, 0.9, 1.05, 1.2, 0.95], [9, 9, 9, 9, 9, 9]),
-        ([0.8, 3.0, 7.0, 20.0], [1, 2, 4, 9]),
-        ([5.0, 6.0, 60.0], [19, 29, 39]),
-    ],
+    ("seeds", "ratio", "effects"), [(2, 1, 0), (2, 2, 0), (5, 1, 0), (5, 2, 0), (5, 1, 1), (5, 2, 1)]
 )
-def test_the_table_of_moderated_variances_by_scipys_densities(ratios, df):
-    prior, common = reference_prior(ratios, df)
-    spreads = [SeedSpread(d + 1, ratio * 2.0, 2.0) for ratio, d in zip(ratios, df, strict=True)]
-    for result, ratio, d in zip(moderated(spreads), ratios, df, strict=True):
-        share = 1.0 if np.isinf(prior) else prior / (prior + d)
-        expected = max(1.0, share * common + (1 - share) * ratio) * 2.0
-        assert (result.seeds, result.interaction, result.df, result.shared_df) == (
-            d + 1,
-            2.0,
-            prior + d,
-            sum(df),
-        )
-        assert result.total == pytest.approx(expected)
+def test_intervals_exclude_0_in_5_percent_of_the_cases_without_a_difference(seeds, ratio, effects):
+    """Within 1.5 percent; the binomial deviation is 0.4 percent."""
+    assert level(intervals_without_a_difference(seeds, ratio, effects)) == pytest.approx(0.05, abs=0.015)
+
+
+def test_two_seeds_and_effects_on_users_exclude_0_less_often():
+    assert 0.02 < level(intervals_without_a_difference(2, 1, 1)) < 0.05
+
+
+def test_five_seeds_find_a_difference_of_two_standard_errors_nearly_as_often_as_a_known_variance():
+    """A test with a known variance finds it in 52 percent of the cases, Student's t with 8 degrees of freedom in 41."""
+    shift = 2 * 0.01 * (2 / 5) ** 0.5
+    found = [one.low + shift > 0 or one.high + shift < 0 for one in intervals_without_a_difference(5, 2, 0)]
+    assert 0.37 < np.mean(found) < 0.45
 
 
 def test_weights_of_users_enter_the_interaction():
     """Weights 1/4 and 3/4, users' AUCs moved by .2 and -.2: GAUC by -.1; residuals of two fits ± .15 and ∓ .05."""
-    spread = seed_spread(fits([0.5, 0.7], [0.7, 0.5], impressions=[1, 3]))
+    variance = seed_variance(fits([0.5, 0.7], [0.7, 0.5], impressions=[1, 3]))
     squares = 2 * 0.15**2, 2 * 0.05**2
-    assert spread.interaction == pytest.approx(
-        (1 / 16 * squares[0]) / (3 / 4) + (9 / 16 * squares[1]) / (1 / 4)
-    )
-    assert (spread.seeds, spread.df) == (2, 1)
+    expected = (1 / 16 * squares[0]) / (3 / 4) + (9 / 16 * squares[1]) / (1 / 4)
+    assert variance.interaction == pytest.approx(expected)
+    assert variance.seeds == 2
 
 
 def test_three_fits_divide_by_two_degrees_of_freedom():
     """Residuals after user and fit means, users of equal weight: -.1, 0, .1 of the first, the reverse of the second."""
-    spread = seed_spread(fits([0.4, 0.6], [0.5, 0.5], [0.6, 0.4]))
-    assert spread.interaction == pytest.approx(2 * (1 / 4 * (0.02 / 2)) / (1 / 2))
-    assert spread.variance == pytest.approx(0, abs=1e-30)
-
-
-def test_without_any_known_ratio_every_model_is_fixed_and_keeps_its_seeds():
-    assert moderated([SeedSpread(1, 0.0, 0.0), SeedSpread(4, 0.0, 0.0)]) == [
-        replace(FIXED, seeds=1), replace(FIXED, seeds=4),
-    ]  # fmt: skip
-    first, _ = moderated([SeedSpread(3, 0.0, 0.0), SeedSpread(2, 4.0, 1.0)])
-    assert first == replace(FIXED, seeds=3)
+    variance = seed_variance(fits([0.4, 0.6], [0.5, 0.5], [0.6, 0.4]))
+    assert variance.interaction == pytest.approx(2 * (1 / 4 * (0.02 / 2)) / (1 / 2))
+    assert variance.total == pytest.approx(0, abs=1e-30)

@@ -8,7 +8,7 @@ from scipy import stats
 
 from deep_interest.errors import InputError
 from deep_interest.evaluation.metrics import UserAUC
-from deep_interest.evaluation.seed_variance import SeedVariance
+from deep_interest.evaluation.seed_variance import FIXED, SeedVariance
 from deep_interest.evaluation.significance import chance_interval, difference_interval, holm, mean_over_seeds
 
 
@@ -50,14 +50,40 @@ def test_weighted_users_by_hand():
 
 
 def test_seed_variances_by_hand():
-    # Users: differences .1 and .3, variance of their mean .01, one degree of freedom. Seeds: .04 of .05 is the main effect,
-    # averaged over two fits .02, for each of two models: variance .05, error of the variance .01² / 1 + 2 × .025² / 4 + .05² / 5.
+    # Users: differences .1 and .3, variance of their mean .01, one degree of freedom. Interactions .004 and .002, averaged over
+    # 2 and 4 fits .002 + .0005: the models' own effects are .0075. Totals .05 and .02 averaged: .025 + .005 = .03, for the
+    # degrees of freedom divided as the interactions, .024 with one and .006 with three.
     ours, base = user_aucs([0.6, 0.8]), user_aucs([0.5, 0.5])
-    seeds = [SeedVariance(seeds=2, total=0.05, interaction=0.01, df=4, shared_df=5)] * 2
+    seeds = [SeedVariance(2, total=0.05, interaction=0.004), SeedVariance(4, total=0.02, interaction=0.002)]
     interval = difference_interval(ours, base, seeds=seeds)
-    df = 0.05**2 / (0.01**2 + 2 * 0.025**2 / 4 + 0.05**2 / 5)
-    half = stats.t.ppf(0.975, df) * 0.05**0.5
+    df = 0.0375**2 / (0.01**2 / 1 + 0.024**2 / 1 + 0.006**2 / 3)
+    half = stats.t.ppf(0.975, df) * 0.0375**0.5
     assert (interval.low, interval.high) == pytest.approx((0.2 - half, 0.2 + half))
+
+
+def test_a_total_below_the_interaction_does_not_raise_the_degrees_of_freedom():
+    # Own effects .01 - .004 / 2 = .008, total .001 / 2; the degrees of freedom expect at least the interaction, .002.
+    ours, base = user_aucs([0.6, 0.8]), user_aucs([0.5, 0.5])
+    interval = difference_interval(ours, base, seeds=[SeedVariance(2, 0.001, 0.004), FIXED])
+    half = stats.t.ppf(0.975, 0.01**2 / (0.01**2 + 0.002**2)) * 0.0085**0.5
+    assert (interval.low, interval.high) == pytest.approx((0.2 - half, 0.2 + half))
+
+
+@pytest.mark.parametrize(("interaction", "own"), [(0.0142, 0.01 - 0.0071), (0.0144, 0)])
+def test_effects_of_the_models_count_from_1_4_times_the_interaction(interaction, own):
+    # The variance over users is .01, 1.408 and 1.389 times the interaction averaged over two fits.
+    ours, base = user_aucs([0.6, 0.8]), user_aucs([0.5, 0.5])
+    interval = difference_interval(ours, base, seeds=[SeedVariance(2, 0.03, interaction), FIXED])
+    df = (own + 0.015) ** 2 / (0.015**2 + (0.01**2 if own else 0))
+    half = stats.t.ppf(0.975, df) * (own + 0.015) ** 0.5
+    assert interval.high == pytest.approx(0.2 + half)
+
+
+def test_a_seed_that_moves_all_users_alike_has_its_total_alone():
+    ours, base = user_aucs([0.6, 0.8]), user_aucs([0.5, 0.5])
+    interval = difference_interval(ours, base, seeds=[SeedVariance(3, 0.06, 0.0), FIXED])
+    half = stats.t.ppf(0.975, 0.03**2 / (0.01**2 + 0.02**2 / 2)) * 0.03**0.5
+    assert interval.high == pytest.approx(0.2 + half)
 
 
 def test_a_gauc_is_compared_with_chance():
@@ -155,21 +181,33 @@ def test_holm_refuses_what_is_no_probability():
 
 @pytest.mark.parametrize("confidence", [0.5, 0.9])
 def test_an_interval_against_chance_takes_seeds_and_confidence(confidence):
-    # As by hand above with one model: users .1 and .3 above chance, seeds .04 of .05 over two fits.
-    seeds = [SeedVariance(seeds=2, total=0.05, interaction=0.01, df=4, shared_df=5)]
+    # Users .1 and .3 above chance, variance of their mean .01, of which the interaction of two fits is .005; the fits' own .025.
+    seeds = [SeedVariance(seeds=2, total=0.05, interaction=0.01)]
     interval = chance_interval(user_aucs([0.6, 0.8]), seeds=seeds, confidence=confidence)
-    df = 0.03**2 / (0.01**2 + 0.025**2 / 4 + 0.025**2 / 5)
+    df = 0.03**2 / (0.025**2 / 1 + 0.01**2 / 1)
     half = stats.t.ppf((1 + confidence) / 2, df) * 0.03**0.5
     assert (interval.low, interval.high) == pytest.approx((0.2 - half, 0.2 + half))
     assert interval.p_value == pytest.approx(2 * stats.t.sf(0.2 / 0.03**0.5, df))
 
 
-def test_two_seed_variances_share_the_smaller_degrees_of_freedom_of_the_table():
+@pytest.mark.parametrize(
+    ("seeds", "variance", "parts", "of_models"),
+    [
+        # The users' variance .01 is less than 1.4 times the interaction .015: only the fits vary, in proportion to it.
+        ([(2, 0.05, 0.01), (4, 0.08, 0.04)], 0.045, [(0.015, 1), (0.03, 3)], 0),
+        # No interaction: the fits' own variances, and all of the users'.
+        ([(2, 0.05, 0), (3, 0.06, 0)], 0.055, [(0.025, 1), (0.02, 2)], 0.01),
+        # GAUCs that are alike by chance: their degrees of freedom are those of the interactions.
+        ([(2, 0.001, 0.01)], 0.0055, [(0.005, 1)], 0.005),
+        # A model without randomness adds nothing.
+        ([(2, 0.05, 0.01), (1, 0, 0)], 0.03, [(0.025, 1)], 0.005),
+    ],
+)
+def test_the_variance_and_degrees_of_freedom_of_two_models_by_hand(seeds, variance, parts, of_models):
     ours, base = user_aucs([0.6, 0.8]), user_aucs([0.5, 0.5])
-    seeds = [SeedVariance(2, 0.05, 0.01, df=4, shared_df=5), SeedVariance(4, 0.08, 0.04, df=8, shared_df=3)]
-    interval = difference_interval(ours, base, seeds=seeds)
-    variance = 0.01 + 0.04 / 2 + 0.04 / 4
-    df = variance**2 / (0.01**2 + 0.025**2 / 4 + 0.02**2 / 8 + 0.045**2 / 3)
+    interval = difference_interval(ours, base, seeds=[SeedVariance(*one) for one in seeds])
+    uncertainty = sum(part**2 / df for part, df in parts) + (0.01**2 if of_models else 0)
+    df = (of_models + sum(part for part, _ in parts)) ** 2 / uncertainty
     half = stats.t.ppf(0.975, df) * variance**0.5
     assert (interval.low, interval.high) == pytest.approx((0.2 - half, 0.2 + half))
 

@@ -1,4 +1,4 @@
-"""The picture of the table: what it shows, and that nothing overlaps or is cut."""
+"""The chart of a results table: what it shows, and that no label overlaps another or is cut."""
 
 import io
 from itertools import pairwise
@@ -24,11 +24,11 @@ def results_of(gauc, *, names=None, seeds=3, oracle=None):
     return frame.assign(gauc_std=0.01 if seeds > 1 else np.nan)
 
 
-def texts_of(figure):
+def legend_labels(figure):
     return [text.get_text() for text in figure.legends[0].get_texts()]
 
 
-def test_dots_stand_at_the_models_gauc_with_the_first_row_on_top():
+def test_dots_show_gauc_with_the_first_model_on_top():
     figure = results_figure(results_of([0.7, 0.75, 0.72]), title="Toys")
     axes = figure.axes[0]
     (dots,) = [line for line in axes.lines if line.get_marker() == "o"]
@@ -38,7 +38,7 @@ def test_dots_stand_at_the_models_gauc_with_the_first_row_on_top():
     assert [label.get_text() for label in axes.get_yticklabels()] == ["base", "model_1", "model_2"]
 
 
-def test_base_and_oracle_are_lines_and_the_oracle_is_no_dot():
+def test_base_and_oracle_are_lines_and_the_oracle_has_no_dot():
     figure = results_figure(
         results_of([0.7, 0.75], names=["BaseModel", "DIN"], oracle=0.8), title="Simulated"
     )
@@ -48,13 +48,13 @@ def test_base_and_oracle_are_lines_and_the_oracle_is_no_dot():
     assert len(figure.axes[0].get_yticklabels()) == 2
 
 
-def test_a_table_without_base_and_oracle_has_no_lines():
+def test_table_without_base_and_oracle_has_no_lines():
     results = results_of([0.7, 0.75]).assign(model=["lr", "din"])
-    assert texts_of(results_figure(results, title="Toys")) == ["mean ± deviation over seeds"]
+    assert legend_labels(results_figure(results, title="Toys")) == ["mean ± std over seeds"]
 
 
-def test_one_seed_is_said_to_be_one():
-    assert texts_of(results_figure(results_of([0.7], seeds=1), title="Toys"))[-1] == "one seed"
+def test_legend_mentions_a_single_seed():
+    assert legend_labels(results_figure(results_of([0.7], seeds=1), title="Toys"))[-1] == "one seed"
 
 
 @pytest.mark.parametrize("rows", [1, 2, 20])
@@ -75,7 +75,7 @@ def test_no_label_is_cut_or_overlaps_another(rows, name):
     assert figure._suptitle.get_window_extent().y0 >= axes.get_window_extent().y1
 
 
-def test_the_picture_can_be_written_without_a_display():
+def test_chart_can_be_saved_without_a_display():
     stream = io.BytesIO()
     results_figure(results_of([0.7, 0.75]), title="Toys").savefig(stream, format="png")
     assert stream.getvalue().startswith(b"\x89PNG")

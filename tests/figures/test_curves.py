@@ -18,11 +18,11 @@ def curve(*, watched=True, shift=0.0):
     return pd.DataFrame(rows)
 
 
-def test_each_row_is_a_line_of_means_over_its_seeds():
+def test_each_model_is_a_line_of_means_over_seeds():
     figure = curves_figure({"None": curve(), "MBA": curve(shift=0.1)})
     axes = figure.axes[0]
     assert [a.get_title(loc="left") for a in figure.axes] == [
-        "Train loss",
+        "Training loss",
         "Test loss",
         "Test AUC",
         "Test GAUC",
@@ -32,19 +32,19 @@ def test_each_row_is_a_line_of_means_over_its_seeds():
     assert list(axes.lines[0].get_xdata()) == [1, 2, 3]
 
 
-def test_a_figure_that_no_row_has_is_no_panel():
+def test_metric_that_no_model_has_gets_no_panel():
     figure = curves_figure({"None": curve(watched=False)})
-    assert [a.get_title(loc="left") for a in figure.axes] == ["Train loss"]
+    assert [a.get_title(loc="left") for a in figure.axes] == ["Training loss"]
 
 
-def test_one_seed_has_no_band_of_its_own():
+def test_single_seed_has_a_band_of_zero_width():
     one = curve().query("seed == 0")
     axes = curves_figure({"None": one}).axes[0]
     band = {round(y, 6) for y in axes.collections[0].get_paths()[0].vertices[:, 1]}
     assert band == {0.6, 0.5, 0.4}  # the line itself
 
 
-def test_epochs_are_whole_numbers_on_their_axis():
+def test_whole_epochs_have_integer_ticks():
     axes = curves_figure({"None": curve()}).axes[0]
     assert all(tick.is_integer() for tick in axes.get_xticks())
     half = curves_figure({"None": curve().assign(epoch=lambda table: table["epoch"] / 2)}).axes[0]

@@ -1,4 +1,4 @@
-"""The two renderers show the same; what Plotly is given is valid."""
+"""Plotly and matplotlib draw the same chart."""
 
 import json
 
@@ -6,48 +6,49 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from deep_interest.figures.chart import PALETTE, Bars, Cells, Chart, Line, Panel, Points, Rule
+from deep_interest.figures.chart import PALETTE, Bars, Chart, HeatMap, Line, Panel, Points, VerticalLine
 from deep_interest.figures.plotly import plotly_figure
 from deep_interest.figures.png import matplotlib_figure
 
 CHART = Chart(
     "Title",
     [
-        Panel([Line([0, 1], [2.0, np.nan], "a", low=[1.0, 2.0], high=[3.0, 4.0]), Rule(0.5, "half")], title="One", x="x"),
-        Panel([Points([1], [2], "b", colour=1, error=[0.1], text=["there"]), Line([0, 1], [1, 1], "a")], y_ticks=["p", "q", "r"],
-              downwards=True, right=["1", "2", "3"]),
-        Panel([Bars([0, 1], [3, 4], "c", lying=True)], x_log=False),
-        Panel([Cells([[1.0, 2.0], [3.0, 4.0]], "weight")], x_ticks=["u", "v"]),
-        Panel([Points([1, 10], [2, 3], "d", values=[0.1, 0.9], scale="CTR")], x_log=True),
+        Panel([Line([0, 1], [2.0, np.nan], "a", lower=[1.0, 2.0], upper=[3.0, 4.0]), VerticalLine(0.5, "half")], title="One",
+              x_label="x"),
+        Panel([Points([1], [2], "b", color=1, error=[0.1], hover=["point"]), Line([0, 1], [1, 1], "a")], y_ticks=["p", "q", "r"],
+              y_reversed=True, right_labels=["1", "2", "3"]),
+        Panel([Bars([0, 1], [3, 4], "c")]),
+        Panel([HeatMap([[1.0, 2.0], [3.0, 4.0]], "weight")], x_ticks=["u", "v"]),
+        Panel([Points([1, 10], [2, 3], "d", color_values=[0.1, 0.9], color_label="CTR")], x_log=True),
     ],
-    note="Read it so.", numbers={"share": 0.5}, columns=2,
+    note="How to read it.", metrics={"share": 0.5}, columns=2,
 )  # fmt: skip
 
 
-def luminance(colour):
-    channels = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+def luminance(color):
+    channels = np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)]) / 255
     linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
     return float(linear @ [0.2126, 0.7152, 0.0722])
 
 
-@pytest.mark.parametrize("ground", ["#ffffff", "#16181d"])
-def test_every_colour_stands_out_on_light_and_on_dark_ground(ground):
-    for colour in PALETTE:
-        bright, dark = sorted([luminance(colour), luminance(ground)], reverse=True)
-        assert (bright + 0.05) / (dark + 0.05) >= 3, (colour, ground)  # WCAG 2.1, graphics
+@pytest.mark.parametrize("background", ["#ffffff", "#16181d"])
+def test_palette_has_contrast_on_light_and_dark_backgrounds(background):
+    for color in PALETTE:
+        bright, dark = sorted([luminance(color), luminance(background)], reverse=True)
+        assert (bright + 0.05) / (dark + 0.05) >= 3, (color, background)  # WCAG 2.1, graphics
 
 
-def test_plotly_accepts_every_mark():
+def test_plotly_accepts_the_json_of_every_mark():
     import plotly.graph_objects as go
 
     figure = go.Figure(
         json.loads(json.dumps(plotly_figure(CHART), allow_nan=False))
     )  # validates every property
     assert len(figure.data) == 8
-    assert figure.layout.meta["numbers"] == {"share": 0.5}
+    assert figure.layout.meta["metrics"] == {"share": 0.5}
 
 
-def test_both_renderers_draw_the_same_points():
+def test_plotly_and_matplotlib_draw_the_same_points():
     drawn, layout = (plotly_figure(CHART)[key] for key in ("data", "layout"))
     axes = matplotlib_figure(CHART).axes
     line = next(trace for trace in drawn if trace["name"] == "a")
@@ -59,19 +60,19 @@ def test_both_renderers_draw_the_same_points():
     assert layout["xaxis5"]["type"] == axes[4].get_xscale() == "log"
 
 
-def test_a_name_is_once_in_the_legend():
+def test_each_name_is_in_the_legend_once():
     traces = plotly_figure(CHART)["data"]
     shown = [trace["name"] for trace in traces if trace["showlegend"]]
     assert sorted(shown) == ["a", "b", "c", "d", "half"]
-    texts = [text.get_text() for text in matplotlib_figure(CHART).legends[0].get_texts()]
-    assert sorted(texts) == sorted(shown)
+    labels = [text.get_text() for text in matplotlib_figure(CHART).legends[0].get_texts()]
+    assert sorted(labels) == sorted(shown)
 
 
 def test_panels_do_not_overlap():
     layout = plotly_figure(CHART)["layout"]
     boxes = [(layout[f"xaxis{n}"]["domain"], layout[f"yaxis{n}"]["domain"]) for n in ("", 2, 3, 4, 5)]
-    for number, (x, y) in enumerate(boxes):
-        for other_x, other_y in boxes[:number]:
+    for index, (x, y) in enumerate(boxes):
+        for other_x, other_y in boxes[:index]:
             assert x[0] >= other_x[1] or other_x[0] >= x[1] or y[0] >= other_y[1] or other_y[0] >= y[1]
     figure = matplotlib_figure(CHART)
     FigureCanvasAgg(figure).draw()

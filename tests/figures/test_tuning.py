@@ -22,17 +22,17 @@ TUNED_SUFFIX = {
 }
 
 
-def test_history_slices_and_importance_are_panels():
+def test_history_options_and_importance_are_panels():
     history, mba, optimizer, importance = tuning_chart(TRIALS, TUNED_SUFFIX, model="din_mba").panels
     complete, pruned, best = history.marks
     assert (complete.x, complete.y, pruned.x) == ([0, 2], [0.6, 0.7], [1])
     assert best.y == [0.6, 0.7]
-    assert (mba.title, mba.x_log, mba.marks[0].value) == ("λ (MBA)", True, 5.0)
+    assert (mba.title, mba.x_log, mba.marks[0].x) == ("λ (MBA)", True, 5.0)
     assert optimizer.x_ticks == ["adam", "sgd"]
     assert optimizer.marks[1].x == [0, 1]
     assert importance.y_ticks == ["optimizer", "λ (MBA)"]
 
 
-def test_a_search_of_one_option_has_no_importance():
+def test_search_of_one_option_has_no_importance():
     panels = tuning_chart(TRIALS, TUNED_SUFFIX | {"importance": {}}, model="din_mba").panels
     assert [panel.title for panel in panels] == ["By trial", "λ (MBA)", "optimizer"]

@@ -113,3 +113,32 @@ def test_crosses_of_two_fields_add_up():
     rows = [model.wide._pairs(batch, name, size * size) for name, size in model.wide.sizes.items()]
     assert len(rows) == 2
     assert model.wide(batch).tolist() == [sum(row.double().mean().item() for row in rows)]
+
+
+@pytest.mark.parametrize("score", ["inner", "net"])
+def test_an_item_that_is_the_clicked_one_in_every_field_is_no_negative(score):
+    """One history of 4 behaviours, two negatives a position; states at 0, so that every score of a position is the same.
+
+    Position 0 is followed by the item (2, 0) and borrows (2, 0), the clicked one itself, and (3, 1): one negative, log 2.
+    Position 1 is followed by (3, 0) and borrows (3, 1), which differs in a field, and (4, 0): two negatives, log 3.
+    Position 2 is followed by (5, 1) and borrows (4, 0) and, from the batch's beginning, (5, 1): one negative, log 2.
+    """
+    config = AuxiliaryConfig(aux_weight=3.0, aux_contrast="infonce", aux_negatives=2, aux_score=score)
+    loss = AuxiliaryLoss(2, config).double()
+    if score == "net":
+        torch.nn.init.zeros_(loss.net.layers[0].weight)
+    batch = random_batch([4])
+    batch.history = {"goods": torch.tensor([1, 2, 3, 5]), "category": torch.tensor([0, 0, 0, 1])}
+    batch.negatives = {"goods": torch.tensor([5, 2, 3, 4]), "category": torch.tensor([1, 0, 1, 0])}
+    zeros = torch.zeros(4, 2, dtype=torch.float64)
+    found = loss(zeros, zeros, torch.ones(4, 2, dtype=torch.float64), batch)
+    assert found.item() == pytest.approx(3.0 * (2 * np.log(2) + np.log(3)) / 3)
+
+
+@pytest.mark.parametrize("key", ["dien", "dmin"])
+@pytest.mark.parametrize(("weight", "draws"), [(0.0, False), (1e-6, True), (1.0, True)])
+def test_negatives_are_drawn_if_the_auxiliary_loss_has_a_weight(key, weight, draws):
+    model, batch = build(key, {"aux_weight": weight}), random_batch(LENGTHS)
+    assert model.draws_negatives == draws
+    assert hasattr(model, "auxiliary") == draws
+    assert (model(batch).auxiliary_loss is not None) == draws

@@ -143,7 +143,7 @@ def test_samples_that_share_a_history_and_the_scorer_see_the_same_cells(key):
         scored, multi_hot(replace(user, cells=cells())).logits.sigmoid().detach(), rtol=1e-9
     )
     with pytest.raises(
-        InputError, match="cells: the model needs those of the multi-hot category, likes, place"
+        InputError, match="cells: the values of the multi-hot category, likes, place are missing"
     ):
         Scorer(multi_hot)
 

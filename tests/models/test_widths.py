@@ -173,7 +173,7 @@ def test_the_filter_counts_equal_ids_in_their_order():
     ("key", "options", "expected"),
     [
         ("base", {}, False), ("base", {"batch_norm": True}, True), ("din", {}, False), ("dien", {}, False), ("lstm", {}, True),
-        ("bst", {}, True), ("dmin", {}, True), ("base", {"activation": "dice"}, False),
+        ("bst", {}, False), ("dmin", {}, False), ("base", {"activation": "dice"}, False),
     ],
 )  # fmt: skip
 def test_which_models_leave_much_work_to_torch(key, options, expected):

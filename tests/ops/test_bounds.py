@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from support.ops import use_engine
 
 from deep_interest.errors import InputError
 from deep_interest.ops.adam import adam_rows
@@ -12,9 +13,19 @@ from deep_interest.ops.gradients import CoalescedGrad, SparseGrad, coalesce_part
 from deep_interest.ops.histories import gather_slices, history_slices
 from deep_interest.ops.jagged import Jagged, share_segments
 
+
+@pytest.fixture(params=["compiled", "plain"])
+def engine(request):
+    """Run a test by each engine."""
+    with use_engine(request.param):
+        yield
+
+
+BOTH_ENGINES = pytest.mark.usefixtures("engine")
 BAD = [-1, -(2**31), 1_000, 50_000, 400_000_000]
 
 
+@BOTH_ENGINES
 @pytest.mark.parametrize("kind", [torch.int32, torch.int64])
 @pytest.mark.parametrize("code", BAD)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])  # compiled and plain
@@ -25,6 +36,7 @@ def test_a_lookup_names_the_field_the_code_and_the_size(dtype, code, kind):
         lookup([table], [{0: torch.tensor([1])}, {0: codes}], names=["goods"])
 
 
+@BOTH_ENGINES
 def test_the_first_and_the_last_code_are_within_the_table():
     table = torch.arange(6.0).reshape(3, 2)
     (rows,) = lookup([table], [{0: torch.tensor([0, 2])}])
@@ -32,6 +44,7 @@ def test_the_first_and_the_last_code_are_within_the_table():
     check_codes(np.zeros(0, np.int32), 0, "an empty batch")
 
 
+@BOTH_ENGINES
 def test_every_position_is_checked():
     for length in (1, 7, 8, 33, 1_000):
         for position in {0, length // 2, length - 1}:
@@ -56,6 +69,7 @@ def test_a_gradient_is_not_added_to_a_row_that_does_not_exist(code):
     assert (rows.tolist(), gradient.tolist()) == ([3], [[2, 2]])
 
 
+@BOTH_ENGINES
 @pytest.mark.parametrize("code", BAD)
 def test_adam_does_not_update_a_row_that_does_not_exist(code):
     table, first, second = torch.zeros(3, 1_000, 2)
@@ -66,6 +80,7 @@ def test_adam_does_not_update_a_row_that_does_not_exist(code):
         )  # fmt: skip
 
 
+@BOTH_ENGINES
 @pytest.mark.parametrize(
     ("rows", "user", "end", "message"),
     [
@@ -84,6 +99,7 @@ def test_a_sample_outside_the_log_is_named(rows, user, end, message):
         history_slices(torch.tensor(rows), users, ends, torch.tensor([0, 3, 7]), max_len=10)
 
 
+@BOTH_ENGINES
 @pytest.mark.parametrize(
     ("starts", "offsets", "message"),
     [
@@ -99,10 +115,12 @@ def test_a_slice_outside_the_log_is_named(starts, offsets, message):
         gather_slices({"goods": torch.arange(10).int()}, torch.tensor(starts), Jagged(torch.tensor(offsets)))
 
 
+@BOTH_ENGINES
 def test_an_empty_slice_may_begin_anywhere():
     check_slices(np.array([99, 8]), np.array([0, 0, 2]), 10, "slices")
 
 
+@BOTH_ENGINES
 @pytest.mark.parametrize(
     ("offsets", "message"),
     [
@@ -119,6 +137,7 @@ def test_offsets_cover_all_values_in_order(offsets, message):
     check_offsets(np.array([0, 0, 2, 5, 5]), 5, "offsets")
 
 
+@BOTH_ENGINES
 @pytest.mark.parametrize(
     ("owner", "message"),
     [

@@ -1,4 +1,4 @@
-"""The declared datasets of the configuration on small files in their official layouts, from raw files to samples."""
+"""The configuration's declared datasets, from small raw files in the official layouts to samples."""
 
 import gzip
 
@@ -22,7 +22,7 @@ def settings_of(dataset, **changes):
 
 
 def from_impressions(dataset, raw, settings):
-    """Canonical impressions, log, features, samples and summary."""
+    """Return canonical impressions, log, features, samples and summary."""
     behaviors, items, left_out, users, impressions = make_ingest_tables(dataset)(raw, settings)
     ids = build_vocabularies(behaviors, items, impressions)
     return impressions, *samples_from_impressions(
@@ -31,7 +31,7 @@ def from_impressions(dataset, raw, settings):
 
 
 def write(raw, **files):
-    """Write ``name=lines``, gzipped where the name ends in ``_gz``."""
+    """Write each ``name=lines`` as CSV, compressed if the name ends in ``_gz``."""
     raw.mkdir(parents=True)
     for name, lines in files.items():
         text = "\n".join(lines) + "\n"
@@ -42,46 +42,46 @@ def write(raw, **files):
 
 
 def write_alibaba(raw):
-    """Eight days of the four tables; the stamps are Beijing's first midnight and later."""
+    """Write eight days of the four tables; times start at midnight in Beijing."""
     start = 1494000000  # 6 May 2017, 00:00 in Beijing
     day = 86_400
-    shown = [
+    impression_rows = [
         f"{user},{start + k * day + 100 * user},{10 + (user + k) % 3},430548_1007,{1 - (user + k) % 2},{(user + k) % 2}"
         for k in range(8)
         for user in (1, 2)
     ]
     write(
         raw / "alibaba_ads",
-        raw_sample=["user,time_stamp,adgroup_id,pid,nonclk,clk", *shown],
+        raw_sample=["user,time_stamp,adgroup_id,pid,nonclk,clk", *impression_rows],
         ad_feature=["adgroup_id,cate_id,campaign_id,customer,brand,price", "10,7,100,1,5,9.5", "11,8,101,1,NULL,20.0", "12,7,102,2,6,99.0"],
         user_profile_gz=["userid,cms_segid,cms_group_id,final_gender_code,age_level,pvalue_level,shopping_level,occupation,new_user_class_level ", "1,0,5,2,5,,3,0,3"],
         behavior_log=["user,time_stamp,btag,cate,brand", f"1,{start - 50},pv,7,5", f"1,{start - 40},buy,9,5", f"1,{start + 100},cart,7,5", f"2,{start - 9},fav,8,6"],
     )  # fmt: skip
 
 
-def test_alibabas_ads_come_from_four_tables(tmp_path):
+def test_alibaba_ads_is_read_from_four_tables(tmp_path):
     write_alibaba(tmp_path)
     settings = settings_of("alibaba_ads")
     impressions, log, features, samples, summary = from_impressions("alibaba_ads", tmp_path, settings)
     assert samples["split"].value_counts().to_dict() == {"train": 12, "validation": 2, "test": 2}
     first = samples[samples["time"] == samples["time"].min()]
-    assert first["history_end"].tolist() == [2]  # the cart at the impression's own stamp is not in it
+    assert first["history_end"].tolist() == [2]  # without the cart event at the time of the impression
     assert {field.name for field in features.schema.behavior} == {"category", "brand"}
-    seven = features.items["category"][int(first["item"].iloc[0])]
+    category_7 = features.items["category"][int(first["item"].iloc[0])]
     history = log.history(int(first["user"].iloc[0]), 2, max_len=9)
-    assert history["category"].tolist()[0] != seven  # the candidate is ad 11, of category 8
+    assert history["category"].tolist()[0] != category_7  # the candidate is ad 11, of category 8
     assert len(set(history["category"].tolist())) == 2
     assert set(impressions["hour"]) == {0}
     assert summary.set_index("split").loc["test", "unknown_items"] == 0
 
 
 def write_kuairand(raw):
-    """Twelve days; the stamp of an impression and its date disagree near midnight, and one row is repeated."""
+    """Write twelve days; time and date of impressions differ near midnight, and one row is repeated."""
     rows = []
     for k, date in enumerate([20220429, 20220430, *range(20220501, 20220509)]):
-        stamp = 1651161600000 + k * 86_400_000  # midnight in Beijing
+        midnight = 1651161600000 + k * 86_400_000  # in Beijing
         rows += [
-            f"{user},{20 + (user + k) % 3},{date},{100 * k},{stamp - 5000 + user},{(user + k) % 2},1"
+            f"{user},{20 + (user + k) % 3},{date},{100 * k},{midnight - 5000 + user},{(user + k) % 2},1"
             for user in (1, 2)
         ]
     rows.append(rows[-1])
@@ -96,7 +96,7 @@ def write_kuairand(raw):
     )  # fmt: skip
 
 
-def test_kuairands_date_decides_the_day_and_histories_come_from_both_files(tmp_path):
+def test_kuairand_uses_the_date_as_day_and_two_files_of_histories(tmp_path):
     write_kuairand(tmp_path)
     impressions, _log, _features, samples, summary = from_impressions(
         "kuairand", tmp_path, settings_of("kuairand")
@@ -106,11 +106,11 @@ def test_kuairands_date_decides_the_day_and_histories_come_from_both_files(tmp_p
     clicks = (impressions[impressions["user"] == 1].sort_values("time")["label"]).tolist()
     assert ends == [2 + sum(clicks[:k]) for k in range(len(clicks))]
     assert (impressions["hour"].astype(int) // 100).between(0, 9).all()
-    lost = summary[summary["split"] == "left out"].set_index("reason")["rows"]
-    assert lost["rows of behaviors whose is_click is not 1"] == 10
+    skipped = summary[summary["split"] == "left out"].set_index("reason")["rows"]
+    assert skipped["rows of behaviors whose is_click is not 1"] == 10
 
 
-def test_taobaos_behaviours_are_page_views_and_a_broken_line_is_counted(tmp_path):
+def test_taobao_keeps_page_views_and_counts_malformed_lines(tmp_path):
     lines = [f"{u},{i},{i % 3},pv,{1511544070 + 60 * i}" for u in range(1, 9) for i in range(u, u + 5)]
     write(tmp_path / "taobao", UserBehavior_gz=[*lines, "1,99,1,buy,1511544075", "2,7,1,pv"])
     settings = settings_of("taobao")
@@ -127,7 +127,7 @@ def test_taobaos_behaviours_are_page_views_and_a_broken_line_is_counted(tmp_path
     ("dataset", "file"),
     [("alibaba_ads", "behavior_log"), ("kuairand", "log_standard"), ("taobao", "UserBehavior")],
 )
-def test_a_missing_file_names_the_official_page(tmp_path, dataset, file):
+def test_a_missing_file_is_an_error_with_the_official_page(tmp_path, dataset, file):
     make = make_ingest_behaviors if dataset == "taobao" else make_ingest_tables
     settings = settings_of(dataset)
     with pytest.raises(InputError, match=rf"{file}.*no such file.*official page is {settings.source.page}"):
@@ -150,54 +150,56 @@ def own_log(seed=0, rows=600):
         "item": rng.integers(0, 40, rows),
         "time": rng.integers(0, 6 * 86_400, rows),
     }
-    shown = {
+    impressions = {
         "user": rng.integers(0, 30, rows),
         "item": rng.integers(0, 40, rows),
         "time": rng.integers(0, 6 * 86_400, rows),
         "label": rng.integers(0, 2, rows),
     }
-    return pd.DataFrame(columns), pd.DataFrame(shown).drop_duplicates(["user", "item", "time"])
+    return pd.DataFrame(columns), pd.DataFrame(impressions).drop_duplicates(["user", "item", "time"])
 
 
-def test_shuffling_the_future_changes_nothing_before_it(tmp_path):
-    behaviors, shown = own_log()
+def test_shuffling_the_future_does_not_change_the_past(tmp_path):
+    behaviors, impressions = own_log()
     cut = 4 * 86_400
     rng = np.random.default_rng(1)
     later = behaviors["time"] >= cut
     shuffled = behaviors.copy()
     for column in ("user", "item"):
         shuffled.loc[later, column] = rng.permutation(behaviors.loc[later, column])
-    after = shown["time"] >= cut
-    changed = shown.copy()
-    changed.loc[after, "label"] = rng.permutation(shown.loc[after, "label"])
-    made = []
-    for name, (log, impressions) in {
-        "as it is": (behaviors, shown),
+    after = impressions["time"] >= cut
+    changed = impressions.copy()
+    changed.loc[after, "label"] = rng.permutation(impressions.loc[after, "label"])
+    outputs = []
+    for name, (log, shown) in {
+        "original": (behaviors, impressions),
         "shuffled": (shuffled.sample(frac=1, random_state=2), changed),
     }.items():
-        write_own(tmp_path / name, log, impressions)
-        made.append(from_impressions("own", tmp_path / name, settings_of("own")))
-    (_, log, features, samples, _), (_, other_log, other_features, other_samples, _) = made
+        write_own(tmp_path / name, log, shown)
+        outputs.append(from_impressions("own", tmp_path / name, settings_of("own")))
+    (_, log, features, samples, _), (_, other_log, other_features, other_samples, _) = outputs
     train = (samples["split"] == "train") & (samples["time"] < cut)
     assert train.sum() > 300
     pd.testing.assert_frame_equal(samples[train], other_samples[train])
     assert features.schema == other_features.schema
     for row in samples[train].itertuples():
-        ours, theirs = (which.history(row.user, row.history_end, max_len=50) for which in (log, other_log))
-        np.testing.assert_array_equal(ours["goods"], theirs["goods"])
+        history, other_history = (
+            which.history(row.user, row.history_end, max_len=50) for which in (log, other_log)
+        )
+        np.testing.assert_array_equal(history["goods"], other_history["goods"])
     for name in features.items:
         np.testing.assert_array_equal(features.items[name], other_features.items[name])
 
 
-def test_a_million_behaviours_of_one_user_are_no_trouble(tmp_path):
+def test_a_user_may_have_a_million_behaviours(tmp_path):
     rng = np.random.default_rng(0)
-    many = pd.DataFrame(
+    behaviors = pd.DataFrame(
         {"user": 3, "item": rng.integers(0, 5_000, 1_000_000), "time": np.arange(1_000_000) // 3}
     )
-    _, shown = own_log()
-    write_own(tmp_path, many, shown)
+    _, impressions = own_log()
+    write_own(tmp_path, behaviors, impressions)
     _, log, _, samples, _ = from_impressions("own", tmp_path, settings_of("own"))
-    mine = samples[samples["user"] == samples.loc[samples["history_end"] > 0, "user"].iloc[0]]
-    kept = many.drop_duplicates(["item", "time"])["time"].to_numpy()
-    np.testing.assert_array_equal(mine["history_end"], np.searchsorted(kept, mine["time"]))
-    assert log.behaviors == len(kept)
+    user_samples = samples[samples["user"] == samples.loc[samples["history_end"] > 0, "user"].iloc[0]]
+    times = behaviors.drop_duplicates(["item", "time"])["time"].to_numpy()
+    np.testing.assert_array_equal(user_samples["history_end"], np.searchsorted(times, user_samples["time"]))
+    assert log.behaviors == len(times)

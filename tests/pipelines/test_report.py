@@ -1,3 +1,5 @@
+"""Nodes of the results table and plots: predictions must belong to the current data."""
+
 import re
 from dataclasses import replace
 
@@ -13,14 +15,14 @@ from deep_interest.pipelines.report.nodes import make_compare
 from deep_interest.pipelines.report.plots import make_groups, make_seeds
 from deep_interest.training.content import Data
 
-LABELS, SCORES = [1, 0, 1, 0], [0.9, 0.1, 0.2, 0.4]  # user 1 is ranked right, user 2 wrong: GAUC 1/2
+LABELS, SCORES = [1, 0, 1, 0], [0.9, 0.1, 0.2, 0.4]  # user 1 is ranked correctly, user 2 is not: GAUC 1/2
 CURVES = pd.DataFrame(
     {"seed": [3], "epoch": [1.0], "samples": [10], "seconds": [2.0], "validation_gauc": [0.7]}
 )
 
 
-def present_data() -> Data:
-    """The small log with four test samples and one that is trained on."""
+def current_data() -> Data:
+    """Return the small log with four test samples and one training sample."""
     samples = pd.DataFrame(
         {
             "user": [1, 1, 2, 2, 1],
@@ -34,7 +36,7 @@ def present_data() -> Data:
 
 
 def predictions(data: Data, tmp_path, scores=SCORES) -> pd.DataFrame:
-    """Predictions as a run leaves them in a file."""
+    """Return predictions as read from the file of a run."""
     rows = data.samples.loc[data.samples["split"] == "test", ["user", "item"]]
     table = rows.reset_index(drop=True).assign(seed_3=scores)
     table.attrs["data"] = data.fingerprint()
@@ -49,53 +51,55 @@ def compare(data: Data, **tables: pd.DataFrame) -> pd.DataFrame:
     return node(data.log, data.features, data.samples, EvaluationParameters(), **outputs)
 
 
-def with_changed(data: Data, what: str) -> Data:
-    """The data with one value changed."""
+def with_change(data: Data, column: str) -> Data:
+    """Return the data with one value changed."""
     samples = data.samples.copy()
-    if what in samples:
-        samples.loc[0, what] = {"label": 0, "user": 2, "item": 6, "history_end": 1, "split": "train"}[what]
+    if column in samples:
+        samples.loc[0, column] = {"label": 0, "user": 2, "item": 6, "history_end": 1, "split": "train"}[
+            column
+        ]
         return replace(data, samples=samples)
-    if what == "log":
+    if column == "log":
         fields = data.log.fields | {"category": data.log.fields["category"] + 1}
         return replace(data, log=replace(data.log, fields=fields))
     items = data.features.items | {"category": np.roll(data.features.items["category"], 1)}
     return replace(data, features=replace(data.features, items=items))
 
 
-def test_the_table_is_made_of_predictions_and_curves(tmp_path):
-    data = present_data()
+def test_the_results_table_combines_predictions_and_curves(tmp_path):
+    data = current_data()
     row = compare(data, base=predictions(data, tmp_path)).iloc[0]
     assert (row["model"], row["gauc"], row["seeds"]) == ("base", 0.5, 1)
     assert (row["validation_gauc"], row["samples_per_second"]) == (0.7, 5)
 
 
-@pytest.mark.parametrize("what", ["label", "user", "item", "history_end", "split", "log", "features"])
-def test_predictions_of_other_data_are_refused(tmp_path, what):
-    old, new = present_data(), with_changed(present_data(), what)
+@pytest.mark.parametrize("column", ["label", "user", "item", "history_end", "split", "log", "features"])
+def test_predictions_of_other_data_are_rejected(tmp_path, column):
+    old, new = current_data(), with_change(current_data(), column)
     stale = predictions(old, tmp_path)
     with pytest.raises(InputError, match=r"predictions of base \(shop\): made from other samples"):
         compare(new, base=stale)
 
 
-def test_one_message_names_every_stale_model_and_the_command_to_run(tmp_path):
-    old, new = present_data(), with_changed(present_data(), "label")
+def test_the_message_lists_all_stale_models_and_the_command(tmp_path):
+    old, new = current_data(), with_change(current_data(), "label")
     stale, fresh = predictions(old, tmp_path), predictions(new, tmp_path)
     command = "kedro run --pipelines=shop.lr,tuned.shop.din`"
     with pytest.raises(InputError, match=rf"predictions of lr, din_tuned \(shop\).*{re.escape(command)}"):
         compare(new, base=fresh, lr=stale, din_tuned=stale)
 
 
-def test_predictions_without_a_fingerprint_are_refused(tmp_path):
-    data = present_data()
-    unknown = predictions(data, tmp_path)
-    unknown.attrs.clear()
+def test_predictions_without_a_fingerprint_are_rejected(tmp_path):
+    data = current_data()
+    without_fingerprint = predictions(data, tmp_path)
+    without_fingerprint.attrs.clear()
     with pytest.raises(InputError, match="made from other samples"):
-        compare(data, base=unknown)
+        compare(data, base=without_fingerprint)
 
 
 @pytest.mark.parametrize("make", [make_seeds, make_groups])
-def test_plots_refuse_predictions_of_other_data(tmp_path, make):
-    old, new = present_data(), with_changed(present_data(), "label")
+def test_plots_reject_predictions_of_other_data(tmp_path, make):
+    old, new = current_data(), with_change(current_data(), "label")
     results = [None] if make is make_seeds else []
     with pytest.raises(InputError, match=r"kedro run --pipelines=shop\.base"):
         make("shop")(

@@ -1,4 +1,4 @@
-"""Titles, items, categories and columns that contain markup: text on every page, never markup or script."""
+"""Names that contain markup are shown as text on every page, never as markup or script."""
 
 import json
 import re
@@ -75,9 +75,11 @@ def results(name: str) -> pd.DataFrame:
 
 
 def chart(name: str) -> Chart:
-    marks = (Bars((0, 1), (1, 2), name=name), Points((0, 1), (1, 2), name=name, text=(name, name)))
-    panel = Panel(title=name, x=name, y=name, y_ticks=(name, "plain"), right=(name, "1"), marks=marks)
-    return Chart(title=name, panels=(panel,), note=name, numbers={})
+    marks = (Bars((0, 1), (1, 2), name=name), Points((0, 1), (1, 2), name=name, hover=(name, name)))
+    panel = Panel(
+        title=name, x_label=name, y_label=name, y_ticks=(name, "plain"), right_labels=(name, "1"), marks=marks
+    )
+    return Chart(title=name, panels=(panel,), note=name, metrics={})
 
 
 def page_of(name: str) -> str:
@@ -102,7 +104,7 @@ def test_names_add_no_tag_attribute_or_script_to_the_report(name):
 
 
 @pytest.mark.parametrize("name", EVIL)
-def test_the_data_of_the_charts_close_no_script_and_are_what_they_were(name):
+def test_chart_data_close_no_script_and_are_unchanged(name):
     island = re.search(r"^const figures = (.*);$", page_of(name), re.MULTILINE)[1]
     assert "<" not in island
     figure = json.loads(island)[f"{name}-0"]
@@ -114,7 +116,7 @@ def test_the_data_of_the_charts_close_no_script_and_are_what_they_were(name):
 
 
 @pytest.mark.parametrize("name", EVIL)
-def test_plotly_gets_no_markup_of_ours_for_kedro_viz(name):
+def test_plotly_json_for_kedro_viz_contains_no_foreign_markup(name):
     text = json.dumps(plotly_figure(chart(name)))
     figure = json.loads(text)
     figure["layout"]["meta"] = None
@@ -123,7 +125,7 @@ def test_plotly_gets_no_markup_of_ours_for_kedro_viz(name):
 
 
 @pytest.mark.parametrize("name", EVIL)
-def test_a_name_stays_in_its_cell_of_a_markdown_table(name):
+def test_name_stays_in_one_cell_of_a_markdown_table(name):
     page = results_markdown(results(name), title=name, protocol="rated", test_samples=1, test_users=1)
     assert page.splitlines()[1:2] == [""]
     rows = [line for line in page.splitlines() if line.startswith("|")]
@@ -131,6 +133,6 @@ def test_a_name_stays_in_its_cell_of_a_markdown_table(name):
     assert "<" not in page
 
 
-def test_a_message_does_not_leave_its_block_of_code():
+def test_message_does_not_end_its_code_block():
     page = summary_page(early_end("shop", "din", "failed", "```\n<script>alert(1)</script>"))
     assert page.count("```") == 2

@@ -1,4 +1,4 @@
-"""The papers' pictures, from a small trained view."""
+"""The papers' plots and explanations, from models trained on a small dataset."""
 
 import numpy as np
 import pandas as pd
@@ -44,7 +44,7 @@ def checkpoints(tmp_path_factory):
     }
 
 
-def test_dice_is_drawn_with_its_own_statistics(checkpoints):
+def test_dice_is_drawn_with_the_trained_statistics(checkpoints):
     dice = checkpoints["din_dice"][0]
     state = dice["states"][0]
     control, value, spread = plots.draw_activation(checkpoints["din"][0], dice).panels
@@ -57,68 +57,70 @@ def test_dice_is_drawn_with_its_own_statistics(checkpoints):
     assert value.marks[0].y[-1] == 6.0
 
 
-def test_weights_are_shown_for_each_candidate_of_one_user(checkpoints, view):
+def test_attention_weights_are_drawn_for_each_candidate_of_one_user(checkpoints, view):
     chart = plots.draw_attention(checkpoints["din_softmax"][0], view)
     (panel,) = chart.panels
-    (cells,) = panel.marks
+    (heat_map,) = panel.marks
     rows = view.typical_user()
-    assert len(cells.values) == len(panel.y_ticks) == len(set(view.test.item[rows].tolist()))
-    assert all(len(row) == len(panel.x_ticks) == int(view.test.history_end[rows[0]]) for row in cells.values)
-    assert all(sum(row) == pytest.approx(1, abs=1e-4) for row in cells.values)
+    assert len(heat_map.values) == len(panel.y_ticks) == len(set(view.test.item[rows].tolist()))
+    assert all(
+        len(row) == len(panel.x_ticks) == int(view.test.history_end[rows[0]]) for row in heat_map.values
+    )
+    assert all(sum(row) == pytest.approx(1, abs=1e-4) for row in heat_map.values)
 
 
-def test_paths_of_all_targets_begin_at_one_point(checkpoints, view):
+def test_paths_of_all_targets_start_at_the_same_point(checkpoints, view):
     path, attention = plots.draw_evolution(checkpoints["dien"][0], view).panels
     starts = {(round(line.x[0], 5), round(line.y[0], 5)) for line in path.marks}
     assert len(starts) == 1
     assert all(len(line.x) == len(attention.x_ticks) + 1 for line in path.marks)
 
 
-def test_goods_are_shown_by_category_and_predicted_ctr(checkpoints, view):
+def test_items_are_drawn_by_category_and_predicted_ctr(checkpoints, view):
     chart = plots.draw_embedding(checkpoints["din_softmax"][0], view)
     marks = chart.panels[0].marks
     assert {mark.name for mark in marks} == {"C1", "C2", "C3", "C4"}
-    shown = [value for mark in marks for value in mark.values]
-    assert len(shown) <= ITEMS and all(0 < value < 1 for value in shown)
+    ctr = [value for mark in marks for value in mark.color_values]
+    assert len(ctr) <= ITEMS and all(0 < value < 1 for value in ctr)
     again = plots.draw_embedding(checkpoints["din_softmax"][0], view)
     assert again.panels[0].marks[0].x == marks[0].x
 
 
-def test_an_explanation_is_of_the_prediction_that_was_made(checkpoints, view):
+def test_explanation_of_a_test_sample_has_its_prediction(checkpoints, view):
     checkpoint = checkpoints["din_softmax"][0]
     scores = predict_cell(checkpoint, RUN, DATA)
     row = int(np.flatnonzero(view.test.history_end.numpy() > 3)[0])
     user, item = view.user_ids["id"][scores["user"][row] - 1], ITEM_IDS["id"][scores["item"][row] - 1]
-    found = explain(checkpoint, view, user, item)
-    assert found.sampled
-    assert found.probability == pytest.approx(scores["seed_1"][row], rel=1e-5)
-    effects = found.behaviors["effect"].abs().tolist()
+    explanation = explain(checkpoint, view, user, item)
+    assert explanation.is_test_sample
+    assert explanation.probability == pytest.approx(scores["seed_1"][row], rel=1e-5)
+    effects = explanation.behaviors["effect"].abs().tolist()
     assert effects == sorted(effects, reverse=True)
-    assert found.behaviors["weight"].sum() == pytest.approx(1, abs=1e-4)
-    text = found.text(2)
-    assert f"predicted CTR {found.probability:.2%} for user {user} and {item} · " in text
+    assert explanation.behaviors["weight"].sum() == pytest.approx(1, abs=1e-4)
+    text = explanation.text(2)
+    assert f"predicted CTR {explanation.probability:.2%} for user {user} and {item} · " in text
     assert f"and {len(effects) - 2} more behaviours" in text
-    assert [len(panel.marks[0].length) for panel in found.chart(3).panels] == [3, 3]
+    assert [len(panel.marks[0].lengths) for panel in explanation.chart(3).panels] == [3, 3]
 
 
-def test_a_pair_that_is_no_sample_is_explained_with_the_whole_log(checkpoints, view):
+def test_other_pairs_are_explained_with_the_whole_log(checkpoints, view):
     user = int(np.argmax(np.diff(DATA.log.offsets)))
     tested = set(view.test.item[view.test.user == user].tolist())
     item = next(code for code in range(1, ITEMS) if code not in tested)
-    found = explain(checkpoints["base"][0], view, f"U{user}", f"I{item}")
-    assert not found.sampled
-    assert len(found.behaviors) == np.diff(DATA.log.offsets)[user]
-    assert "weight" not in found.behaviors
+    explanation = explain(checkpoints["base"][0], view, f"U{user}", f"I{item}")
+    assert not explanation.is_test_sample
+    assert len(explanation.behaviors) == np.diff(DATA.log.offsets)[user]
+    assert "weight" not in explanation.behaviors
 
 
-def test_who_is_not_there_is_named(checkpoints, view):
+def test_unknown_user_or_item_raises(checkpoints, view):
     with pytest.raises(InputError, match=r"user: 'U99' is not one of the 60 users \(U1, U2, U3"):
         explain(checkpoints["base"][0], view, "U99", "I1")
     with pytest.raises(InputError, match="candidate: 'x' is not one of the 40 items"):
         explain(checkpoints["base"][0], view, "U1", "x")
 
 
-def test_planted_structure_is_measured_by_the_worlds_categories():
+def test_related_behaviours_follow_the_paths_of_categories():
     from deep_interest.simulation.config import SimulationConfig
     from deep_interest.simulation.relevance import is_related
     from deep_interest.simulation.world import make_items, make_world
@@ -127,8 +129,8 @@ def test_planted_structure_is_measured_by_the_worlds_categories():
     world, items = make_world(config), make_items(config).set_index("item")["category"]
     index = {category: number for number, category in enumerate(world.category_id)}
     done, shown = np.meshgrid(items.index.to_numpy(), items.index.to_numpy())
-    found = is_related(world, done.ravel(), shown.ravel())
-    for j, a, related in zip(done.ravel(), shown.ravel(), found, strict=True):
+    explanation = is_related(world, done.ravel(), shown.ravel())
+    for j, a, related in zip(done.ravel(), shown.ravel(), explanation, strict=True):
         own, wanted = index[items[j]], index[items[a]]
         expected = own == wanted or (
             own == wanted - 1 and own // 4 == wanted // 4

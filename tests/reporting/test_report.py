@@ -13,8 +13,9 @@ from deep_interest.evaluation.evidence import EvaluationParameters
 from deep_interest.evaluation.published import PublishedMetric
 from deep_interest.figures.comparison import results_chart
 from deep_interest.figures.curves import curves_chart
-from deep_interest.figures.plotly import panels_of, plotly_figure
-from deep_interest.reporting.plots import calibration, gauc_by_group
+from deep_interest.figures.plotly import plotly_figure
+from deep_interest.figures.plotly_panels import split_panels
+from deep_interest.reporting.groups import calibration, gauc_by_group
 from deep_interest.reporting.report import Report, report_html
 from deep_interest.reporting.sentences import sentences
 
@@ -178,9 +179,9 @@ def test_small_test_set_gets_no_conclusions_and_the_reason():
 
 def test_separate_panels_contain_all_traces_of_the_figure():
     figure = report().figures["curves"]
-    panels = panels_of(figure)
+    panels = split_panels(figure)
     assert sum(len(panel["data"]) for panel in panels) == len(figure["data"])
-    assert [panel["layout"]["meta"]["title"] for panel in panels] == ["Train loss", "Test loss"]
+    assert [panel["layout"]["meta"]["title"] for panel in panels] == ["Training loss", "Test loss"]
     assert all(trace["xaxis"] == "x" for panel in panels for trace in panel["data"])
 
 

@@ -1,4 +1,4 @@
-"""What MLflow's own client finds in its registry."""
+"""The mirror in MLflow, as MLflow's own client sees it."""
 
 import pytest
 from mlflow import MlflowClient
@@ -19,14 +19,14 @@ MANIFEST = {
 
 @pytest.fixture
 def registry(tmp_path):
-    """Three versions, of which none serves yet."""
+    """A registry of three versions, none of which serves yet."""
     made = Registry(tmp_path / "registry")
     for name in ("v1", "v2", "v3"):
         made.add(name, VersionArtifacts(MANIFEST, {}, {}, FieldVocabularies()))
     return made
 
 
-def test_the_alias_follows_the_champion_and_no_version_is_registered_twice(registry, tmp_path):
+def test_alias_follows_the_champion(registry, tmp_path):
     uri = f"sqlite:///{tmp_path}/mlflow.db"
     client = MlflowClient(tracking_uri=uri, registry_uri=uri)
     sync_to_mlflow(registry, "shop.din", uri)
@@ -47,14 +47,14 @@ def test_the_alias_follows_the_champion_and_no_version_is_registered_twice(regis
     assert {one.tags["version"] for one in client.search_model_versions("name = 'shop.din'")} == {"v1", "v3"}
 
 
-def test_an_address_that_answers_nothing_is_a_warning(registry, caplog):
+def test_unreachable_server_is_a_warning(registry, caplog):
     registry.promote("v1")
-    sync_to_mlflow(registry, "shop.din", "http://127.0.0.1:9")  # nobody listens there
-    assert "was not told" in caplog.text
+    sync_to_mlflow(registry, "shop.din", "http://127.0.0.1:9")  # no server there
+    assert "could not be updated" in caplog.text
     assert registry.champion().id == "v1"
 
 
-def test_without_mlflow_its_address_is_a_mistake(monkeypatch):
+def test_uri_without_mlflow_installed_raises(monkeypatch):
     require_mlflow()
     monkeypatch.setattr(mlflow_alias, "find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"MLflow is not installed; pip install 'deep-interest\[mlflow\]'"):

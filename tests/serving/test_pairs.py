@@ -1,4 +1,4 @@
-"""Batches of pairs against evaluation's own scores and a plain sort."""
+"""Batch scoring against the scores of evaluation and a plain sort."""
 
 import numpy as np
 import pandas as pd
@@ -25,8 +25,8 @@ def make(key="din"):
     return model, data, FeatureStore.build(data.log, data.features, torch.device("cpu"))
 
 
-def asked(users=18, items=ITEMS):
-    """Every user, the unknown one first, and every item."""
+def request(users=18, items=ITEMS):
+    """Every user, the unknown one first, with every item."""
     rng = np.random.default_rng(0)
     return ScoringRequest(
         users=pd.Series([f"u{k}" for k in range(users)]), user_codes=np.arange(users, dtype=np.int32), context={},
@@ -36,7 +36,7 @@ def asked(users=18, items=ITEMS):
 
 
 def evaluated(model, data, store):
-    """Evaluation's scores ``(users, items)`` of all pairs, as samples in an order of their own."""
+    """Scores of evaluation for all pairs, ``(users, items)``; the samples are in random order."""
     order = np.random.default_rng(1).permutation(18 * ITEMS)
     user, item = order // ITEMS, order % ITEMS + 1
     samples = pd.DataFrame(
@@ -53,42 +53,42 @@ def evaluated(model, data, store):
 
 @pytest.mark.parametrize("key", ["din", "dien", "base", "bst"])
 @pytest.mark.parametrize("pairs_at_once", [7, 100, 10_000])
-def test_scores_are_evaluations_in_groups_of_any_size(key, pairs_at_once):
+def test_scores_equal_those_of_evaluation_for_any_group_size(key, pairs_at_once):
     model, data, store = make(key)
-    blocks = score_pairs(model, store, asked(), version="v", max_len=100, pairs_at_once=pairs_at_once)
-    whole = pd.concat(blocks)
-    found = whole.pivot(index="user", columns="item", values="ctr").loc[asked().users].to_numpy()
+    blocks = score_pairs(model, store, request(), version="v", max_len=100, pairs_at_once=pairs_at_once)
+    table = pd.concat(blocks)
+    found = table.pivot(index="user", columns="item", values="ctr").loc[request().users].to_numpy()
     np.testing.assert_allclose(found, evaluated(model, data, store), atol=1e-6)
 
 
-def test_each_user_keeps_her_best_by_ecpm():
+def test_top_k_candidates_by_ecpm_are_kept():
     model, data, store = make()
-    wanted = asked()
-    whole = pd.concat(
-        score_pairs(model, store, wanted, version="v", max_len=100, gamma=1.5, top_k=3, pairs_at_once=90)
+    scoring = request()
+    table = pd.concat(
+        score_pairs(model, store, scoring, version="v", max_len=100, gamma=1.5, top_k=3, pairs_at_once=90)
     )
-    ecpm = evaluated(model, data, store).astype(np.float64) ** 1.5 * wanted.bids
-    for number, (user, rows) in enumerate(whole.groupby("user", sort=False)):
+    ecpm = evaluated(model, data, store).astype(np.float64) ** 1.5 * scoring.bids
+    for number, (user, rows) in enumerate(table.groupby("user", sort=False)):
         best = sorted(range(ITEMS), key=lambda k: -ecpm[number, k])[:3]
-        assert user == wanted.users[number]
+        assert user == scoring.users[number]
         assert list(rows["item"]) == [1000 + k for k in best]
         assert list(rows["rank"]) == [1, 2, 3]
         np.testing.assert_allclose(rows["ecpm"], ecpm[number, best], rtol=1e-5)
 
 
-def test_equal_candidates_stay_in_their_order():
+def test_candidates_with_equal_ecpm_keep_their_order():
     model, _, store = make()
-    same = asked(users=2, items=5)
+    same = request(users=2, items=5)
     same.item_codes[:] = 1
     same.bids[:] = 1.0
-    whole = pd.concat(score_pairs(model, store, same, version="v", max_len=100, top_k=2))
-    assert list(whole["item"]) == [1000, 1001, 1000, 1001]
+    table = pd.concat(score_pairs(model, store, same, version="v", max_len=100, top_k=2))
+    assert list(table["item"]) == [1000, 1001, 1000, 1001]
 
 
-def test_the_file_names_the_version_and_a_stream_that_breaks_leaves_none(tmp_path):
+def test_file_has_the_version_and_a_failed_stream_leaves_no_file(tmp_path):
     model, _, store = make()
     file = tmp_path / "scores.parquet"
-    stream = score_pairs(model, store, asked(), version="2024-x", max_len=100, top_k=2, pairs_at_once=80)
+    stream = score_pairs(model, store, request(), version="2024-x", max_len=100, top_k=2, pairs_at_once=80)
     ScoresFile(filepath=str(file)).save(Scores("2024-x", stream))
     assert pq.read_schema(file).metadata[b"model_version"] == b"2024-x"
     assert len(pd.read_parquet(file)) == 18 * 2
@@ -97,7 +97,7 @@ def test_the_file_names_the_version_and_a_stream_that_breaks_leaves_none(tmp_pat
     sidecar(file).unlink()
 
     def broken():
-        yield from score_pairs(model, store, asked(), version="v", max_len=100, pairs_at_once=80)
+        yield from score_pairs(model, store, request(), version="v", max_len=100, pairs_at_once=80)
         raise KeyError
 
     with pytest.raises(DatasetError):

@@ -1,4 +1,4 @@
-"""The registry on truth: real files, real damage, real processes."""
+"""The model registry with real files, real damage and real processes."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def artifacts(seed=0, dim=3):
 
 @pytest.fixture
 def registry(tmp_path):
-    """Two versions, of which the second serves."""
+    """A registry of two versions, of which the second serves."""
     made = Registry(tmp_path / "registry")
     for number in (1, 2):
         made.add(f"v{number}", artifacts(seed=number))
@@ -45,7 +45,7 @@ def registry(tmp_path):
     return made
 
 
-def test_a_version_comes_back_as_it_was(registry):
+def test_version_read_back_equals_what_was_written(registry):
     version, written = registry.champion(), artifacts(seed=2)
     assert version.id == "v2"
     for name, tensor in version.model().state_dict().items():
@@ -56,7 +56,7 @@ def test_a_version_comes_back_as_it_was(registry):
     assert list(vocabularies.fields["price"].encode(pd.Series([1.0, 9]))) == [1, 2]
 
 
-def test_the_checksums_are_those_of_the_standard_tool(registry):
+def test_checksums_can_be_verified_by_sha256sum(registry):
     done = subprocess.run(
         ["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=registry.folder / "v1", capture_output=True, check=False
     )  # fmt: skip
@@ -66,17 +66,17 @@ def test_the_checksums_are_those_of_the_standard_tool(registry):
 @pytest.mark.parametrize(
     "file", ["weights.pt", "optimizer.pt", "manifest.json", "vocabulary.goods.parquet", "SHA256SUMS"]
 )
-@pytest.mark.parametrize("damage", ["a bit", "cut", "missing"])
-def test_damage_is_found_and_never_served_and_the_version_before_takes_over(registry, file, damage):
+@pytest.mark.parametrize("damage", ["flipped bit", "truncated", "missing"])
+def test_damaged_version_is_never_served_and_can_be_rolled_back(registry, file, damage):
     path = registry.folder / "v2" / file
-    whole = bytearray(path.read_bytes())
+    content = bytearray(path.read_bytes())
     if damage == "missing":
         path.unlink()
-    elif damage == "cut":
-        path.write_bytes(whole[: len(whole) // 2])
+    elif damage == "truncated":
+        path.write_bytes(content[: len(content) // 2])
     else:
-        whole[len(whole) // 2] ^= 1
-        path.write_bytes(whole)
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
     with pytest.raises(DamagedVersionError, match="v2: "):
         registry.champion()
     assert registry.rollback() == "v1"
@@ -86,13 +86,13 @@ def test_damage_is_found_and_never_served_and_the_version_before_takes_over(regi
     assert registry.champion().id == "v1"
 
 
-def test_a_file_beside_the_written_ones_is_damage(registry):
+def test_additional_file_counts_as_damage(registry):
     (registry.folder / "v2/extra.pt").write_bytes(b"")
     with pytest.raises(DamagedVersionError, match=r"extra\.pt not listed in SHA256SUMS"):
         registry.champion()
 
 
-def test_a_damaged_version_is_written_anew_and_a_whole_one_left_alone(registry):
+def test_add_replaces_damaged_versions_only(registry):
     before = (registry.folder / "v1/weights.pt").stat().st_mtime_ns
     registry.add("v1", artifacts(seed=1))
     assert (registry.folder / "v1/weights.pt").stat().st_mtime_ns == before
@@ -101,8 +101,8 @@ def test_a_damaged_version_is_written_anew_and_a_whole_one_left_alone(registry):
     assert registry.damage("v1") == ""
 
 
-def test_nothing_foreign_is_unpickled(registry, tmp_path):
-    """A file that would run code is refused by torch, even where its checksum is right."""
+def test_foreign_pickles_are_refused(registry, tmp_path):
+    """torch refuses a file that would run code, even if its checksum is correct."""
     import hashlib
     import pickle
 
@@ -121,16 +121,16 @@ def test_nothing_foreign_is_unpickled(registry, tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_second_rollback_goes_further_back_and_never_to_the_bad_version(registry):
+def test_second_rollback_goes_one_version_further_back(registry):
     registry.add("v3", artifacts(seed=3))
     registry.promote("v3")
     assert [registry.rollback(), registry.rollback()] == ["v2", "v1"]
     assert registry.champion().id == "v1"
-    with pytest.raises(InputError, match="no version before the champion"):
+    with pytest.raises(InputError, match="no previous version to roll back to"):
         registry.rollback()
 
 
-def test_a_rollback_after_a_new_promotion_skips_what_was_rolled_back(registry):
+def test_rollback_skips_versions_rolled_back_before(registry):
     for version in ("v3", "v4"):
         registry.add(version, artifacts(seed=int(version[1:])))
     registry.promote("v3")
@@ -139,15 +139,15 @@ def test_a_rollback_after_a_new_promotion_skips_what_was_rolled_back(registry):
     assert [registry.rollback(), registry.rollback()] == ["v2", "v1"]
 
 
-def test_there_is_nothing_to_roll_back_to_before_the_second_version(tmp_path):
+def test_rollback_needs_a_previous_version(tmp_path):
     registry = Registry(tmp_path)
-    with pytest.raises(InputError, match="no version before the champion"):
+    with pytest.raises(InputError, match="no previous version to roll back to"):
         registry.rollback()
-    with pytest.raises(InputError, match="there is no version v9; the versions are none"):
+    with pytest.raises(InputError, match="there is no version v9; existing versions: none"):
         registry.promote("v9")
 
 
-def test_old_versions_go_but_never_the_champion_nor_the_one_before_it(registry):
+def test_prune_keeps_champion_and_previous_version(registry):
     for number in range(3, 8):
         registry.add(f"v{number}", artifacts(seed=number))
     (registry.folder / ".v9.x.part").mkdir()
@@ -156,21 +156,21 @@ def test_old_versions_go_but_never_the_champion_nor_the_one_before_it(registry):
     assert not list(registry.folder.glob(".*.part"))
 
 
-def test_a_damaged_state_is_named(registry):
+def test_damaged_state_is_reported(registry):
     (registry.folder / "champion.json").write_text('{"promotions": ["v1"')
     with pytest.raises(InputError, match=r"champion\.json is damaged"):
         registry.champion()
 
 
-def test_a_state_whose_values_were_changed_is_refused(registry):
-    """Still valid JSON with other values: only the checksum knows."""
+def test_edited_state_is_refused(registry):
+    """The JSON is valid; only the checksum shows the change."""
     path = registry.folder / "champion.json"
     path.write_text(path.read_text().replace("v2", "v1"))
     with pytest.raises(InputError, match=r"champion\.json is damaged: it does not match its checksum"):
         registry.state()
 
 
-def test_the_lock_keeps_a_second_process_out_until_the_first_is_killed(registry):
+def test_lock_is_released_when_its_process_is_killed(registry):
     script = (
         "import sys, time; from pathlib import Path; from deep_interest.serving.registry import Registry\n"
         f"with Registry(Path({str(registry.folder)!r})).locked():\n"
@@ -178,7 +178,7 @@ def test_the_lock_keeps_a_second_process_out_until_the_first_is_killed(registry)
     )
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
     assert process.stdout.readline() == b"held\n"
-    with pytest.raises(BusyError, match="another run is at work there"), registry.locked():
+    with pytest.raises(BusyError, match="another run is using this registry"), registry.locked():
         pass
     process.send_signal(signal.SIGKILL)
     process.wait()
@@ -186,8 +186,8 @@ def test_the_lock_keeps_a_second_process_out_until_the_first_is_killed(registry)
         pass
 
 
-def test_a_full_disk_leaves_the_registry_as_it_was(registry):
-    """The system itself refuses to write more than some bytes to a file."""
+def test_full_disk_leaves_the_registry_unchanged(registry):
+    """A limit of the operating system on the size of files stands in for a full disk."""
     before = {str(path): path.read_bytes() for path in registry.folder.rglob("*") if path.is_file()}
     script = (
         "import resource, signal, sys; from pathlib import Path; sys.path.insert(0, sys.argv[1])\n"
@@ -205,7 +205,7 @@ def test_a_full_disk_leaves_the_registry_as_it_was(registry):
     assert registry.champion().id == "v2"
 
 
-def test_the_state_is_one_file_that_names_champion_and_days(registry):
+def test_state_file_has_promotions_and_days(registry):
     registry.commit(RegistryState(promotions=("v1", "v2"), days={"2024-03-01": {"hash": "x"}}))
     assert json.loads((registry.folder / "champion.json").read_text())["promotions"] == ["v1", "v2"]
     state = registry.state()

@@ -18,7 +18,7 @@ def make(key, schema):
 @pytest.mark.parametrize("schema", [SCHEMA, PLAIN_SCHEMA], ids=["all groups", "items only"])
 @pytest.mark.parametrize("length", [0, 1, 7])
 @pytest.mark.parametrize("key", ROWS)
-def test_candidates_scored_together_are_as_samples_scored_alone(key, length, schema):
+def test_candidates_scored_together_equal_samples_scored_alone(key, length, schema):
     model, whole = make(key, schema), random_batch([length] * 5, schema=schema)
     user = take(whole, [0])
     scores = Scorer(model)(user.history, whole.candidate, profile=user.profile, context=whole.context)
@@ -30,7 +30,7 @@ def test_candidates_scored_together_are_as_samples_scored_alone(key, length, sch
         )
 
 
-def test_one_context_is_for_all_candidates():
+def test_single_context_applies_to_all_candidates():
     model, batch = make("din", SCHEMA), random_batch([3, 3])
     one = {"hour": torch.tensor([2], dtype=torch.int32)}
     both = {"hour": torch.tensor([2, 2], dtype=torch.int32)}
@@ -45,29 +45,29 @@ def test_one_context_is_for_all_candidates():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"history": {}}, "history: the model needs the field goods, category, found none"),
-        ({"profile": {}}, "profile: the model needs the field gender"),
+        ({"history": {}}, "history: the model needs goods, category; found none"),
+        ({"profile": {}}, "profile: the model needs gender"),
         (
             {"context": {"hour": torch.zeros(3, dtype=torch.int32)}},
-            "context: expected one code or one for each of the 2",
+            r"context: expected one code, or one per candidate \(2\); found 3",
         ),
         (
             {"candidates": {"goods": torch.zeros(2), "category": torch.zeros(1)}},
-            "candidates: expected as many codes",
+            "candidates: all fields must have the same number of codes",
         ),
     ],
 )
-def test_bad_input_is_named(change, message):
+def test_invalid_input_is_reported(change, message):
     batch = random_batch([3, 3])
     user = take(batch, [0])
-    given = {
+    arguments = {
         "history": user.history,
         "candidates": batch.candidate,
         "profile": user.profile,
         "context": batch.context,
     }
     with pytest.raises(InputError, match=message):
-        Scorer(make("din", SCHEMA))(**(given | change))
+        Scorer(make("din", SCHEMA))(**(arguments | change))
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_bad_input_is_named(change, message):
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("key", ["din", "dien", "lr"])
-def test_a_code_outside_its_table_is_named(key, group, field, size):
+def test_code_outside_its_table_is_reported(key, group, field, size):
     batch = random_batch([3, 3])
     user, scorer = take(batch, [0]), Scorer(make(key, SCHEMA))
     codes = {

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from deep_interest.ops.jagged import Jagged
 from deep_interest.ops.runtime import parallel
+from deep_interest.ops.runtime.engine import Engine, set_engine
 
 LENGTHS = st.lists(st.integers(0, 5), min_size=1, max_size=7)
 
@@ -55,3 +56,13 @@ def sharing(threads: int):
     finally:
         torch.set_num_threads(before)
         parallel.MIN_PARTITION_WORK = enough
+
+
+@contextmanager
+def use_engine(engine: Engine):
+    """Run the operations by an engine, afterwards again by the default one."""
+    set_engine(engine)
+    try:
+        yield
+    finally:
+        set_engine(None)

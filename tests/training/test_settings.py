@@ -43,7 +43,7 @@ def test_a_row_is_written_down_with_everything_that_made_it():
     )
     config, training = settings.pop("config"), settings.pop("training")
     assert settings == {
-        "dataset": "small", "model": "din", "recipe": "ours", "seeds": [1, 2], "device": "cpu", "tuned": {"training.mba": 0.5},
+        "dataset": "small", "model": "din", "recipe": "ours", "seeds": [1, 2], "device": "cpu", "engine": "compiled", "tuned": {"training.mba": 0.5},
         "versions": {
             "deep_interest": deep_interest.__version__, "torch": torch.__version__, "python": platform.python_version(),
         },

@@ -1,4 +1,4 @@
-"""What a prediction rests on: attention weights, evolving interests, and what each behaviour adds to the prediction."""
+"""Which behaviours a prediction depends on: attention weights, interest states and leave-one-out effects."""
 
 from dataclasses import dataclass, replace
 
@@ -13,86 +13,96 @@ from deep_interest.training.data import SampleSet
 
 @dataclass(frozen=True)
 class BehaviorAttention:
-    """The behaviours of some samples, each with its sample; all arrays ``(P,)``, sample after sample, oldest first.
+    """Attention weights of the behaviours of a batch; arrays ``(P,)`` ordered by sample, then from oldest to newest.
 
     Attributes:
-        sample: number of the sample.
-        back: how many behaviours of the sample came after it; 0 for the last.
+        sample: index of the sample in the batch.
+        steps_back: number of later behaviours of the sample; 0 for the newest.
         weight: attention weight.
-        fields: ``{field: codes}`` of the behaviour.
-        candidate: ``{field: codes}`` of its sample's candidate.
+        behavior: ``{field: codes}`` of the behaviour.
+        candidate: ``{field: codes}`` of the sample's candidate.
     """
 
     sample: np.ndarray
-    back: np.ndarray
+    steps_back: np.ndarray
     weight: np.ndarray
-    fields: dict[str, np.ndarray]
+    behavior: dict[str, np.ndarray]
     candidate: dict[str, np.ndarray]
 
 
 def has_attention(model: nn.Module) -> bool:
-    """Whether a model weighs behaviours by the candidate in one weight each."""
+    """Return whether a model gives each behaviour one attention weight per candidate."""
     return hasattr(model, "attention_weights")
 
 
 @torch.no_grad()
 def behavior_attention(model: nn.Module, batch: Batch) -> BehaviorAttention:
-    """The attention weight of every behaviour for its sample's candidate.
+    """Return the attention weight of every behaviour for its sample's candidate.
 
     Args:
-        model: one that `has_attention`.
-        batch: samples; those that share a history each have it.
+        model: model for which `has_attention` is true.
+        batch: samples; a history shared by several samples is listed for each.
     """
-    return _pairs(batch, model.eval().attention_weights(batch))
+    return _by_behavior(batch, model.eval().attention_weights(batch))
 
 
 @torch.no_grad()
 def interest_states(model: nn.Module, batch: Batch) -> tuple[BehaviorAttention, np.ndarray]:
-    """Attention and the states of the evolving interest (DIEN §Interest Evolution), ``(P, H)``."""
+    """Return attention weights and the states of the interest evolution layer (DIEN, Interest Evolving Layer).
+
+    Args:
+        model: DIEN or a relative of it.
+        batch: samples.
+
+    Returns:
+        The attention weights, and the state after each behaviour, ``(P, H)``.
+    """
     weights, states = model.eval().interest_evolution(batch)
-    return _pairs(batch, weights), states.cpu().numpy()
+    return _by_behavior(batch, weights), states.cpu().numpy()
 
 
-def _pairs(batch: Batch, weights: Tensor) -> BehaviorAttention:
+def _by_behavior(batch: Batch, weights: Tensor) -> BehaviorAttention:
     pairs = batch.pairs
     rows = getattr(pairs, "places", None)
     take = (lambda codes: codes) if rows is None else (lambda codes: codes[rows])
     return BehaviorAttention(
-        sample=_array(pairs.segments), back=_array(pairs.distances), weight=_array(weights),
-        fields={name: _array(take(codes)) for name, codes in batch.history.items()},
+        sample=_array(pairs.segments), steps_back=_array(pairs.distances), weight=_array(weights),
+        behavior={name: _array(take(codes)) for name, codes in batch.history.items()},
         candidate={name: _array(codes[pairs.segments]) for name, codes in batch.candidate.items()},
     )  # fmt: skip
 
 
 @torch.no_grad()
 def predict_ctr(model: nn.Module, batch: Batch) -> np.ndarray:
-    """Predicted CTR of a batch, ``(B,)``."""
+    """Return the predicted CTR of a batch, ``(B,)``."""
     return torch.sigmoid(model.eval()(batch).logits).cpu().numpy()
 
 
 @torch.no_grad()
 def leave_one_out_effects(model: nn.Module, batch: Batch) -> tuple[float, np.ndarray]:
-    """What each behaviour of one sample adds to its log-odds: the log-odds with the whole history less those without it.
+    """Return how much the log-odds of one sample drop when each of its behaviours is left out.
 
-    Any model that sees the history can be asked, with attention or without. Effects need not add up to the whole: two like
-    behaviours each have a small one, since the other is still there.
+    This works for any model that uses the history, with or without attention. The effects do not add up: of two similar
+    behaviours each has a small effect, because the other remains in the history.
 
     Args:
-        model: a trained model.
-        batch: one sample.
+        model: trained model.
+        batch: batch of one sample.
 
     Returns:
-        The log-odds of the sample, and the effect of each behaviour ``(T,)``, oldest first.
+        The log-odds of the sample, and the effect of each behaviour, ``(T,)``, from oldest to newest.
     """
     assert batch.size == 1, f"one sample expected, found {batch.size}"
     model.eval()
     length = int(batch.offsets[-1])
-    whole = float(model(batch).logits)
+    log_odds = float(model(batch).logits)
     if not length:
-        return whole, np.zeros(0)
+        return log_odds, np.zeros(0)
     keep = ~torch.eye(length, dtype=torch.bool)
-    kept = torch.arange(length).expand(length, length)[keep]  # history j has all behaviours but the j-th
-    many = replace(
+    kept = torch.arange(length).expand(length, length)[
+        keep
+    ]  # shortened history j has all behaviours except j
+    shortened = replace(
         batch,
         history={name: codes[kept] for name, codes in batch.history.items()},
         offsets=torch.arange(length + 1) * (length - 1),
@@ -100,29 +110,30 @@ def leave_one_out_effects(model: nn.Module, batch: Batch) -> tuple[float, np.nda
         **{group: _repeated(getattr(batch, group), length) for group in ("candidate", "profile", "context")},
         labels=batch.labels.expand(length),
     )
-    return whole, whole - model(many).logits.double().cpu().numpy()
+    return log_odds, log_odds - model(shortened).logits.double().cpu().numpy()
 
 
 def single_sample_batch(
     samples: SampleSet, user: int, history_end: int, item: int, *, context: dict[str, int] | None = None
 ) -> Batch:
-    """A batch of one sample that need not be among the samples.
+    """Return a batch of one sample, which need not be one of the existing samples.
 
     Args:
-        samples: whose log, feature codes and window are taken.
-        user, item: codes.
-        history_end: how many of the user's behaviours are the history.
-        context: codes of the impression; the unknown ones where left out.
+        samples: samples whose log, feature codes and maximum history length are used.
+        user: code of the user.
+        history_end: number of the user's behaviours that belong to the history.
+        item: code of the candidate item.
+        context: codes of the context fields by name; omitted fields are unknown.
 
     Raises:
-        InputError: a code is out of range.
+        InputError: the code of the user or the item is out of range.
     """
     users, items = len(samples.store.offsets) - 1, min(map(len, samples.store.items.values()))
     if not 0 < user < users:
-        raise InputError(f"user: code {user} is not one of the log's {users - 1} users")
+        raise InputError(f"user: code {user} is outside 1 to {users - 1}, the codes of the log's users")
     if not 0 <= item < items:
         raise InputError(
-            f"item: code {item} is outside the catalogue of {items} items, code 0 (unknown) included"
+            f"item: code {item} is outside 0 to {items - 1}, the codes of the catalogue (0 is the unknown item)"
         )
     fields = {field.name: (context or {}).get(field.name, 0) for field in samples.store.schema.context}
     single = SampleSet(

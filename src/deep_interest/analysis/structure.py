@@ -1,4 +1,4 @@
-"""Whether a model has found what the simulator planted: attention on related behaviours, goods in clusters, interests that move."""
+"""Measures of what a model has learned: attention on related behaviours, movement of interest states, clusters of embeddings."""
 
 import numpy as np
 import pandas as pd
@@ -7,27 +7,28 @@ from numpy.typing import NDArray
 from deep_interest.analysis.attribution import BehaviorAttention
 
 
-def attention_on_related(pairs: BehaviorAttention, related: NDArray[np.bool_]) -> dict[str, float]:
-    """How attention falls on related behaviours.
+def attention_on_related(attention: BehaviorAttention, related: NDArray[np.bool_]) -> dict[str, float]:
+    """Measure how much attention related behaviours get, over the samples with related and other behaviours.
+
+    The absolute weight counts, because the sign of a weight without softmax is arbitrary.
 
     Args:
-        pairs: behaviours of samples with their weights.
-        related: ``(P,)`` which behaviours are related to their candidate.
+        attention: attention weights of ``P`` behaviours.
+        related: ``(P,)`` whether each behaviour is related to its candidate.
 
     Returns:
-        ``weight_share``: share of the (absolute) attention weight on related behaviours, ``count_share``: their share among the
-        behaviours, ``auc``: chance that a related behaviour has more (absolute) weight than another one of the same sample, over the samples
-        that have both kinds; ``samples``: how many these are.
+        ``weight_share``: mean share of the weight on related behaviours; ``count_share``: mean share of related behaviours;
+        ``auc``: mean probability that a related behaviour has more weight than another one of its sample; ``samples``: number
+        of samples. Only ``samples`` if that is 0.
     """
-    table = pd.DataFrame({"sample": pairs.sample, "weight": pairs.weight, "related": related})
-    both = table.groupby("sample")["related"].transform("nunique") == 2
-    table = table[both]
+    table = pd.DataFrame({"sample": attention.sample, "weight": attention.weight, "related": related})
+    table = table[table.groupby("sample")["related"].transform("nunique") == 2]
     if table.empty:
         return {"samples": 0}
     size = table["weight"].abs()
     total = size.groupby(table["sample"]).sum()
     on_related = (size * table["related"]).groupby(table["sample"]).sum()
-    rank = size.groupby(table["sample"]).rank()  # the sign of a weight without softmax is free
+    rank = size.groupby(table["sample"]).rank()
     grouped = (
         pd.DataFrame({"rank": rank * table["related"], "related": table["related"], "one": 1})
         .groupby(table["sample"])
@@ -44,38 +45,41 @@ def attention_on_related(pairs: BehaviorAttention, related: NDArray[np.bool_]) -
 
 
 def state_movement(
-    pairs: BehaviorAttention, states: NDArray[np.floating], related: NDArray[np.bool_]
+    attention: BehaviorAttention, states: NDArray[np.floating], related: NDArray[np.bool_]
 ) -> dict[str, float]:
-    """How far the evolving interest moves on related behaviours, and on others.
+    """Measure how far the interest state moves on related behaviours and on others.
 
     Args:
-        pairs: behaviours of samples.
-        states: ``(P, H)`` the state after each.
-        related: ``(P,)`` which behaviours are related to their candidate.
+        attention: attention weights of ``P`` behaviours.
+        states: ``(P, H)`` state after each behaviour.
+        related: ``(P,)`` whether each behaviour is related to its candidate.
 
     Returns:
-        ``related`` and ``other``: mean Euclidean step of the state, and their ``ratio``.
+        ``related`` and ``other``: mean Euclidean length of the step; ``ratio``: the first divided by the second.
     """
-    first = np.r_[True, pairs.sample[1:] != pairs.sample[:-1]]
-    before = np.where(first[:, None], 0.0, np.roll(states, 1, axis=0))
-    step = np.linalg.norm(states - before, axis=1)
-    moved = {"related": float(step[related].mean()), "other": float(step[~related].mean())}
-    return moved | {"ratio": moved["related"] / moved["other"]}
+    first = np.r_[True, attention.sample[1:] != attention.sample[:-1]]
+    previous = np.where(first[:, None], 0.0, np.roll(states, 1, axis=0))
+    step = np.linalg.norm(states - previous, axis=1)
+    steps = {"related": float(step[related].mean()), "other": float(step[~related].mean())}
+    return steps | {"ratio": steps["related"] / steps["other"]}
 
 
 def cluster_silhouette(
-    vectors: NDArray[np.floating], groups: NDArray[np.integer], *, most: int = 2000
+    vectors: NDArray[np.floating], groups: NDArray[np.integer], *, max_vectors: int = 2000
 ) -> float:
-    """Mean silhouette of the groups in (cosine) space, from -1 to 1; 0 is what groups by chance have (a little below for small groups).
+    """Return the mean silhouette of groups by cosine distance, from -1 to 1; random groups have about 0.
 
     Args:
-        vectors: ``(n, D)``.
-        groups: ``(n,)``.
-        most: vectors that are taken at most, the first ones.
+        vectors: ``(n, D)`` embeddings.
+        groups: ``(n,)`` group of each vector.
+        max_vectors: only the first ones, up to this number, are used.
+
+    Returns:
+        The mean silhouette; NaN if there is one group only or every group has one vector.
     """
     from sklearn.metrics import silhouette_score  # noqa: PLC0415
 
-    vectors, groups = vectors[:most], groups[:most]
+    vectors, groups = vectors[:max_vectors], groups[:max_vectors]
     return (
         float(silhouette_score(vectors, groups, metric="cosine"))
         if 1 < len(np.unique(groups)) < len(groups)

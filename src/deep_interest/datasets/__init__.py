@@ -1,4 +1,4 @@
-"""Kedro datasets: how the project's objects lie on disk. Every save is atomic, no load runs foreign code."""
+"""Kedro datasets for the project's files: every save is atomic, and no load executes code from a file."""
 
 from deep_interest.datasets.checkpoint import CheckpointFile
 from deep_interest.datasets.encoded import BehaviorLogFolder, FeatureTablesFolder

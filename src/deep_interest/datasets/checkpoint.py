@@ -1,4 +1,4 @@
-"""Trained parameters."""
+"""Dataset of trained parameters."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from deep_interest.io.atomic import atomic_path
 
 
 class CheckpointFile(LocalDataset[dict[str, Any]]):
-    """A dictionary of tensors and plain values, written by torch and read without running anything from the file."""
+    """Dictionary of tensors and plain values, saved by torch and loaded with ``weights_only=True``."""
 
     def read(self, path: Path) -> dict[str, Any]:
         import torch  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""The coded log and features as folders of arrays."""
+"""Datasets of the encoded log and features: folders of arrays."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from deep_interest.logs.storage import load_features, load_log, save_features, s
 
 
 class BehaviorLogFolder(LocalDataset[BehaviorLog]):
-    """Every user's behaviours in compressed sparse rows."""
+    """Behaviour log in compressed sparse row (CSR) format."""
 
     def read(self, path: Path) -> BehaviorLog:
         return load_log(path)
@@ -19,7 +19,7 @@ class BehaviorLogFolder(LocalDataset[BehaviorLog]):
 
 
 class FeatureTablesFolder(LocalDataset[FeatureTables]):
-    """Feature schema and the feature codes of items and users."""
+    """Feature schema and feature codes of items and users."""
 
     def read(self, path: Path) -> FeatureTables:
         return load_features(path)

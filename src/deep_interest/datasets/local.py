@@ -1,4 +1,4 @@
-"""A dataset that is one local file or folder, with checksums."""
+"""Base class of datasets that are one local file or folder with checksums."""
 
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -12,14 +12,15 @@ T = TypeVar("T")
 
 
 class LocalDataset(AbstractDataset[T, T], Generic[T]):
-    """Base of the project's datasets; a subclass says how to read and write the path.
+    """Base class of the project's datasets; subclasses implement `read` and `write`.
 
-    Loading first compares the file or folder with the checksums that were recorded when it was written.
+    Loading first compares the file or folder with the checksums recorded when it was written.
 
     Args:
-        filepath: the file or folder, relative to the project.
-        pipeline: the pipeline that writes it, for messages; ``<dataset>.<row>`` may name a tuned model or another table.
-        metadata: for Kedro-Viz and other plugins.
+        filepath: file or folder, relative to the project.
+        pipeline: pipeline that writes it, for messages; in ``<dataset>.<model>`` the model may be a tuned model or an
+            ablation table.
+        metadata: metadata for Kedro-Viz and other plugins.
     """
 
     def __init__(
@@ -30,23 +31,29 @@ class LocalDataset(AbstractDataset[T, T], Generic[T]):
         self.metadata = metadata
 
     def load(self) -> T:
+        """Verify the checksums and read the file or folder.
+
+        Raises:
+            DatasetError: the file is missing, damaged or was edited.
+        """
         if not self._filepath.exists():
             raise DatasetError(
-                f"{self._filepath} is not there; run {_command(self._pipeline)} first (see 'kedro registry list')"
+                f"{self._filepath} does not exist; run {_command(self._pipeline)} first (see 'kedro registry list')"
             )
         check_file(self._filepath, self._pipeline)
         return self.read(self._filepath)
 
     def save(self, data: T) -> None:
+        """Write the file or folder."""
         self.write(data, self._filepath)
 
     def read(self, path: Path) -> T:
-        """Read what :meth:`write` wrote."""
-        raise DatasetError(f"{type(self).__name__} is written, never read")
+        """Read the file or folder that `write` has written."""
+        raise DatasetError(f"{type(self).__name__} can only be saved, not loaded")
 
     def write(self, data: T, path: Path) -> None:
-        """Write in one atomic step, with checksums."""
-        raise DatasetError(f"{type(self).__name__} is read, never written")
+        """Write the file or folder atomically, with checksums."""
+        raise DatasetError(f"{type(self).__name__} can only be loaded, not saved")
 
     def _describe(self) -> dict[str, Any]:
         return {"filepath": str(self._filepath)}
@@ -59,11 +66,11 @@ def check_file(path: Path, pipeline: str | None) -> None:
     """Compare a file or folder with its checksums.
 
     Args:
-        path: the file or folder.
-        pipeline: the pipeline that writes it.
+        path: file or folder to check.
+        pipeline: pipeline that writes it, for the message.
 
     Raises:
-        DatasetError: it is damaged, was changed by hand, or its checksums are missing.
+        DatasetError: the file is damaged, was edited, or has no checksums.
     """
     if damage := damage_of(path):
         raise DatasetError(f"{path}: {damage}; run {_command(pipeline)} to write it again")
@@ -72,5 +79,5 @@ def check_file(path: Path, pipeline: str | None) -> None:
 def _command(pipeline: str | None) -> str:
     if pipeline is None:
         return "the pipeline that writes it"
-    dataset, _, row = pipeline.partition(".")
-    return f"`kedro run --pipelines={pipeline_name(dataset, row) if row else pipeline}`"
+    dataset, _, model = pipeline.partition(".")
+    return f"`kedro run --pipelines={pipeline_name(dataset, model) if model else pipeline}`"

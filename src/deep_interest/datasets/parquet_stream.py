@@ -1,4 +1,4 @@
-"""Streaming a table to one Parquet file, a block at a time."""
+"""Stream a table to one Parquet file, one block at a time."""
 
 from collections.abc import Iterable, Mapping
 from itertools import chain
@@ -14,23 +14,23 @@ from deep_interest.io.atomic import atomic_path
 def write_parquet(
     blocks: Iterable[pd.DataFrame], path: Path, *, metadata: Mapping[str, str] | None = None
 ) -> int:
-    """Write a stream of frames as one Parquet file that appears only when it is whole, with its checksum.
+    """Write a stream of data frames to one Parquet file atomically, with its checksum.
 
-    Memory is that of one block. Each block is one row group or more.
+    Memory is that of one block. Each block becomes at least one row group.
 
     Args:
-        blocks: at least one frame; all with the columns and types of the first.
-        path: the file to write; its folder is made where it is missing.
-        metadata: further words in the file's own metadata.
+        blocks: at least one data frame; all have the same columns and types.
+        path: file to write; its folder is created if it does not exist.
+        metadata: additional entries of the file's metadata.
 
     Returns:
-        The number of rows written.
+        Number of rows written.
 
     Raises:
-        ValueError: there is no block, or one differs in its columns or types from the first.
+        ValueError: there are no blocks, or a block has other columns or types than the first.
     """
-    with atomic_path(path, checksum=True) as part:
-        return stream_parquet(blocks, part, name=path, metadata=metadata)
+    with atomic_path(path, checksum=True) as temporary:
+        return stream_parquet(blocks, temporary, name=path, metadata=metadata)
 
 
 def stream_parquet(
@@ -40,28 +40,36 @@ def stream_parquet(
     name: Path | None = None,
     metadata: Mapping[str, str] | None = None,
 ) -> int:
-    """Write a stream of frames directly to a Parquet file, for callers that rename it, or its folder, themselves.
+    """Write a stream of data frames to a Parquet file that the caller renames, itself or with its folder.
 
     Args:
-        blocks, path, metadata: as of `write_parquet`; the folder must exist.
-        name: the path that errors name; ``path`` if left out.
+        blocks: at least one data frame; all have the same columns and types.
+        path: file to write, in an existing folder.
+        name: path to use in error messages; defaults to ``path``.
+        metadata: additional entries of the file's metadata.
 
-    Returns, Raises: as `write_parquet`.
+    Returns:
+        Number of rows written.
+
+    Raises:
+        ValueError: there are no blocks, or a block has other columns or types than the first.
     """
     tables = (pa.Table.from_pandas(block, preserve_index=False) for block in blocks)
     first = next(tables, None)
     if first is None:
-        raise ValueError(f"{name or path}: no block to write, expected at least one frame (it may be empty)")
+        raise ValueError(
+            f"{name or path}: no blocks to write, expected at least one data frame (which may be empty)"
+        )
     rows = 0
     schema = first.schema.with_metadata({**(first.schema.metadata or {}), **(metadata or {})})
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         for table in chain([first], tables):
             if not table.schema.equals(first.schema):
-                found, expected = (
+                columns, expected = (
                     dict(zip(s.names, s.types, strict=True)) for s in (table.schema, first.schema)
                 )
                 raise ValueError(
-                    f"{name or path}: a block has the columns {found}, expected {expected} as in the first"
+                    f"{name or path}: a block has the columns {columns}, expected {expected}, the columns of the first block"
                 )
             writer.write_table(table.replace_schema_metadata(schema.metadata))
             rows += table.num_rows

@@ -1,4 +1,4 @@
-"""Raw files as the sources publish them; the reading is the node's."""
+"""Dataset of raw files, which the nodes read themselves."""
 
 from pathlib import Path
 from typing import Any
@@ -10,14 +10,14 @@ from deep_interest.sources.downloads import missing_file_message
 
 
 class RawFile(LocalDataset[Path | None]):
-    """A file (or folder) of a source; loading gives its path, or one clear error when it is missing.
+    """Raw file or folder; loading returns its path.
 
     Args:
-        filepath: below ``data/01_raw`` or the folder that ``DEEP_INTEREST_RAW`` names.
-        download: the name that ``deep-interest download`` knows it by.
-        page: the official page, where it is not to be downloaded by a command.
-        optional: loading gives None when it is missing.
-        metadata: for Kedro-Viz.
+        filepath: path below ``data/01_raw`` or the folder in the environment variable ``DEEP_INTEREST_RAW``.
+        download: dataset name for ``deep-interest download``.
+        page: official page of the dataset, for files that cannot be downloaded by command.
+        optional: whether loading a missing file returns None instead of raising an error.
+        metadata: metadata for Kedro-Viz.
     """
 
     def __init__(
@@ -28,8 +28,13 @@ class RawFile(LocalDataset[Path | None]):
         self._download, self._page, self._optional = download, page, optional
 
     def load(self) -> Path | None:
-        folder = self._filepath.with_suffix("")  # an archive may also lie there unpacked
-        found = next((path for path in (self._filepath, folder) if path.exists()), None)
-        if found is None and not self._optional:
+        """Return the path of the file, or of the folder that an archive was unpacked to.
+
+        Raises:
+            DatasetError: the file is missing and not optional.
+        """
+        folder = self._filepath.with_suffix("")
+        existing_path = next((path for path in (self._filepath, folder) if path.exists()), None)
+        if existing_path is None and not self._optional:
             raise DatasetError(missing_file_message(self._filepath, download=self._download, page=self._page))
-        return found
+        return existing_path

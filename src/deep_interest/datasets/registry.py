@@ -1,4 +1,4 @@
-"""The model registry of a row."""
+"""Dataset of a model registry."""
 
 from pathlib import Path
 
@@ -7,9 +7,10 @@ from deep_interest.serving.registry import Registry
 
 
 class RegistryFolder(LocalDataset[Registry]):
-    """A registry; loading opens it, be there versions or not, and every change is a step of its own."""
+    """Model registry; loading opens it, whether or not it has versions, and the registry writes its own changes."""
 
     def load(self) -> Registry:
+        """Open the registry."""
         return self.read(self._filepath)
 
     def read(self, path: Path) -> Registry:

@@ -1,4 +1,4 @@
-"""What people read: pages, pictures, small facts."""
+"""Datasets of reports: text, JSON and charts."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class TextFile(LocalDataset[str]):
-    """A text file."""
+    """Text file in UTF-8."""
 
     def read(self, path: Path) -> str:
         return path.read_text(encoding="utf-8")
@@ -25,11 +25,11 @@ class TextFile(LocalDataset[str]):
 
 
 class JSONFile(LocalDataset[dict[str, Any]]):
-    """Plain values.
+    """JSON object of plain values.
 
     Args:
-        filepath, pipeline, metadata: as of `LocalDataset`.
-        optional: loading gives an empty dictionary when it is missing.
+        filepath, pipeline, metadata: arguments of `LocalDataset`.
+        optional: whether loading a missing file returns an empty dictionary instead of raising an error.
     """
 
     def __init__(
@@ -39,6 +39,7 @@ class JSONFile(LocalDataset[dict[str, Any]]):
         self._optional = optional
 
     def load(self) -> dict[str, Any]:
+        """Load the values; see `LocalDataset.load`."""
         return {} if self._optional and not self._exists() else super().load()
 
     def read(self, path: Path) -> dict[str, Any]:
@@ -49,18 +50,18 @@ class JSONFile(LocalDataset[dict[str, Any]]):
             temporary.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
 
     def preview(self) -> JSONPreview:
-        """The values, for Kedro-Viz; None before the first run."""
+        """Return the values for Kedro-Viz, or None before the first run."""
         return json.dumps(self.read(self._filepath)) if self._exists() else None
 
 
 class JSONFiles(LocalDataset[dict[str, dict[str, Any]]]):
-    """Plain values by folder: those of each ``<folder>/<name>`` that is there; read only.
+    """JSON objects by folder: one for each existing ``<folder>/<name>``; read-only.
 
     Args:
-        filepath: the parent of the folders.
-        name: of the file in each (Kedro takes an argument `filename` for a path from the project).
-        pipeline: the files of a folder are written by the pipeline ``<pipeline>.<folder>``.
-        metadata: for Kedro-Viz.
+        filepath: parent of the folders.
+        name: file name in each folder (Kedro would treat an argument called `filename` as a path in the project).
+        pipeline: prefix of the pipelines that write the files, for messages: ``<pipeline>.<folder>``.
+        metadata: metadata for Kedro-Viz.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class JSONFiles(LocalDataset[dict[str, dict[str, Any]]]):
         self._name = name
 
     def load(self) -> dict[str, dict[str, Any]]:
+        """Load all existing files as ``{folder: values}``."""
         return {path.parent.name: self.read(path) for path in sorted(self._filepath.glob(f"*/{self._name}"))}
 
     def read(self, path: Path) -> dict[str, Any]:
@@ -78,12 +80,12 @@ class JSONFiles(LocalDataset[dict[str, dict[str, Any]]]):
 
 
 class ChartFiles(LocalDataset[dict[str, dict[str, Any]]]):
-    """Charts that other pipelines have drawn, by ``<folder>_<name>``: the JSON of each ``<folder>/<name>.json`` that is there; read only.
+    """Charts of other pipelines: the JSON of each existing ``<folder>/<name>.json``, by ``<folder>_<name>``; read-only.
 
     Args:
-        filepath: the parent of the folders.
-        names: of charts, in the order in which they come, each with the pipeline that draws it: as of `JSONFiles`.
-        metadata: for Kedro-Viz.
+        filepath: parent of the folders.
+        names: names of the charts, in the order of the result, and the ``pipeline`` of `JSONFiles` for each.
+        metadata: metadata for Kedro-Viz.
     """
 
     def __init__(
@@ -93,21 +95,24 @@ class ChartFiles(LocalDataset[dict[str, dict[str, Any]]]):
         self._names = names
 
     def load(self) -> dict[str, dict[str, Any]]:
-        found = {
+        """Load all existing charts as ``{<folder>_<name>: chart}``."""
+        charts_by_name = {
             name: JSONFiles(filepath=str(self._filepath), name=f"{name}.json", pipeline=pipeline).load()
             for name, pipeline in self._names.items()
         }
         return {
-            f"{folder}_{name}": chart for name, charts in found.items() for folder, chart in charts.items()
+            f"{folder}_{name}": chart
+            for name, charts in charts_by_name.items()
+            for folder, chart in charts.items()
         }
 
 
 class ChartFile(LocalDataset[Any]):
-    """A chart, written as Plotly's JSON and as PNG next to it; loading gives the JSON. Interactive in Kedro-Viz.
+    """Chart, saved as Plotly JSON with a PNG next to it; loading returns the JSON. Interactive in Kedro-Viz.
 
     Args:
-        filepath: of the JSON; the picture has the same name and ends in ``.png``.
-        pipeline, metadata: as of `LocalDataset`.
+        filepath: path of the JSON file; the PNG has the same name with the suffix ``.png``.
+        pipeline, metadata: arguments of `LocalDataset`.
     """
 
     def read(self, path: Path) -> dict[str, Any]:
@@ -121,12 +126,12 @@ class ChartFile(LocalDataset[Any]):
             temporary.write_text(json.dumps(plotly_figure(data)) + "\n", encoding="utf-8")
 
     def preview(self) -> PlotlyPreview:
-        """The figure, for Kedro-Viz; None before the first run."""
+        """Return the figure for Kedro-Viz, or None before the first run."""
         return self.read(self._filepath) if self._exists() else None
 
 
 def write_png(chart: "Chart", path: Path) -> None:
-    """Write a chart as a picture."""
+    """Write a chart as PNG."""
     from deep_interest.figures.png import matplotlib_figure  # noqa: PLC0415
 
     with atomic_path(path) as temporary:

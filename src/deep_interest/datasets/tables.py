@@ -1,4 +1,4 @@
-"""Tables: Parquet between the nodes, CSV for people."""
+"""Datasets of tables: Parquet between nodes, CSV for results."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,11 +15,11 @@ from deep_interest.serving.pairs import Scores
 
 
 class ParquetTable(LocalDataset[pd.DataFrame]):
-    """One table as one Parquet file."""
+    """Table in one Parquet file."""
 
     def read(self, path: Path) -> pd.DataFrame:
         table = pd.read_parquet(path)
-        pa.default_memory_pool().release_unused()  # else a training keeps what reading alone has needed
+        pa.default_memory_pool().release_unused()  # otherwise training keeps the memory that reading needed
         return table
 
     def write(self, data: pd.DataFrame, path: Path) -> None:
@@ -27,7 +27,7 @@ class ParquetTable(LocalDataset[pd.DataFrame]):
             data.to_parquet(temporary, index=False)
 
     def preview(self, nrows: int = 5) -> TablePreview:
-        """The first rows, for Kedro-Viz; None before the first run."""
+        """Return the first rows for Kedro-Viz, or None before the first run."""
         if not self._exists():
             return None
         import pyarrow.parquet as pq  # noqa: PLC0415
@@ -38,7 +38,7 @@ class ParquetTable(LocalDataset[pd.DataFrame]):
 
 
 class ParquetFolder(LocalDataset[Path]):
-    """Several tables, each streamed to ``<name>.parquet`` in one folder; loading gives the folder's path."""
+    """Tables of one folder, each streamed to ``<name>.parquet``; loading returns the path of the folder."""
 
     def read(self, path: Path) -> Path:
         return path
@@ -50,22 +50,27 @@ class ParquetFolder(LocalDataset[Path]):
 
 
 class ScoresFile(LocalDataset[Scores]):
-    """Scored pairs, streamed to one Parquet file whose metadata names the model's version."""
+    """Scores of user-item pairs, streamed to one Parquet file with the model version in its metadata."""
 
     def write(self, data: Scores, path: Path) -> None:
         write_parquet(data.blocks, path, metadata={"model_version": data.version})
 
 
 class DayFolders(LocalDataset[Path]):
-    """A folder for each day with its tables, each day written in one step; loading gives the path of them all.
+    """One folder of tables per day, each day written atomically; loading returns the path of the parent folder.
 
-    Days are raw files, which users may change: nothing is compared with checksums here, retraining has its own checks.
+    Days are raw files, which users may edit, so they have no checksums; retraining does its own checks.
     """
 
     def load(self) -> Path:
+        """Return the path of the folder.
+
+        Raises:
+            DatasetError: the folder does not exist.
+        """
         if not self._exists():
             raise DatasetError(
-                f"{self._filepath} is not there; run `kedro run --pipelines={self._pipeline}` first"
+                f"{self._filepath} does not exist; run `kedro run --pipelines={self._pipeline}` first"
             )
         return self._filepath
 
@@ -77,7 +82,7 @@ class DayFolders(LocalDataset[Path]):
 
 
 class CSVTable(LocalDataset[pd.DataFrame]):
-    """A small table for people and programs; shown as a table in Kedro-Viz."""
+    """Small table as CSV; shown as a table in Kedro-Viz."""
 
     def read(self, path: Path) -> pd.DataFrame:
         return pd.read_csv(path)
@@ -87,7 +92,7 @@ class CSVTable(LocalDataset[pd.DataFrame]):
             data.to_csv(temporary, index=False)
 
     def preview(self, nrows: int = 40) -> TablePreview:
-        """The first rows, for Kedro-Viz; None before the first run."""
+        """Return the first rows for Kedro-Viz, or None before the first run."""
         return _preview(pd.read_csv(self._filepath, nrows=nrows)) if self._exists() else None
 
 

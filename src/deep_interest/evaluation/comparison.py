@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from deep_interest.errors import InputError
 from deep_interest.evaluation.evidence import EvaluationParameters, shortage
 from deep_interest.evaluation.metrics import UserAUC, auc, logloss, per_user_auc, rela_impr
-from deep_interest.evaluation.seed_variance import FIXED, SeedSpread, SeedVariance, moderated, seed_spread
+from deep_interest.evaluation.seed_variance import FIXED, SeedVariance, seed_variance
 from deep_interest.evaluation.significance import (
     CHANCE,
     chance_interval,
@@ -50,21 +50,18 @@ class ModelRuns:
 
 @dataclass(frozen=True)
 class _Scored:
-    """A model's own columns, its users' AUCs averaged over seeds, and how its GAUC spreads over seeds."""
+    """A model's own columns and what its intervals need.
+
+    ``seeds`` is None if one fit says nothing about how much another would differ.
+    """
 
     row: dict[str, object]
     users: UserAUC
-    spread: SeedSpread
-    deterministic: bool
-
-
-@dataclass(frozen=True)
-class _Fitted:
-    """What the intervals need of a model; ``seeds`` is None if one fit says nothing about how much another would differ."""
-
-    name: str
-    users: UserAUC
     seeds: SeedVariance | None
+
+    @property
+    def name(self) -> str:
+        return str(self.row["name"])
 
 
 def compare(
@@ -83,7 +80,7 @@ def compare(
     over users and seeds (`significance`) and its p-value, corrected by Holm for all rows of the column; empty in the base's
     row, and in all rows if ``base`` is not among the runs. ``interval_note`` says why an interval leaves something out or is
     missing. The columns ``second_*`` say the same against the row ``second``: if none is named, the baseline of the highest
-    validation GAUC. ``seed_variance`` is the moderated variance of one fit's GAUC over seeds. ``oracle_share`` is the share of
+    validation GAUC. ``seed_variance`` is the variance of one fit's GAUC over seeds. ``oracle_share`` is the share of
     the oracle's gain over 0.5 that is reached.
 
     No interval and no p-value is given on a test set below the ``minimum``. A model that has randomness but only one seed gets
@@ -105,15 +102,14 @@ def compare(
         oracle = {ORACLE: _oracle_runs(test["true_probability"].to_numpy())}
     scored = {key: _score(test, key, model) for key, model in {**runs, **oracle}.items()}
     refusal = shortage(test["user"].to_numpy(), test["label"].to_numpy(), minimum or EvaluationParameters())
-    fitted = _with_seed_variances(scored)
     results = pd.DataFrame([model.row for model in scored.values()])
-    results = results.join(_against_chance(fitted, refusal))
+    results = results.join(_against_chance(scored, refusal))
     if base in runs:
         results["rela_impr"] = _rela_impr(results, base)
-    results = results.join(_against(fitted, base, refusal, prefix=""))
+    results = results.join(_against(scored, base, refusal, prefix=""))
     second = second or _best_baseline(runs)
     results["second"] = second
-    results = results.join(_against(fitted, second, refusal, prefix="second_"))
+    results = results.join(_against(scored, second, refusal, prefix="second_"))
     if oracle:
         gain = results["gauc"] - CHANCE
         results["oracle_share"] = gain / gain.iloc[-1] if gain.iloc[-1] > 0 else np.nan
@@ -156,7 +152,8 @@ def _score(test: pd.DataFrame, key: str, model: ModelRuns) -> _Scored:
         "train_seconds": float(np.mean(model.train_seconds)),
         "samples_per_second": float(np.mean(model.samples_per_second)),
     }
-    return _Scored(row, mean_over_seeds(per_seed), seed_spread(per_seed), model.deterministic)
+    seeds = FIXED if model.deterministic else seed_variance(per_seed) if len(per_seed) > 1 else None
+    return _Scored(row, mean_over_seeds(per_seed), seeds)
 
 
 def _mean_and_std(column: str, values: list[float]) -> dict[str, float]:
@@ -174,22 +171,10 @@ def _best_baseline(runs: Mapping[str, ModelRuns]) -> str | None:
     return max(baselines, key=lambda key: baselines[key]) if baselines else None
 
 
-def _with_seed_variances(scored: Mapping[str, _Scored]) -> dict[str, _Fitted]:
-    """Every model with its seed variance, moderated over the table."""
-    several = [key for key, model in scored.items() if model.spread.df and not model.deterministic]
-    variances = dict(zip(several, moderated([scored[key].spread for key in several]), strict=True))
-    return {
-        key: _Fitted(
-            str(model.row["name"]), model.users, FIXED if model.deterministic else variances.get(key)
-        )
-        for key, model in scored.items()
-    }
-
-
-def _against_chance(fitted: Mapping[str, _Fitted], refusal: str | None) -> pd.DataFrame:
+def _against_chance(scored: Mapping[str, _Scored], refusal: str | None) -> pd.DataFrame:
     """The interval of each row's GAUC, and the variance of one fit's GAUC over seeds."""
     rows = []
-    for model in fitted.values():
+    for model in scored.values():
         row = {"seed_variance": model.seeds.total if model.seeds else np.nan}
         if refusal is None:
             interval = chance_interval(model.users, seeds=[model.seeds] if model.seeds else [])
@@ -206,18 +191,18 @@ def _rela_impr(results: pd.DataFrame, base: str) -> list[float]:
 
 
 def _against(
-    fitted: Mapping[str, _Fitted], base: str | None, refusal: str | None, *, prefix: str
+    scored: Mapping[str, _Scored], base: str | None, refusal: str | None, *, prefix: str
 ) -> pd.DataFrame:
     """Each row's difference to one row, with interval and p-value; NaN where there is nothing to compare.
 
     Holm's correction is over the models, the oracle excluded.
     """
     columns = ["difference", "difference_low", "difference_high", "p_value", "p_holm", "interval_note"]
-    against = pd.DataFrame(np.nan, index=list(fitted), columns=columns).astype({"interval_note": object})
-    if base in fitted:
-        for key in fitted:
+    against = pd.DataFrame(np.nan, index=list(scored), columns=columns).astype({"interval_note": object})
+    if base in scored:
+        for key in scored:
             if key != base:
-                against.loc[key, columns[:4]], note = _difference(fitted[key], fitted[base], refusal)
+                against.loc[key, columns[:4]], note = _difference(scored[key], scored[base], refusal)
                 against.loc[key, "interval_note"] = note
         models = against.index[against["p_value"].notna() & (against.index != ORACLE)]
         against.loc[models, "p_holm"] = holm(against.loc[models, "p_value"])
@@ -225,7 +210,7 @@ def _against(
 
 
 def _difference(
-    ours: _Fitted, base: _Fitted, refusal: str | None
+    ours: _Scored, base: _Scored, refusal: str | None
 ) -> tuple[tuple[float, float, float, float], str | None]:
     """Difference, low, high and p-value, and a note on what is left out."""
     if refusal is not None:

@@ -2,15 +2,18 @@
 
 The models of a table are scored on the same users, so users are paired; each model has fits of its own, so seeds are
 not. User ``u``'s AUC by the fit ``s`` of a model is a mean, plus an effect of the user, plus an effect of the seed, plus their
-interaction (a crossed random-effects model). The variance of the difference of two GAUCs, both averaged over the fits, is
+interaction (a crossed random-effects model). The variance of the difference of two GAUCs, both averaged over ``S`` fits, is
 
-    V = V_users + Σ over both models (total - interaction) / S
+    V = V_models + Σ over both models total / S        V_models = V_users - Σ interaction / S
 
-where ``V_users`` is the variance of the weighted mean over users of the paired differences (`variance_of_mean`), which
-includes the interaction already, and ``total - interaction`` is the variance of the main effect of the seed, estimated from
-all models of the table (`seed_variance.moderated`). The interval is ``difference ± t sqrt(V)`` with the degrees of freedom of
-Welch and Satterthwaite. How often such intervals exclude 0 where there is no difference is measured by
-``benchmarks/aa_levels.py``; the rates are in ``docs/statistics.md``.
+``V_users`` is the variance of the weighted mean over users of the paired differences (`variance_of_mean`). It includes the
+interaction of seeds and users, which is a part of ``total`` as well (`seed_variance`) and so is subtracted; what remains,
+``V_models``, is the variance of the models' own effects on users. It is 0 for two sets of fits of one model, whose interval is then
+that of the t-test on the GAUCs of the fits. ``V_models`` counts only where ``V_users`` exceeds the interaction by 40 %:
+clipping its noise at 0 would widen the intervals between models that treat users alike.
+
+The interval is ``difference ± t sqrt(V)`` with the degrees of freedom of Welch and Satterthwaite. How often such intervals
+exclude 0 where there is no difference is measured by ``benchmarks/aa_levels.py``; the rates are in ``docs/statistics.md``.
 
 Without seed variances the interval is over users *given the trained models*: how these two fits compare on other users.
 """
@@ -29,6 +32,7 @@ from deep_interest.evaluation.seed_variance import SeedVariance, variance_of_mea
 CONFIDENCE = 0.95  # of the intervals of tables
 CHANCE = 0.5  # the GAUC of guessing
 FEWEST_USERS = 2  # for a variance over users
+_DETECTABLE = 1.4  # V_users / interaction from which the models have effects on users of their own
 
 
 @dataclass(frozen=True)
@@ -115,25 +119,35 @@ def _interval(
     seeds: Sequence[SeedVariance],
     confidence: float,
 ) -> Interval:
-    """Interval of the weighted mean of one value per user.
-
-    The degrees of freedom of the users are those of ``1 / Σ w²`` equally weighted ones; the error of a table's common
-    variance ratio is shared by both models, so it counts once for their sum.
-    """
+    """Interval of the weighted mean of one value per user."""
     _check_options(len(values), confidence)
     weights = impressions / impressions.sum()
     mean = float(values @ weights)
     over_users = variance_of_mean((values - mean) ** 2, weights)
-    over_seeds = [seed.total / seed.seeds for seed in seeds]
-    variance = over_users + sum((seed.total - seed.interaction) / seed.seeds for seed in seeds)
+    totals = np.array([seed.total / seed.seeds for seed in seeds])
+    interactions = np.array([seed.interaction / seed.seeds for seed in seeds])
+    of_models = over_users - interactions.sum() if over_users > _DETECTABLE * interactions.sum() else 0.0
+    variance = float(of_models + totals.sum())
     if variance == 0:
         return Interval(mean, mean, mean, p_value=float(mean == 0))
-    uncertainty = over_users**2 / (1 / (weights**2).sum() - 1)
-    uncertainty += sum(part**2 / seed.df for part, seed in zip(over_seeds, seeds, strict=True))
-    uncertainty += sum(over_seeds) ** 2 / min((seed.shared_df for seed in seeds), default=np.inf)
-    df, error = variance**2 / uncertainty, variance**0.5
+    over_seeds = _expected(totals, interactions)
+    uncertainty = sum(part**2 / max(1, seed.seeds - 1) for part, seed in zip(over_seeds, seeds, strict=True))
+    if of_models:
+        uncertainty += over_users**2 / (1 / (weights**2).sum() - 1)  # as of 1 / Σ w² equally weighted users
+    df, error = (of_models + over_seeds.sum()) ** 2 / uncertainty, variance**0.5
     half = float(stdtrit(df, (1 + confidence) / 2)) * error
     return Interval(mean, mean - half, mean + half, p_value=float(2 * stdtr(df, -abs(mean) / error)))
+
+
+def _expected(totals: NDArray[np.float64], interactions: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Variances over seeds from which the degrees of freedom follow: in proportion to the interactions.
+
+    The totals of two seeds have one degree of freedom each. One that is near 0 by chance would distort Satterthwaite's formula;
+    the interactions rest on all users. Their sum is that of the totals, at least that of the interactions.
+    """
+    if not interactions.any():
+        return totals
+    return interactions * max(1.0, totals.sum() / interactions.sum())
 
 
 def _check_options(users: int, confidence: float) -> None:

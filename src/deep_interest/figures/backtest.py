@@ -1,33 +1,34 @@
-"""The picture of a backtest: GAUC by day, and what each way costs."""
+"""The chart of a backtest: GAUC by day and training time of each strategy."""
 
 import pandas as pd
 
-from deep_interest.figures.chart import Bars, Chart, Line, Panel, Rule
+from deep_interest.figures.chart import Bars, Chart, Line, Panel, VerticalLine
 
 
 def backtest_chart(results: pd.DataFrame, summary: pd.DataFrame, refused: dict[str, str]) -> Chart:
-    """GAUC of every way by day, and beside it its mean seconds a day.
+    """Draw the GAUC of every strategy by day, next to its mean training time per day.
 
     Args:
-        results: ``day, way, gauc, …``, a row for each day, way and seed.
-        summary: ``way, seconds, …``, a row for each way.
-        refused: days that were left out, with the reason.
+        results: columns ``day``, ``way``, ``gauc``, …; one row per day, strategy and seed.
+        summary: columns ``way``, ``seconds``, …; one row per strategy.
+        refused: reasons by day, of the days that were skipped.
     """
     mean = results.groupby(["day", "way"])["gauc"].mean().unstack()
     days = sorted({*mean.index, *(day for day in refused if day >= mean.index.min())})
-    at = [days.index(day) for day in mean.index]
-    ways = list(summary["way"])
+    positions = [days.index(day) for day in mean.index]
+    strategies = list(summary["way"])
+    labels = [strategy.replace("_", " ") for strategy in strategies]
     lines = [
-        Line(at, mean[way].tolist(), way.replace("_", " "), colour=number, markers=True)
-        for number, way in enumerate(ways)
+        Line(positions, mean[strategy].tolist(), label, color=index, markers=True)
+        for index, (strategy, label) in enumerate(zip(strategies, labels, strict=True))
     ]
-    rules = [Rule(days.index(day), f"{day} refused", dashed=True) for day in refused if day in days]
+    skipped = [VerticalLine(days.index(day), f"{day} skipped", dashed=True) for day in refused if day in days]
     by_day = Panel(
-        [*lines, *rules], title="On each day, trained on the days before it", x="day", y="GAUC",
+        [*lines, *skipped], title="GAUC on each day, trained on the days before", x_label="day", y_label="GAUC",
         x_ticks=[day[5:] for day in days],
     )  # fmt: skip
     cost = Panel(
-        [Bars(list(range(len(ways))), summary["seconds"].tolist(), "seconds", lying=True)],
-        title="Training seconds a day", x="seconds", y_ticks=[way.replace("_", " ") for way in ways],
+        [Bars(list(range(len(strategies))), summary["seconds"].tolist(), "training time")],
+        title="Training time per day", x_label="seconds", y_ticks=labels,
     )  # fmt: skip
-    return Chart("Ways of keeping a model fresh", [by_day, cost], columns=2)
+    return Chart("Backtest of retraining strategies", [by_day, cost], columns=2)

@@ -1,25 +1,18 @@
-"""What a picture shows, apart from who draws it: `figures.plotly` makes it interactive, `figures.png` a file."""
+"""Description of a chart, independent of the library that draws it: `figures.plotly` or `figures.png`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 PALETTE = (
-    "#2E86C1",
-    "#D9662B",
-    "#2E9E6B",
-    "#B25FA8",
-    "#A08A1C",
-    "#C2434B",
-    "#1F9AA8",
-    "#7A6FD0",
-)  # on white and on black
+    "#2E86C1", "#D9662B", "#2E9E6B", "#B25FA8", "#A08A1C", "#C2434B", "#1F9AA8", "#7A6FD0",
+)  # fmt: skip  # contrast of at least 3 on white and on black
 GREY = "#808890"
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "triangle-down", "star")
 
 
-def colour_of(number: int) -> str:
-    """A colour of the palette; grey for a negative number."""
-    return GREY if number < 0 else PALETTE[number % len(PALETTE)]
+def palette_color(index: int) -> str:
+    """Return a colour of the palette as ``#RRGGBB``; a negative index is grey, an index past the end starts again."""
+    return GREY if index < 0 else PALETTE[index % len(PALETTE)]
 
 
 @dataclass(frozen=True)
@@ -27,102 +20,98 @@ class Line:
     """A line through points.
 
     Attributes:
-        x, y: the points.
-        name: in the legend.
-        colour: number in the palette; -1 is grey.
-        low, high: edges of a band around it.
-        dashed: drawn with gaps.
-        markers: its points are marked.
+        x, y: coordinates of the points.
+        name: entry in the legend.
+        color: index in the palette; -1 is grey.
+        lower, upper: edges of a band around the line.
+        dashed: draw a dashed line.
+        markers: mark the points.
     """
 
     x: Sequence[float]
     y: Sequence[float]
     name: str
-    colour: int = 0
-    low: Sequence[float] | None = None
-    high: Sequence[float] | None = None
+    color: int = 0
+    lower: Sequence[float] | None = None
+    upper: Sequence[float] | None = None
     dashed: bool = False
     markers: bool = False
 
 
 @dataclass(frozen=True)
 class Points:
-    """Points.
+    """Points of a scatter plot.
 
     Attributes:
-        x, y: where.
-        name: in the legend.
-        colour: number in the palette; -1 is grey.
-        error: half the length of a bar along x.
-        values: in place of a colour, a number of each point that a colour scale shows.
-        scale: what ``values`` are.
-        symbol: number of the shape.
-        text: of each point, shown where a pointer rests.
+        x, y: coordinates of the points.
+        name: entry in the legend.
+        color: index in the palette; -1 is grey.
+        error: half the length of each point's horizontal error bar.
+        color_values: a value per point that a colour scale shows, in place of ``color``.
+        color_label: label of the colour scale.
+        symbol: index in `SYMBOLS`.
+        hover: a string per point, shown when the pointer is over it.
     """
 
     x: Sequence[float]
     y: Sequence[float]
     name: str
-    colour: int = 0
+    color: int = 0
     error: Sequence[float] | None = None
-    values: Sequence[float] | None = None
-    scale: str = ""
+    color_values: Sequence[float] | None = None
+    color_label: str = ""
     symbol: int = 0
-    text: Sequence[str] | None = None
+    hover: Sequence[str] | None = None
 
 
 @dataclass(frozen=True)
 class Bars:
-    """Bars from 0, lying or standing.
+    """Horizontal bars that start at 0.
 
     Attributes:
-        at: where each bar stands.
-        length: how long it is.
-        name: in the legend.
-        colour: number in the palette.
-        lying: along x.
+        positions: y coordinate of each bar.
+        lengths: length of each bar.
+        name: entry in the legend.
+        color: index in the palette.
     """
 
-    at: Sequence[float]
-    length: Sequence[float]
+    positions: Sequence[float]
+    lengths: Sequence[float]
     name: str
-    colour: int = 0
-    lying: bool = False
+    color: int = 0
 
 
 @dataclass(frozen=True)
-class Rule:
-    """A straight line across the panel at one value.
+class VerticalLine:
+    """A vertical reference line across the panel.
 
     Attributes:
-        value: of x, or of y.
-        name: in the legend.
-        axis: whose value.
-        dashed: drawn with gaps.
-        colour: number in the palette; -1 is grey.
+        x: position of the line.
+        name: entry in the legend.
+        color: index in the palette; -1 is grey.
+        dashed: draw a dashed line.
     """
 
-    value: float
+    x: float
     name: str
-    axis: str = "x"
+    color: int = -1
     dashed: bool = False
-    colour: int = -1
 
 
 @dataclass(frozen=True)
-class Cells:
-    """A table of coloured cells.
+class HeatMap:
+    """A heat map.
 
     Attributes:
-        values: rows from below, each a sequence over x.
-        scale: what the values are.
+        values: rows from bottom to top, each a sequence along x.
+        color_label: label of the colour scale.
     """
 
     values: Sequence[Sequence[float]]
-    scale: str
+    color_label: str
 
 
-Mark = Line | Points | Bars | Rule | Cells
+Mark = Line | Points | Bars | VerticalLine | HeatMap
 
 
 @dataclass(frozen=True)
@@ -130,56 +119,54 @@ class Panel:
     """One pair of axes.
 
     Attributes:
-        marks: what is drawn, the first below.
-        title: heading.
-        x, y: names of the axes.
-        x_ticks, y_ticks: labels in place of the numbers 0, 1, …
-        right: likewise at the right edge.
-        x_log: a logarithmic x axis.
-        downwards: y grows downwards.
-        square: both axes have one scale.
+        marks: what is drawn, from back to front.
+        title: heading of the panel.
+        x_label, y_label: labels of the axes.
+        x_ticks, y_ticks: tick labels in place of the numbers 0, 1, …
+        right_labels: labels at the right edge, at y = 0, 1, …
+        x_log: use a logarithmic x axis.
+        y_reversed: let y grow downwards.
     """
 
     marks: Sequence[Mark]
     title: str = ""
-    x: str = ""
-    y: str = ""
+    x_label: str = ""
+    y_label: str = ""
     x_ticks: Sequence[str] | None = None
     y_ticks: Sequence[str] | None = None
-    right: Sequence[str] | None = None
+    right_labels: Sequence[str] | None = None
     x_log: bool = False
-    downwards: bool = False
-    square: bool = False
+    y_reversed: bool = False
 
     @property
-    def counts_along_x(self) -> bool:
-        """Whether the lines have whole numbers alone on the x axis, as epochs are."""
+    def has_integer_x(self) -> bool:
+        """Whether the x coordinates of all lines are whole numbers, such as epochs."""
         lines = [mark for mark in self.marks if isinstance(mark, Line)]
         return bool(lines) and all(float(x).is_integer() for line in lines for x in line.x)
 
     @property
-    def over_many_decades(self) -> bool:
-        """Whether a logarithmic x axis is too long for more ticks than powers of ten."""
+    def spans_many_decades(self) -> bool:
+        """Whether a logarithmic x axis is so long that only powers of ten have room for a tick."""
         values = [x for mark in self.marks if isinstance(mark, Line | Points) for x in mark.x if x > 0]
         return bool(values) and max(values) > 1000 * min(values)
 
 
 @dataclass(frozen=True)
 class Chart:
-    """Panels side by side under one title.
+    """Panels under one title.
 
     Attributes:
-        title: heading.
-        panels: from left to right, then the next row.
-        note: what it shows and how to read it, a sentence or two.
-        columns: panels in a row.
-        height: of a row, in pixels.
-        numbers: what it shows as numbers, by name.
+        title: heading of the chart.
+        panels: panels from left to right, then from top to bottom.
+        note: what the chart shows and how to read it, in a sentence or two.
+        columns: maximum number of panels in a row.
+        row_height: height of a row of panels, in pixels.
+        metrics: what the chart shows as numbers, by name.
     """
 
     title: str
     panels: Sequence[Panel]
     note: str = ""
     columns: int = 3
-    height: int = 340
-    numbers: dict[str, float] = field(default_factory=dict)
+    row_height: int = 340
+    metrics: dict[str, float] = field(default_factory=dict)

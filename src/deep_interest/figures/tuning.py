@@ -1,14 +1,14 @@
-"""A search as pictures: GAUC by trial, by each option, and how much each option matters."""
+"""The chart of a hyperparameter search: GAUC by trial and by option, and the importance of each option."""
 
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from deep_interest.figures.chart import Bars, Chart, Line, Panel, Points, Rule
+from deep_interest.figures.chart import Bars, Chart, Line, Panel, Points, VerticalLine
 from deep_interest.models.registry import MODELS
 
-SYMBOL = {
+LABELS = {
     "training.mba": "λ (MBA)",
     "training.difacto": "λ (DiFacto)",
     "model.aux_weight": "α (auxiliary loss)",
@@ -16,24 +16,24 @@ SYMBOL = {
 
 
 def tuning_chart(trials: pd.DataFrame, tuned: dict[str, Any], *, model: str) -> Chart:
-    """History, a slice for each option, and the options' importance where it is known.
+    """Draw the history of a search, one panel per option, and the options' importance where it is known.
 
     Args:
-        trials: the table of `tuning.study.trial_table`.
-        tuned: the best values, of `tuning.study.best_values`.
-        model: the row's key.
+        trials: table of `tuning.study.trial_table`.
+        tuned: best values, output of `tuning.study.best_values`.
+        model: key of the model.
     """
     finished = trials[trials["state"].isin(["complete", "pruned"])]
     panels = [_history(finished)]
-    panels += [_slice(finished, name, best, tuned["ranges"][name]) for name, best in tuned["values"].items()]
+    panels += [_option(finished, name, best, tuned["ranges"][name]) for name, best in tuned["values"].items()]
     if tuned["importance"]:
         panels.append(_importance(tuned["importance"]))
-    best = ", ".join(f"{_named(name)} {_value(value)}" for name, value in tuned["values"].items())
+    best = ", ".join(f"{_label(name)} = {_value(value)}" for name, value in tuned["values"].items())
     return Chart(
-        f"{MODELS[model].name}: {len(finished)} trials on validation GAUC", panels,
-        note=f"Best {tuned['validation_gauc']:.4f} with {best}. A pruned trial shows its best evaluation before it was ended. The best "
-        "of many trials on one validation set is a little lucky: its GAUC on the test set is expected to be lower.",
-        numbers={"validation GAUC": tuned["validation_gauc"]},
+        f"{MODELS[model].name}: validation GAUC of {len(finished)} trials", panels,
+        note=f"Best validation GAUC {tuned['validation_gauc']:.4f} with {best}. A pruned trial is shown with its best evaluation before "
+        "it was stopped. The best of many trials is partly luck: expect a lower GAUC on the test set.",
+        metrics={"validation GAUC": tuned["validation_gauc"]},
     )  # fmt: skip
 
 
@@ -42,60 +42,53 @@ def _history(finished: pd.DataFrame) -> Panel:
     best = complete["validation_gauc"].cummax()
     marks = [
         *_by_state(finished, finished["trial"]),
-        Line(complete["trial"].tolist(), best.tolist(), "best so far", colour=1),
+        Line(complete["trial"].tolist(), best.tolist(), "best so far", color=1),
     ]
-    return Panel(marks, title="By trial", x="trial", y="validation GAUC")
+    return Panel(marks, title="By trial", x_label="trial", y_label="validation GAUC")
 
 
-def _slice(finished: pd.DataFrame, name: str, best: Any, found: dict[str, Any]) -> Panel:
-    label = _named(name)
-    if "choices" in found:
-        choices = [str(value) for value in found["choices"]]
-        place = finished[name].astype(str).map(choices.index)
-        rule = Rule(choices.index(str(best)), "best", dashed=True, colour=1)
-        return Panel([rule, *_by_state(finished, place)], title=label, x=label, x_ticks=choices)
-    rule = Rule(float(best), "best", dashed=True, colour=1)
+def _option(finished: pd.DataFrame, name: str, best: Any, search_range: dict[str, Any]) -> Panel:
+    label = _label(name)
+    if "choices" in search_range:
+        choices = [str(value) for value in search_range["choices"]]
+        positions = finished[name].astype(str).map(choices.index)
+        best_line = VerticalLine(choices.index(str(best)), "best", dashed=True, color=1)
+        return Panel(
+            [best_line, *_by_state(finished, positions)], title=label, x_label=label, x_ticks=choices
+        )
+    best_line = VerticalLine(float(best), "best", dashed=True, color=1)
     return Panel(
-        [rule, *_by_state(finished, finished[name])],
+        [best_line, *_by_state(finished, finished[name])],
         title=label,
-        x=label,
-        y="validation GAUC",
-        x_log=bool(found.get("log")),
+        x_label=label,
+        y_label="validation GAUC",
+        x_log=bool(search_range.get("log")),
     )
 
 
 def _by_state(finished: pd.DataFrame, x: pd.Series) -> list[Points]:
     marks = []
-    for state, colour in (("complete", 0), ("pruned", -1)):
-        chosen = (finished["state"] == state) & np.isfinite(finished["validation_gauc"])
-        if chosen.any():
-            marks.append(
-                Points(
-                    x[chosen].tolist(),
-                    finished.loc[chosen, "validation_gauc"].tolist(),
-                    state,
-                    colour=colour,
-                    symbol=colour % 6,
-                )
-            )
+    for state, color in (("complete", 0), ("pruned", -1)):
+        shown = (finished["state"] == state) & np.isfinite(finished["validation_gauc"])
+        if shown.any():
+            values = finished.loc[shown, "validation_gauc"]
+            marks.append(Points(x[shown].tolist(), values.tolist(), state, color=color, symbol=color % 6))
     return marks
 
 
 def _importance(shares: dict[str, float]) -> Panel:
     names = sorted(shares, key=lambda name: shares[name])
-    bars = Bars(
-        list(range(len(names))), [shares[name] for name in names], "share of the variance", lying=True
-    )
+    bars = Bars(list(range(len(names))), [shares[name] for name in names], "share of the variance")
     return Panel(
         [bars],
         title="Importance",
-        x="share of GAUC's variance (fANOVA)",
-        y_ticks=[_named(name) for name in names],
+        x_label="share of GAUC's variance (fANOVA)",
+        y_ticks=[_label(name) for name in names],
     )
 
 
-def _named(name: str) -> str:
-    return SYMBOL.get(name, name.split(".", 1)[1].replace("_", " "))
+def _label(name: str) -> str:
+    return LABELS.get(name, name.split(".", 1)[1].replace("_", " "))
 
 
 def _value(value: Any) -> str:

@@ -21,7 +21,7 @@ from deep_interest.config import check_files
 from deep_interest.errors import InputError
 from deep_interest.experiments import MODELS, TUNABLE, datasets_of
 from deep_interest.io.atomic import clear_unfinished_below
-from deep_interest.pipeline_registry import use_blocks
+from deep_interest.pipeline_registry import use_session_blocks
 from deep_interest.process import prepare_process
 
 logger = logging.getLogger(__name__)
@@ -64,18 +64,20 @@ class RunHooks:
             datasets,
             hint="; the block of your own dataset needs a source",
         )
-        use_blocks(parameters["datasets"])
+        use_session_blocks(parameters["datasets"])
 
     @hook_impl
     def before_pipeline_run(self, pipeline: Pipeline, catalog: CatalogProtocol) -> None:
-        """Check device, recipe and tuned values before any work is done; clear the files of killed runs."""
+        """Check device, engine, recipe and tuned values before any work is done; clear the files of killed runs."""
         clear_killed_runs(self._data, pipeline)
         if "params:training" not in pipeline.inputs():
             return
+        from deep_interest.ops.runtime.engine import set_engine  # noqa: PLC0415
         from deep_interest.training.device import resolve_device  # noqa: PLC0415
 
         training = catalog.load("params:training")
         resolve_device(training.device)
+        set_engine(training.engine)
         if training.recipe is not None and "params:recipes" in pipeline.inputs():
             _check_keys("training.recipe", [training.recipe], catalog.load("params:recipes").root)
         if training.tuned:

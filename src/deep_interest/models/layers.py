@@ -321,6 +321,10 @@ def embedding_tables(module: nn.Module) -> list[Table]:
 
 
 def leans_on_torch(module: nn.Module) -> bool:
-    """Whether a good part of a model's work is in torch's own operations, which no compiled one replaces."""
-    kinds = (BatchNorm, nn.LSTM, nn.LayerNorm)
+    """Whether a good part of a model's work is in PyTorch's own operations, whose bits do not depend on the number of threads.
+
+    Transformers (BST, DMIN) are not among them: MKL splits the product that is the gradient of a linear layer's weight by the number of
+    threads on some CPUs, so PyTorch has one thread in their steps.
+    """
+    kinds = (BatchNorm, nn.LSTM)
     return any(isinstance(child, kinds) for child in module.modules())

@@ -57,8 +57,9 @@ def adam_rows(
     """
     size = rate * math.sqrt(1 - betas[1] ** step) / (1 - betas[0] ** step)
     rows, gradient, real = touched
-    if can_use_compiled(table):
+    if table.is_cpu:
         check_codes(rows.numpy(), len(table), "rows that Adam updates")
+    if can_use_compiled(table):
         constants = _constants(betas, eps, size)
         given = as_arrays(table, first, second, rows, gradient)
         run_kernel(

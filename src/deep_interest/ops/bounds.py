@@ -3,7 +3,8 @@
 import numpy as np
 
 from deep_interest.errors import InputError
-from deep_interest.ops.kernels.bounds import first_decrease, first_out_of_range, first_slice_out_of_range
+from deep_interest.ops.kernels import bounds as kernels
+from deep_interest.ops.runtime.engine import current_engine
 
 
 def check_codes(codes: np.ndarray, size: int, field: str) -> None:
@@ -17,7 +18,7 @@ def check_codes(codes: np.ndarray, size: int, field: str) -> None:
     Raises:
         InputError: a code is negative, or not below ``size``.
     """
-    position = first_out_of_range(codes, size)
+    position = _first_out_of_range(codes, size)
     if position >= 0:
         raise InputError(
             f"{field}: code {codes[position]} at position {position} is outside the table of {size} rows; expected 0 to "
@@ -58,9 +59,33 @@ def check_slices(starts: np.ndarray, offsets: np.ndarray, rows: int, name: str) 
         raise InputError(
             f"{name}: expected a start for each of {len(offsets) - 1} slices, found {len(starts)}"
         )
-    position = first_slice_out_of_range(starts, offsets, rows)
+    position = _first_slice_out_of_range(starts, offsets, rows)
     if position >= 0:
         length = offsets[position + 1] - offsets[position]
         raise InputError(
             f"{name}: slice {position}, of {length} rows from row {starts[position]} on, is outside the {rows} rows"
         )
+
+
+def first_decrease(offsets: np.ndarray) -> int:
+    """Return the position of the first offset that is smaller than the one before it; -1 if there is none."""
+    if current_engine() == "compiled":
+        return kernels.first_decrease(offsets)
+    return _first(np.append(False, offsets[1:] < offsets[:-1]))
+
+
+def _first_out_of_range(codes: np.ndarray, size: int) -> int:
+    if current_engine() == "compiled":
+        return kernels.first_out_of_range(codes, size)
+    return _first((codes < 0) | (codes >= size))
+
+
+def _first_slice_out_of_range(starts: np.ndarray, offsets: np.ndarray, rows: int) -> int:
+    if current_engine() == "compiled":
+        return kernels.first_slice_out_of_range(starts, offsets, rows)
+    lengths = np.diff(offsets)
+    return _first((lengths > 0) & ((starts < 0) | (starts > rows - lengths)))
+
+
+def _first(bad: np.ndarray) -> int:
+    return int(bad.argmax()) if bad.any() else -1

@@ -13,6 +13,7 @@ from deep_interest.ops import gru_cpu
 from deep_interest.ops.jagged import Jagged, SharedSegments
 from deep_interest.ops.mlp import Layer, Layers, mlp
 from deep_interest.ops.runtime.dispatch import can_use_compiled
+from deep_interest.ops.runtime.engine import current_engine
 from deep_interest.ops.runtime.memory import empty
 from deep_interest.ops.segments import expand
 
@@ -91,7 +92,8 @@ def _backend_for(gates: Tensor, weight: Tensor) -> ModuleType | None:
     """The written-out loops for these tensors, if there are any."""
     if can_use_compiled(gates, weight):
         return gru_cpu
-    if gates.is_cuda and gates.dtype == weight.dtype == torch.float32 and find_spec("triton"):
+    on_gpu = gates.is_cuda and gates.dtype == weight.dtype == torch.float32
+    if on_gpu and current_engine() == "compiled" and find_spec("triton"):
         return import_module("deep_interest.ops.kernels.gru_triton")
     return None
 

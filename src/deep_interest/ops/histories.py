@@ -11,6 +11,7 @@ from deep_interest.ops.bounds import check_slices
 from deep_interest.ops.jagged import Jagged, SharedSegments
 from deep_interest.ops.kernels.histories import copy_slices, newest_slices
 from deep_interest.ops.runtime.dispatch import as_arrays
+from deep_interest.ops.runtime.engine import current_engine
 from deep_interest.ops.runtime.host_copies import host_values
 from deep_interest.ops.runtime.parallel import run_kernel
 
@@ -45,11 +46,41 @@ def history_slices(
     Raises:
         InputError: a row, a user or a number of behaviours is out of range.
     """
+    if current_engine() == "plain":
+        return _plain_history_slices(rows, users, ends, offsets, max_len)
     starts, slices, owner = (np.empty(len(rows) + more, np.int64) for more in (0, 1, 0))
     found = newest_slices(*as_arrays(rows, users, ends, offsets), max_len, starts, slices, owner)
     if found < 0:
         raise InputError(_out_of_range(int(rows[-1 - found]), users, ends, offsets))
     return HistorySlices(starts[:found], slices[: found + 1], None if found == len(rows) else owner)
+
+
+def _plain_history_slices(
+    rows: Tensor, users: Tensor, ends: Tensor, offsets: Tensor, max_len: int
+) -> HistorySlices:
+    """As `history_slices`, in NumPy."""
+    samples, sample_users, sample_ends, bounds = as_arrays(rows, users, ends, offsets)
+    in_range = _are_in_range(samples, sample_users, sample_ends, bounds)
+    if not in_range.all():
+        raise InputError(_out_of_range(int(samples[in_range.argmin()]), users, ends, offsets))
+    user, end = sample_users[samples], sample_ends[samples].astype(np.int64)
+    first_of_slice = np.ones(len(samples), bool)
+    first_of_slice[1:] = (user[1:] != user[:-1]) | (end[1:] != end[:-1])
+    lengths = np.minimum(end, max_len)[first_of_slice]
+    starts = (bounds[user] + end)[first_of_slice] - lengths
+    owner = None if first_of_slice.all() else first_of_slice.cumsum() - 1
+    return HistorySlices(starts, np.append(0, lengths.cumsum()), owner)
+
+
+def _are_in_range(samples: np.ndarray, users: np.ndarray, ends: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+    """Whether each sample exists, its user is in the log, and its user has as many behaviours. Shape: ``(B,)``."""
+    in_range = (samples >= 0) & (samples < min(len(users), len(ends)))
+    user, end = users[samples[in_range]], ends[samples[in_range]]
+    known = (user >= 0) & (user < len(bounds) - 1)
+    behaviors = np.diff(bounds[np.stack([user[known], user[known] + 1])], axis=0)[0]
+    known[known] = (end[known] >= 0) & (end[known] <= behaviors)
+    in_range[in_range] = known
+    return in_range
 
 
 def _out_of_range(row: int, users: Tensor, ends: Tensor, offsets: Tensor) -> str:
@@ -80,7 +111,7 @@ def gather_slices(fields: Mapping[str, Tensor], starts: Tensor, runs: Jagged) ->
     if fields:
         rows = min(len(codes) for codes in fields.values())
         check_slices(host_values(starts), runs.on_host, rows, "slices of the log")
-    if starts.device.type == "cpu":
+    if starts.device.type == "cpu" and current_engine() == "compiled":
         slices = {name: codes.new_empty(runs.total) for name, codes in fields.items()}
         for name, codes in fields.items():
             run_kernel(copy_slices, *as_arrays(codes, starts, runs.offsets, slices[name]), work=runs.total)

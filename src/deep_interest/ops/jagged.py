@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from deep_interest.errors import InputError
-from deep_interest.ops.bounds import check_codes
-from deep_interest.ops.kernels.bounds import first_decrease
+from deep_interest.ops.bounds import check_codes, first_decrease
 from deep_interest.ops.runtime.host_copies import copy_to_device, host_values
 
 

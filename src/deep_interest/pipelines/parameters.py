@@ -1,4 +1,4 @@
-"""The blocks of ``parameters/datasets.yml``."""
+"""Parameters of datasets in ``parameters/datasets.yml``."""
 
 from typing import Annotated, Literal
 
@@ -12,15 +12,16 @@ from deep_interest.training.parameters import KnownOptions
 
 
 class ReadingParameters(BaseModel):
-    r"""How raw files are read.
+    """Parameters of reading raw files.
 
     Attributes:
-        on_bad_line: a broken line of Amazon's reviews, or a row of one's own tables without an id, a time or a label that can be
-            understood, is an ``error``, or is left out and counted (``skip``).
-        repeated_impressions: the same impression again (user, item, time and label) is left out and counted (``drop``), or counts again (``keep``).
-        category: MovieLens' category: the ``first_genre`` listed, or the combination of ``all_genres``.
-        tie_seed: seed of the hash that orders behaviours of one user and time.
-        max_users: keep a random choice of this many users, for a quick look; all if left out.
+        on_bad_line: treatment of a malformed line of Amazon's reviews, or of a row of declared tables without a valid id,
+            time or label: ``error`` raises an error, ``skip`` skips and counts the line.
+        repeated_impressions: treatment of impressions with the same user, item, time and label: ``drop`` keeps the first
+            and counts the others, ``keep`` keeps all.
+        category: category of a MovieLens movie: its ``first_genre``, or the combination of ``all_genres``.
+        tie_seed: seed of the hash that orders behaviours of a user with the same time.
+        max_users: number of randomly selected users to keep, for a quick test; None for all.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -33,18 +34,18 @@ class ReadingParameters(BaseModel):
 
 
 class DatasetParameters(BaseModel):
-    """One dataset.
+    """Parameters of a dataset.
 
     Attributes:
-        title: heading of its table.
-        protocol: how samples are made.
-        source: one's own tables; the datasets that code reads have none.
-        reading: how raw files are read.
-        features: which columns are features.
-        seeds: one fit each, unless the run names others.
-        recipe: the recipe that fits its models, unless the run names another.
-        training: training options of this dataset that go before the recipe's.
-        rows: keys of the models in its table; all if left out. `grid.datasets_of` checks them, before the pipelines are made.
+        title: heading of the results table.
+        protocol: protocol that derives samples.
+        source: declaration of the user's own tables; None for built-in datasets.
+        reading: parameters of reading raw files.
+        features: feature columns and their encodings.
+        seeds: seeds of the fits, one fit per seed; the run may override them.
+        recipe: name of the training recipe; the run may override it.
+        training: training options that override those of the recipe.
+        rows: keys of the models in the results table, validated by `experiments.datasets_of`; None for all models.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -1,1 +1,1 @@
-"""Pictures and pages from trained rows."""
+"""Reports, charts and explanations made from trained models."""

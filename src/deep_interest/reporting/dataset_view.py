@@ -1,4 +1,4 @@
-"""A dataset with the names that people know it by: what pictures and explanations show."""
+"""A dataset with the ids and names of its users and items, for charts and explanations."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,13 +17,14 @@ CATEGORY = "category"
 
 @dataclass(frozen=True)
 class DatasetView:
-    """Samples, the log, and the ids that the codes stand for.
+    """Samples, behaviour log, and the ids that the codes stand for.
 
     Attributes:
-        data: log, feature codes, samples.
-        user_ids, item_ids: column ``id``; the code of a row is its number, from 1.
-        items: the canonical item table.
-        max_len: behaviours in a history; the oldest are cut.
+        data: log, feature codes and samples.
+        user_ids: column ``id``; row k holds the id of user code k + 1.
+        item_ids: column ``id``; row k holds the id of item code k + 1.
+        items: the canonical table ``items``.
+        max_len: maximum number of behaviours in a history; the newest ones are kept.
     """
 
     data: Data
@@ -40,87 +41,93 @@ class DatasetView:
 
     @cached_property
     def category(self) -> np.ndarray:
-        """``(I + 1,)`` the category of each item code, as text; empty for the unknown item."""
+        """Name of the category by item code, ``(I + 1,)``; empty for the unknown item and without a category column."""
         if CATEGORY not in self.items:
             return np.full(len(self.item_ids) + 1, "", object)
         known = self.items.set_index("item")[CATEGORY].reindex(self.item_ids["id"])
-        return np.concatenate([[""], [_category(value) for value in known]]).astype(object)
+        return np.concatenate([[""], [_category_name(value) for value in known]]).astype(object)
 
     @cached_property
-    def _item_of_goods(self) -> np.ndarray:
-        """``(G,)`` the item code of each goods code; 0 where several items share it."""
-        goods = self.data.features.items[GOODS]
-        item = np.zeros(int(goods.max()) + 1, np.int64)
-        item[goods[1:]] = np.arange(1, len(goods))
-        item[0] = 0
-        return item
+    def _item_by_feature_code(self) -> np.ndarray:
+        """Item code by code of the item id feature, ``(G,)``; the last one where several items share a code."""
+        feature_codes = self.data.features.items[GOODS]
+        items = np.zeros(int(feature_codes.max()) + 1, np.int64)
+        items[feature_codes[1:]] = np.arange(1, len(feature_codes))
+        items[0] = 0
+        return items
 
-    def items_of(self, goods: np.ndarray) -> np.ndarray:
-        """The item codes of goods codes; 0 for the unknown."""
-        return self._item_of_goods[goods]
+    def items_of(self, feature_codes: np.ndarray) -> np.ndarray:
+        """Return the item codes for codes of the item id feature; 0 for unknown items."""
+        return self._item_by_feature_code[feature_codes]
 
     def item_name(self, item: int) -> str:
-        """An item by id and category."""
+        """Return id and category of an item code, such as "1042 · category 7"."""
         if not item:
             return "unknown item"
         category = self.category[item]
         return f"{self.item_ids['id'].iat[item - 1]}" + (f" · {category}" if category else "")
 
     def item_code(self, item: str) -> int:
-        """The code of an item id as typed.
+        """Return the code of an item id.
 
         Raises:
-            InputError: no such item.
+            InputError: there is no such item.
         """
         return _code_of(self.item_ids, item, "candidate", "items")
 
     def user_code(self, user: str) -> int:
-        """The code of a user id as typed.
+        """Return the code of a user id.
 
         Raises:
-            InputError: no such user.
+            InputError: there is no such user.
         """
         return _code_of(self.user_ids, user, "user", "users")
 
     def typical_user(self) -> np.ndarray:
-        """Test rows of a user to show: one with several candidates after 6 to 14 behaviours of many categories, and with clicks and others."""
+        """Return rows of at most six test samples, at one point in time, of a user that is good to show.
+
+        Preferred are users with positive and negative samples, several candidates, and 6 to 14 behaviours in many categories.
+        """
         samples = self.test
         table = pd.DataFrame(
             {
                 "user": samples.user.numpy(),
-                "end": samples.history_end.numpy(),
+                "history_end": samples.history_end.numpy(),
                 "item": samples.item.numpy(),
                 "label": samples.labels.numpy(),
             }
         )
-        table["both"] = table.groupby("user")["label"].transform("nunique")
-        table["several"] = table.groupby(["user", "end"])["item"].transform("nunique").clip(upper=3)
-        table["near"] = (table["end"] - 10).abs()
-        table["kinds"] = [
-            self._kinds(row.user, row.end) if row.near <= 4 and row.both == 2 and row.several > 1 else -1
+        table["classes"] = table.groupby("user")["label"].transform("nunique")
+        by_request = table.groupby(["user", "history_end"])
+        table["candidates"] = by_request["item"].transform("nunique").clip(upper=3)
+        table["distance"] = (table["history_end"] - 10).abs()
+        table["categories"] = [
+            self._distinct_categories(row.user, row.history_end)
+            if row.distance <= 4 and row.classes == 2 and row.candidates > 1
+            else -1
             for row in table.itertuples()
         ]
         best = table.sort_values(
-            ["both", "kinds", "several", "near", "user"], ascending=[False, False, False, True, True]
-        ).iloc[0]
-        rows = np.flatnonzero((table["user"] == best["user"]) & (table["end"] == best["end"]))
+            ["classes", "categories", "candidates", "distance", "user"], ascending=[False, False, False, True, True]
+        ).iloc[0]  # fmt: skip
+        rows = np.flatnonzero((table["user"] == best["user"]) & (table["history_end"] == best["history_end"]))
         return rows[:6]
 
-    def _kinds(self, user: int, end: int) -> int:
-        fields = self.data.log.history(user, end, max_len=self.max_len)
+    def _distinct_categories(self, user: int, history_end: int) -> int:
+        fields = self.data.log.history(user, history_end, max_len=self.max_len)
         return len(np.unique(fields.get(CATEGORY, fields[GOODS])))
 
 
-def _category(value: object) -> str:
-    text = str(value)
-    return text if not text.isdigit() else f"category {text}"
+def _category_name(value: object) -> str:
+    name = str(value)
+    return f"category {name}" if name.isdigit() else name
 
 
 def _code_of(ids: pd.DataFrame, wanted: str, what: str, plural: str) -> int:
-    found = np.flatnonzero(ids["id"].astype(str).to_numpy() == wanted)
-    if not len(found):
-        some = ", ".join(ids["id"].astype(str).head(3))
+    index = np.flatnonzero(ids["id"].astype(str).to_numpy() == wanted)
+    if not len(index):
+        examples = ", ".join(ids["id"].astype(str).head(3))
         raise InputError(
-            f"{what}: {wanted!r} is not one of the {len(ids):,} {plural} ({some}, …); give an id of the source"
+            f"{what}: {wanted!r} is not one of the {len(ids):,} {plural} ({examples}, …); use an id of the source"
         )
-    return int(found[0]) + 1
+    return int(index[0]) + 1

@@ -1,4 +1,4 @@
-"""Which behaviours one prediction rests on."""
+"""Explain one prediction by the user's behaviours."""
 
 from dataclasses import dataclass
 
@@ -24,16 +24,18 @@ from deep_interest.training.runs import Checkpoint, restore
 
 @dataclass(frozen=True)
 class Explanation:
-    """One prediction and its behaviours.
+    """One prediction, and the effect of each behaviour on it.
 
     Attributes:
-        model: name of the row.
-        seed: whose parameters were taken.
-        user, candidate: as people know them.
+        model: name of the model.
+        seed: seed of the training run whose parameters were used.
+        user: id of the user.
+        candidate: name of the candidate item.
         probability: predicted CTR.
-        sampled: the pair is a test sample, whose history and context were taken; else the user's whole log.
-        behaviors: ``back`` (1 is the latest), ``item``, ``effect`` on the log-odds and, where the model has it, ``weight``; the
-            largest effect first.
+        is_test_sample: whether user and candidate are a test sample, whose history and context were used; otherwise the history is the
+            user's whole log and the context is unknown.
+        behaviors: one row per behaviour, largest effect first; columns ``back`` (1 is the newest), ``item``, ``effect`` on the
+            log-odds and, for models with attention, ``weight``.
     """
 
     model: str
@@ -41,87 +43,92 @@ class Explanation:
     user: str
     candidate: str
     probability: float
-    sampled: bool
+    is_test_sample: bool
     behaviors: pd.DataFrame
 
     def text(self, top: int) -> str:
-        """The table for a terminal."""
-        history = "history before this test sample" if self.sampled else "whole log, context unknown"
+        """Return the explanation as a table for the terminal.
+
+        Args:
+            top: number of behaviours to list.
+        """
+        history = (
+            "history of the test sample" if self.is_test_sample else "whole log of the user, unknown context"
+        )
         head = (
             f"{self.model} (seed {self.seed}): predicted CTR {self.probability:.2%} for user {self.user} and {self.candidate}\n"
-            f"{len(self.behaviors)} behaviours ({history}). Effect: what the log-odds lose when the behaviour is left out.\n"
+            f"{len(self.behaviors)} behaviours ({history}). Effect: drop of the log-odds when the behaviour is left out.\n"
         )
         if self.behaviors.empty:
-            return (
-                head
-                + "no behaviour: the prediction rests on the candidate, the profile and the context alone"
-            )
-        shown, left = self.behaviors.head(top), self.behaviors.iloc[top:]
-        names = {"back": "latest = 1", "item": "behaviour", "effect": "effect", "weight": "attention"}
-        table = shown.rename(columns=names).to_string(index=False, float_format=lambda value: f"{value:+.4f}")
-        more = (
-            f"\nand {len(left)} more behaviours, none with a larger effect than {left['effect'].abs().max():.4f}"
-            if len(left)
-            else ""
+            return f"{head}There are no behaviours: the prediction depends on candidate, profile and context only."
+        listed, rest = self.behaviors.head(top), self.behaviors.iloc[top:]
+        names = {
+            "back": "position (1 = newest)",
+            "item": "behaviour",
+            "effect": "effect",
+            "weight": "attention",
+        }
+        table = listed.rename(columns=names).to_string(
+            index=False, float_format=lambda value: f"{value:+.4f}"
         )
-        return f"{head}\n{table}{more}"
+        if rest.empty:
+            return f"{head}\n{table}"
+        return f"{head}\n{table}\nand {len(rest)} more behaviours with effects of at most ±{rest['effect'].abs().max():.4f}"
 
     def chart(self, top: int) -> Chart:
-        """The table as a picture."""
-        shown = self.behaviors.head(top)
-        labels = [f"{row.item} ({row.back} back)" for row in shown.itertuples()]
-        weights = shown["weight"].tolist() if "weight" in shown else None
+        """Return the explanation as a chart.
+
+        Args:
+            top: number of behaviours to draw.
+        """
+        listed = self.behaviors.head(top)
+        labels = [f"{row.item} (no. {row.back})" for row in listed.itertuples()]
+        weights = listed["weight"].tolist() if "weight" in listed else None
         return explanation_chart(
-            shown["effect"].tolist(), weights, labels,
-            title=f"{self.model}: {self.probability:.1%} for user {self.user} and {self.candidate}",
+            listed["effect"].tolist(), weights, labels,
+            title=f"{self.model}: predicted CTR {self.probability:.1%} for user {self.user} and {self.candidate}",
         )  # fmt: skip
 
 
 def explain(checkpoint: Checkpoint, view: DatasetView, user: str, candidate: str) -> Explanation:
-    """Ask a trained model which behaviours its prediction rests on.
+    """Compute which behaviours of a user a model's prediction for a candidate depends on.
 
     Args:
-        checkpoint: of the row; its first seed is asked.
-        view: the dataset.
-        user, candidate: ids of the source.
+        checkpoint: checkpoint of the model; its first seed is used.
+        view: the dataset that the model was trained on.
+        user: id of the user, as in the source.
+        candidate: id of the item, as in the source.
 
     Raises:
-        InputError: no such user or item, or a model that sees no behaviours.
+        InputError: the user or the item does not exist, or the model does not use behaviours.
     """
     key, seed = checkpoint["model"], checkpoint["seeds"][0]
     if hasattr(model_row(key).load(), "fit"):
-        raise InputError(f"{key} does not look at the user's behaviours; explain another row")
+        raise InputError(f"{key} does not use the user's behaviours; explain another model")
     model = restore(checkpoint, seed)
-    batch, sampled = _batch(view, view.user_code(user), view.item_code(candidate))
-    whole, found = leave_one_out_effects(model, batch)
-    items = view.items_of(batch.history[GOODS].numpy())
-    table = pd.DataFrame(
-        {
-            "back": np.arange(len(items), 0, -1),
-            "item": [view.item_name(item) for item in items],
-            "effect": found,
-        }
-    )
-    if has_attention(model) and len(table):
-        table["weight"] = behavior_attention(model, batch).weight
-    order = np.argsort(-np.abs(found), kind="stable")
-    probability = 1 / (1 + np.exp(-whole))
+    user_code, item_code = view.user_code(user), view.item_code(candidate)
+    batch, is_test_sample = _batch(view, user_code, item_code)
+    log_odds, effects = leave_one_out_effects(model, batch)
+    names = [view.item_name(item) for item in view.items_of(batch.history[GOODS].numpy())]
+    behaviors = pd.DataFrame({"back": np.arange(len(names), 0, -1), "item": names, "effect": effects})
+    if has_attention(model) and len(behaviors):
+        behaviors["weight"] = behavior_attention(model, batch).weight
     return Explanation(
-        model_row(key).name,
-        seed,
-        user,
-        view.item_name(view.item_code(candidate)),
-        probability,
-        sampled,
-        table.iloc[order],
+        model=model_row(key).name,
+        seed=seed,
+        user=user,
+        candidate=view.item_name(item_code),
+        probability=1 / (1 + np.exp(-log_odds)),
+        is_test_sample=is_test_sample,
+        behaviors=behaviors.iloc[np.argsort(-np.abs(effects), kind="stable")],
     )
 
 
 def _batch(view: DatasetView, user: int, item: int) -> tuple[Batch, bool]:
-    """The pair's test sample if there is one, else the pair with the user's whole log."""
+    """Return the pair's test sample, or else the pair with the user's whole log, and whether it is a test sample."""
     samples = view.test
     rows = np.flatnonzero((samples.user.numpy() == user) & (samples.item.numpy() == item))
     if len(rows):
         return samples.batch(torch.from_numpy(rows[:1])), True
-    end = int(view.data.log.offsets[user + 1] - view.data.log.offsets[user])
-    return single_sample_batch(samples, user, end, item), False
+    behaviors = int(view.data.log.offsets[user + 1] - view.data.log.offsets[user])
+    return single_sample_batch(samples, user, behaviors, item), False

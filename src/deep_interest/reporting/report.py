@@ -13,7 +13,8 @@ from deep_interest.evaluation.comparison import ORACLE
 from deep_interest.evaluation.page import SIGNIFICANCE_LEVEL, ResultsTable, describe_seeds, results_table
 from deep_interest.evaluation.published import PublishedMetric
 from deep_interest.evaluation.table_notes import name_of
-from deep_interest.figures.plotly import original_text, panels_of
+from deep_interest.figures.plotly_marks import original_text
+from deep_interest.figures.plotly_panels import split_panels
 from deep_interest.reporting.sentences import sentences
 from deep_interest.reporting.template import PAGE
 
@@ -54,7 +55,7 @@ def report_html(report: Report) -> str:
     panels = {
         f"{name}-{index}": panel
         for name, figure in report.figures.items()
-        for index, panel in enumerate(panels_of(figure))
+        for index, panel in enumerate(split_panels(figure))
     }
     return Template(PAGE).substitute(
         title=html.escape(report.title),
@@ -136,15 +137,16 @@ def _breakable(value: str) -> str:
 
 def _figure(name: str, figure: dict[str, Any]) -> str:
     layout = figure["layout"]
-    min_width = {1: "100%", 2: "420px"}.get(layout["meta"]["panels"], "300px")
-    panels = "".join(
+    panels = split_panels(figure)
+    min_width = {1: "100%", 2: "420px"}.get(len(panels), "300px")
+    elements = "".join(
         f'<div>{_panel_heading(panel)}<div id="{html.escape(name)}-{index}"></div></div>'
-        for index, panel in enumerate(panels_of(figure))
+        for index, panel in enumerate(panels)
     )
     title = html.escape(original_text(layout["title"]["text"]))
     note = html.escape(layout["meta"]["note"])
     return (
-        f'<figure id="{html.escape(name)}"><h3>{title}</h3><div class="panels" style="--min-width: {min_width}">{panels}</div>'
+        f'<figure id="{html.escape(name)}"><h3>{title}</h3><div class="panels" style="--min-width: {min_width}">{elements}</div>'
         f"<figcaption>{note}</figcaption></figure>"
     )
 
@@ -184,7 +186,8 @@ def _settings(report: Report) -> str:
     first = next(iter(known.values()))
     versions = ", ".join(f"{name} {version}" for name, version in first["versions"].items())
     parts = [
-        f"<p>Versions: {html.escape(versions)}. Device: {html.escape(first['device'])}. Recipe: {html.escape(first['recipe'])}.</p>"
+        f"<p>Versions: {html.escape(versions)}. Device: {html.escape(first['device'])}. Engine: "
+        f"{html.escape(first.get('engine', 'compiled'))}. Recipe: {html.escape(first['recipe'])}.</p>"
     ]
     tuned = [
         f"{_model_name(report, key)}: {_values(settings['tuned'])}"

@@ -18,7 +18,7 @@ from deep_interest.training.loop import Fit
 from deep_interest.training.occurrences import occurrences_of
 from deep_interest.training.parameters import TrainingOptions
 from deep_interest.training.regularizers import occurrence_key
-from deep_interest.training.runs import Cell, Data, prepare_device
+from deep_interest.training.runs import Cell, Data, engine_identity, prepare_device
 from deep_interest.training.state import fingerprint
 from deep_interest.training.unknown import UnknownRows
 
@@ -132,6 +132,7 @@ def fit_challenger(
     described = (
         cell.dataset, cell.model, config.model_dump_json(), options.model_dump_json(),
         data.features.schema.model_dump_json(), parent.id if parent else None, teacher_weight, device.type, seed,
+        *engine_identity(),
     )  # fmt: skip
     identity = fingerprint(*described, data.fingerprint())
     occurrences = occurrences_of(embedding_tables(model), train)

@@ -1,1 +1,1 @@
-"""Scoring with a trained model."""
+"""Model registry, versions of a model, and scoring with a trained model."""

@@ -1,4 +1,4 @@
-"""The champion in an MLflow registry too, for those who look there: a version of the model ``<dataset>.<model>`` with the alias ``champion``."""
+"""Mirror of the champion in an MLflow registry: a version of the model ``<dataset>.<model>`` with the alias ``champion``."""
 
 import logging
 import os
@@ -15,58 +15,62 @@ _ALIAS, _VERSION_TAG = "champion", "version"
 
 
 def require_mlflow(parameter: str = "retraining.mlflow_uri") -> None:
-    """Check that MLflow is there, which a parameter asks for.
+    """Check that MLflow is installed.
+
+    Args:
+        parameter: parameter that needs MLflow, for the message.
 
     Raises:
-        InputError: it is not installed.
+        InputError: MLflow is not installed.
     """
     if find_spec("mlflow") is None:
         raise InputError(
-            f"{parameter} is set, but MLflow is not installed; pip install 'deep-interest[mlflow]', or set it to null"
+            f"{parameter} is set, but MLflow is not installed; pip install 'deep-interest[mlflow]', or set the parameter to null"
         )
 
 
-def sync_to_mlflow(registry: Registry, row: str, uri: str) -> None:
-    """Register the version that serves, unless it is there, and move the alias to it; whatever goes wrong is a warning.
+def sync_to_mlflow(registry: Registry, name: str, uri: str) -> None:
+    """Register the champion in MLflow, if it is not registered yet, and move the alias to it.
 
-    The registry of files decides what serves; what MLflow has missed it is told the next time.
+    The file registry remains the reference. A failure is logged as a warning, and the next call catches up.
 
     Args:
-        registry: of the row.
-        row: ``<dataset>.<model>``, the registered model's name.
-        uri: MLflow's, as ``sqlite:///mlflow.db`` or ``http://…``.
+        registry: registry of the model.
+        name: name of the registered model, ``<dataset>.<model>``.
+        uri: URI of the MLflow server or database, such as ``http://localhost:5000`` or ``sqlite:///mlflow.db``.
     """
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
     try:
         champion = registry.champion()
         if champion is not None:
-            _move_alias(champion, row, uri)
-    except Exception as error:  # a run's result stands, whether MLflow is there or not
-        logger.warning("retraining.mlflow_uri: %s was not told (%s)", uri, error)
+            _move_alias(champion, name, uri)
+    except Exception as error:  # the result of the run does not depend on MLflow
+        logger.warning("MLflow at %s could not be updated (%s); the next run tries again", uri, error)
 
 
-def _move_alias(champion: Version, row: str, uri: str) -> None:
-    from mlflow import MlflowClient  # noqa: PLC0415  # an extra
+def _move_alias(champion: Version, name: str, uri: str) -> None:
+    from mlflow import MlflowClient  # noqa: PLC0415  # optional dependency
 
     client = MlflowClient(tracking_uri=uri, registry_uri=uri)
-    if not client.search_registered_models(f"name = '{row}'"):
-        client.create_registered_model(row)
-    known = {
-        one.tags.get(_VERSION_TAG): one.version for one in client.search_model_versions(f"name = '{row}'")
+    if not client.search_registered_models(f"name = '{name}'"):
+        client.create_registered_model(name)
+    registered = {
+        version.tags.get(_VERSION_TAG): version.version
+        for version in client.search_model_versions(f"name = '{name}'")
     }
-    number = known.get(champion.id)
-    if number is None:
+    mlflow_version = registered.get(champion.id)
+    if mlflow_version is None:
         source = champion.folder.resolve().as_uri()
-        number = client.create_model_version(row, source=source, tags=_tags(champion)).version
-    client.set_registered_model_alias(row, _ALIAS, number)
+        mlflow_version = client.create_model_version(name, source=source, tags=_tags(champion)).version
+    client.set_registered_model_alias(name, _ALIAS, mlflow_version)
 
 
 def _tags(version: Version) -> dict[str, str]:
     manifest: dict[str, Any] = version.manifest
-    figures, days = manifest["verdict"]["challenger"], manifest["days"]
-    told = {
+    metrics, days = manifest["verdict"]["challenger"], manifest["days"]
+    tags = {
         _VERSION_TAG: version.id, "strategy": manifest["strategy"], "first_day": days["trained"][0],
-        "last_day": days["trained"][-1], "held_out": days["held_out"], **{name: figures[name] for name in ("gauc", "logloss", "calibration")},
+        "last_day": days["trained"][-1], "held_out": days["held_out"], **{name: metrics[name] for name in ("gauc", "logloss", "calibration")},
     }  # fmt: skip
-    return {name: str(value) for name, value in told.items()}
+    return {name: str(value) for name, value in tags.items()}

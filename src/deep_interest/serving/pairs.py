@@ -1,4 +1,4 @@
-"""Scoring users × candidates in batches: CTR, eCPM = CTR^γ × bid, and each user's best, in bounded memory."""
+"""Batch scoring of users × candidates: CTR, eCPM = CTR^γ × bid, and the top k of each user, in bounded memory."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,11 +13,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Scores:
-    """Scored pairs as a stream.
+    """A stream of scored pairs.
 
     Attributes:
-        version: of the model.
-        blocks: frames of ``user, item, rank, ctr, bid, ecpm, model_version``, a group of users each.
+        version: id of the model's version.
+        blocks: tables with the columns ``user``, ``item``, ``rank``, ``ctr``, ``bid``, ``ecpm``, ``model_version``; one per group
+            of users.
     """
 
     version: str
@@ -26,15 +27,15 @@ class Scores:
 
 @dataclass(frozen=True)
 class ScoringRequest:
-    """Who is scored with what.
+    """Users and the candidates to score for each of them.
 
     Attributes:
-        users: ``(U,)`` ids.
-        user_codes: ``(U,)`` int32, 0 for a user the log does not have.
-        context: ``{field: (U,) int32}`` codes of the impressions to come.
-        items: ``(C,)`` ids.
-        item_codes: ``(C,)`` int32, 0 for an item the catalogue does not have.
-        bids: ``(C,)`` float64.
+        users: ``(U,)`` user ids.
+        user_codes: ``(U,)`` int32 codes of the users; 0 for users without a log.
+        context: ``{field: (U,)}`` int32 codes of the context in which each user will see the candidates.
+        items: ``(C,)`` item ids of the candidates.
+        item_codes: ``(C,)`` int32 codes of the candidates; 0 for items outside the catalogue.
+        bids: ``(C,)`` float64 bids of the candidates.
     """
 
     users: pd.Series
@@ -48,7 +49,7 @@ class ScoringRequest:
 def score_pairs(
     model: Any,
     store: "FeatureStore",
-    asked: ScoringRequest,
+    request: ScoringRequest,
     *,
     version: str,
     max_len: int,
@@ -57,40 +58,40 @@ def score_pairs(
     pairs_at_once: int = 65_536,
     batch_size: int = 4096,
 ) -> Iterator[pd.DataFrame]:
-    """Score every user with every candidate, by the same code as evaluation; a user's history is all of her behaviours.
+    """Score every candidate for every user, with the same code as evaluation.
 
-    Memory beside the store is that of ``max(pairs_at_once, C)`` pairs.
+    The history of a user is the whole log. In addition to the store, memory for ``max(pairs_at_once, C)`` pairs is used.
 
     Args:
-        model: trained, on the store's device.
-        store: log and feature codes, as the model's vocabularies have them.
-        asked: users and candidates.
-        version: the model's.
-        max_len: behaviours in a history.
-        gamma: eCPM = CTR^γ × bid (DIEN, footnote 4).
-        top_k: candidates that a user keeps; all if None. Of equal ones the first in the candidates' order.
-        pairs_at_once: users are taken in groups of at most this many pairs.
-        batch_size: pairs that the model sees at once.
+        model: trained model, on the device of the store.
+        store: log and feature codes in the model's vocabularies.
+        request: users and candidates.
+        version: id of the model's version.
+        max_len: maximum number of behaviours in a history; the newest ones are kept.
+        gamma: exponent γ of eCPM = CTR^γ × bid (DIEN, footnote 4).
+        top_k: number of candidates to keep per user, by eCPM; all if None. Of candidates with equal eCPM the first are kept.
+        pairs_at_once: maximum number of pairs per group of users.
+        batch_size: number of pairs per forward pass of the model.
 
     Yields:
-        A frame for each group of users, rank 1 first for each user.
+        A table per group of users, as in `Scores.blocks`; the candidates of a user are ordered by rank, from 1.
     """
-    C = len(asked.items)
-    group = max(1, pairs_at_once // max(C, 1))
+    C = len(request.items)
+    group_size = max(1, pairs_at_once // max(C, 1))
     kept = C if top_k is None else min(top_k, C)
-    for begin in range(0, len(asked.users), group):
-        rows = slice(begin, begin + group)
-        ctr = _ctr(model, store, asked, rows, max_len=max_len, batch_size=batch_size)  # (U, C)
-        ecpm = ctr.astype(np.float64) ** gamma * asked.bids
+    for begin in range(0, len(request.users), group_size):
+        rows = slice(begin, begin + group_size)
+        ctr = _ctr(model, store, request, rows, max_len=max_len, batch_size=batch_size)  # (U, C)
+        ecpm = ctr.astype(np.float64) ** gamma * request.bids
         best = np.argsort(-ecpm, axis=1, kind="stable")[:, :kept]
         flat = best.ravel()
         yield pd.DataFrame(
             {
-                "user": asked.users.iloc[rows].repeat(kept).reset_index(drop=True),
-                "item": asked.items.iloc[flat].reset_index(drop=True),
+                "user": request.users.iloc[rows].repeat(kept).reset_index(drop=True),
+                "item": request.items.iloc[flat].reset_index(drop=True),
                 "rank": np.tile(np.arange(1, kept + 1, dtype=np.int32), len(best)),
                 "ctr": np.take_along_axis(ctr, best, axis=1).ravel(),
-                "bid": asked.bids[flat],
+                "bid": request.bids[flat],
                 "ecpm": np.take_along_axis(ecpm, best, axis=1).ravel(),
                 "model_version": pd.Categorical.from_codes(np.zeros(len(flat), np.int8), [version]),
             }
@@ -98,26 +99,26 @@ def score_pairs(
 
 
 def _ctr(
-    model: Any, store: "FeatureStore", asked: ScoringRequest, rows: slice, *, max_len: int, batch_size: int
+    model: Any, store: "FeatureStore", request: ScoringRequest, rows: slice, *, max_len: int, batch_size: int
 ) -> np.ndarray:
-    """Predicted CTRs ``(U, C)`` float32 of some users."""
+    """Return the predicted CTRs of the users in ``rows``, float32 ``(U, C)``."""
     import torch  # noqa: PLC0415
 
     from deep_interest.training.data import SampleSet  # noqa: PLC0415
     from deep_interest.training.evaluation import predict  # noqa: PLC0415
 
-    device, C = store.offsets.device, len(asked.item_codes)
-    user = torch.from_numpy(asked.user_codes[rows]).to(device)
+    device, C = store.offsets.device, len(request.item_codes)
+    user = torch.from_numpy(request.user_codes[rows]).to(device)
     length = store.offsets[user.long() + 1] - store.offsets[user.long()]
     pairs = SampleSet(
         store, max_len,
         user=user.repeat_interleave(C),
-        item=torch.from_numpy(asked.item_codes).to(device).repeat(len(user)),
+        item=torch.from_numpy(request.item_codes).to(device).repeat(len(user)),
         history_end=length.int().repeat_interleave(C),
         labels=torch.zeros(len(user) * C, device=device),
         context={
             name: torch.from_numpy(codes[rows]).to(device).repeat_interleave(C)
-            for name, codes in asked.context.items()
+            for name, codes in request.context.items()
         },
     )  # fmt: skip
     return predict(model, pairs, batch_size=batch_size).reshape(len(user), C)

@@ -1,11 +1,11 @@
-"""The model registry: every trained version as a folder that never changes, and one small file that says which one serves.
+"""Model registry: an immutable folder per trained version, and one small file that says which version serves.
 
     registry/
-        champion.json              which version serves, which did before, which days are done; its checksum is in a hidden file
+        champion.json              versions that serve and served, processed days; its checksum is in a hidden file
         2024-03-14-1f0c2a9b/       one version, see `version`
 
-A version appears in one step; promotion replaces ``champion.json`` in one step. So at every moment, whatever was killed or
-full, the champion is whole, or its damage is known.
+Versions are added and ``champion.json`` is replaced atomically. Even after a kill or on a full disk the champion is complete, or
+its damage is detected.
 """
 
 import shutil
@@ -26,15 +26,15 @@ _STATE, _LOCK = "champion.json", ".lock"
 
 
 class BusyError(InputError):
-    """Another run works on this registry."""
+    """Raised if another run holds the lock of the registry."""
 
 
 class RegistryState(BaseModel):
-    """What ``champion.json`` holds.
+    """Contents of ``champion.json``.
 
     Attributes:
-        promotions: the versions that have served and were not rolled back, oldest first; the last one serves.
-        days: ``{day: what is known of it}`` of the days that runs have taken.
+        promotions: versions that were promoted and not rolled back, oldest first; the last one serves.
+        days: records of the days that runs have processed, by day.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -44,18 +44,20 @@ class RegistryState(BaseModel):
 
     @property
     def champion(self) -> str | None:
+        """Version that serves; None before the first promotion."""
         return self.promotions[-1] if self.promotions else None
 
     @property
     def previous(self) -> str | None:
+        """Version that served before the champion; None if there is none."""
         return self.promotions[-2] if len(self.promotions) > 1 else None
 
 
 class Registry:
-    """The versions of one row of one dataset.
+    """The versions of one model of one dataset.
 
     Args:
-        folder: where they lie; made where it is missing.
+        folder: folder of the registry; created when it is needed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -63,7 +65,7 @@ class Registry:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the registry's one lock; the system frees it when the process ends, however it ends.
+        """Hold the registry's lock; the operating system releases it if the process is killed.
 
         Raises:
             BusyError: another process holds it.
@@ -74,7 +76,7 @@ class Registry:
             lock.acquire()
         except Timeout as error:
             raise BusyError(
-                f"{self.folder}: another run is at work there; this one ends without having changed anything"
+                f"{self.folder}: another run is using this registry; this run stops without changing anything"
             ) from error
         try:
             yield
@@ -82,28 +84,32 @@ class Registry:
             lock.release()
 
     def state(self) -> RegistryState:
-        """What serves, and which days are done.
+        """Return which version serves and which days are processed.
 
         Raises:
-            InputError: the file does not match its checksum.
+            InputError: ``champion.json`` does not match its checksum.
         """
         path = self.folder / _STATE
         if not path.exists():
             return RegistryState()
         if damage := damage_of(path):
             raise InputError(
-                f"{path} is damaged: {damage}. Restore it and {sidecar(path).name} from a backup, or delete both and promote a "
-                "version again: the next run then takes all days as new ones"
+                f"{path} is damaged: {damage}. Restore it and {sidecar(path).name} from a backup; or delete both and promote a "
+                "version again, and the next run treats all days as new"
             )
         return RegistryState.model_validate_json(path.read_text(encoding="utf-8"))
 
     def commit(self, state: RegistryState) -> None:
-        """Make ``state`` the registry's, in one step."""
+        """Replace the state of the registry atomically."""
         with atomic_path(self.folder / _STATE, checksum=True) as temporary:
             temporary.write_text(state.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
     def add(self, version: str, artifacts: VersionArtifacts) -> None:
-        """Write a version, or leave it as it is if it is there and whole.
+        """Write a version; an existing version is replaced only if it is damaged.
+
+        Args:
+            version: id of the version.
+            artifacts: contents of the version.
 
         Raises:
             InputError: the disk is full.
@@ -113,38 +119,38 @@ class Registry:
         write_version(self.folder / version, artifacts)
 
     def names(self) -> list[str]:
-        """All versions, in the order of their last training days."""
+        """Return the ids of all versions, ordered by their last training day."""
         if not self.folder.exists():
             return []
         return sorted(path.name for path in self.folder.iterdir() if path.is_dir() and path.name[0] != ".")
 
     def load(self, version: str) -> Version:
-        """A version, after its files have been compared with their checksums.
+        """Compare the files of a version with their checksums and return the version.
 
         Raises:
-            InputError: no such version.
-            DamagedVersionError: a file is missing, changed or too much.
+            InputError: there is no such version.
+            DamagedVersionError: a file is missing, has changed, or is not listed in ``SHA256SUMS``.
         """
         if version not in self.names():
             raise InputError(
-                f"{self.folder}: there is no version {version}; the versions are {', '.join(self.names()) or 'none'}"
+                f"{self.folder}: there is no version {version}; existing versions: {', '.join(self.names()) or 'none'}"
             )
         return read_version(self.folder / version)
 
     def champion(self) -> Version | None:
-        """The version that serves; None before the first promotion."""
+        """Return the version that serves; None before the first promotion."""
         name = self.state().champion
         return None if name is None else self.load(name)
 
     def damage(self, version: str) -> str:
-        """What is wrong with a version's files; empty if nothing is."""
+        """Describe how a version's files differ from their checksums; empty if they do not."""
         return damage_of(self.folder / version)
 
     def promote(self, version: str) -> None:
-        """Let a version serve.
+        """Make a version the champion.
 
         Raises:
-            InputError: no such version, or it is damaged.
+            InputError: there is no such version, or it is damaged.
         """
         self.load(version)
         state = self.state()
@@ -152,29 +158,34 @@ class Registry:
             self.commit(state.model_copy(update={"promotions": (*state.promotions, version)}))
 
     def rollback(self) -> str:
-        """Let the version before serve again; its name.
+        """Make the previous version the champion again and return its id.
 
         Raises:
-            InputError: there is none, or it is damaged.
+            InputError: there is no previous version, or it is damaged.
         """
         state = self.state()
         if state.previous is None:
-            raise InputError(f"{self.folder}: there is no version before the champion to go back to")
+            raise InputError(f"{self.folder}: there is no previous version to roll back to")
         self.load(state.previous)
         self.commit(state.model_copy(update={"promotions": state.promotions[:-1]}))
         return state.previous
 
     def prune(self, keep: int) -> list[str]:
-        """Delete all but the newest ``keep`` versions, never the champion nor the one before it; and what kills left behind.
+        """Delete old versions and leftovers of killed runs.
+
+        Args:
+            keep: number of newest versions to keep; champion and previous version are kept in addition.
 
         Returns:
-            The deleted versions.
+            Ids of the deleted versions.
         """
         state = self.state()
-        spared = {state.champion, state.previous, *self.names()[-keep:]}
-        old = [name for name in self.names() if name not in spared]
+        kept = {state.champion, state.previous, *self.names()[-keep:]}
+        old = [name for name in self.names() if name not in kept]
         for name in old:
-            (self.folder / name).rename(self.folder / f".{name}.part")  # never half a version under its name
+            (self.folder / name).rename(
+                self.folder / f".{name}.part"
+            )  # so that a kill leaves no incomplete version
         for leftover in self.folder.glob(".*.part"):
             shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
         return old

@@ -1,4 +1,4 @@
-"""Scoring many candidates for one user: what depends on the user alone is computed once."""
+"""Scoring of many candidates for one user: what depends only on the user is computed once."""
 
 from collections.abc import Mapping
 
@@ -17,14 +17,14 @@ Codes = Mapping[str, Tensor]
 
 
 class Scorer:
-    """Predicted CTRs of one user's candidates.
+    """Predicts the CTRs of candidates for one user.
 
     Args:
-        model: a trained model; it is set to evaluation.
-        cells: of the multi-hot fields, as the feature store has them.
+        model: trained model; it is set to evaluation mode.
+        cells: values of the multi-hot fields, from the feature store.
 
     Raises:
-        InputError: a multi-hot field has no cells.
+        InputError: the values of a multi-hot field are missing.
     """
 
     def __init__(self, model: nn.Module, *, cells: Cells = NO_CELLS) -> None:
@@ -33,27 +33,27 @@ class Scorer:
         self.cells = cells
         if missing := sorted(self.schema.multi_hot - set(cells)):
             raise InputError(
-                f"cells: the model needs those of the multi-hot {', '.join(missing)}; give the feature store's"
+                f"cells: the values of the multi-hot {', '.join(missing)} are missing; pass those of the feature store"
             )
 
     @torch.inference_mode()
     def __call__(
         self, history: Codes, candidates: Codes, *, profile: Codes | None = None, context: Codes | None = None
     ) -> Tensor:
-        """The CTR of each candidate.
+        """Return the predicted CTR of each candidate.
 
         Args:
-            history: ``{field: (T,)}`` int32 codes of the user's behaviours, oldest first.
-            candidates: ``{field: (C,)}`` int32 codes of the items.
-            profile: ``{field: (1,)}`` codes of the user, for models that have profile features.
-            context: ``{field: (1,)}`` or ``(C,)`` codes of the impression, for models that have context features.
+            history: ``{field: (T,)}`` int32 codes of the user's behaviours, from oldest to newest.
+            candidates: ``{field: (C,)}`` int32 codes of the candidate items.
+            profile: ``{field: (1,)}`` int32 codes of the user, for models with profile features.
+            context: ``{field: (1,)}`` or ``{field: (C,)}`` int32 codes of the impression, for models with context features.
 
         Returns:
-            ``(C,)`` float32.
+            Predicted CTRs, float32 ``(C,)``.
 
         Raises:
-            InputError: a field is missing or too short, or a code is outside the field's table (a value that is newer
-                than the model has code 0, "unknown").
+            InputError: a field is missing, fields differ in length, or a code is outside the field's table (values that are
+                newer than the model have code 0, "unknown").
         """
         length = _length("history", history, self.schema.behavior)
         size = _length("candidates", candidates, self.schema.item)
@@ -64,15 +64,15 @@ class Scorer:
         device = next(self.model.parameters()).device
         batch = Batch(
             candidate=dict(candidates), history=dict(history), offsets=copy_to_device(np.array([0, length]), device),
-            profile=_spread("profile", profile or {}, self.schema.profile, size),
-            context=_spread("context", context or {}, self.schema.context, size),
+            profile=_expand("profile", profile or {}, self.schema.profile, size),
+            context=_expand("context", context or {}, self.schema.context, size),
             labels=torch.zeros(size, device=device), owner=copy_to_device(np.zeros(size, np.int64), device),
             cells=self.cells,
         )  # fmt: skip
         return torch.sigmoid(self.model(batch).logits)
 
     def _check(self, what: str, codes: Codes, fields: tuple[Field, ...]) -> None:
-        """Check the codes on the host: a GPU would read memory that is not the table's."""
+        """Check the codes on the CPU; with an invalid code, a GPU would read memory outside the table."""
         for field in fields:
             if field.name in codes:
                 size = len(self.cells[field.name].offsets) - 1 if field.pooling else field.size
@@ -80,23 +80,19 @@ class Scorer:
 
 
 def _length(what: str, codes: Codes, fields: tuple[Field, ...]) -> int:
-    """How many codes each field has."""
+    """Return the number of codes of every field."""
     lengths = {field.name: len(codes[field.name]) for field in fields if field.name in codes}
     if missing := [field.name for field in fields if field.name not in codes]:
-        raise InputError(
-            f"{what}: the model needs the field {', '.join(missing)}, found {', '.join(codes) or 'none'}"
-        )
+        raise InputError(f"{what}: the model needs {', '.join(missing)}; found {', '.join(codes) or 'none'}")
     if len(set(lengths.values())) > 1:
-        raise InputError(f"{what}: expected as many codes in every field, found {lengths}")
+        raise InputError(f"{what}: all fields must have the same number of codes; found {lengths}")
     return next(iter(lengths.values()))
 
 
-def _spread(what: str, codes: Codes, fields: tuple[Field, ...], size: int) -> dict[str, Tensor]:
+def _expand(what: str, codes: Codes, fields: tuple[Field, ...], size: int) -> dict[str, Tensor]:
     if not fields:
         return {}
     length = _length(what, codes, fields)
     if length not in (1, size):
-        raise InputError(
-            f"{what}: expected one code or one for each of the {size} candidates, found {length}"
-        )
+        raise InputError(f"{what}: expected one code, or one per candidate ({size}); found {length}")
     return {field.name: codes[field.name].expand(size) for field in fields}

@@ -1,13 +1,14 @@
-"""One version of a model: a folder that never changes, with a checksum of each file.
+"""One version of a model: an immutable folder with a checksum of each file.
 
     2024-03-14-1f0c2a9b/
-        manifest.json          model, options, schema, training days, figures, the gate's verdict, code version
+        manifest.json          model, options, schema, training days, metrics, the gate's decision, code version
         weights.pt             parameters
-        optimizer.pt           moments, for a later fit that goes on from there
+        optimizer.pt           state of the optimizer, for a later training run that continues from it
         vocabulary.<field>.parquet
-        SHA256SUMS             of all these files, as ``sha256sum --check`` reads it
+        SHA256SUMS             checksums of these files, in the format of ``sha256sum --check``
 
-It is written under a temporary name, flushed and renamed; it is read after its files have been compared with their checksums.
+A version is written under a temporary name, flushed to disk and renamed. Its files are compared with their checksums before
+they are read.
 """
 
 import json
@@ -28,18 +29,18 @@ _MANIFEST, _WEIGHTS, _OPTIMIZER = "manifest.json", "weights.pt", "optimizer.pt"
 
 
 class DamagedVersionError(InputError):
-    """A version's files are not what was written."""
+    """Raised if the files of a version do not match their checksums."""
 
 
 @dataclass(frozen=True)
 class VersionArtifacts:
-    """What a version is made of.
+    """Contents of a version.
 
     Attributes:
-        manifest: plain values; ``model``, ``config``, ``training`` and ``schema`` are those of a checkpoint.
-        weights: the model's parameters by name.
-        optimizer: the optimiser's state.
-        vocabularies: of its features.
+        manifest: facts about the version as JSON values; ``model``, ``config``, ``training`` and ``schema`` as in a checkpoint.
+        weights: parameters of the model by name.
+        optimizer: state of the optimizer.
+        vocabularies: vocabularies of the features.
     """
 
     manifest: dict[str, Any]
@@ -50,12 +51,12 @@ class VersionArtifacts:
 
 @dataclass(frozen=True)
 class Version:
-    """A version whose files have been checked.
+    """A version whose files match their checksums.
 
     Attributes:
-        id: its name.
-        folder: where it lies.
-        manifest: its facts.
+        id: name of the version.
+        folder: folder of the version.
+        manifest: facts about the version.
     """
 
     id: str
@@ -64,10 +65,11 @@ class Version:
 
     @property
     def schema(self) -> FeatureSchema:
+        """Schema of the features that the model was trained with."""
         return FeatureSchema.model_validate(self.manifest["schema"])
 
     def model(self) -> Any:
-        """The model with its parameters, on the CPU."""
+        """Return the model with its parameters, on the CPU and in evaluation mode."""
         from deep_interest.models.registry import build_model, model_config  # noqa: PLC0415  # torch
 
         key = self.manifest["model"]
@@ -76,15 +78,15 @@ class Version:
         return model.eval()
 
     def weights(self) -> dict[str, Any]:
-        """The parameters by name."""
+        """Return the parameters by name."""
         return _load(self.folder / _WEIGHTS)
 
     def optimizer(self) -> dict[str, Any]:
-        """The optimiser's state."""
+        """Return the state of the optimizer."""
         return _load(self.folder / _OPTIMIZER)
 
     def vocabularies(self) -> FieldVocabularies:
-        """The vocabularies of its features, as an object of its own that may grow."""
+        """Return the vocabularies of the features; the copy may be extended."""
         return FieldVocabularies(
             {
                 name: FieldVocabulary(
@@ -97,7 +99,11 @@ class Version:
 
 
 def write_version(folder: Path, artifacts: VersionArtifacts) -> None:
-    """Write a version in one step; ``folder``'s name is its own.
+    """Write a version atomically.
+
+    Args:
+        folder: folder of the version; its name is the version's id.
+        artifacts: contents of the version.
 
     Raises:
         InputError: the disk is full.
@@ -106,25 +112,28 @@ def write_version(folder: Path, artifacts: VersionArtifacts) -> None:
         name: None if field.borders is None else list(field.borders)
         for name, field in artifacts.vocabularies.fields.items()
     }
-    with atomic_path(folder, directory=True) as part:
-        _save(part / _WEIGHTS, artifacts.weights)
-        _save(part / _OPTIMIZER, artifacts.optimizer)
+    with atomic_path(folder, directory=True) as temporary:
+        _save(temporary / _WEIGHTS, artifacts.weights)
+        _save(temporary / _OPTIMIZER, artifacts.optimizer)
         for name, field in artifacts.vocabularies.fields.items():
-            pd.DataFrame({"value": field.vocabulary.values}).to_parquet(part / _vocabulary_file(name))
+            pd.DataFrame({"value": field.vocabulary.values}).to_parquet(temporary / _vocabulary_file(name))
         manifest = {"version": folder.name, **artifacts.manifest, "fields": fields}
-        (part / _MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+        (temporary / _MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
 
 
 def read_version(folder: Path) -> Version:
-    """A version, after its files have been compared with their checksums.
+    """Compare the files of a version with their checksums and return the version.
+
+    Args:
+        folder: folder of the version.
 
     Raises:
-        DamagedVersionError: a file is missing, changed or too much.
+        DamagedVersionError: a file is missing, has changed, or is not listed in ``SHA256SUMS``.
     """
     if damage := damage_of(folder):
         raise DamagedVersionError(
-            f"{folder}: {damage}; this version is not used. Roll back to the one before (deep-interest registry "
-            "rollback), promote another, or bring the files back"
+            f"{folder}: {damage}; the version cannot be used. Roll back to the previous one (deep-interest registry "
+            "rollback), promote another one, or restore the files from a backup"
         )
     return Version(folder.name, folder, json.loads((folder / _MANIFEST).read_text(encoding="utf-8")))
 
@@ -136,7 +145,7 @@ def _vocabulary_file(field: str) -> str:
 def _save(path: Path, tensors: Mapping[str, Any]) -> None:
     import torch  # noqa: PLC0415
 
-    with path.open("wb") as file:  # by its path, torch would hide a full disk
+    with path.open("wb") as file:  # given a path, torch would not report a full disk
         torch.save(dict(tensors), file)
 
 

@@ -18,6 +18,7 @@ from deep_interest.errors import InputError
 from deep_interest.models.layers import leans_on_torch
 from deep_interest.ops.gradients import adding_to_gradients
 from deep_interest.ops.loss import log_loss
+from deep_interest.ops.runtime.engine import current_engine
 from deep_interest.ops.runtime.memory import BufferPool, use_pool
 from deep_interest.ops.runtime.parallel import threads_for_kernels
 from deep_interest.training.data import SampleSet
@@ -78,7 +79,8 @@ class Fit:
 
     def __post_init__(self) -> None:
         self.device = self.train.labels.device
-        self._threads = nullcontext if leans_on_torch(self.model) else threads_for_kernels
+        plain = current_engine() == "plain" or leans_on_torch(self.model)
+        self._threads = nullcontext if plain else threads_for_kernels
         self._scratch = BufferPool()
         self.optimizer = Optimizer(self.model, self.options, occurrences=self.occurrences)
         self.drawn_fields = drawn_fields(self.model)

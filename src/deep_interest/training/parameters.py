@@ -16,6 +16,7 @@ from pydantic import (
 from deep_interest.config import as_list
 from deep_interest.models.config import ModelConfig
 from deep_interest.models.registry import MODELS, model_config
+from deep_interest.ops.runtime.engine import Engine
 
 
 class TrainingOptions(BaseModel):
@@ -184,6 +185,8 @@ class RunParameters(BaseModel):
     Attributes:
         seeds: one fit each, the table shows their mean and deviation; the datasets' own if left out.
         device: ``auto`` takes CUDA where there is one; or ``cpu``, ``cuda``, ``cuda:1``, …
+        engine: ``compiled`` runs our kernels, ``plain`` the implementations in torch and NumPy alone; the environment variable
+            ``DEEP_INTEREST_ENGINE`` decides if left out, by default for ``compiled``.
         threads: CPU threads of a fit; one where fits run side by side, else torch's choice, if left out.
         processes: seeds of a row that are fitted side by side on the CPU; one a core if left out.
         recipe: overrides the datasets' own recipe.
@@ -199,6 +202,7 @@ class RunParameters(BaseModel):
 
     seeds: Annotated[tuple[int, ...] | None, BeforeValidator(as_list)] = Field(None, min_length=1)
     device: str = "auto"
+    engine: Engine | None = None
     threads: int | None = Field(None, ge=1)
     processes: int | None = Field(None, ge=1)
     recipe: str | None = None

@@ -20,6 +20,7 @@ from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.config import ModelConfig
 from deep_interest.models.layers import embedding_tables
 from deep_interest.models.registry import build_model, model_config, model_row
+from deep_interest.ops.runtime.engine import current_engine, resolve_engine, set_engine
 from deep_interest.training.content import Data
 from deep_interest.training.data import FeatureStore, SampleSet
 from deep_interest.training.device import resolve_device
@@ -122,7 +123,8 @@ def settings_of(
     }
     return {
         "dataset": cell.dataset, "model": cell.model, "recipe": recipe, "seeds": list(cell.seeds),
-        "device": resolve_device(cell.run.device).type, "tuned": tuned, "config": config.model_dump(mode="json"),
+        "device": resolve_device(cell.run.device).type, "engine": resolve_engine(cell.run.engine), "tuned": tuned,
+        "config": config.model_dump(mode="json"),
         "training": options.model_dump(mode="json"), "versions": versions, "data": data,
         "tuned_on_other_data": tuned_on_other_data,
     }  # fmt: skip
@@ -170,6 +172,7 @@ def fit_seed(
             options.model_dump_json(),
             schema.model_dump_json(),
             device.type,
+            *engine_identity(),
         )
         occurrences = occurrences_of(embedding_tables(model), train)
         history = Fit(
@@ -267,10 +270,17 @@ def untrained(checkpoint: Checkpoint, seed: int) -> nn.Module:
 
 
 def prepare_device(run: RunParameters) -> torch.device:
-    """Resolve the device and set the CPU threads."""
+    """Resolve the device, and set the engine and the CPU threads of this process."""
+    set_engine(run.engine)
     if run.threads is not None:
         torch.set_num_threads(run.threads)
     return resolve_device(run.device)
+
+
+def engine_identity() -> tuple[str, ...]:
+    """What the engine adds to the fingerprint of a fit: nothing for the compiled one, whose fits from before stay valid."""
+    engine = current_engine()
+    return () if engine == "compiled" else (engine,)
 
 
 def choose_recipe(

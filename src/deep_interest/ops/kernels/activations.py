@@ -1,7 +1,8 @@
 """Activations whose bend is learnt."""
 
 import numpy as np
-from numba import float32, njit
+from numba import njit
+from numpy import float32
 
 from deep_interest.ops.runtime.jit import kernel
 from deep_interest.ops.runtime.parallel import partition_bounds

@@ -1,7 +1,7 @@
 """A net over pairs of a row and its run's query: DIN's activation unit, in one pass while the rows are in the cache."""
 
 import numpy as np
-from numba import float32
+from numpy import float32
 
 from deep_interest.ops.kernels.gemm import matmul_add, pack, pack_into, packed_buffer
 from deep_interest.ops.kernels.jagged import segment_partition, shared_segment_partition

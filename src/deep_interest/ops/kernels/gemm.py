@@ -4,7 +4,8 @@ A tile of the result, up to ROWS rows by TOGETHER panels of sixteen columns, sta
 """
 
 import numpy as np
-from numba import float32, njit
+from numba import njit
+from numpy import float32
 
 from deep_interest.ops.kernels.gemm_llvm import (
     MR,

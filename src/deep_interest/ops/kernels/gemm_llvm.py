@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import binding, ir
 from numba import types
-from numba.extending import intrinsic
 
-NR = 16  # of a tile
+from deep_interest.ops.kernels import gemm_python
+from deep_interest.ops.runtime.jit import intrinsic
+
+NR = gemm_python.NR  # of a tile
 
 
 # Thirty-two registers of sixteen numbers, or half of both.
@@ -49,7 +51,7 @@ def micro_kernel(right: Callable) -> Callable:
         right: `as_it_is`, `with_rows_scaled` or `with_columns_scaled`: how B comes from b, more and factors.
     """
 
-    @intrinsic
+    @intrinsic(gemm_python.micro_kernel(_SCALING[right]))
     def tile(
         typing, rows, columns, a, a_row, a_step, b, more, line, panel, factors, inner, start, start_row, c, c_row
     ):  # fmt: skip
@@ -125,13 +127,16 @@ def columns_scaled(builder, b, more, line, panel, factors, panels: int, masks):
     return [(b, line), (more, line)], values
 
 
+_SCALING = {unscaled: None, rows_scaled: "rows", columns_scaled: "columns"}  # for `gemm_python`
+
+
 def _load_panels(builder, first, panel, count: int) -> list:
     """A row of one panel, or of two."""
     starts = [first, builder.add(first, panel)][:count]
     return [_load(builder, builder.add(start, part)) for start in starts for part in _VECTOR_OFFSETS]
 
 
-@intrinsic
+@intrinsic(gemm_python.segment_micro_kernel)
 def segment_micro_kernel(typing, rows, a, a_step, e, runs, count, v, to_v, weight, single, product):
     """What ``G = Σ_k a[k, r] · e[k, 0:16]`` over the k of each of some runs is for:
     ``single += G``, ``product += G∘v`` and ``to_v += Σ_r weight[r]∘G[r]``.
@@ -182,7 +187,7 @@ def segment_micro_kernel(typing, rows, a, a_step, e, runs, count, v, to_v, weigh
     return types.void(*[types.int64] * 11), code
 
 
-@intrinsic
+@intrinsic(gemm_python.dot)
 def dot(typing, a, b, count):
     """``Σ_i a[i] · b[i]`` over ``count`` numbers; always summed in the same order."""
 

@@ -5,7 +5,8 @@ on their number.
 """
 
 import numpy as np
-from numba import float32, int64, njit
+from numba import njit
+from numpy import float32, int64
 
 from deep_interest.ops.kernels.gemm import matmul_add, matmul_bias, row_buffer
 from deep_interest.ops.kernels.gemm_llvm import MR

@@ -1,6 +1,7 @@
 """One step of a GRU for a group of histories, forward and backward: what `gru_cpu` does between its matrix products."""
 
-from numba import float32, njit
+from numba import njit
+from numpy import float32
 
 from deep_interest.ops.kernels.activations import sigmoid, tanh
 from deep_interest.ops.kernels.vector import add, copy

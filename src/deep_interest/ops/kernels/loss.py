@@ -2,7 +2,7 @@
 
 import math
 
-from numba import float32
+from numpy import float32
 
 from deep_interest.ops.runtime.jit import njit_strict
 

@@ -4,7 +4,7 @@ A net is three arrays: all its numbers in one vector (`net.flat`), the widths of
 The first layer's product is left to them, since the one is of plain rows and the other of pairs.
 """
 
-from numba import float32
+from numpy import float32
 
 from deep_interest.ops.kernels.activations import prelu_row, prelu_row_backward, sigmoid
 from deep_interest.ops.kernels.gemm import (

@@ -1,7 +1,7 @@
 """The sum of a run's rows by their weights, and its gradient: the loops that `attention_pool` has beside those of `pair_net`."""
 
 import numpy as np
-from numba import float32
+from numpy import float32
 
 from deep_interest.ops.kernels.gemm_llvm import dot
 from deep_interest.ops.runtime.jit import njit_no_refcount, njit_strict

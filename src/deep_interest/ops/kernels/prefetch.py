@@ -1,8 +1,10 @@
 """Rows of a table that a loop will need soon are brought near while it works on others."""
 
+import numpy as np
 from llvmlite import ir
 from numba import njit, types
-from numba.extending import intrinsic
+
+from deep_interest.ops.runtime.jit import intrinsic
 
 PREFETCH_DISTANCE = 8  # rows
 
@@ -13,12 +15,12 @@ _CACHE_LINE_BYTES = 64  # bytes that come at once
 @njit(inline="always")
 def prefetch_row(table, row):
     """Have a row brought into the cache; nothing waits for it, and no result depends on it."""
-    first, size = table.ctypes.data + row * table.strides[0], table.strides[0]
+    first, size = table.ctypes.data + np.int64(row) * table.strides[0], table.strides[0]
     for distance in range(0, size, _CACHE_LINE_BYTES):
         _prefetch_line(first + distance)
 
 
-@intrinsic
+@intrinsic(lambda address: None)
 def _prefetch_line(typing, address):
     def generate(context, builder, signature, arguments):
         byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)

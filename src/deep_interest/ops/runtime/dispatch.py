@@ -4,9 +4,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from deep_interest.ops.runtime.engine import current_engine
+
 
 def can_use_compiled(*tensors: Tensor) -> bool:
-    """Whether the compiled writing takes these tensors."""
+    """Whether the compiled implementation takes these tensors: float32 on the CPU, unless the engine is ``plain``."""
+    if current_engine() == "plain":
+        return False
     found = [tensor.is_cpu and tensor.dtype == torch.float32 for tensor in tensors]
     return all(found)  # every operation asks: a list is faster than a generator
 

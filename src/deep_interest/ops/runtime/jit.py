@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
-from numba import njit
+from numba import config, extending, njit
 
 _OPS = Path(__file__).parents[1]
 
@@ -55,5 +55,20 @@ def njit_no_refcount(function: Callable) -> Callable:
 
 def _cached_njit(function: Callable, **options) -> Callable:
     dispatcher = njit(cache=True, nogil=True, error_model="numpy", **options)(function)
+    if config.DISABLE_JIT:  # the function itself, for stepping through it
+        return dispatcher
     dispatcher._cache._cache_file._source_stamp = _SOURCE_DIGEST
     return dispatcher
+
+
+def intrinsic(in_python: Callable) -> Callable:
+    """Decorate the generator of an LLVM intrinsic that kernels call.
+
+    Args:
+        in_python: does the same in NumPy; it takes the place of the intrinsic with ``NUMBA_DISABLE_JIT=1``.
+    """
+
+    def decorate(generator: Callable) -> Callable:
+        return in_python if config.DISABLE_JIT else extending.intrinsic(generator)
+
+    return decorate

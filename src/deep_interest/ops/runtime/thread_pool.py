@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import config, njit, types
 from numba.extending import intrinsic
 
 SPIN_LIMIT = 3_000_000  # for the next task, before a helper sleeps: about a millisecond
@@ -86,7 +86,7 @@ _pool_lock = threading.Lock()
 
 
 def parallel_for(task: Callable[[int], None], helpers: int) -> None:
-    """Do a task here and in so many helpers at once; here alone while another thread has them.
+    """Do a task here and in so many helpers at once; here alone while another thread has them, or with ``NUMBA_DISABLE_JIT=1``.
 
     Args:
         task: is given a number: 0 here, and in the helpers the same one every time, from 1.
@@ -95,7 +95,7 @@ def parallel_for(task: Callable[[int], None], helpers: int) -> None:
     Raises:
         BaseException: what the task raised in one of them.
     """
-    if not helpers or not _pool_lock.acquire(blocking=False):
+    if not helpers or config.DISABLE_JIT or not _pool_lock.acquire(blocking=False):
         task(0)
         return
     try:

@@ -1,4 +1,4 @@
-"""A replay of the simulated log, day by day."""
+"""Pipeline that replays the simulated log day by day to compare retraining strategies."""
 
 from deep_interest.pipelines.backtest.pipeline import create_pipeline
 

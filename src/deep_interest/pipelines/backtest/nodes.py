@@ -1,4 +1,4 @@
-"""Check the days, replay the good ones, and tell what each way gained and cost."""
+"""Check the days, replay the valid ones, and compare the gain and cost of retraining strategies."""
 
 import logging
 from functools import partial
@@ -18,23 +18,23 @@ logger = logging.getLogger(__name__)
 
 
 def check(days: Path, settings: DatasetParameters, retraining: RetrainingParameters) -> dict[str, Any]:
-    """The days that a run would take, and the reasons why it would not take the others."""
+    """Return the days that retraining would accept, and the reasons for rejecting the others."""
     records: dict[str, Record] = {}
-    refused: dict[str, str] = {}
+    rejected: dict[str, str] = {}
     for day in list_days(days):
         try:
             records |= check_days(days, [day], records, reading_of(settings), retraining.days, None)
         except BadDayError as error:
-            refused[day] = str(error).splitlines()[1].strip().removeprefix(f"{day}: ")
+            rejected[day] = str(error).splitlines()[1].strip().removeprefix(f"{day}: ")
             logger.warning("%s", error)
-    return {"good": list(records), "refused": refused}
+    return {"accepted": list(records), "rejected": rejected}
 
 
 def replay(
     days: Path, checked: dict[str, Any], settings: DatasetParameters, parameters: BacktestParameters,
     models: dict[str, Any], recipes: Recipes, run: RunParameters, retraining: RetrainingParameters,
 ) -> pd.DataFrame:  # fmt: skip
-    """GAUC and cost of every way on every day."""
+    """Return GAUC and cost of every strategy on every day."""
     from deep_interest.retraining.backtest import backtest
     from deep_interest.retraining.runs import cell_of
 
@@ -48,20 +48,20 @@ def replay(
         retraining,
     )
     return backtest(
-        partial(read_days, days, reading=reading_of(settings)), checked["good"], cell, warm_up=parameters.warm_up_days,
+        partial(read_days, days, reading=reading_of(settings)), checked["accepted"], cell, warm_up=parameters.warm_up_days,
         seeds=parameters.seeds, retraining=retraining, protocol=settings.protocol, features=settings.features,
         workspace=Path(run.workspace) / "simulated" / parameters.model / "backtest",
     )  # fmt: skip
 
 
 def summarize(results: pd.DataFrame, checked: dict[str, Any]) -> tuple[pd.DataFrame, str, Any]:
-    """The table, the page and the picture."""
+    """Return the table, the page and the chart."""
     from deep_interest.figures.backtest import backtest_chart
     from deep_interest.retraining.backtest import backtest_page, backtest_summary
 
     summary = backtest_summary(results)
     return (
         summary,
-        backtest_page(summary, results, checked["refused"]),
-        backtest_chart(results, summary, checked["refused"]),
+        backtest_page(summary, results, checked["rejected"]),
+        backtest_chart(results, summary, checked["rejected"]),
     )

@@ -1,4 +1,4 @@
-"""Three nodes behind the one that draws the days."""
+"""Three nodes: check the days, replay them, summarise the results."""
 
 from kedro.pipeline import Node, Pipeline
 
@@ -8,7 +8,7 @@ _SHARED = ("backtest", "models", "recipes", "training", "retraining")
 
 
 def create_pipeline() -> Pipeline:
-    """Days of the simulated log to what each way of retraining gains and costs."""
+    """Return the pipeline from the simulated days to the gain and cost of each retraining strategy."""
     steps = [
         Node(
             nodes.check, inputs=["days", "params:dataset", "params:retraining"], outputs="checked", name="check_days",

@@ -1,4 +1,4 @@
-"""Raw files to canonical tables."""
+"""Pipeline from raw files to canonical tables."""
 
 from deep_interest.pipelines.ingest.pipeline import create_pipeline
 

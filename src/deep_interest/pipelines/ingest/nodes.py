@@ -1,4 +1,4 @@
-"""Read a source's raw files and bring them into canonical form."""
+"""Read the raw files of a source and convert them to canonical tables."""
 
 import logging
 from collections.abc import Callable
@@ -21,21 +21,21 @@ TablesWithImpressions = tuple[pd.DataFrame, pd.DataFrame, dict[str, Any], pd.Dat
 
 
 def ingest_amazon(reviews: Path, metadata: Path | None, dataset: DatasetParameters) -> Tables:
-    """Behaviours and items of an Amazon category, and what was left out."""
-    return _tables(read_amazon(reviews, metadata, on_bad_line=dataset.reading.on_bad_line), dataset)
+    """Return behaviours, items and counts of skipped rows of an Amazon category."""
+    return _canonical_tables(read_amazon(reviews, metadata, on_bad_line=dataset.reading.on_bad_line), dataset)
 
 
 def ingest_movielens(archive: Path, dataset: DatasetParameters) -> Tables:
-    """Behaviours and items of a MovieLens archive, and what was left out."""
-    return _tables(read_movielens(archive, category=dataset.reading.category), dataset)
+    """Return behaviours, items and counts of skipped rows of a MovieLens archive."""
+    return _canonical_tables(read_movielens(archive, category=dataset.reading.category), dataset)
 
 
 def make_ingest_tables(dataset: str) -> Callable[..., TablesWithImpressions]:
-    """The ingest node's function of declared tables with impressions; its files lie in the dataset's folder."""
+    """Return the node function that reads declared tables with impressions from the dataset's folder."""
 
     def ingest_tables(raw_log: Path, settings: DatasetParameters) -> TablesWithImpressions:
-        """Behaviours, items, what was left out, users and impressions."""
-        tables = _own_tables(dataset, raw_log, settings)
+        """Return behaviours, items, counts of skipped rows, users and impressions."""
+        tables = _read_declared(dataset, raw_log, settings)
         users = tables.users if tables.users is not None else tables.impressions[["user"]].drop_duplicates()
         return tables.behaviors, tables.items, tables.left_out, users, tables.impressions
 
@@ -43,17 +43,17 @@ def make_ingest_tables(dataset: str) -> Callable[..., TablesWithImpressions]:
 
 
 def make_ingest_behaviors(dataset: str) -> Callable[..., Tables]:
-    """The same of declared tables without impressions."""
+    """Return the node function that reads declared tables without impressions from the dataset's folder."""
 
     def ingest_behaviors(raw_log: Path, settings: DatasetParameters) -> Tables:
-        """Behaviours, items and what was left out."""
-        tables = _own_tables(dataset, raw_log, settings)
+        """Return behaviours, items and counts of skipped rows."""
+        tables = _read_declared(dataset, raw_log, settings)
         return tables.behaviors, tables.items, tables.left_out
 
     return ingest_behaviors
 
 
-def _own_tables(dataset: str, raw_log: Path, settings: DatasetParameters) -> CanonicalTables:
+def _read_declared(dataset: str, raw_log: Path, settings: DatasetParameters) -> CanonicalTables:
     reading, source = settings.reading, settings.source
     folder = raw_log / (dataset if source.folder is None else source.folder)
     tables = read_tables(folder, source, settings.features, on_bad_line=reading.on_bad_line)
@@ -61,11 +61,11 @@ def _own_tables(dataset: str, raw_log: Path, settings: DatasetParameters) -> Can
         tables, seed=reading.tie_seed, max_users=reading.max_users,
         repeated_impressions=reading.repeated_impressions == "keep",
     )  # fmt: skip
-    for fact, rows in tables.notes.items():
-        logger.warning("%s: %s", fact, f"{rows:,}")
+    for note, rows in tables.notes.items():
+        logger.warning("%s: %s", note, f"{rows:,}")
     return tables
 
 
-def _tables(tables: CanonicalTables, dataset: DatasetParameters) -> Tables:
+def _canonical_tables(tables: CanonicalTables, dataset: DatasetParameters) -> Tables:
     tables = canonical(tables, seed=dataset.reading.tie_seed, max_users=dataset.reading.max_users)
     return tables.behaviors, tables.items, tables.left_out

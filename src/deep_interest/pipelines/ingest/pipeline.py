@@ -1,4 +1,4 @@
-"""One node for each dataset: its source's reader."""
+"""One node per dataset: the reader of its source."""
 
 from collections.abc import Callable
 
@@ -8,21 +8,21 @@ from deep_interest.experiments import DatasetSpec
 from deep_interest.pipelines.ingest import nodes
 
 
-def create_pipeline(dataset: str, row: DatasetSpec) -> Pipeline:
-    """Raw files of ``dataset`` to its canonical tables."""
-    reader, raw = _reader(dataset, row)
-    outputs = ["behaviors", "items", "left_out", *(["users", "impressions"] if row.impressions else [])]
-    node = Node(reader, inputs=[*raw, "params:dataset"], outputs=outputs, name="ingest")
+def create_pipeline(dataset: str, spec: DatasetSpec) -> Pipeline:
+    """Return the pipeline from the raw files of ``dataset`` to canonical tables."""
+    reader, raw_files = _reader(dataset, spec)
+    outputs = ["behaviors", "items", "left_out", *(["users", "impressions"] if spec.impressions else [])]
+    node = Node(reader, inputs=[*raw_files, "params:dataset"], outputs=outputs, name="ingest")
     parameters = {"params:dataset": f"params:datasets.{dataset}"}
     return Pipeline([node], namespace=dataset, parameters=parameters, tags=[dataset, "ingest"])
 
 
-def _reader(dataset: str, row: DatasetSpec) -> tuple[Callable, list[str]]:
-    """The node's function and the raw files that it takes."""
-    if row.source == "tables":
-        make = nodes.make_ingest_tables if row.impressions else nodes.make_ingest_behaviors
+def _reader(dataset: str, spec: DatasetSpec) -> tuple[Callable, list[str]]:
+    """Return the node's function and the catalog entries of the raw files."""
+    if spec.source == "tables":
+        make = nodes.make_ingest_tables if spec.impressions else nodes.make_ingest_behaviors
         return make(dataset), ["raw_log"]
     return {
         "amazon": (nodes.ingest_amazon, ["reviews", "metadata"]),
         "movielens": (nodes.ingest_movielens, ["archive"]),
-    }[row.source]
+    }[spec.source]

@@ -1,4 +1,4 @@
-"""Test predictions of all rows to the table and its picture."""
+"""Pipelines from test predictions to results tables, plots and the report."""
 
 from deep_interest.pipelines.report.pipeline import (
     create_model_pipeline,

@@ -1,4 +1,4 @@
-"""Gather the rows of a dataset, compare them, and write the table, the page and the picture."""
+"""Compare the models of a dataset and write the results table, its page and its chart."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -22,33 +22,36 @@ logger = logging.getLogger(__name__)
 
 
 def make_compare(dataset: str, table: Table) -> Callable[..., pd.DataFrame]:
-    """The comparing node's function of a table; it takes ``<model>_predictions`` and ``<model>_curves`` of each row."""
+    """Return the node function that compares the models of a table.
 
-    def compare_rows(
+    The function takes ``<model>_predictions`` and ``<model>_curves`` of each model as keyword arguments.
+    """
+
+    def compare_models(
         log: BehaviorLog,
         features: FeatureTables,
         samples: pd.DataFrame,
         evaluation: EvaluationParameters,
         **outputs: pd.DataFrame,
     ) -> pd.DataFrame:
-        """The table ``results``: means over seeds, intervals over users and seeds, timings."""
+        """Return the results table: means over seeds, intervals over users and seeds, timings."""
         predictions = {model: outputs[f"{model}_predictions"] for model in table.models}
-        require_present(dataset, predictions, log, features, samples)
-        test = _test_rows(samples)
+        require_current_data(dataset, predictions, log, features, samples)
+        test = _test_samples(samples)
         runs = {model: _runs(model, predictions[model], outputs[f"{model}_curves"]) for model in table.models}
         results = compare(test, runs, base=table.base, second=table.second, minimum=evaluation)
-        logger.info("Test set, means over seeds:\n%s", _for_terminal(results))
+        logger.info("Test set, means over seeds:\n%s", _format_for_terminal(results))
         return results
 
-    return compare_rows
+    return compare_models
 
 
 def make_page(dataset: str, table: Table) -> Callable[..., str]:
-    """The page node's function of one dataset, whose key finds its published figures."""
+    """Return the node function that writes the page of a results table, with the metrics published for ``dataset``."""
 
     def write_page(results: pd.DataFrame, samples: pd.DataFrame, settings: DatasetParameters) -> str:
-        """The page ``results.md``, published figures beside ours."""
-        test = _test_rows(samples)
+        """Return the Markdown page of the results, with published metrics next to ours."""
+        test = _test_samples(samples)
         protocol = settings.protocol.name
         return results_markdown(
             results, title=_title(settings, table), protocol=protocol, test_samples=len(test),
@@ -60,10 +63,10 @@ def make_page(dataset: str, table: Table) -> Callable[..., str]:
 
 
 def make_figure(table: Table) -> Callable[..., Any]:
-    """The drawing node's function of a table."""
+    """Return the node function that draws the chart of a results table."""
 
     def draw_results(results: pd.DataFrame, dataset: DatasetParameters) -> Any:
-        """The picture of the table."""
+        """Return the chart of the results table."""
         from deep_interest.figures.comparison import results_chart
 
         return results_chart(results, title=_title(dataset, table), base=table.base)
@@ -72,40 +75,41 @@ def make_figure(table: Table) -> Callable[..., Any]:
 
 
 def make_curves(table: Table) -> Callable[..., Any]:
-    """The drawing node's function of a table's learning curves."""
+    """Return the node function that draws the learning curves of a table's models."""
 
     def draw_curves(**curves: pd.DataFrame) -> Any:
-        """Train loss, test loss and test AUC by epoch (DIN Fig. 4)."""
+        """Return the chart of train loss, test loss and test AUC by epoch (DIN Fig. 4)."""
         from deep_interest.figures.curves import curves_chart
 
-        named = {model_spec(model).name: of_row for model, of_row in curves.items()}
-        return curves_chart(named, title=f"By epoch: {table.title}")
+        curves_by_name = {model_spec(model).name: table for model, table in curves.items()}
+        return curves_chart(curves_by_name, title=f"Learning curves: {table.title}")
 
     return draw_curves
 
 
-def require_present(
+def require_current_data(
     dataset: str, predictions: Mapping[str, pd.DataFrame], log: BehaviorLog, features: FeatureTables, samples: pd.DataFrame
 ) -> None:  # fmt: skip
-    """Refuse predictions that were made from other data than the present ones.
+    """Check that predictions were computed from the current data.
 
     Args:
-        dataset: the dataset's key.
-        predictions: by model; the attribute ``data`` is the fingerprint of what they were made from.
-        log, features, samples: the present data.
+        dataset: key of the dataset.
+        predictions: predictions by model; their attribute ``data`` is the fingerprint of the data they were computed from.
+        log, features, samples: current data.
 
     Raises:
-        InputError: some were made from other data; the message names them all, and the command that makes them again.
+        InputError: predictions were computed from other data; the message lists all such models and the command that
+            computes the predictions again.
     """
     from deep_interest.training.content import Data
 
-    present = Data(log, features, samples).fingerprint()
-    stale = [model for model, table in predictions.items() if table.attrs.get("data") != present]
+    fingerprint = Data(log, features, samples).fingerprint()
+    stale = [model for model, table in predictions.items() if table.attrs.get("data") != fingerprint]
     if stale:
         pipelines = ",".join(pipeline_name(dataset, model) for model in stale)
         raise InputError(
-            f"predictions of {', '.join(stale)} ({dataset}): made from other samples, features or behaviours than the present "
-            f"ones; train and score again by `kedro run --pipelines={pipelines}`, then run this command again"
+            f"predictions of {', '.join(stale)} ({dataset}): made from other samples, features or behaviours than the "
+            f"current ones; run `kedro run --pipelines={pipelines}`, then run this command again"
         )
 
 
@@ -130,32 +134,17 @@ def _runs(model: str, predictions: pd.DataFrame, curves: pd.DataFrame) -> ModelR
     )  # fmt: skip
 
 
-def _test_rows(samples: pd.DataFrame) -> pd.DataFrame:
+def _test_samples(samples: pd.DataFrame) -> pd.DataFrame:
     columns = ["user", "item", "label", *([TRUE_PROBABILITY] if TRUE_PROBABILITY in samples else [])]
     return samples.loc[samples["split"] == "test", columns].reset_index(drop=True)
 
 
-def _for_terminal(results: pd.DataFrame) -> str:
-    columns = [
-        "name",
-        "gauc",
-        "gauc_std",
-        "auc",
-        "logloss",
-        "rela_impr",
-        "oracle_share",
-        "seeds",
-        "samples_per_second",
-    ]
-    shown = results[[name for name in columns if name in results]].astype(object)
+def _format_for_terminal(results: pd.DataFrame) -> str:
     formats = {
-        "rela_impr": "{:+.2f}%",
-        "oracle_share": "{:.1%}",
-        "samples_per_second": "{:,.0f}",
-        "name": "{}",
-        "seeds": "{}",
-    }
-    for name in shown:
-        form = formats.get(name, "{:.4f}")
-        shown[name] = ["" if pd.isna(value) else form.format(value) for value in shown[name]]
-    return shown.to_string(index=False)
+        "name": "{}", "gauc": "{:.4f}", "gauc_std": "{:.4f}", "auc": "{:.4f}", "logloss": "{:.4f}", "rela_impr": "{:+.2f}%",
+        "oracle_share": "{:.1%}", "seeds": "{}", "samples_per_second": "{:,.0f}",
+    }  # fmt: skip
+    table = results[[name for name in formats if name in results]].astype(object)
+    for name in table:
+        table[name] = ["" if pd.isna(value) else formats[name].format(value) for value in table[name]]
+    return table.rename(columns={"samples_per_second": "samples/s"}).to_string(index=False)

@@ -1,4 +1,4 @@
-"""Three nodes for each table: figures, page, picture; a fourth for learning curves; one for a single row."""
+"""Pipelines from predictions to the results table of a dataset, an ablation or one model, and to the report with its charts."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,129 +9,137 @@ from deep_interest.experiments import MODELS, Table
 from deep_interest.pipelines.report import plots
 from deep_interest.pipelines.report.nodes import make_compare, make_curves, make_figure, make_page
 
-PRESENT = ("log", "features", "samples")  # what predictions are checked against
-COMPARED = ("base", "din_softmax", "dien")  # rows of the pictures that show a few
-FIGURES = tuple(
-    f"{name}_figure"
-    for name in (
-        "results",
-        "seeds",
-        "groups",
-        "calibration",
-        "speed",
-        "structure",
-        "activation",
-        "attention",
-        "embedding",
-        "auxiliary",
-        "evolution",
-    )
-)  # in the order of the report
-MEASURED = ("din", "din_softmax", "gru_augru", "dien")  # rows whose structure is measured where it is known
+DATA = ("log", "features", "samples")  # predictions are checked against these
+FEW_MODELS = ("base", "din_softmax", "dien")  # drawn where a chart has room for a few models only
+MEASURED_MODELS = ("din", "din_softmax", "gru_augru", "dien")  # models whose structure is measured
+REPORT_ORDER = (
+    "results", "seeds", "groups", "calibration", "speed", "structure", "activation", "attention", "embedding", "auxiliary",
+    "evolution",
+)  # fmt: skip
 
 
 def create_pipeline(dataset: str, table: Table, *, name: str | None = None) -> Pipeline:
-    """Predictions of a table's rows to the table, its page and its picture.
+    """Return the pipeline from predictions to a results table, its page and its chart.
 
     Args:
-        dataset: the dataset's key.
-        table: which rows.
-        name: of an ablation's table; the dataset's own table if left out.
+        dataset: key of the dataset.
+        table: models that the table compares.
+        name: name of an ablation's table; None for the dataset's own table.
     """
-    own = f"{dataset}.{name}" if name else dataset
+    namespace = f"{dataset}.{name}" if name else dataset
     settings = f"params:datasets.{dataset}"
     nodes = [
-        _compare(own, table, f"{own}.results", dataset=dataset),
+        _compare(namespace, table, f"{namespace}.results", dataset=dataset),
         Node(
-            make_page(dataset, table), inputs=[f"{own}.results", f"{dataset}.samples", settings],
-            outputs=f"{own}.results_page", name="write_page", namespace=own,
+            make_page(dataset, table), inputs=[f"{namespace}.results", f"{dataset}.samples", settings],
+            outputs=f"{namespace}.results_page", name="write_page", namespace=namespace,
         ),
         Node(
-            make_figure(table), inputs=[f"{own}.results", settings], outputs=f"{own}.results_figure",
-            name="draw_results", namespace=own,
+            make_figure(table), inputs=[f"{namespace}.results", settings], outputs=f"{namespace}.results_figure",
+            name="draw_results", namespace=namespace,
         ),
     ]  # fmt: skip
     if table.curves:
         curves = {model: f"{dataset}.{model}.learning_curves" for model in table.models}
         nodes.append(
             Node(
-                make_curves(table), inputs=curves, outputs=f"{own}.curves_figure", name="draw_curves", namespace=own,
+                make_curves(table), inputs=curves, outputs=f"{namespace}.curves_figure", name="draw_curves", namespace=namespace,
             )
         )  # fmt: skip
     return Pipeline(nodes, tags=[dataset, name or "report"])
 
 
-def create_plots_pipeline(dataset: str, rows: Table) -> Pipeline:
-    """A dataset's trained rows to the papers' pictures and those of its table; those whose rows the table lacks are left out."""
-    settings = f"params:datasets.{dataset}"
-    entities = {
-        name: f"{dataset}.{name}" for name in ("log", "features", "samples", "user_ids", "item_ids", "items")
+def create_plots_pipeline(dataset: str, table: Table) -> Pipeline:
+    """Return the pipeline that draws the plots of a dataset's trained models and writes the report.
+
+    A plot is omitted if the table does not have the models that it needs.
+
+    Args:
+        dataset: key of the dataset.
+        table: the dataset's own table.
+    """
+    nodes = [*_table_plots(dataset, table), *_model_plots(dataset, table)]
+    drawn = {output for node in nodes for output in node.outputs} | {f"{dataset}.results_figure"}
+    figures = [f"{name}_figure" for name in REPORT_ORDER if f"{dataset}.{name}_figure" in drawn]
+    inputs = {
+        "results": f"{dataset}.results",
+        "summary": f"{dataset}.samples_summary",
+        "parameters": f"params:datasets.{dataset}",
+        "other_figures": f"{dataset}.other_figures",
+        **{figure: f"{dataset}.{figure}" for figure in figures},
+        **{f"{model}_settings": f"{dataset}.{model}.settings" for model in table.models},
     }
-    present = {name: f"{dataset}.{name}" for name in PRESENT}
-    compared = {model: f"{dataset}.{model}.predictions" for model in COMPARED if model in rows.models}
-    every = {model: f"{dataset}.{model}.predictions" for model in rows.models}
-
-    def node(function: Callable[..., Any], inputs: Any, *outputs: str) -> Node:
-        own = [f"{dataset}.{name}" for name in outputs]
-        return Node(
-            function, inputs, own if len(own) > 1 else own[0], name=function.__name__, namespace=dataset
-        )
-
-    def there(*models: str) -> bool:
-        return set(models) <= set(rows.models)
-
-    nodes = [
-        node(
-            plots.make_seeds(dataset),
-            {"results": f"{dataset}.results", "settings": settings, **present, **every},
-            "seeds_figure",
-        ),
-        node(plots.draw_speed, {"results": f"{dataset}.results", "dataset": settings}, "speed_figure"),
-        node(
-            plots.make_groups(dataset), {"settings": settings, **present, **compared},
-            "calibration_figure", "groups_figure",
-        ),
-    ]  # fmt: skip
-    if there("din", "din_dice"):
-        prelu_and_dice = {"prelu": f"{dataset}.din.checkpoint", "dice": f"{dataset}.din_dice.checkpoint"}
-        nodes.append(node(plots.draw_activation, prelu_and_dice, "activation_figure"))
-    if there("din_softmax"):
-        attention = {"attention": f"{dataset}.din_softmax.checkpoint", **entities}
-        nodes.append(node(plots.draw_attention, attention, "attention_figure", "embedding_figure"))
-    if there("dien"):
-        evolution = {"evolution": f"{dataset}.dien.checkpoint", **entities}
-        nodes.append(node(plots.draw_evolution, evolution, "evolution_figure"))
-    if there("dien", "gru_augru"):
-        curves = {
-            "with_loss": f"{dataset}.dien.learning_curves",
-            "without": f"{dataset}.gru_augru.learning_curves",
-        }
-        nodes.append(node(plots.draw_auxiliary, curves, "auxiliary_figure"))
-    measured = {model: f"{dataset}.{model}.checkpoint" for model in MEASURED if there(model)}
-    if dataset == "simulated" and measured:
-        inputs = {**entities, "simulation": "params:simulation", **measured}
-        nodes.append(node(plots.measure_structure, inputs, "structure", "structure_figure"))
-    made = {output for each in nodes for output in each.outputs}
-    drawn = [name for name in FIGURES if f"{dataset}.{name}" in made | {f"{dataset}.results_figure"}]
-    page = {"results": f"{dataset}.results", "summary": f"{dataset}.samples_summary", "parameters": settings}
-    page |= {name: f"{dataset}.{name}" for name in drawn}
-    page["other_figures"] = f"{dataset}.other_figures"
-    page |= {f"{model}_settings": f"{dataset}.{model}.settings" for model in rows.models}
-    nodes.append(node(plots.make_report(dataset), page, "report"))
+    nodes.append(_node(dataset, plots.make_report(dataset), inputs, "report"))
     return Pipeline(nodes, tags=[dataset, "report"])
 
 
 def create_model_pipeline(dataset: str, model: str) -> Pipeline:
-    """Predictions of one model to its row alone, beside the whole table of the dataset."""
-    row = Table(MODELS[model].name, (model,))
+    """Return the pipeline from the predictions of one model to a table of that model alone.
+
+    Args:
+        dataset: key of the dataset.
+        model: key of the model.
+    """
+    table = Table(MODELS[model].name, (model,))
+    namespace = f"{dataset}.{model}"
     return Pipeline(
-        [_compare(f"{dataset}.{model}", row, f"{dataset}.{model}.results", dataset=dataset)],
-        tags=[dataset, model],
+        [_compare(namespace, table, f"{namespace}.results", dataset=dataset)], tags=[dataset, model]
+    )
+
+
+def _table_plots(dataset: str, table: Table) -> list[Node]:
+    """Return the nodes of the plots that any set of models has."""
+    settings = f"params:datasets.{dataset}"
+    data = {name: f"{dataset}.{name}" for name in DATA}
+    predictions = {model: f"{dataset}.{model}.predictions" for model in table.models}
+    few = {model: predictions[model] for model in FEW_MODELS if model in predictions}
+    results = f"{dataset}.results"
+    return [
+        _node(
+            dataset, plots.make_seeds(dataset), {"results": results, "settings": settings, **data, **predictions},
+            "seeds_figure",
+        ),
+        _node(dataset, plots.draw_speed, {"results": results, "dataset": settings}, "speed_figure"),
+        _node(
+            dataset, plots.make_groups(dataset), {"settings": settings, **data, **few}, "calibration_figure", "groups_figure"
+        ),
+    ]  # fmt: skip
+
+
+def _model_plots(dataset: str, table: Table) -> list[Node]:
+    """Return the nodes of the papers' plots, each if the table has the models that it needs."""
+    entities = {name: f"{dataset}.{name}" for name in (*DATA, "user_ids", "item_ids", "items")}
+    checkpoints = {model: f"{dataset}.{model}.checkpoint" for model in table.models}
+    curves = {model: f"{dataset}.{model}.learning_curves" for model in table.models}
+    nodes = []
+    if {"din", "din_dice"} <= checkpoints.keys():
+        inputs = {"prelu": checkpoints["din"], "dice": checkpoints["din_dice"]}
+        nodes.append(_node(dataset, plots.draw_activation, inputs, "activation_figure"))
+    if "din_softmax" in checkpoints:
+        inputs = {"attention": checkpoints["din_softmax"], **entities}
+        nodes.append(_node(dataset, plots.draw_attention, inputs, "attention_figure", "embedding_figure"))
+    if "dien" in checkpoints:
+        inputs = {"evolution": checkpoints["dien"], **entities}
+        nodes.append(_node(dataset, plots.draw_evolution, inputs, "evolution_figure"))
+    if {"dien", "gru_augru"} <= curves.keys():
+        inputs = {"with_loss": curves["dien"], "without_loss": curves["gru_augru"]}
+        nodes.append(_node(dataset, plots.draw_auxiliary, inputs, "auxiliary_figure"))
+    measured = {model: checkpoints[model] for model in MEASURED_MODELS if model in checkpoints}
+    if dataset == "simulated" and measured:
+        inputs = {**entities, "simulation": "params:simulation", **measured}
+        nodes.append(_node(dataset, plots.measure_structure, inputs, "structure", "structure_figure"))
+    return nodes
+
+
+def _node(dataset: str, function: Callable[..., Any], inputs: dict[str, str], *outputs: str) -> Node:
+    names = [f"{dataset}.{output}" for output in outputs]
+    return Node(
+        function, inputs, names if len(names) > 1 else names[0], name=function.__name__, namespace=dataset
     )
 
 
 def _compare(namespace: str, table: Table, output: str, *, dataset: str) -> Node:
-    inputs = {name: f"{dataset}.{name}" for name in PRESENT} | {"evaluation": "params:evaluation"}
+    inputs = {name: f"{dataset}.{name}" for name in DATA} | {"evaluation": "params:evaluation"}
     for model in table.models:
         inputs |= {
             f"{model}_predictions": f"{dataset}.{model}.predictions",

@@ -1,4 +1,4 @@
-"""Canonical tables to vocabularies, the behaviour log and samples."""
+"""Pipeline from canonical tables to vocabularies, the behaviour log, features and samples."""
 
 from deep_interest.pipelines.samples.pipeline import create_pipeline
 

@@ -1,4 +1,4 @@
-"""Code the canonical tables and make samples by the dataset's protocol."""
+"""Encode the canonical tables and derive samples by the dataset's protocol."""
 
 import logging
 from typing import Any
@@ -17,40 +17,40 @@ from deep_interest.pipelines.parameters import DatasetParameters
 
 logger = logging.getLogger(__name__)
 
-Made = tuple[BehaviorLog, FeatureTables, pd.DataFrame, pd.DataFrame]
+Outputs = tuple[BehaviorLog, FeatureTables, pd.DataFrame, pd.DataFrame]
 
 
 def build_vocabularies(
     behaviors: pd.DataFrame, items: pd.DataFrame, impressions: pd.DataFrame | None = None
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The user and item ids; the code of a row is its number, from 1."""
-    seen = [behaviors["user"]] if impressions is None else [behaviors["user"], impressions["user"]]
-    return _table(Vocabulary.fit(*seen)), _table(Vocabulary.fit(items["item"]))
+    """Return the user and item ids; the code of an id is its row index plus 1."""
+    user_columns = [behaviors["user"]] if impressions is None else [behaviors["user"], impressions["user"]]
+    return _table(Vocabulary.fit(*user_columns)), _table(Vocabulary.fit(items["item"]))
 
 
 def samples_from_behaviors(
     behaviors: pd.DataFrame, items: pd.DataFrame, user_ids: pd.DataFrame, item_ids: pd.DataFrame,
     left_out: dict[str, Any], dataset: DatasetParameters,
-) -> Made:  # fmt: skip
-    """Samples of a dataset without impressions: log, features, samples, summary."""
+) -> Outputs:  # fmt: skip
+    """Return log, features, samples and their summary for a dataset without impressions."""
     tables = CanonicalTables(behaviors, items)
     log = encode_log(tables, users=_vocabulary(user_ids), items=_vocabulary(item_ids))
-    made = catalogue_samples(log, dataset.protocol)
-    known_items, known_users = known_to_training(log, made)
+    samples = catalogue_samples(log, dataset.protocol)
+    known_items, known_users = known_to_training(log, samples)
     features = encode_features(
         tables, log, dataset.features, known_items=known_items, known_users=known_users
     )
     summary = samples_summary(
-        made, log, left_out, known_users=known_users, known_items=known_items, unknown_fields=unknown_fields(made, features),
+        samples, log, left_out, known_users=known_users, known_items=known_items, unknown_fields=unknown_fields(samples, features),
     )  # fmt: skip
-    return behavior_log(log, features), features, made.frame(), summary
+    return behavior_log(log, features), features, samples.frame(), summary
 
 
 def samples_from_impressions(
     behaviors: pd.DataFrame, items: pd.DataFrame, user_ids: pd.DataFrame, item_ids: pd.DataFrame,
     left_out: dict[str, Any], dataset: DatasetParameters, users: pd.DataFrame, impressions: pd.DataFrame,
-) -> Made:  # fmt: skip
-    """Samples of a dataset with impressions: log, features, samples, summary."""
+) -> Outputs:  # fmt: skip
+    """Return log, features, samples and their summary for a dataset with impressions."""
     tables = CanonicalTables(behaviors, items, users, impressions)
     log = encode_log(tables, users=_vocabulary(user_ids), items=_vocabulary(item_ids))
     made = impression_samples(impressions, log, dataset.protocol, features=dataset.features)

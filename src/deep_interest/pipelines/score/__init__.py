@@ -1,4 +1,4 @@
-"""Users × candidates to the champion's scores."""
+"""Pipeline that scores users and candidates with the champion."""
 
 from deep_interest.pipelines.score.pipeline import create_pipeline
 

@@ -1,4 +1,4 @@
-"""Score users × candidates with the version that serves."""
+"""Score users and candidates with the champion, the model version that serves."""
 
 import logging
 from pathlib import Path
@@ -26,18 +26,33 @@ def score(
     retraining: RetrainingParameters,
     run: RunParameters,
 ) -> Scores:
-    """The champion's scores as a stream; all users of the days and all their items where no tables say otherwise."""
+    """Return the champion's scores as a stream.
+
+    Args:
+        days: folder with one folder of tables per day.
+        registry: model registry.
+        users: Parquet table of users to score, or None for all users of the days.
+        candidates: Parquet table of candidate items, or None for all items of the days.
+        settings: parameters of the dataset.
+        retraining: parameters of retraining and scoring.
+        run: parameters of the run.
+
+    Raises:
+        InputError: the registry has no champion.
+    """
     from deep_interest.retraining.scoring import code_pairs, score_with
 
     champion = registry.champion()
     if champion is None:
-        raise InputError(f"{registry.folder}: no version serves yet; run the retrain pipeline first")
-    back = None if retraining.history_days is None else -retraining.history_days - 1
-    tables = read_days(days, list_days(days)[back:], reading_of(settings))
-    coded = code_pairs(
+        raise InputError(
+            f"{registry.folder}: the registry has no champion yet; run the retrain pipeline first"
+        )
+    first_day = None if retraining.history_days is None else -retraining.history_days - 1
+    tables = read_days(days, list_days(days)[first_day:], reading_of(settings))
+    encoded_pairs = code_pairs(
         tables, _table(users), _table(candidates), settings.features, retraining.scoring, champion
     )
-    return score_with(champion, coded, retraining.scoring, run)
+    return score_with(champion, encoded_pairs, retraining.scoring, run)
 
 
 def _table(path: Path | None) -> pd.DataFrame | None:

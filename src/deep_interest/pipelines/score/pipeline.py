@@ -1,4 +1,4 @@
-"""One node for each row that is kept fresh, in the namespace ``<dataset>.<model>``."""
+"""One node per retrainable model, in the namespace ``<dataset>.<model>``."""
 
 from kedro.pipeline import Node, Pipeline
 
@@ -6,7 +6,7 @@ from deep_interest.pipelines.score.nodes import score
 
 
 def create_pipeline(dataset: str, model: str) -> Pipeline:
-    """Users and candidates of ``dataset`` to the scores of ``model``'s champion."""
+    """Return the pipeline that scores the users and candidates of ``dataset`` with the champion of ``model``."""
     parameters = {
         "params:dataset": f"params:datasets.{dataset}",
         "params:retraining": "params:retraining",

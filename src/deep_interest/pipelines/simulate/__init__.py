@@ -1,4 +1,4 @@
-"""Draw the simulated industrial log."""
+"""Pipeline that generates the simulated log."""
 
 from deep_interest.pipelines.simulate.pipeline import create_days_pipeline, create_pipeline
 

@@ -1,4 +1,4 @@
-"""Draw the simulated log as streams of tables."""
+"""Generate the simulated log as streams of tables."""
 
 from collections.abc import Iterable
 
@@ -14,7 +14,7 @@ from deep_interest.simulation.world import make_items
 
 
 def simulate(simulation: SimulationConfig) -> dict[str, Iterable[pd.DataFrame]]:
-    """Behaviours, items, users and impressions; each is drawn block by block while it is written."""
+    """Return items, users, behaviours and impressions as streams of blocks, generated while they are written."""
     return {
         "items": [make_items(simulation)],
         "users": user_blocks(simulation),
@@ -26,5 +26,5 @@ def simulate(simulation: SimulationConfig) -> dict[str, Iterable[pd.DataFrame]]:
 def simulate_days(
     simulation: SimulationConfig, backtest: BacktestParameters
 ) -> Iterable[tuple[str, dict[str, pd.DataFrame]]]:
-    """The log's days one by one."""
+    """Return the date and the tables of each day as a stream."""
     return simulated_days(simulation, backtest.log)

@@ -1,4 +1,4 @@
-"""Simulated log: parameters in, a folder of raw tables out."""
+"""One node from the simulation's parameters to a folder of raw tables."""
 
 from kedro.pipeline import Node, Pipeline
 
@@ -6,13 +6,13 @@ from deep_interest.pipelines.simulate.nodes import simulate, simulate_days
 
 
 def create_pipeline() -> Pipeline:
-    """One node: its tables are streamed to Parquet while they are drawn."""
+    """Return the pipeline of the simulated log; its tables are streamed to Parquet while they are generated."""
     node = Node(simulate, inputs="params:simulation", outputs="raw_log", name="simulate")
     return Pipeline([node], namespace="simulated", parameters={"params:simulation"}, tags=["simulated"])
 
 
 def create_days_pipeline() -> Pipeline:
-    """One node: the log as daily partitions."""
+    """Return the pipeline of the simulated log in daily deliveries."""
     node = Node(
         simulate_days,
         inputs=["params:simulation", "params:backtest"],

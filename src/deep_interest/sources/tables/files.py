@@ -50,7 +50,7 @@ def resolve_files(folder: Path, table: TableFiles, *, page: str | None = None) -
 
     Raises:
         InputError: a file is missing, all files are empty, the files have different formats, or two partition folders
-            stand for the same day.
+            have the same day.
     """
     matches = [(name, _match(folder, name)) for name in table.files]
     missing = [name for name, files in matches if not files]

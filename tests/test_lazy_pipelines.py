@@ -1,0 +1,71 @@
+"""The mapping of pipelines builds a pipeline only when it is accessed."""
+
+from collections.abc import Mapping
+
+import pytest
+from kedro.pipeline import Node, Pipeline
+
+from deep_interest.pipeline_registry import LazyPipelines, register_pipelines
+
+
+@pytest.fixture
+def built() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def pipelines(built: list[str]) -> LazyPipelines:
+    def factory(name: str) -> Pipeline:
+        built.append(name)
+        return Pipeline([Node(lambda x: x, inputs="x", outputs=name, name=name)])
+
+    return LazyPipelines({name: lambda name=name: factory(name) for name in ("a", "b", "c")})
+
+
+def test_an_accessed_pipeline_is_built_once(pipelines, built):
+    assert pipelines["b"].outputs() == {"b"}
+    assert pipelines["b"] is pipelines.get("b")
+    assert built == ["b"]
+
+
+def test_names_lengths_and_membership_build_nothing(pipelines, built):
+    assert list(pipelines) == list(pipelines.keys()) == ["a", "b", "c"]
+    assert len(pipelines) == 3
+    assert "a" in pipelines
+    assert "d" not in pipelines
+    assert built == []
+
+
+def test_get_returns_the_default_for_an_unknown_name(pipelines, built):
+    assert pipelines.get("d") is None
+    assert pipelines.get("d", 7) == 7
+    with pytest.raises(KeyError, match="d"):
+        pipelines["d"]
+    assert built == []
+
+
+def test_items_and_values_are_pipelines(pipelines, built):
+    assert {name: pipeline.outputs() for name, pipeline in pipelines.items()} == {k: {k} for k in "abc"}
+    assert [pipeline.outputs() for pipeline in pipelines.values()] == [{"a"}, {"b"}, {"c"}]
+    assert built == ["a", "b", "c"]
+
+
+def test_a_dict_of_the_mapping_has_pipelines(pipelines):
+    # Kedro copies the registry with dict() when it lists pipelines
+    assert {name: type(pipeline) for name, pipeline in dict(pipelines).items()} == dict.fromkeys(
+        "abc", Pipeline
+    )
+
+
+def test_the_registry_is_a_lazy_mapping():
+    registry = register_pipelines()
+    assert isinstance(registry, Mapping)
+    assert isinstance(registry.get("simulated.din"), Pipeline)
+    assert registry.get("simulated.unknown") is None
+    assert ("simulated.din" in registry, "simulated.unknown" in registry) == (True, False)
+
+
+def test_a_cleared_mapping_is_empty(pipelines):
+    assert pipelines["a"] is not None
+    pipelines.clear()
+    assert dict(pipelines) == {}
