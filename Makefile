@@ -5,7 +5,7 @@ DATASETS ?= simulated
 BIN := $(VENV)/bin
 export DO_NOT_TRACK := 1
 
-.PHONY: run test test-kills audit mutants lint format viz docs bench clean
+.PHONY: run test test-fast coverage test-kills audit mutants lint format viz docs bench clean
 .DEFAULT_GOAL := run
 
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -21,6 +21,12 @@ run: $(VENV)/.installed  ## run the simulated dataset, from the log to the table
 
 test: $(VENV)/.installed  ## run all tests
 	$(BIN)/python -m pytest --numprocesses=2 --dist=worksteal
+
+test-fast: $(VENV)/.installed  ## the tests that take at most a second each, in under a minute
+	$(BIN)/python -m pytest --numprocesses=2 --dist=worksteal -m "not slow"
+
+coverage: $(VENV)/.installed  ## the whole test suite, with the lines that no test runs; compiled kernels do not count
+	$(BIN)/python -m pytest --numprocesses=2 --dist=worksteal --cov=deep_interest --cov-report=term-missing:skip-covered
 
 test-kills: $(VENV)/.installed  ## kill retraining at 20 random moments of a run
 	DEEP_INTEREST_KILLS=20 $(BIN)/python -m pytest tests/end_to_end/test_retraining.py -k killed

@@ -58,7 +58,7 @@ def export(dataset: str, *, data: Path, work: Path, max_len: int) -> Path:
     for name, rows in samples.groupby("split", observed=True):
         arrays = padded(
             item=rows["item"].to_numpy(), user=rows["user"].to_numpy(np.int64), label=rows["label"].to_numpy(),
-            end=rows["history_end"].to_numpy(np.int64), offsets=log.offsets, goods=log.fields["goods"], category=category,
+            end=rows["history_end"].to_numpy(np.int64), offsets=log.offsets, item_ids=log.fields["item_id"], category=category,
             max_len=max_len, rng=rng,
         )  # fmt: skip
         np.savez(folder / f"{name}.npz", **arrays)

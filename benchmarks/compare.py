@@ -48,7 +48,7 @@ def export(samples: "SampleSet", folder: Path) -> None:
     store = samples.store
     arrays = padded(
         item=samples.item.numpy(), user=samples.user.numpy().astype(np.int64), label=samples.labels.numpy(),
-        end=samples.history_end.numpy().astype(np.int64), offsets=store.offsets.numpy(), goods=store.history["goods"].numpy(),
+        end=samples.history_end.numpy().astype(np.int64), offsets=store.offsets.numpy(), item_ids=store.history["item_id"].numpy(),
         category=store.items["category"].numpy(), max_len=samples.max_len, rng=np.random.default_rng(0),
     )  # fmt: skip
     np.savez(folder / "train.npz", **arrays)

@@ -2,7 +2,7 @@
 
     python benchmarks/industrial.py [--behaviors 1000000 10000000] [--work DIR]
 
-A log of B behaviours has B / 5 impressions, B / 10 goods and B / 20 users. Stages: ``simulate`` draws it, ``ingest`` reads, checks and
+A log of B behaviours has B / 5 impressions, B / 10 items and B / 20 users. Stages: ``simulate`` draws it, ``ingest`` reads, checks and
 sorts it, ``samples`` codes it, ``train`` is one epoch of DIN with MBA by the recipe ``paper_industrial``. Each runs in a process of its own and prints
 one JSON line; what a stage leaves on disk the next one reads. ``held_mb`` of training is what it works on: log, features, samples, parameters and
 the optimiser's state.
@@ -68,19 +68,19 @@ def train(folder: Path, behaviors: int) -> dict[str, Any]:
     """One epoch of DIN with MBA; Adam keeps two numbers a parameter."""
     from deep_interest.datasets import BehaviorLogFolder, FeatureTablesFolder
     from deep_interest.training.parameters import Recipes, RowOptions, RunParameters
-    from deep_interest.training.runs import Cell, Data, fit_seed
+    from deep_interest.training.runs import Data, Experiment, fit_seed
 
     recipe = Recipes(_read("recipes")).root["paper_industrial"]
     run = RunParameters(
         device="cpu", options={"epochs": 1}, workspace=str(folder / "fits"), checkpoint_seconds=10**6
     )
-    cell = Cell(DATASET, MODEL, RowOptions(_read("models")[MODEL]), recipe, (1,), run)
+    experiment = Experiment(DATASET, MODEL, RowOptions(_read("models")[MODEL]), recipe, (1,), run)
     loaded = (
         dataset(filepath=str(folder / name)).load()
         for dataset, name in ((BehaviorLogFolder, "log"), (FeatureTablesFolder, "features"))
     )
     data = Data(*loaded, _table(folder, "samples").load())
-    parameters = fit_seed(cell, data, 1).state.values()
+    parameters = fit_seed(experiment, data, 1).state.values()
     held = sum(array.nbytes for array in data.arrays().values()) + 3 * sum(
         array.nbytes for array in parameters
     )
@@ -123,7 +123,7 @@ def measure(stage: str, folder: Path, behaviors: int) -> dict[str, Any]:
     begin = time.perf_counter()
     more = STAGES[stage](folder, behaviors) or {}
     return {
-        "bench": "industrial", "case": stage, "behaviors": behaviors, "impressions": behaviors // 5, "goods": behaviors // 10,
+        "bench": "industrial", "case": stage, "behaviors": behaviors, "impressions": behaviors // 5, "items": behaviors // 10,
         "seconds": round(time.perf_counter() - begin, 1), "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         **more,
     }  # fmt: skip

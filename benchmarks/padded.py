@@ -4,7 +4,7 @@ import numpy as np
 
 
 def padded(
-    *, item: np.ndarray, user: np.ndarray, label: np.ndarray, end: np.ndarray, offsets: np.ndarray, goods: np.ndarray,
+    *, item: np.ndarray, user: np.ndarray, label: np.ndarray, end: np.ndarray, offsets: np.ndarray, item_ids: np.ndarray,
     category: np.ndarray, max_len: int, rng: np.random.Generator,
 ) -> dict[str, np.ndarray]:  # fmt: skip
     """Ids, histories padded with 0 after their end, and beside each behaviour one item drawn from all others.
@@ -12,7 +12,7 @@ def padded(
     Args:
         item, user, label, end: ``(n,)`` of each sample; ``end`` is how many of the user's behaviours lie before it.
         offsets: ``(U + 1,)`` runs of the users' behaviours.
-        goods: ``(N,)`` goods of the behaviours.
+        item_ids: ``(N,)`` items of the behaviours.
         category: ``(I + 1,)`` category of each item; item code 0 is no item.
         max_len: the window.
         rng: draws the items.
@@ -24,7 +24,7 @@ def padded(
     length, steps = np.minimum(end, max_len), np.arange(max_len)
     real = steps < length[:, None]
     position = np.where(real, (offsets[user] + end - length)[:, None] + steps, 0)
-    history = np.where(real, goods[position], 0).astype(np.int32)
+    history = np.where(real, item_ids[position], 0).astype(np.int32)
     shift = rng.integers(1, len(category) - 1, history.shape)  # 1 … I-1 further: never the clicked one
     negative = np.where(real, (history - 1 + shift) % (len(category) - 1) + 1, 0).astype(np.int32)
     return {

@@ -1,7 +1,7 @@
 """How cost grows: ``python benchmarks/scale.py [--quick]``; one JSON line a point, and one with the slope of each series.
 
 ``samples``: seconds of an epoch at 10^5, 10^6 and 10^7 samples. ``history``: seconds a sample when every history is 10, 20, 50 or
-100 long. ``table``: seconds a step when the goods table has 10^5, 10^6 or 10^7 rows. DIN, embeddings of 16 + 16, batch 1024, Adam. A slope is that of
+100 long. ``table``: seconds a step when the items table has 10^5, 10^6 or 10^7 rows. DIN, embeddings of 16 + 16, batch 1024, Adam. A slope is that of
 the logarithms: 1 is linear, 0 is no growth.
 """
 
@@ -52,7 +52,7 @@ def history_series(lengths: list[int]) -> list[tuple[int, float]]:
 
 
 def table_series(sizes: list[int]) -> list[tuple[int, float]]:
-    """Seconds a step, the goods spread over tables of growing size: medians of stretches that take turns."""
+    """Seconds a step, the items spread over tables of growing size: medians of stretches that take turns."""
     from workload import amazon_shaped
 
     samples = amazon_shaped(50_000)
@@ -62,13 +62,13 @@ def table_series(sizes: list[int]) -> list[tuple[int, float]]:
 
 
 def _spread(samples: "SampleSet", size: int) -> "SampleSet":
-    """The same samples with their goods' codes spread evenly over ``size`` rows."""
+    """The same samples with their items' codes spread evenly over ``size`` rows."""
     store = samples.store
-    apart = size // len(store.items["goods"])
-    widen = lambda fields: fields | {"goods": fields["goods"] * apart}  # noqa: E731
+    apart = size // len(store.items["item_id"])
+    widen = lambda fields: fields | {"item_id": fields["item_id"] * apart}  # noqa: E731
 
     def grow(fields):
-        return tuple(f.model_copy(update={"size": size}) if f.name == "goods" else f for f in fields)
+        return tuple(f.model_copy(update={"size": size}) if f.name == "item_id" else f for f in fields)
 
     schema = store.schema.model_copy(
         update={"item": grow(store.schema.item), "behavior": grow(store.schema.behavior)}

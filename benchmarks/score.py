@@ -32,7 +32,7 @@ def latencies(model: str, *, dim: int, candidates: int, requests: int) -> list[f
     for request in range(requests + 20):
         begin = request * HISTORY
         history = {name: codes[begin : begin + HISTORY] for name, codes in store.history.items()}
-        items = torch.randint(1, len(store.items["goods"]), (candidates,))
+        items = torch.randint(1, len(store.items["item_id"]), (candidates,))
         start = time.perf_counter()
         score(history, {name: codes[items] for name, codes in store.items.items()})
         found.append(time.perf_counter() - start)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import psutil
 import yaml
 
-from deep_interest.models.registry import MODELS, model_config, model_row
+from deep_interest.models.registry import MODELS, find_model, model_config
 from deep_interest.process import prepare_process
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def make_fit(
     torch.manual_seed(0)
     options = options_of(model) if options is None else options
     config = model_config(model, options, common=COMMON | (common or {}))
-    net = model_row(model).load()(config, samples.store.schema).to(samples.labels.device)
+    net = find_model(model).load()(config, samples.store.schema).to(samples.labels.device)
     with TemporaryDirectory() as folder:
         return Fit(
             label=model, model=net, train=samples, validation=samples, options=TrainingOptions(batch_size=batch_size), seed=0,
@@ -120,7 +120,7 @@ def operations(samples: "SampleSet", *, model: str, common: dict | None = None) 
     size = min(512, len(samples), int(5000 / max(mean, 1)))  # the plain writing needs much memory
     fit = make_fit(samples, model=model, batch_size=size, common=common)
     fit.model.double().train()
-    batch = samples.batch(torch.arange(size), negatives=fit.drawn_fields)
+    batch = samples.batch(torch.arange(size), negatives=fit.negative_fields)
     with FlopCounterMode(display=False) as counter:
         output = fit.model(batch)
         loss = output.logits.sum()

@@ -31,7 +31,7 @@ def search(folder: Path, *, workers: int, trials: int) -> dict[str, Any]:
     from deep_interest.datasets import BehaviorLogFolder, FeatureTablesFolder, ParquetTable
     from deep_interest.pipelines.tune.nodes import hide_test
     from deep_interest.training.parameters import Recipe, RowOptions, RunParameters
-    from deep_interest.training.runs import Cell, Data
+    from deep_interest.training.runs import Data, Experiment
     from deep_interest.tuning.parameters import SearchRange, SearchRanges, TuningParameters
     from deep_interest.tuning.search import tune
     from deep_interest.tuning.study import Search
@@ -53,9 +53,9 @@ def search(folder: Path, *, workers: int, trials: int) -> dict[str, Any]:
     )
     with tempfile.TemporaryDirectory(dir=folder) as workspace:
         run = RunParameters(workspace=workspace, device="cpu", processes=1, threads=1)
-        cell = Cell("simulated", MODEL, RowOptions({}), recipe, (1,), run)
+        experiment = Experiment("simulated", MODEL, RowOptions({}), recipe, (1,), run)
         begin = time.perf_counter()
-        study = tune(Search(cell, tuning, "ours"), data)
+        study = tune(Search(experiment, tuning, "ours"), data)
         seconds = time.perf_counter() - begin
         values = sorted(trial.value for trial in study.get_trials(deepcopy=False))
     return {"seconds": seconds, "values": values, "samples": int((data.samples["split"] == "train").sum())}

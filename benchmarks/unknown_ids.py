@@ -86,7 +86,8 @@ def with_unknown(samples: SampleSet) -> np.ndarray:
     """``(n,)`` whether a one-hot field of the candidate or the context is unknown."""
     codes = {**samples.candidates(), **samples.context}
     return np.any(
-        [values.numpy() == 0 for name, values in codes.items() if name not in samples.store.cells], axis=0
+        [values.numpy() == 0 for name, values in codes.items() if name not in samples.store.value_sets],
+        axis=0,
     )
 
 

@@ -27,17 +27,17 @@ def amazon_shaped(samples: int, *, full: bool = False, seed: int = 0, device: st
     lengths = np.clip(np.round(rng.lognormal(1.73, 0.97, samples)), 1, MAX_LEN).astype(int)
     item = _long_tail(ITEMS, 0.75, samples, rng)
     schema = FeatureSchema(
-        item=(Field(name="goods", size=ITEMS + 1), Field(name="category", size=CATEGORIES + 1)),
-        behavior=(Field(name="goods", size=ITEMS + 1), Field(name="category", size=CATEGORIES + 1)),
+        item=(Field(name="item_id", size=ITEMS + 1), Field(name="category", size=CATEGORIES + 1)),
+        behavior=(Field(name="item_id", size=ITEMS + 1), Field(name="category", size=CATEGORIES + 1)),
     )
     offsets = np.concatenate([[0], np.arange(USERS + 1) * MAX_LEN])
     tensor = lambda array, kind=torch.int32: torch.as_tensor(array, dtype=kind, device=device)  # noqa: E731
-    goods = tensor(np.arange(ITEMS + 1))
+    item_ids = tensor(np.arange(ITEMS + 1))
     store = FeatureStore(
         schema,
         tensor(offsets, torch.int64),
-        {"goods": tensor(log), "category": tensor(category[log])},
-        {"goods": goods, "category": tensor(category)},
+        {"item_id": tensor(log), "category": tensor(category[log])},
+        {"item_id": item_ids, "category": tensor(category)},
         {},
     )
     end = np.full(samples, MAX_LEN) if full else lengths

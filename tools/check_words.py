@@ -24,7 +24,6 @@ REPLACEMENTS = {
     r"steered": "attention-gated",
     r"tell(?:s|ing)?|told": "the verb that says what happens: report, print, separate, sync",
     r"goods": "items",
-    r"cells?": "experiment (dataset × model), value set",
     r"anew": "again",
     r"beside": "next to, with",
     r"as it is|as they are": "unchanged",
@@ -42,7 +41,6 @@ REPLACEMENTS = {
 
 ALLOWED = {
     r"goods": r"goods_|_goods|without goods|goods:|`goods`|[Gg]oods features?",  # DIN's Table 4; the old configuration key
-    r"cells?": r"table cell|empty cell|cell\(s\)|heat.?map|[Nn]otebook|\bcells?\b.*ipynb|\"cell",  # of a table or notebook
     r"pictures?": r"<picture|</picture",
 }
 """Lines in which a word is allowed, by pattern."""

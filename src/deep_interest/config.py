@@ -23,14 +23,14 @@ def dataset_blocks(conf: Path | None = None, environment: str | None = None) -> 
     """
     if conf is None:
         conf = _PROJECT_CONF if _PROJECT_CONF.is_dir() else Path("conf")
-    merged = OmegaConf.create()
+    merged: Any = OmegaConf.create()
     for name in ("base", environment or os.environ.get("KEDRO_ENV") or "local"):
         for file in _parameter_files(conf / name):
             content = _load(file)
             if OmegaConf.is_dict(content):
                 merged = OmegaConf.merge(merged, {"datasets": content.get("datasets") or {}})
-    blocks = OmegaConf.to_container(merged).get("datasets", {})
-    return {name: block for name, block in blocks.items() if isinstance(block, dict)}
+    blocks: Any = OmegaConf.to_container(merged)
+    return {name: block for name, block in blocks.get("datasets", {}).items() if isinstance(block, dict)}
 
 
 def check_files(conf: Path, environments: Iterable[str]) -> None:

@@ -105,6 +105,7 @@ def register_pipelines() -> Mapping[str, Pipeline]:
     datasets = _selected_datasets()
     default = next(iter(datasets))
     with_impressions = next((dataset for dataset, spec in datasets.items() if spec.impressions), None)
+    pipelines: LazyPipelines
     factories: Factories = {
         "simulate": simulate.create_pipeline,
         "simulate_days": simulate.create_days_pipeline,
@@ -114,7 +115,7 @@ def register_pipelines() -> Mapping[str, Pipeline]:
     for dataset, spec in datasets.items():
         factories |= _dataset_factories(dataset, spec)
     for kind in ("retrain", "score") if with_impressions else ():
-        factories[kind] = lambda kind=kind: pipelines[f"{kind}.{with_impressions}.din"]
+        factories[kind] = partial(lambda name: pipelines[name], f"{kind}.{with_impressions}.din")
     pipelines = LazyPipelines(factories)
     atexit.register(
         pipelines.clear

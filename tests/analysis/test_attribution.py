@@ -40,7 +40,7 @@ def test_attention_weights_reproduce_the_user_vector(key, options):
     attention = behavior_attention(model, batch)
     history, candidate = model.embed(batch)
     if key == "dien":
-        history = model.evolver(model.extractor(history, batch.histories), batch.histories)
+        history = model.evolution_gru(model.extractor(history, batch.histories), batch.histories)
     if options.get("positions"):
         history = history + model.positions[(1 + batch.histories.distances).clamp(max=5)]
     rows = batch.pairs.places.numpy() if batch.owner is not None else np.arange(len(history))

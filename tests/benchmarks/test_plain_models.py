@@ -18,7 +18,7 @@ from deep_interest.training.data import FeatureStore, SampleSet
 DIM = 8
 STEPS = 3
 TABLES = {
-    "item.weight": "embeddings.tables.goods.weight",
+    "item.weight": "embeddings.tables.item_id.weight",
     "category.weight": "embeddings.tables.category.weight",
 }
 MLP = {
@@ -42,8 +42,8 @@ DIEN_NAMES = TABLES | MLP | attention_names("attention.unit") | {
     "query.1.weight": "attention.activation.weight",
     "extractor.inputs.weight": "extractor.input_weight", "extractor.states.weight": "extractor.state_weight",
     "extractor.inputs.bias": "extractor.bias",
-    "augru.inputs.weight": "evolver.input_weight", "augru.inputs.bias": "evolver.bias",
-    "augru.states.weight": "evolver.state_weight",
+    "augru.inputs.weight": "evolution_gru.input_weight", "augru.inputs.bias": "evolution_gru.bias",
+    "augru.states.weight": "evolution_gru.state_weight",
     "aux_first.weight": "auxiliary.net.layers.0.weight", "aux_first.bias": "auxiliary.net.layers.0.bias",
     "aux_rest.1.weight": "auxiliary.net.layers.2.weight", "aux_rest.1.bias": "auxiliary.net.layers.2.bias",
     "aux_rest.3.weight": "auxiliary.net.layers.4.weight", "aux_rest.3.bias": "auxiliary.net.layers.4.bias",
@@ -70,7 +70,7 @@ def plain(samples):
     store = samples.store
     arrays = padded(
         item=samples.item.numpy(), user=samples.user.numpy(), label=samples.labels.numpy(),
-        end=samples.history_end.numpy().astype(np.int64), offsets=store.offsets.numpy(), goods=store.history["goods"].numpy(),
+        end=samples.history_end.numpy().astype(np.int64), offsets=store.offsets.numpy(), item_ids=store.history["item_id"].numpy(),
         category=store.items["category"].numpy(), max_len=samples.max_len, rng=np.random.default_rng(0),
     )  # fmt: skip
     return PlainSamples.from_padded(arrays, ITEMS + 1)
@@ -122,7 +122,7 @@ def test_plain_dien_has_our_loss_at_every_step_of_training(samples, plain, monke
     for rows in batches_of(samples):
         batch = plain.packed_batch(rows)
         monkeypatch.setattr(
-            FeatureStore, "draw_beside", lambda _, history, batch=batch: sample_by_sample(batch)
+            FeatureStore, "sample_negatives", lambda _, history, batch=batch: sample_by_sample(batch)
         )
         loss = model.loss(batch).item()
         train(model, steppers, [batch])
@@ -133,7 +133,7 @@ def test_plain_dien_has_our_loss_at_every_step_of_training(samples, plain, monke
 def sample_by_sample(batch):
     """The sampled items of a packed batch, sample after sample, as ours orders them."""
     order = batch.owner.argsort(stable=True)
-    return {"goods": batch.negative_item[order].int(), "category": batch.negative_category[order].int()}
+    return {"item_id": batch.negative_item[order].int(), "category": batch.negative_category[order].int()}
 
 
 @pytest.mark.parametrize(("key", "kind"), [("din", PlainDIN), ("dien", PlainDIEN)])

@@ -168,8 +168,8 @@ def test_a_checkpoint_is_read_back(tmp_path):
     torch.testing.assert_close(dataset.load()["states"][0]["w"], torch.ones(3))
 
 
-ARRAYS = {"goods": np.arange(3, dtype=np.int32)}
-SCHEMA = FeatureSchema(item=(Field(name="goods", size=4),), behavior=(Field(name="goods", size=4),))
+ARRAYS = {"item_id": np.arange(3, dtype=np.int32)}
+SCHEMA = FeatureSchema(item=(Field(name="item_id", size=4),), behavior=(Field(name="item_id", size=4),))
 OBJECTS = {
     CheckpointFile: {"seeds": [1], "states": [{"w": torch.ones(3)}]},
     ParquetTable: pd.DataFrame({"a": [1, 2]}),

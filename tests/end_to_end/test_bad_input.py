@@ -1,4 +1,4 @@
-"""What a user does wrong, and the one clear message she gets from ``kedro run``."""
+"""Invalid input: ``kedro run`` reports it in one clear message."""
 
 import gzip
 
@@ -56,15 +56,15 @@ def project(tmp_path_factory):
     ],
     ids=lambda value: value[0] if isinstance(value, list) else None,
 )
-def test_a_mistake_gets_one_message_that_names_it(project, tmp_path, arguments, messages):
+def test_a_mistake_is_reported_in_one_message(project, tmp_path, arguments, messages):
     completed = run(project, *arguments, raw=tmp_path)
     assert completed.returncode != 0
     for message in messages:
         assert message in completed.stdout
-    assert "done in" not in completed.stdout, "the mistake must be found before any node has run"
+    assert "done in" not in completed.stdout, "the mistake must be reported before any node runs"
 
 
-def test_bad_raw_data_stops_the_run_without_a_trace_of_kedro(project, tmp_path):
+def test_invalid_raw_data_stops_the_run_without_a_traceback(project, tmp_path):
     write_amazon(tmp_path / "amazon", category_file="Beauty")
     reviews = tmp_path / "amazon/reviews_Beauty_5.json.gz"
     reviews.write_bytes(reviews.read_bytes()[:-100])
@@ -76,14 +76,14 @@ def test_bad_raw_data_stops_the_run_without_a_trace_of_kedro(project, tmp_path):
     assert not (project / "data/smoke/02_intermediate/amazon_beauty/behaviors.parquet").exists()
 
 
-def test_broken_lines_may_be_left_out_and_are_counted(project, tmp_path):
+def test_malformed_lines_may_be_skipped_and_are_counted(project, tmp_path):
     reviews, _ = write_amazon(tmp_path / "amazon", category_file="Toys_and_Games")
     lines = gzip.decompress(reviews.read_bytes()).splitlines()
     lines[3:3] = [b'{"reviewerID": "A1", "asin":', b'{"reviewerID": "A1", "asin": "B1"}']
     reviews.write_bytes(gzip.compress(b"\n".join(lines)))
-    stopped = run(project, "--pipelines=samples.amazon_toys", raw=tmp_path)
-    assert stopped.returncode != 0
-    assert "reviews_Toys_and_Games_5.json.gz, line 4" in stopped.stdout
+    failed = run(project, "--pipelines=samples.amazon_toys", raw=tmp_path)
+    assert failed.returncode != 0
+    assert "reviews_Toys_and_Games_5.json.gz, line 4" in failed.stdout
     skip = "--params=datasets.amazon_toys.reading.on_bad_line=skip"
     completed = run(project, "--pipelines=samples.amazon_toys", skip, raw=tmp_path)
     assert completed.returncode == 0, completed.stdout

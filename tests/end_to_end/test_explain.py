@@ -19,20 +19,20 @@ def project(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def shown(project):
-    """A user with behaviours, and an item, by the source's ids."""
+def user_and_item(project):
+    """Ids of a user with behaviours and of an item."""
     tables = project / "data/smoke/02_intermediate/simulated"
     behaviors = pd.read_parquet(tables / "behaviors.parquet")
     return str(behaviors["user"].value_counts().index[0]), str(behaviors["item"].iloc[0])
 
 
-def test_explain_prints_a_table_and_writes_a_plot_from_any_folder_of_the_project(project, shown, tmp_path):
-    user, item = shown
+def test_explain_works_in_any_folder_of_the_project(project, user_and_item, tmp_path):
+    user, item = user_and_item
     command = [
         sys.executable, "-m", "deep_interest.commands.main", "explain", "simulated.din", "--user", user, "--candidate", item, "--top", "3",
         "--plot", str(tmp_path / "why.png"), "--env", "smoke",
     ]  # fmt: skip
-    found = subprocess.run(
+    done = subprocess.run(
         command,
         cwd=project / "conf" / "base",
         env=environment(),
@@ -41,13 +41,13 @@ def test_explain_prints_a_table_and_writes_a_plot_from_any_folder_of_the_project
         capture_output=True,
         timeout=120,
     )
-    assert found.returncode == 0, found.stderr
-    assert f"plot: {tmp_path / 'why.png'}" in found.stdout
+    assert done.returncode == 0, done.stderr
+    assert f"plot: {tmp_path / 'why.png'}" in done.stdout
     assert (tmp_path / "why.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(
-    ("row", "changes", "message"),
+    ("experiment", "changes", "message"),
     [
         ("simulated.din", {"--user": "nobody"}, "nobody"),
         ("simulated.din", {"--plot": "why.jpg"}, "--plot: found why.jpg, expected a file name that ends in .png"),
@@ -59,11 +59,11 @@ def test_explain_prints_a_table_and_writes_a_plot_from_any_folder_of_the_project
     ],
 )  # fmt: skip
 def test_invalid_requests_are_reported_in_one_line(
-    project, shown, monkeypatch, capsys, row, changes, message
+    project, user_and_item, monkeypatch, capsys, experiment, changes, message
 ):
     monkeypatch.chdir(project)
-    wanted = {"--user": shown[0], "--candidate": shown[1], "--env": "smoke"} | changes
-    assert main(["explain", row, *(part for pair in wanted.items() for part in pair)]) == 1
-    said = capsys.readouterr().err
-    assert message in said
-    assert said.count("\n") == 1
+    options = {"--user": user_and_item[0], "--candidate": user_and_item[1], "--env": "smoke"} | changes
+    assert main(["explain", experiment, *(part for option in options.items() for part in option)]) == 1
+    message_line = capsys.readouterr().err
+    assert message in message_line
+    assert message_line.count("\n") == 1

@@ -1,4 +1,4 @@
-"""A run killed in the middle, in a real process."""
+"""Killed runs, as separate processes."""
 
 import signal
 import subprocess
@@ -7,15 +7,15 @@ import time
 import pandas as pd
 from support.project import copy_project, environment, kedro, results, run
 
-SLOW = ["--pipelines=simulated.din", "--params=training.checkpoint_seconds=0,training.options.epochs=6"]
+SLOW_RUN = ["--pipelines=simulated.din", "--params=training.checkpoint_seconds=0,training.options.epochs=6"]
 
 
-def test_a_run_killed_while_training_ends_like_one_that_was_not(tmp_path):
-    undisturbed, killed = (copy_project(tmp_path / name) for name in ("undisturbed", "killed"))
-    done = run(undisturbed, *SLOW)
+def test_a_run_killed_during_training_resumes_with_the_same_result(tmp_path):
+    uninterrupted, killed = (copy_project(tmp_path / name) for name in ("uninterrupted", "killed"))
+    done = run(uninterrupted, *SLOW_RUN)
     assert done.returncode == 0, done.stdout
     process = subprocess.Popen(
-        kedro(*SLOW), cwd=killed, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        kedro(*SLOW_RUN), cwd=killed, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     state = killed / "data/smoke/06_models/simulated/din/seed_1.pt"
     deadline = time.monotonic() + 300
@@ -26,24 +26,24 @@ def test_a_run_killed_while_training_ends_like_one_that_was_not(tmp_path):
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert not (killed / "data/smoke/06_models/simulated/din/checkpoint.pt").exists()
-    done = run(killed, *SLOW)
+    done = run(killed, *SLOW_RUN)
     assert done.returncode == 0, done.stdout
     assert "resumed at epoch" in done.stdout
-    same = "data/smoke/07_model_output/simulated/din/predictions.parquet"
+    path = "data/smoke/07_model_output/simulated/din/predictions.parquet"
     pd.testing.assert_frame_equal(
-        pd.read_parquet(killed / same), pd.read_parquet(undisturbed / same), check_exact=True
+        pd.read_parquet(killed / path), pd.read_parquet(uninterrupted / path), check_exact=True
     )
     pd.testing.assert_frame_equal(
-        results(killed, "simulated/din"), results(undisturbed, "simulated/din"), check_exact=True
+        results(killed, "simulated/din"), results(uninterrupted, "simulated/din"), check_exact=True
     )
 
 
-def test_a_file_that_is_half_written_is_never_read(tmp_path):
+def test_a_partially_written_file_is_not_read(tmp_path):
     project = copy_project(tmp_path / "project")
     assert run(project, "--pipelines=samples.simulated").returncode == 0
     samples = project / "data/smoke/05_model_input/simulated/samples.parquet"
     (samples.parent / ".samples.parquet.x.part").write_bytes(
         samples.read_bytes()[:1000]
-    )  # what a kill leaves behind
+    )  # what a killed run leaves
     done = run(project, "--pipelines=simulated.popularity")
     assert done.returncode == 0, done.stdout

@@ -1,4 +1,4 @@
-"""The tour runs from its first cell to its last."""
+"""The notebook runs from its first notebook cell to its last."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ from nbclient import NotebookClient
 from support.project import PROJECT, copy_project, environment
 
 
-def test_the_tour_runs(tmp_path, monkeypatch):
+def test_the_notebook_runs(tmp_path, monkeypatch):
     project = copy_project(tmp_path / "project")
     shutil.copytree(PROJECT / "notebooks", project / "notebooks")
     for name, value in environment().items():

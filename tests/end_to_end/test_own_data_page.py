@@ -1,4 +1,4 @@
-"""The newcomer's path of docs/own-data.md, as it stands there: its files (with more rows of the same kind), its block, its commands."""
+"""Steps of docs/own-data.md: its files (with more rows of the same kind), its block and its commands."""
 
 import json
 import re
@@ -21,30 +21,30 @@ FIRST = datetime(2024, 3, 24, 6, tzinfo=UTC)  # the clocks change within the log
 
 
 def tables_of_the_page() -> dict[str, str]:
-    """``{file name: its first lines}``."""
+    """Return ``{file name: first lines}`` of the files on the page."""
     return dict(re.findall(r"`([^`]+\.csv)`[^`]*\n\n```csv\n(.*?)```", PAGE, flags=re.DOTALL))
 
 
 def more_rows(customers: int = 60, days: int = 9) -> dict[str, list[str]]:
-    """Customers like goods of one kind, visit them and click them; every tenth has no profile."""
+    """Return rows of customers who prefer one kind of item; every tenth customer has no profile."""
     rng = np.random.default_rng(0)
     rows: dict[str, list[str]] = {"visits 2024.csv": [], "banner.csv": [], "customers.csv": []}
-    for number in range(3, customers):
-        customer, liked = f"K-{number:04}", rng.integers(4)
-        if number % 10:
+    for index in range(3, customers):
+        customer, preferred = f"K-{index:04}", rng.integers(4)
+        if index % 10:
             rows["customers.csv"].append(f"{customer},{rng.choice(['Plus', 'Basic'])},{rng.integers(16, 80)}")
         for second in np.sort(rng.integers(0, days * 86_400, 24)):
-            when = FIRST + timedelta(seconds=int(second))
-            article = int(rng.integers(40)) if rng.random() < 0.3 else int(rng.integers(10)) * 4 + liked
+            time = FIRST + timedelta(seconds=int(second))
+            article = int(rng.integers(40)) if rng.random() < 0.3 else int(rng.integers(10)) * 4 + preferred
             if rng.random() < 0.5:
-                local = when.astimezone(BERLIN).replace(tzinfo=None).isoformat()
+                local = time.astimezone(BERLIN).replace(tzinfo=None).isoformat()
                 action = rng.choice(["viewed", "bought", "searched"])
                 rows["visits 2024.csv"].append(
                     f"{customer};{local};{action};SKU-{article:02};{KINDS[article % 4]};{2 + article / 4};{LABELS[article % 5]}"
                 )
             else:
-                outcome = "click" if rng.random() < (0.6 if article % 4 == liked else 0.1) else ""
-                stamp = when.strftime("%Y-%m-%dT%H:%M:%SZ")
+                outcome = "click" if rng.random() < (0.6 if article % 4 == preferred else 0.1) else ""
+                stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ")
                 rows["banner.csv"].append(
                     f"{customer},SKU-{article:02},{stamp},{rng.choice(['top', 'side'])},{outcome}"
                 )
@@ -56,15 +56,15 @@ def project(tmp_path_factory):
     folder = copy_project(tmp_path_factory.mktemp("own_data") / "project")
     raw = folder / "data/01_raw/my_shop"
     raw.mkdir(parents=True)
-    more = more_rows()
+    rows = more_rows()
     for name, text in tables_of_the_page().items():
-        (raw / name).write_text(text + "\n".join(more[name]) + "\n", encoding="utf-8")
+        (raw / name).write_text(text + "\n".join(rows[name]) + "\n", encoding="utf-8")
     block, *_ = re.findall(r"```yaml\n(.*?)```", PAGE, flags=re.DOTALL)
     (folder / "conf/base/parameters/my_shop.yml").write_text(block, encoding="utf-8")
     return folder
 
 
-def test_the_pages_files_are_the_ones_that_the_test_fills(project):
+def test_the_test_extends_all_files_of_the_page(project):
     assert (
         set(tables_of_the_page())
         == set(more_rows())
@@ -83,10 +83,10 @@ def test_check_describes_the_log(project):
     assert re.search(r"rows of behaviors whose Action is not viewed or bought +\d", done.stdout)
     warnings = re.findall(r"warning: (.*)", done.stdout)
     assert len(warnings) == 1
-    assert warnings[0].startswith("the test set has only")  # four users: too few for an interval
+    assert warnings[0].startswith("the test set has only")  # four users are too few for an interval
 
 
-def test_one_block_leads_to_a_table(project):
+def test_one_block_is_enough_for_a_results_table(project):
     done = run(project, "--pipelines=my_shop")
     assert done.returncode == 0, done.stdout
     folder = project / "data/smoke/08_reporting/my_shop"
@@ -96,31 +96,31 @@ def test_one_block_leads_to_a_table(project):
     page = (folder / "results.md").read_text(encoding="utf-8")
     assert (
         table[["rela_impr", "difference_low"]].isna().all(axis=None)
-    )  # four users say nothing about a difference
+    )  # four users are too few for a difference
     assert "the test set has only" in page
     assert all(f"| {name} |" in page for name in table["name"])
     summary = pd.read_csv(folder / "samples_summary.csv").set_index("split")
-    shown = sum(1 for _ in (project / "data/01_raw/my_shop/banner.csv").open()) - 1
-    assert summary.loc["all", "rows"] == shown
+    impressions = sum(1 for _ in (project / "data/01_raw/my_shop/banner.csv").open()) - 1
+    assert summary.loc["all", "rows"] == impressions
 
 
-def test_each_tag_of_an_article_is_a_value_of_its_own(project):
+def test_each_tag_of_an_item_is_a_separate_value(project):
     schema = json.loads((project / "data/smoke/04_feature/my_shop/features/schema.json").read_text())
     (tags,) = (field for field in schema["item"] if field["name"] == "tags")
     assert tags == {"name": "tags", "size": 4, "pooling": "sum"}  # organic, fair, new and unknown
 
 
-def test_days_and_histories_are_those_of_the_clock_on_the_wall(project):
+def test_days_and_histories_are_in_local_time(project):
     """The page's first rows: K-0001 clicked at 08:02:10 UTC of 25 March, after two behaviours of the day before."""
     samples = pd.read_parquet(project / "data/smoke/05_model_input/my_shop/samples.parquet")
     users = pd.read_parquet(project / "data/smoke/03_primary/my_shop/user_ids.parquet")["id"].tolist()
     stamp = int(datetime(2024, 3, 25, 8, 2, 10, tzinfo=UTC).timestamp()) * 1000
     first = samples[(samples["user"] == users.index("K-0001") + 1) & (samples["time"] == stamp)]
     assert first["history_end"].tolist() == [2]
-    shown = pd.read_parquet(project / "data/smoke/02_intermediate/my_shop/impressions.parquet")
-    local = pd.to_datetime(shown["time"], unit="ms", utc=True).dt.tz_convert("Europe/Berlin")
-    assert (shown["hour"] == local.dt.hour).all()
-    assert (shown["weekday"] == local.dt.day_of_week + 1).all()
+    impressions = pd.read_parquet(project / "data/smoke/02_intermediate/my_shop/impressions.parquet")
+    local = pd.to_datetime(impressions["time"], unit="ms", utc=True).dt.tz_convert("Europe/Berlin")
+    assert (impressions["hour"] == local.dt.hour).all()
+    assert (impressions["weekday"] == local.dt.day_of_week + 1).all()
     assert (
-        shown["day"] == (local.dt.tz_localize(None).dt.normalize() - pd.Timestamp("1970-01-01")).dt.days
+        impressions["day"] == (local.dt.tz_localize(None).dt.normalize() - pd.Timestamp("1970-01-01")).dt.days
     ).all()

@@ -1,4 +1,4 @@
-"""A user's own log: four Parquet tables and a few words of configuration."""
+"""A user's own log: four Parquet tables and a few lines of configuration."""
 
 import numpy as np
 import pandas as pd
@@ -8,28 +8,30 @@ DAY = 86_400
 
 
 def write_own_log(folder, *, users: int = 80, items: int = 50, days: int = 6):
-    """String ids, a user without a profile, a user without behaviours, millisecond-free UTC seconds."""
+    """Write a log with string ids, a user without a profile, a user without behaviours, and times in seconds."""
     rng = np.random.default_rng(0)
     folder.mkdir(parents=True)
     item_ids = np.array([f"sku-{k}" for k in range(items)])
     kinds = np.arange(items) % 5
-    liked = rng.integers(0, 5, users)
+    preferred = rng.integers(0, 5, users)
     user = np.repeat(np.arange(users), 12)
     item = np.where(
         rng.random(len(user)) < 0.8,
-        rng.integers(0, items // 5, len(user)) * 5 + liked[user],
+        rng.integers(0, items // 5, len(user)) * 5 + preferred[user],
         rng.integers(0, items, len(user)),
     )
     time = rng.integers(0, days * DAY, len(user))
     ids = np.array([f"visitor {k}" for k in range(users)])
     behaviors = pd.DataFrame({"user": ids[user], "item": item_ids[item], "time": time})
     behaviors[behaviors["user"] != "visitor 7"].to_parquet(folder / "behaviors.parquet")
-    shown = rng.integers(0, items, len(user))
-    label = (rng.random(len(user)) < np.where(kinds[shown] == liked[user], 0.7, 0.1)).astype(np.int8)
+    impression_item = rng.integers(0, items, len(user))
+    label = (rng.random(len(user)) < np.where(kinds[impression_item] == preferred[user], 0.7, 0.1)).astype(
+        np.int8
+    )
     impressions = pd.DataFrame(
         {
             "user": ids[user],
-            "item": item_ids[shown],
+            "item": item_ids[impression_item],
             "time": time[::-1],
             "label": label,
             "placement": user % 3,
@@ -45,19 +47,19 @@ def write_own_log(folder, *, users: int = 80, items: int = 50, days: int = 6):
 
 
 def own_block(project, features: str) -> None:
-    """Write the feature columns into the dataset's block, as the README says."""
+    """Write the feature columns into the dataset's block."""
     file = project / "conf/base/parameters/datasets.yml"
     head, rest = file.read_text().split("title: Own logs")
-    old = rest.split("kuairand:")[0]
+    old_block = rest.split("kuairand:")[0]
     source = "source: {<<: *canonical, folder: own}"
     block = f"\n    {source}\n    protocol: {{name: by_day}}\n    features: {features}\n\n  "
-    file.write_text(head + "title: Own logs" + rest.replace(old, block, 1))
+    file.write_text(head + "title: Own logs" + rest.replace(old_block, block, 1))
 
 
-def test_own_tables_become_a_row(tmp_path):
+def test_own_tables_give_results(tmp_path):
     project = copy_project(tmp_path / "project")
     write_own_log(tmp_path / "raw/own")
-    own_block(project, "{item: [goods, category, brand], profile: [plan], context: [placement]}")
+    own_block(project, "{item: [item_id, category, brand], profile: [plan], context: [placement]}")
     completed = run(project, "--pipelines=own.din", raw=tmp_path / "raw")
     assert completed.returncode == 0, completed.stdout
     results = pd.read_csv(project / "data/smoke/08_reporting/own/din/results.csv")
@@ -67,10 +69,10 @@ def test_own_tables_become_a_row(tmp_path):
     assert "placement" in samples
 
 
-def test_a_feature_column_that_is_not_there_is_named(tmp_path):
+def test_a_missing_feature_column_is_an_error_with_its_name(tmp_path):
     project = copy_project(tmp_path / "project")
     write_own_log(tmp_path / "raw/own")
-    own_block(project, "{item: [goods, colour]}")
+    own_block(project, "{item: [item_id, colour]}")
     completed = run(project, "--pipelines=samples.own", raw=tmp_path / "raw")
     assert completed.returncode != 0
     expected = "error: items: feature column(s) colour not found; the columns are item, category, brand"

@@ -1,4 +1,4 @@
-"""Mistakes in a block or in files of one's own, and the one message that ``kedro run`` and ``deep-interest check`` give."""
+"""Mistakes in a user's block or files: ``kedro run`` and ``deep-interest check`` report them in one message."""
 
 import subprocess
 import sys
@@ -9,8 +9,8 @@ import yaml
 from support.project import copy_project, environment, run
 
 BLOCK = {
-    "title": "Mine", "protocol": {"name": "by_day"}, "features": {"item": ["goods"]},
-    "source": {"behaviors": {"files": "visits.csv"}, "impressions": {"files": "shown.csv"}},
+    "title": "Mine", "protocol": {"name": "by_day"}, "features": {"item": ["item_id"]},
+    "source": {"behaviors": {"files": "visits.csv"}, "impressions": {"files": "impressions.csv"}},
 }  # fmt: skip
 
 
@@ -20,8 +20,8 @@ def project(tmp_path_factory):
     raw = project / "data/01_raw/mine"
     raw.mkdir(parents=True)
     pd.DataFrame({"user": ["a"], "item": ["x"], "time": [1]}).to_csv(raw / "visits.csv", index=False)
-    shown = pd.DataFrame({"user": ["a"], "item": ["x"], "time": [2], "label": ["maybe"]})
-    shown.to_csv(raw / "shown.csv", index=False)
+    impressions = pd.DataFrame({"user": ["a"], "item": ["x"], "time": [2], "label": ["maybe"]})
+    impressions.to_csv(raw / "impressions.csv", index=False)
     return project
 
 
@@ -42,11 +42,11 @@ def check(project):
     [
         ({"source": {"behaviours": {"files": "visits.csv"}}}, "Parameter 'datasets.mine'"),
         ({"source": BLOCK["source"] | {"time_zone": "Europe/Berlim"}}, "'Europe/Berlim' is not a time zone"),
-        ({"features": {"item": ["goods"], "buckets": {"prise": 3}}}, "prise is no feature"),
+        ({"features": {"item": ["item_id"], "buckets": {"prise": 3}}}, "prise is not a feature"),
         ({"source": None}, "error: datasets: mine is unknown"),
     ],
 )
-def test_a_mistake_in_the_block_stops_the_run_before_anything_is_read(project, changes, message):
+def test_a_mistake_in_the_block_is_reported_before_reading_data(project, changes, message):
     write(project, **changes)
     done = run(
         project,
@@ -59,9 +59,9 @@ def test_a_mistake_in_the_block_stops_the_run_before_anything_is_read(project, c
     assert "mine.ingest" not in done.stdout
 
 
-def test_a_bad_file_is_one_message_and_leaves_nothing_behind(project):
+def test_an_invalid_file_is_one_message_and_writes_nothing(project):
     write(project)
-    message = "shown.csv, column label (impressions.label): found 1 invalid value(s), for example 'maybe'; expected 0 or 1"
+    message = "impressions.csv, column label (impressions.label): found 1 invalid value(s), for example 'maybe'; expected 0 or 1"
     done = run(project, "--pipelines=samples.mine")
     assert done.returncode != 0
     assert done.stdout.splitlines()[-1].startswith("error: ")
@@ -78,10 +78,10 @@ def test_a_bad_file_is_one_message_and_leaves_nothing_behind(project):
     ("changes", "message"),
     [
         ({"source": {"behaviors": {"files": "visits.csv"}}}, "protocol.name: by_day needs impressions"),
-        ({"features": {"item": ["goods"], "behavior": ["brand"]}}, "features.behavior: brand is no item field"),
+        ({"features": {"item": ["item_id"], "behavior": ["brand"]}}, "features.behavior: brand is not an item field"),
     ],
 )  # fmt: skip
-def test_what_would_stop_the_samples_stops_the_check(project, changes, message):
+def test_anything_that_would_fail_the_samples_fails_the_check(project, changes, message):
     labels = pd.DataFrame({"user": "a", "item": "x", "time": [2, 90_000, 180_000], "label": [1, 0, 1]})
     labels.to_csv(project / "data/01_raw/mine/labelled.csv", index=False)
     source = {"behaviors": {"files": "visits.csv"}, "impressions": {"files": "labelled.csv"}}
@@ -91,7 +91,7 @@ def test_what_would_stop_the_samples_stops_the_check(project, changes, message):
     assert message in checked.stderr
 
 
-def test_check_names_the_key_that_is_mistyped(project):
+def test_check_reports_a_mistyped_key(project):
     write(project, source={"behaviors": {"file": "visits.csv"}})
     checked = check(project)
     assert checked.returncode == 1

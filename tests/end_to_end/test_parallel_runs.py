@@ -1,4 +1,4 @@
-"""Runs at the same time, in real processes: one is stopped in the middle while the others run."""
+"""Concurrent runs, as separate processes: one is suspended while the others run."""
 
 import os
 import signal
@@ -16,10 +16,10 @@ from support.project import environment, results
 
 from deep_interest.io.locks import lock_path
 
-ROW = "--pipelines=simulated.popularity"
+MODEL = "--pipelines=simulated.popularity"
 OTHER_LOG = "--params=simulation.seed=11"
 FILES = ("behaviors", "items", "users", "impressions")
-SHOP = {
+BLOCK = {
     "title": "Shop", "protocol": {"name": "by_day"}, "features": FEATURES,
     "source": {name: {"files": f"{name}.parquet"} for name in FILES},
 }  # fmt: skip
@@ -38,8 +38,8 @@ def is_held(project, resource):
 
 
 @contextmanager
-def stopped_in_the_middle(project, *arguments, until=None):
-    """A run that is stopped when it has its lock, or when ``until`` holds, and goes on at the end of the block."""
+def suspended(project, *arguments, until=None):
+    """Suspend a run once it has its lock, or once ``until`` is true, and resume it at the end of the block."""
     first = start(project, *arguments)
     wait_for(until or (lambda: is_held(project, "simulated")), first)
     os.kill(first.process.pid, signal.SIGSTOP)
@@ -50,80 +50,84 @@ def stopped_in_the_middle(project, *arguments, until=None):
 
 
 def contents(project):
-    """Every file of the project's data by its content, locks aside."""
+    """Return the content of every file in the project's data, except locks."""
     files = sorted((project / "data").rglob("*"))
     return {path: path.read_bytes() for path in files if path.is_file() and path.parent.name != ".locks"}
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory):
-    """The table of a run that nothing disturbs."""
-    project = new_project(tmp_path_factory.mktemp("alone") / "project")
-    done = run(project, ROW)
+def expected_results(tmp_path_factory):
+    """Results of a run without concurrent runs."""
+    project = new_project(tmp_path_factory.mktemp("single") / "project")
+    done = run(project, MODEL)
     assert done.returncode == 0, done.stdout
     return results(project, "simulated/popularity")
 
 
-def test_the_second_run_of_a_dataset_is_refused_and_the_first_ones_table_is_right(tmp_path, alone):
+def test_a_second_run_of_a_dataset_is_rejected(tmp_path, expected_results):
     project = new_project(tmp_path / "project")
-    with stopped_in_the_middle(project, ROW) as first:
+    with suspended(project, MODEL) as first:
         before = contents(project)
-        refused = run(project, ROW, OTHER_LOG)
-        assert refused.returncode == 1
-        (line,) = [line for line in refused.stdout.splitlines() if "error" in line.lower()]
+        rejected = run(project, MODEL, OTHER_LOG)
+        assert rejected.returncode == 1
+        (line,) = [line for line in rejected.stdout.splitlines() if "error" in line.lower()]
         assert line.startswith(
             "error: simulated is in use by `kedro run --env=smoke --pipelines=simulated.popularity`"
         )
         assert f"(process {first.process.pid} on " in line
         assert "Wait until it ends, or run in another environment" in line
-        assert "Traceback" not in refused.stdout
+        assert "Traceback" not in rejected.stdout
         assert contents(project) == before
     done = first.wait()
     assert done.returncode == 0, done.stdout
-    pd.testing.assert_frame_equal(results(project, "simulated/popularity"), alone, check_exact=True)
+    pd.testing.assert_frame_equal(
+        results(project, "simulated/popularity"), expected_results, check_exact=True
+    )
 
 
-def test_after_a_killed_run_the_next_one_needs_nobodys_help(tmp_path, alone):
+def test_the_next_run_after_a_killed_one_needs_no_clean_up(tmp_path, expected_results):
     project = new_project(tmp_path / "project")
-    killed = start(project, ROW, OTHER_LOG)
+    killed = start(project, MODEL, OTHER_LOG)
     wait_for(lambda: is_held(project, "simulated"), killed)
     killed.kill()
-    assert is_held(project, "simulated")  # its record, not its lock
-    done = run(project, ROW)
+    assert is_held(project, "simulated")  # the record in the file remains, the lock does not
+    done = run(project, MODEL)
     assert done.returncode == 0, done.stdout
-    pd.testing.assert_frame_equal(results(project, "simulated/popularity"), alone, check_exact=True)
+    pd.testing.assert_frame_equal(
+        results(project, "simulated/popularity"), expected_results, check_exact=True
+    )
 
 
-def test_two_datasets_run_at_the_same_time(tmp_path):
+def test_two_datasets_can_run_at_the_same_time(tmp_path):
     project = new_project(tmp_path / "project")
-    (project / "conf/smoke/parameters_shop.yml").write_text(yaml.safe_dump({"datasets": {"shop": SHOP}}))
+    (project / "conf/smoke/parameters_shop.yml").write_text(yaml.safe_dump({"datasets": {"shop": BLOCK}}))
     write_tables(tmp_path / "raw/shop", day_tables(0))
-    with stopped_in_the_middle(project, "--pipelines=samples.simulated") as first:
+    with suspended(project, "--pipelines=samples.simulated") as first:
         other = run(project, "--pipelines=ingest.shop", raw=tmp_path / "raw")
         assert other.returncode == 0, other.stdout
     assert first.wait().returncode == 0
 
 
-def test_a_search_leaves_its_dataset_to_others_once_it_has_its_samples(tmp_path):
+def test_a_search_releases_its_dataset_once_it_has_its_samples(tmp_path):
     project = new_project(tmp_path / "project")
     search = ["--pipelines=tune.simulated.lr", "--params=tuning.n_trials=1"]
     study = project / "data/smoke/06_models/simulated/lr/tuning/study.db"
-    with stopped_in_the_middle(project, *search, until=study.exists) as first:
-        refused = run(project, *search)
-        assert refused.returncode == 1
-        assert "error: simulated.lr.tuning is in use by `kedro run" in refused.stdout
-        assert "raise tuning.workers there" in refused.stdout
-        other = run(project, ROW, OTHER_LOG)
+    with suspended(project, *search, until=study.exists) as first:
+        rejected = run(project, *search)
+        assert rejected.returncode == 1
+        assert "error: simulated.lr.tuning is in use by `kedro run" in rejected.stdout
+        assert "raise tuning.workers there" in rejected.stdout
+        other = run(project, MODEL, OTHER_LOG)
         assert other.returncode == 0, other.stdout
     done = first.wait()
     assert done.returncode == 0, done.stdout
     settings = ["--pipelines=simulated.lr", "--params=training.tuned=true,training.seeds=[1]"]
-    warned = run(project, *settings[:1], settings[1] + ",simulation.seed=11")
-    assert warned.returncode == 0, warned.stdout
-    assert "values for simulated.lr were found on other samples" in warned.stdout
-    fits = run(project, *settings)
-    assert fits.returncode == 0, fits.stdout
-    assert "found on other samples" not in fits.stdout
+    stale = run(project, *settings[:1], settings[1] + ",simulation.seed=11")
+    assert stale.returncode == 0, stale.stdout
+    assert "values for simulated.lr were tuned on other samples" in stale.stdout
+    current = run(project, *settings)
+    assert current.returncode == 0, current.stdout
+    assert "tuned on other samples" not in current.stdout
 
 
 SESSIONS = """
@@ -152,11 +156,11 @@ def is_free():
 run("simulate")
 assert is_free(), "after a run"
 try:
-    run("report.simulated")  # there are no samples yet
+    run("report.simulated")  # no samples exist yet
 except Exception as error:
     assert not isinstance(error, LockedError), error
 else:
-    raise AssertionError("a report without samples")
+    raise AssertionError("the report needs samples")
 assert is_free(), "after an error"
 other = ResourceLock(lock_path(project / "data/smoke", "simulated"))
 other.acquire("another process")
@@ -165,14 +169,14 @@ try:
 except LockedError:
     pass
 else:
-    raise AssertionError("not refused")
+    raise AssertionError("the lock was ignored")
 other.release()
 run("simulate")
 print("all sessions ran")
 """
 
 
-def test_a_notebooks_sessions_release_their_locks_after_a_run_and_after_an_error(tmp_path):
+def test_sessions_release_their_locks_after_a_run_and_an_error(tmp_path):
     project = new_project(tmp_path / "project")
     done = subprocess.run(
         [sys.executable, "-c", SESSIONS], cwd=project, env=environment(), text=True, check=False, timeout=300,

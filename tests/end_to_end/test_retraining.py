@@ -1,4 +1,4 @@
-"""Nights with real processes: what a scheduler sees, whatever goes wrong."""
+"""Nightly retraining, as separate processes: exit codes, results and failures."""
 
 import hashlib
 import json
@@ -40,14 +40,16 @@ RETRAINING = {
 
 
 @pytest.fixture(scope="module")
-def nights(tmp_path_factory):
-    """A project after its first night: three days, a first champion; tests work on copies.
+def project_after_first_run(tmp_path_factory):
+    """Project after its first retraining run: three days and a champion; tests work on copies.
 
-    Clicks depend on the category alone, so no model can beat the items' popularity: the first version is promoted by hand.
+    Clicks depend only on the category, so no model can beat item popularity: the first version is promoted by hand.
     """
-    folder = tmp_path_factory.mktemp("nights")
+    folder = tmp_path_factory.mktemp("first_run")
     project = folder / "project"
-    (project / "src").mkdir(parents=True)  # empty: the code is this tree's, with its compiled loops
+    (project / "src").mkdir(
+        parents=True
+    )  # empty: the code is that of this checkout, with its compiled kernels
     for name in ("pyproject.toml", ".telemetry", "README.md"):
         shutil.copy(PROJECT / name, project / name)
     shutil.copytree(PROJECT / "conf", project / "conf")
@@ -63,37 +65,37 @@ def nights(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def fourth_night(nights, tmp_path_factory):
-    """A copy after one more night that nothing disturbs, and the seconds that the night took."""
-    folder = tmp_path_factory.mktemp("undisturbed")
-    copy(nights, folder)
-    arrive(folder, 3)
-    begin = time.monotonic()
-    done = night(folder, OPEN_GATE)
-    seconds = time.monotonic() - begin
+def fourth_day(project_after_first_run, tmp_path_factory):
+    """Copy after one more uninterrupted run, and the duration of that run in seconds."""
+    folder = tmp_path_factory.mktemp("uninterrupted")
+    copy(project_after_first_run, folder)
+    write_day(folder, 3)
+    start_time = time.monotonic()
+    done = retrain(folder, OPEN_GATE)
+    seconds = time.monotonic() - start_time
     assert done.returncode == 0, done.stdout
     return folder, seconds
 
 
 @pytest.fixture
-def shop(nights, tmp_path):
-    """A copy of it."""
-    copy(nights, tmp_path)
+def shop(project_after_first_run, tmp_path):
+    """Copy of the project after its first run."""
+    copy(project_after_first_run, tmp_path)
     return tmp_path
 
 
-def copy(nights, folder):
+def copy(project_after_first_run, folder):
     for name in ("project", "raw"):
-        shutil.copytree(nights / name, folder / name)
+        shutil.copytree(project_after_first_run / name, folder / name)
 
 
 def start(shop, *arguments, **limits):
-    """A night as a process; see `Forked`."""
+    """Start a retraining run as a process; see `Forked`."""
     return command(shop, "kedro", "run", "--env=smoke", RETRAIN, *arguments, **limits)
 
 
-def night(shop, *arguments, **limits):
-    """A night to its end."""
+def retrain(shop, *arguments, **limits):
+    """Run retraining to its end."""
     return start(shop, *arguments, **limits).wait()
 
 
@@ -119,7 +121,7 @@ def summary(shop):
 
 
 def contents(shop):
-    """Every file of the registry's versions and its state by their hashes; not the lock nor what a kill has left unfinished."""
+    """Return the hash of every file of the registry, except the lock and unfinished files of a killed run."""
     folder = registry(shop).folder
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
@@ -128,149 +130,147 @@ def contents(shop):
     }
 
 
-def unfinished(shop):
+def unfinished_files(shop):
     return [path.name for path in (shop / "project/data").rglob(".*.part")]
 
 
-def arrive(shop, number, **options):
-    return write_tables(shop / "raw/shop/days" / day_name(number), day_tables(number, **options))
+def write_day(shop, index, **options):
+    return write_tables(shop / "raw/shop/days" / day_name(index), day_tables(index, **options))
 
 
-def shuffle_labels(shop, numbers):
-    for number in numbers:
-        file = shop / "raw/shop/days" / day_name(number) / "impressions.parquet"
+def shuffle_labels(shop, indices):
+    for index in indices:
+        file = shop / "raw/shop/days" / day_name(index) / "impressions.parquet"
         table = pd.read_parquet(file)
         table.assign(label=table["label"].sample(frac=1, random_state=0).to_numpy()).to_parquet(file)
 
 
-def test_nights_take_each_day_once_a_late_one_too_and_a_night_without_one_says_so(shop):
+def test_runs_train_on_each_day_once_including_late_days(shop):
     mlflow = f"sqlite:///{shop}/mlflow.db"
-    trained_on = {3: [2], 4: [3], 6: [4], 5: [5], 7: [6]}  # of two days the later one judges; 5 is late
-    for number, expected in trained_on.items():
-        arrive(shop, number)
-        done = night(shop, OPEN_GATE + (f",retraining.mlflow_uri={mlflow}" if number == 7 else ""))
+    trained_on = {3: [2], 4: [3], 6: [4], 5: [5], 7: [6]}  # the later of two days is held out; day 5 is late
+    for index, expected in trained_on.items():
+        write_day(shop, index)
+        done = retrain(shop, OPEN_GATE + (f",retraining.mlflow_uri={mlflow}" if index == 7 else ""))
         assert done.returncode == 0, done.stdout
-        told = summary(shop)
-        assert told["days"]["new"] == [day_name(number)]
-        assert told["days"]["late"] == ([day_name(5)] if number == 5 else [])
-        assert told["days"]["trained_on"] == [day_name(one) for one in expected]
-        assert told["strategy"] == "warm_start"
-        assert registry(shop).champion().id == told["version"]
-    assert sorted(registry(shop).state().days) == [day_name(number) for number in range(8)]
-    assert registry(shop).champion().manifest["days"]["trained"] == [day_name(number) for number in range(7)]
-    told = MlflowClient(tracking_uri=mlflow).get_model_version_by_alias("shop.base", "champion")
-    assert told.tags["version"] == registry(shop).champion().id
+        run_summary = summary(shop)
+        assert run_summary["days"]["new"] == [day_name(index)]
+        assert run_summary["days"]["late"] == ([day_name(5)] if index == 5 else [])
+        assert run_summary["days"]["trained_on"] == [day_name(day) for day in expected]
+        assert run_summary["strategy"] == "warm_start"
+        assert registry(shop).champion().id == run_summary["version"]
+    assert sorted(registry(shop).state().days) == [day_name(index) for index in range(8)]
+    assert registry(shop).champion().manifest["days"]["trained"] == [day_name(index) for index in range(7)]
+    alias = MlflowClient(tracking_uri=mlflow).get_model_version_by_alias("shop.base", "champion")
+    assert alias.tags["version"] == registry(shop).champion().id
     before = contents(shop)
-    done = night(shop)
+    done = retrain(shop)
     assert done.returncode == 10
     assert "nothing new: no new day: the newest is 2024-03-08" in done.stdout
     assert contents(shop) == before
 
 
-def test_a_killed_run_leaves_a_champion_and_the_next_ends_as_if_there_had_been_no_kill(
-    nights, shop, fourth_night
-):
-    """SIGKILL at moments drawn over the run's length; ``make test-kills`` does it at 20 of them."""
-    arrive(shop, 3)
-    undisturbed, seconds = fourth_night
-    first, second = (registry(folder).champion().id for folder in (shop, undisturbed))
-    draw = random.Random(KILLS)
+def test_a_killed_run_keeps_the_champion_and_the_next_completes(project_after_first_run, shop, fourth_day):
+    """SIGKILL at random times during the run; ``make test-kills`` does it 20 times."""
+    write_day(shop, 3)
+    uninterrupted, seconds = fourth_day
+    first, second = (registry(folder).champion().id for folder in (shop, uninterrupted))
+    rng = random.Random(KILLS)
 
-    def end():
-        done = night(shop, OPEN_GATE)
+    def complete():
+        done = retrain(shop, OPEN_GATE)
         assert done.returncode in (0, 10), done.stdout
-        assert contents(shop) == contents(undisturbed)
-        assert done.returncode == 10 or not unfinished(shop)
+        assert contents(shop) == contents(uninterrupted)
+        assert done.returncode == 10 or not unfinished_files(shop)
 
     for _ in range(KILLS):
         process = start(shop, f"{OPEN_GATE},training.checkpoint_seconds=0")
-        moment = time.monotonic() + draw.uniform(0, 1) * seconds
-        while time.monotonic() < moment:
+        kill_time = time.monotonic() + rng.uniform(0, 1) * seconds
+        while time.monotonic() < kill_time:
             assert registry(shop).champion().id in (first, second)
             time.sleep(0.005)
         process.kill()
         registry(shop).champion().model()
-        if registry(shop).state().champion == second:  # the kill came after the run's last step: begin anew
-            end()
+        if registry(shop).state().champion == second:  # killed after the last step of the run: start over
+            complete()
             shutil.rmtree(shop / "project")
-            shutil.copytree(nights / "project", shop / "project")
-    end()
+            shutil.copytree(project_after_first_run / "project", shop / "project")
+    complete()
 
 
 @pytest.mark.parametrize(
-    ("fitted", "largest_file", "file"),
+    ("is_fitted", "max_file_size", "file"),
     [(False, 6_000, "retraining.pt"), (True, 7_600, "registry/2024-03-03-")],
 )
-def test_a_disk_that_takes_no_more_leaves_the_champion_and_the_next_run_ends_as_if_it_had(
-    shop, fourth_night, fitted, largest_file, file
+def test_a_full_disk_keeps_the_champion_and_the_next_run_completes(
+    shop, fourth_day, is_fitted, max_file_size, file
 ):
-    """The system itself refuses to write so much into a file: the running fit's state, or, the fit done, the version's optimiser."""
-    undisturbed = fourth_night[0]
-    arrive(shop, 3)
-    if fitted:
+    """The file size limit of the process stops the state of the fit, or, after the fit, the optimiser of the version."""
+    uninterrupted = fourth_day[0]
+    write_day(shop, 3)
+    if is_fitted:
         for name in ("retraining.pt", ".retraining.pt.sha256"):
             state = f"project/data/smoke/06_models/shop/base/{name}"
-            shutil.copy(undisturbed / state, shop / state)
+            shutil.copy(uninterrupted / state, shop / state)
     before = contents(shop)
-    done = night(shop, OPEN_GATE, largest_file=largest_file)
+    done = retrain(shop, OPEN_GATE, max_file_size=max_file_size)
     assert done.returncode == 1
     assert re.search(rf"error: \S+/{file}\S*: the system allows no file so large", done.stdout)
     assert contents(shop) == before
-    assert not unfinished(shop)
+    assert not unfinished_files(shop)
     registry(shop).champion().model()
     assert summary(shop)["outcome"] == "failed"
-    done = night(shop, OPEN_GATE)
+    done = retrain(shop, OPEN_GATE)
     assert done.returncode == 0, done.stdout
-    assert contents(shop) == contents(undisturbed)
+    assert contents(shop) == contents(uninterrupted)
 
 
-def test_of_two_runs_at_once_the_second_ends_without_a_change(shop):
-    arrive(shop, 3)
+def test_the_second_of_two_concurrent_runs_changes_nothing(shop):
+    write_day(shop, 3)
     before = contents(shop)
     with registry(shop).locked():
-        done = night(shop, OPEN_GATE)
+        done = retrain(shop, OPEN_GATE)
     assert done.returncode == 13
     assert "busy: " in done.stdout and "another run is using this registry" in done.stdout
     assert contents(shop) == before
-    ended = [process.wait() for process in [start(shop, OPEN_GATE) for _ in range(2)]]
-    codes = sorted(done.returncode for done in ended)
-    assert codes in ([0, 13], [0, 10]), ended  # 10: the second began when the first had ended
-    assert list(registry(shop).state().days) == [day_name(number) for number in range(4)]
+    completed = [process.wait() for process in [start(shop, OPEN_GATE) for _ in range(2)]]
+    codes = sorted(done.returncode for done in completed)
+    assert codes in ([0, 13], [0, 10]), completed  # 10: the second started after the first had ended
+    assert list(registry(shop).state().days) == [day_name(index) for index in range(4)]
     assert len(registry(shop).names()) == 2
 
 
-def test_a_run_is_busy_while_its_days_are_rewritten_and_shares_them_with_other_runs(shop):
-    arrive(shop, 3)
+def test_a_run_is_busy_while_its_days_are_being_written(shop):
+    write_day(shop, 3)
     before = contents(shop)
     days = ResourceLock(lock_path(shop / "project/data/smoke", "shop.days"))
     days.acquire("kedro run --pipelines=simulate_days")
-    done = night(shop, OPEN_GATE)
+    done = retrain(shop, OPEN_GATE)
     assert done.returncode == 13
     assert "busy: shop.days is in use by `kedro run --pipelines=simulate_days`" in done.stdout
     assert contents(shop) == before
     days.release()
     days.acquire("kedro run --pipelines=retrain.shop.lr", shared=True)
-    done = night(shop, OPEN_GATE)
+    done = retrain(shop, OPEN_GATE)
     days.release()
     assert done.returncode == 0, done.stdout
 
 
-def test_bad_days_stop_the_run_stay_unconfirmed_and_are_taken_when_they_are_mended(shop):
+def test_invalid_days_stop_the_run_and_are_used_once_corrected(shop):
     days = shop / "raw/shop/days"
-    for number in range(3, 8):
-        arrive(shop, number)
-    clicked = day_tables(3)["impressions"].assign(label=1)  # the usual rate is 0.18
-    clicked.to_parquet(days / day_name(3) / "impressions.parquet", index=False)
-    half = days / day_name(4) / "behaviors.parquet"
-    half.write_bytes(half.read_bytes()[:2000])
+    for index in range(3, 8):
+        write_day(shop, index)
+    all_clicked = day_tables(3)["impressions"].assign(label=1)  # the usual rate is 0.18
+    all_clicked.to_parquet(days / day_name(3) / "impressions.parquet", index=False)
+    truncated = days / day_name(4) / "behaviors.parquet"
+    truncated.write_bytes(truncated.read_bytes()[:2000])
     day_tables(5)["impressions"].head(0).to_parquet(days / day_name(5) / "impressions.parquet", index=False)
     shutil.rmtree(days / day_name(6))
     shutil.copytree(days / day_name(2), days / day_name(6))
-    garbled = days / day_name(7) / "items.parquet"
-    garbled.write_bytes(b"\0" * len(garbled.read_bytes()))
+    overwritten = days / day_name(7) / "items.parquet"
+    overwritten.write_bytes(b"\0" * len(overwritten.read_bytes()))
     (days / f".{day_name(8)}.part").mkdir()  # still being written
     before = contents(shop)
-    done = night(shop)
+    done = retrain(shop)
     assert done.returncode == 12, done.stdout
     for finding in (
         "2024-03-04: ctr 1.0000, expected",
@@ -280,27 +280,27 @@ def test_bad_days_stop_the_run_stay_unconfirmed_and_are_taken_when_they_are_mend
         "/2024-03-08/items.parquet: not a valid Parquet file",
     ):
         assert finding in done.stdout
-    told = summary(shop)
-    assert (told["outcome"], told["exit_code"]) == ("bad_data", 12)
-    assert "2024-03-04" in told["message"]
+    run_summary = summary(shop)
+    assert (run_summary["outcome"], run_summary["exit_code"]) == ("bad_data", 12)
+    assert "2024-03-04" in run_summary["message"]
     assert contents(shop) == before
-    for number in range(3, 8):
-        shutil.rmtree(days / day_name(number))
-    arrive(shop, 3)
-    assert night(shop).returncode in (0, 11)
+    for index in range(3, 8):
+        shutil.rmtree(days / day_name(index))
+    write_day(shop, 3)
+    assert retrain(shop).returncode in (0, 11)
     assert day_name(3) in registry(shop).state().days
 
 
-def test_a_challenger_of_shuffled_labels_is_refused_and_kept_for_whoever_wants_to_see_it(shop):
-    arrive(shop, 3)
+def test_a_challenger_trained_on_shuffled_labels_is_kept_but_refused(shop):
+    write_day(shop, 3)
     shuffle_labels(shop, range(3))
     champion, hashes = registry(shop).champion().id, registry(shop).state().days
-    done = night(shop, "--params=retraining.strategy=full_window")
+    done = retrain(shop, "--params=retraining.strategy=full_window")
     assert done.returncode == 11, done.stdout
-    taken = [day_name(number) for number in range(3)]
-    assert f"the files of {', '.join(taken)} have changed since an earlier run took them" in done.stdout
-    assert summary(shop)["days"]["changed"] == taken
-    assert all(registry(shop).state().days[day]["hash"] != hashes[day]["hash"] for day in taken)
+    used_days = [day_name(index) for index in range(3)]
+    assert f"the files of {', '.join(used_days)} have changed since an earlier run used them" in done.stdout
+    assert summary(shop)["days"]["changed"] == used_days
+    assert all(registry(shop).state().days[day]["hash"] != hashes[day]["hash"] for day in used_days)
     assert registry(shop).champion().id == champion
     assert day_name(3) in registry(shop).state().days
     refused = [name for name in registry(shop).names() if name != champion]
@@ -309,17 +309,17 @@ def test_a_challenger_of_shuffled_labels_is_refused_and_kept_for_whoever_wants_t
     assert "| GAUC gain, lower end |" in page
 
 
-def test_a_better_challenger_is_promoted_and_can_be_rolled_back_and_a_damaged_champion_serves_nobody(shop):
+def test_a_better_challenger_is_promoted_and_can_be_rolled_back(shop):
     shutil.rmtree(shop / "project/data")
     shuffle_labels(shop, range(2))
-    refused = night(shop)  # calibrated, but without signal
+    refused = retrain(shop)  # calibrated, but without signal
     assert refused.returncode == 11, refused.stdout
     failed = {check["name"] for check in summary(shop)["checks"] if not check["passed"]}
     assert "GAUC gain over popularity, lower end" in failed
     promote_only_version(shop)
     first = registry(shop).champion().id
     write_days(shop / "raw/shop/days", range(4))
-    done = night(shop, "--params=retraining.strategy=full_window")
+    done = retrain(shop, "--params=retraining.strategy=full_window")
     assert done.returncode == 0, done.stdout
     better = registry(shop).champion().id
     assert better != first
@@ -340,16 +340,16 @@ def test_a_better_challenger_is_promoted_and_can_be_rolled_back_and_a_damaged_ch
     scored = score()
     assert scored.returncode == 1
     assert "weights.pt does not match its checksum" in scored.stdout
-    listed = registry_command("list", "shop.base").stdout
-    assert f"{better}  champion  DAMAGED" in listed
-    assert f"{first}  previous" in listed
+    listing = registry_command("list", "shop.base").stdout
+    assert f"{better}  champion  DAMAGED" in listing
+    assert f"{first}  previous" in listing
     done = registry_command("rollback", "shop.base")
     assert done.returncode == 0, done.stdout
     assert registry(shop).champion().id == first
     assert registry_command("promote", "shop.base", better).returncode == 1
 
 
-def test_the_summary_is_posted_and_a_dead_webhook_does_not_matter(shop):
+def test_the_summary_is_posted_and_an_unreachable_webhook_is_ignored(shop):
     posted = []
 
     class Hook(BaseHTTPRequestHandler):
@@ -359,18 +359,18 @@ def test_the_summary_is_posted_and_a_dead_webhook_does_not_matter(shop):
             self.end_headers()
 
         def log_message(self, *_):
-            """Quiet."""
+            """Log nothing."""
 
     server = HTTPServer(("127.0.0.1", 0), Hook)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         url = f"http://127.0.0.1:{server.server_port}/"
-        done = night(shop, f"--params=retraining.webhook={url}")
+        done = retrain(shop, f"--params=retraining.webhook={url}")
         assert done.returncode == 10, done.stdout
-        assert [told["outcome"] for told in posted] == ["nothing_new"]
+        assert [message["outcome"] for message in posted] == ["nothing_new"]
     finally:
         server.shutdown()
         server.server_close()
-    done = night(shop, f"--params=retraining.webhook={url}")
+    done = retrain(shop, f"--params=retraining.webhook={url}")
     assert done.returncode == 10
     assert "the summary could not be posted" in done.stdout

@@ -1,4 +1,4 @@
-"""Each source from raw files, written here, to its table, in a real ``kedro run``."""
+"""``kedro run`` from small raw files of each source to the results table."""
 
 import numpy as np
 import pandas as pd
@@ -13,23 +13,23 @@ COLUMNS = {
 }  # fmt: skip
 
 
-def finished(project, dataset, completed):
+def check_results(project, dataset, completed):
     assert completed.returncode == 0, completed.stdout
     table = pd.read_csv(project / "data/smoke/08_reporting" / dataset / "results.csv")
     assert set(table) >= COLUMNS
-    rows = table_for(DatasetSpec("tables", impressions=dataset == "simulated")).models
-    assert tuple(table["model"])[: len(rows)] == rows
+    models = table_for(DatasetSpec("tables", impressions=dataset == "simulated")).models
+    assert tuple(table["model"])[: len(models)] == models
     assert table["gauc"].between(0, 1).all()
     page = (project / "data/smoke/08_reporting" / dataset / "results.md").read_text()
-    assert all(MODELS[model].name in page for model in rows)
+    assert all(MODELS[model].name in page for model in models)
     assert (project / "data/smoke/08_reporting" / dataset / "results.png").read_bytes()[:4] == b"\x89PNG"
     assert not list((project / "data").rglob("*.part"))
     return table
 
 
-def test_the_simulated_dataset_runs_from_nothing_to_its_table(tmp_path):
+def test_the_simulated_dataset_runs_from_scratch(tmp_path):
     project = copy_project(tmp_path / "project")
-    table = finished(project, "simulated", run(project))
+    table = check_results(project, "simulated", run(project))
     assert list(table["model"])[-1] == "oracle"
     assert table["oracle_share"].iloc[-1] == 1
     samples = pd.read_parquet(project / "data/smoke/05_model_input/simulated/samples.parquet")
@@ -37,7 +37,7 @@ def test_the_simulated_dataset_runs_from_nothing_to_its_table(tmp_path):
     assert set(samples["split"]) == {"train", "validation", "test"}
 
 
-def test_the_papers_ablations_run_to_their_tables_and_curves(tmp_path):
+def test_the_papers_ablations_give_tables_and_curves(tmp_path):
     project = copy_project(tmp_path / "project")
     done = run(project, f"--pipelines={','.join(f'{name}.simulated' for name in ABLATIONS)}")
     assert done.returncode == 0, done.stdout
@@ -54,16 +54,16 @@ def test_the_papers_ablations_run_to_their_tables_and_curves(tmp_path):
         assert (folder / "results.md").read_text().startswith(f"# Simulated shop: {table.title}")
 
 
-def test_amazon_runs_with_and_without_metadata_and_repeats_itself(tmp_path):
+def test_amazon_runs_are_reproducible_and_need_no_metadata(tmp_path):
     raw = tmp_path / "raw"
     write_amazon(raw / "amazon", category_file="Beauty")
-    one, two = (copy_project(tmp_path / name) for name in ("one", "two"))
-    finished(one, "amazon_beauty", run(one, "--pipelines=amazon_beauty", raw=raw))
-    finished(two, "amazon_beauty", run(two, "--pipelines=amazon_beauty", raw=raw))
+    first, second = (copy_project(tmp_path / name) for name in ("one", "two"))
+    check_results(first, "amazon_beauty", run(first, "--pipelines=amazon_beauty", raw=raw))
+    check_results(second, "amazon_beauty", run(second, "--pipelines=amazon_beauty", raw=raw))
     pd.testing.assert_frame_equal(
-        results(one, "amazon_beauty"), results(two, "amazon_beauty"), check_exact=True
+        results(first, "amazon_beauty"), results(second, "amazon_beauty"), check_exact=True
     )
-    summary = pd.read_csv(one / "data/smoke/08_reporting/amazon_beauty/samples_summary.csv").set_index(
+    summary = pd.read_csv(first / "data/smoke/08_reporting/amazon_beauty/samples_summary.csv").set_index(
         "split"
     )
     users, behaviors = summary.loc["all", "users"], summary.loc["all", "behaviors"]
@@ -71,10 +71,10 @@ def test_amazon_runs_with_and_without_metadata_and_repeats_itself(tmp_path):
     assert summary.loc["train", "rows"] == 2 * (behaviors - 3 * users)
     for metadata in raw.rglob("meta_*"):
         metadata.unlink()
-    done = run(two, "--pipelines=amazon_beauty.base", raw=raw)
+    done = run(second, "--pipelines=amazon_beauty.base", raw=raw)
     assert done.returncode == 0, done.stdout
-    row = pd.read_csv(two / "data/smoke/08_reporting/amazon_beauty/base/results.csv")
-    assert list(row["model"]) == ["base"]
+    results_table = pd.read_csv(second / "data/smoke/08_reporting/amazon_beauty/base/results.csv")
+    assert list(results_table["model"]) == ["base"]
 
 
 @pytest.mark.parametrize(

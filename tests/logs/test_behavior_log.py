@@ -7,7 +7,7 @@ from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureColumns, behavior_log, encode_features
 from deep_interest.logs.storage import load_features, load_log, save_features, save_log
 
-LOG = BehaviorLog(np.array([0, 0, 5, 7]), {"goods": np.arange(10, 17, dtype=np.int32)})
+LOG = BehaviorLog(np.array([0, 0, 5, 7]), {"item_id": np.arange(10, 17, dtype=np.int32)})
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ LOG = BehaviorLog(np.array([0, 0, 5, 7]), {"goods": np.arange(10, 17, dtype=np.i
     [(1, 5, 9, [10, 11, 12, 13, 14]), (1, 4, 2, [12, 13]), (1, 0, 9, []), (2, 1, 9, [15]), (0, 0, 9, [])],
 )
 def test_a_history_keeps_the_newest_behaviours_before_its_end(user, end, max_len, expected):
-    assert list(LOG.history(user, end, max_len=max_len)["goods"]) == expected
+    assert list(LOG.history(user, end, max_len=max_len)["item_id"]) == expected
 
 
 def test_log_and_features_come_back_from_disk_as_they_were(tmp_path):
@@ -29,7 +29,7 @@ def test_log_and_features_come_back_from_disk_as_they_were(tmp_path):
     again, features_again = load_log(tmp_path / "log"), load_features(tmp_path / "features")
     np.testing.assert_array_equal(again.offsets, log.offsets)
     assert features_again.schema == features.schema
-    for name in ("goods", "category"):
+    for name in ("item_id", "category"):
         np.testing.assert_array_equal(again.fields[name], log.fields[name])
         np.testing.assert_array_equal(features_again.items[name], features.items[name])
 
@@ -40,20 +40,20 @@ def test_a_feature_column_that_is_not_there_is_named():
         InputError,
         match=r"items: feature column\(s\) shop not found; the source has the columns item, category",
     ):
-        encode_features(tables, encoded(tables), FeatureColumns(item=("goods", "shop")))
+        encode_features(tables, encoded(tables), FeatureColumns(item=("item_id", "shop")))
     with pytest.raises(
         InputError, match=r"users: feature column\(s\) age not found; the source has no such table"
     ):
         encode_features(tables, encoded(tables), FeatureColumns(profile=("age",)))
-    with pytest.raises(InputError, match=r"features\.behavior: brand is no item field"):
+    with pytest.raises(InputError, match=r"features\.behavior: brand is not an item field"):
         encode_features(tables, encoded(tables), FeatureColumns(behavior=("brand",)))
 
 
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        (FeatureColumns(item=("goods", "category"), context=("category",)), "category stands there twice"),
-        (FeatureColumns(context=("time",)), "time is a column of the samples themselves"),
+        (FeatureColumns(item=("item_id", "category"), context=("category",)), "category occurs twice"),
+        (FeatureColumns(context=("time",)), "time is a reserved column of the samples"),
     ],
 )
 def test_feature_names_that_collide_are_refused(columns, message):

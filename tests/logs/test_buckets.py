@@ -27,12 +27,19 @@ def test_equal_values_are_never_parted():
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"buckets": {"price": 10}}, "price is no feature"),
-        ({"item": ["price"], "buckets": {"price": [3, 2]}}, "borders must rise"),
+        ({"buckets": {"price": 10}}, "price is not a feature"),
+        ({"item": ["price"], "buckets": {"price": [3, 2]}}, "borders must be increasing"),
         ({"item": ["price"], "buckets": {"price": 1}}, "greater than or equal to 2"),
-        ({"item": ["Waren gruppe"]}, "'Waren gruppe' cannot name a feature"),
+        ({"item": ["Waren gruppe"]}, "'Waren gruppe' is not a valid feature name"),
     ],
 )
 def test_a_mistake_in_the_features_is_found_at_once(columns, message):
     with pytest.raises(ValidationError, match=message):
         FeatureColumns.model_validate(columns)
+
+
+def test_items_is_an_alias_of_item_id():
+    former = FeatureColumns.model_validate(
+        {"item": ["item_id", "price"], "behavior": ["item_id"], "buckets": {"price": 3}}
+    )
+    assert former == FeatureColumns(item=("item_id", "price"), behavior=("item_id",), buckets={"price": 3})

@@ -77,7 +77,7 @@ def test_unusable_behaviors_give_one_clear_error(rows, message):
 
 def test_an_item_with_two_rows_is_refused():
     twice = pd.DataFrame({"item": [1, 1], "category": ["a", "b"]})
-    with pytest.raises(InputError, match="item 1 stands there twice"):
+    with pytest.raises(InputError, match="item 1 has several rows"):
         canonical(CanonicalTables(tied(1), twice))
 
 

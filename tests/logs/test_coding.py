@@ -19,7 +19,7 @@ from deep_interest.logs.encoding import (
     encode_features,
     encode_log,
 )
-from deep_interest.logs.multi_hot import Cells, SplitColumn
+from deep_interest.logs.multi_hot import SplitColumn, ValueSets
 from deep_interest.logs.protocols import TEST, TRAIN, VALIDATION, Samples
 from deep_interest.logs.schema import FeatureSchema, Field
 from deep_interest.logs.storage import load_features, load_log, save_features, save_log
@@ -40,7 +40,7 @@ def shop():
 
 
 COLUMNS = FeatureColumns(
-    item=("goods", "price", "shop", "tags"), behavior=("goods", "tags"), profile=("user_id", "age"),
+    item=("item_id", "price", "shop", "tags"), behavior=("item_id", "tags"), profile=("user_id", "age"),
     buckets={"price": (2.0, 6.0)}, multi_hot={"tags": {"separator": "|", "pooling": "mean"}},
 )  # fmt: skip
 
@@ -58,47 +58,47 @@ def lists(tables):
 def test_every_code_of_items_and_users():
     log, features = features_of()
     assert lists(features.items) == {
-        "goods": [0, 1, 2, 3, 4], "price": [0, 2, 1, 3, 0], "shop": [0, 1, 2, 1, 0], "tags": [0, 1, 2, 3, 0],
+        "item_id": [0, 1, 2, 3, 4], "price": [0, 2, 1, 3, 0], "shop": [0, 1, 2, 1, 0], "tags": [0, 1, 2, 3, 0],
     }  # fmt: skip
     assert lists(features.users) == {"user_id": [0, 1, 2], "age": [0, 2, 1]}
     assert all(codes.dtype == np.int32 for codes in (*features.items.values(), *features.users.values()))
     assert features.schema == FeatureSchema(
-        item=(Field(name="goods", size=5), Field(name="price", size=4), Field(name="shop", size=3), Field(name="tags", size=4, pooling="mean")),
-        behavior=(Field(name="goods", size=5), Field(name="tags", size=4, pooling="mean")),
+        item=(Field(name="item_id", size=5), Field(name="price", size=4), Field(name="shop", size=3), Field(name="tags", size=4, pooling="mean")),
+        behavior=(Field(name="item_id", size=5), Field(name="tags", size=4, pooling="mean")),
         profile=(Field(name="user_id", size=3), Field(name="age", size=3)),
     )  # fmt: skip
-    assert features.cells["tags"].offsets.tolist() == [0, 1, 3, 4, 5]
-    assert features.cells["tags"].values.tolist() == [0, 1, 2, 3, 2]
-    assert lists(behavior_log(log, features).fields) == {"goods": [1, 3, 2], "tags": [1, 3, 2]}
+    assert features.value_sets["tags"].offsets.tolist() == [0, 1, 3, 4, 5]
+    assert features.value_sets["tags"].values.tolist() == [0, 1, 2, 3, 2]
+    assert lists(behavior_log(log, features).fields) == {"item_id": [1, 3, 2], "tags": [1, 3, 2]}
 
 
 def test_values_of_unknown_items_and_users_are_not_learnt():
     known_items, known_users = np.array([0, 1, 0, 1, 1], bool), np.array([0, 1, 0], bool)
     _, features = features_of(known_items=known_items, known_users=known_users)
     assert lists(features.items) == {
-        "goods": [0, 1, 0, 2, 3], "price": [0, 1, 0, 2, 0], "shop": [0, 1, 0, 1, 0], "tags": [0, 1, 2, 3, 0],
+        "item_id": [0, 1, 0, 2, 3], "price": [0, 1, 0, 2, 0], "shop": [0, 1, 0, 1, 0], "tags": [0, 1, 2, 3, 0],
     }  # fmt: skip
     assert lists(features.users) == {"user_id": [0, 1, 0], "age": [0, 1, 0]}
     assert {field.name: field.size for field in features.schema.item} == {
-        "goods": 4,
+        "item_id": 4,
         "price": 3,
         "shop": 2,
         "tags": 3,
     }
-    assert features.cells["tags"].known.tolist() == [False, True, False, True]
+    assert features.value_sets["tags"].known.tolist() == [False, True, False, True]
 
 
 def test_all_item_fields_are_a_behaviours_if_none_is_named():
     tables = tables_of(ROWS)
     features = encode_features(tables, encoded(tables), FeatureColumns())
-    assert [field.name for field in features.schema.behavior] == ["goods", "category"]
+    assert [field.name for field in features.schema.behavior] == ["item_id", "category"]
     assert features.users == {}
     named = encode_features(tables, encoded(tables), FeatureColumns(behavior=("category",)))
     assert [field.name for field in named.schema.behavior] == ["category"]
 
 
 def test_a_coded_context_joins_the_schema_with_its_cells():
-    tables, cells = shop(), Cells.of(np.array([0, 1]), np.array([1]))
+    tables, cells = shop(), ValueSets.of(np.array([0, 1]), np.array([1]))
     context = {
         "place": CodedColumn(Field(name="place", size=7), np.array([1])),
         "kinds": CodedColumn(Field(name="kinds", size=2, pooling="sum"), np.array([1]), cells),
@@ -108,16 +108,16 @@ def test_a_coded_context_joins_the_schema_with_its_cells():
         Field(name="place", size=7),
         Field(name="kinds", size=2, pooling="sum"),
     )
-    assert set(features.cells) == {"tags", "kinds"}
-    assert features.cells["kinds"] is cells
+    assert set(features.value_sets) == {"tags", "kinds"}
+    assert features.value_sets["kinds"] is cells
 
 
 def test_vocabularies_of_an_earlier_time_keep_their_codes():
     vocabularies = FieldVocabularies()
-    vocabularies.learn("goods", pd.Series([3, 9]))
+    vocabularies.learn("item_id", pd.Series([3, 9]))
     _, features = features_of(vocabularies=vocabularies)
-    assert features.items["goods"].tolist() == [0, 3, 4, 1, 5]
-    assert set(vocabularies.fields) == {"goods", "price", "shop", "tags", "user_id", "age"}
+    assert features.items["item_id"].tolist() == [0, 3, 4, 1, 5]
+    assert set(vocabularies.fields) == {"item_id", "price", "shop", "tags", "user_id", "age"}
 
 
 def test_every_part_of_a_coded_log():
@@ -151,27 +151,27 @@ def test_log_and_features_are_plain_arrays_on_disk_that_are_mapped(tmp_path):
     save_log(behavior_log(log, features), tmp_path / "log")
     save_features(features, tmp_path / "features")
     assert sorted(file.name for file in (tmp_path / "log").glob("*.npy")) == [
-        "field.goods.npy",
+        "field.item_id.npy",
         "field.tags.npy",
         "offsets.npy",
     ]
     assert sorted(file.name for file in (tmp_path / "features").glob("*.*")) == [
-        "cell_offsets.tags.npy", "cells.tags.npy", "item.goods.npy", "item.price.npy", "item.shop.npy", "item.tags.npy",
-        "schema.json", "user.age.npy", "user.user_id.npy",
+        "item.item_id.npy", "item.price.npy", "item.shop.npy", "item.tags.npy", "schema.json", "user.age.npy",
+        "user.user_id.npy", "value_set_offsets.tags.npy", "value_sets.tags.npy",
     ]  # fmt: skip
     loaded, again = load_log(tmp_path / "log"), load_features(tmp_path / "features")
     assert loaded.offsets.tolist() == log.offsets.tolist()
     assert lists(loaded.fields) == lists(behavior_log(log, features).fields)
     assert (lists(again.items), lists(again.users)) == (lists(features.items), lists(features.users))
     assert again.schema == features.schema
-    assert list(again.cells) == ["tags"]
-    assert again.cells["tags"].values.tolist() == features.cells["tags"].values.tolist()
-    assert again.cells["tags"].offsets.tolist() == features.cells["tags"].offsets.tolist()
+    assert list(again.value_sets) == ["tags"]
+    assert again.value_sets["tags"].values.tolist() == features.value_sets["tags"].values.tolist()
+    assert again.value_sets["tags"].offsets.tolist() == features.value_sets["tags"].offsets.tolist()
     assert isinstance(loaded.offsets, np.memmap)
     loaded.offsets[0] = 9  # writable in memory, never on disk
     assert load_log(tmp_path / "log").offsets[0] == 0
     text = (tmp_path / "features" / "schema.json").read_text()
-    assert json.loads(text)["item"][0] == {"name": "goods", "size": 5}
+    assert json.loads(text)["item"][0] == {"name": "item_id", "size": 5}
     assert text.splitlines()[1].startswith(' "item"')
 
 
@@ -186,10 +186,10 @@ def test_samples_with_unknown_values_are_found_in_every_field():
     context = {"place": CodedColumn(Field(name="place", size=3), np.array([0, 1, 2]))}
     found = {name: rows.tolist() for name, rows in unknown_fields(samples, features, context).items()}
     assert found == {
-        "goods": [False, True, False], "price": [False, True, True], "shop": [False, True, True], "tags": [False, True, True],
+        "item_id": [False, True, False], "price": [False, True, True], "shop": [False, True, True], "tags": [False, True, True],
         "user_id": [False, True, True], "age": [False, True, True], "place": [True, False, False],
     }  # fmt: skip
-    assert set(unknown_fields(samples, features)) == {"goods", "price", "shop", "tags", "user_id", "age"}
+    assert set(unknown_fields(samples, features)) == {"item_id", "price", "shop", "tags", "user_id", "age"}
 
 
 def test_uncovered_values_are_listed_by_frequency_for_each_split():
@@ -218,7 +218,7 @@ def test_a_warning_lists_up_to_five_uncovered_values(values, share, listed, rows
 
 
 def test_cells_are_sorted_sets_without_unknown_values_unless_they_have_no_other():
-    cells = Cells.of(np.array([0, 3, 2, 2, 1]), np.array([5, 2, 5, 0, 0, 3, 0, 4]))
+    cells = ValueSets.of(np.array([0, 3, 2, 2, 1]), np.array([5, 2, 5, 0, 0, 3, 0, 4]))
     assert cells.offsets.tolist() == [0, 1, 3, 4, 5, 6]
     assert cells.values.tolist() == [0, 2, 5, 0, 3, 4]
     assert (cells.offsets.dtype, cells.values.dtype) == (np.int64, np.int32)
@@ -230,10 +230,16 @@ def test_cells_are_sorted_sets_without_unknown_values_unless_they_have_no_other(
 
 def test_a_column_is_split_into_its_distinct_cells():
     split = SplitColumn.of(pd.Series(["b, a", None, "a", "b, a", ",c"]), ",")
-    assert split.cells.tolist() == [1, 0, 2, 1, 3]
+    assert split.value_sets.tolist() == [1, 0, 2, 1, 3]
     assert split.lengths.tolist() == [0, 2, 1, 2]
-    assert split.texts.astype(object).where(split.texts.notna(), None).tolist() == ["b", "a", "a", None, "c"]
-    assert (split.cells.dtype, split.lengths.dtype) == (np.int32, np.int64)
+    assert split.strings.astype(object).where(split.strings.notna(), None).tolist() == [
+        "b",
+        "a",
+        "a",
+        None,
+        "c",
+    ]
+    assert (split.value_sets.dtype, split.lengths.dtype) == (np.int32, np.int64)
     assert split.known(None) is None
     assert split.known(np.array([0, 1, 1, 0, 0], bool)).tolist() == [False, False, True, False, False]
     assert split.known(np.array([0, 0, 0, 1, 1], bool)).tolist() == [True, True, False, True, True]
@@ -265,7 +271,7 @@ def test_a_frozen_feature_learns_nothing():
     )
     assert (coded.codes.tolist(), coded.field) == ([2, 1, 0], Field(name="price", size=3))
     assert coded.unknown.tolist() == [False, False, True]
-    assert coded.cells is None
+    assert coded.value_sets is None
 
 
 def test_positions_and_lengths_of_an_empty_user():

@@ -75,11 +75,11 @@ def test_vocabularies_know_the_training_days_only():
         context=made.context,
     )
     seen = {
-        "goods": 4,
+        "item_id": 4,
         "category": 3,
     }  # items 1-3, in training samples (3 only as a candidate), and "unknown"; no training history has b's item 4
-    assert {field.name: field.size for field in features.schema.item}["goods"] == seen["goods"]
-    by_item = dict(zip(log.items.values, features.items["goods"][1:], strict=True))
+    assert {field.name: field.size for field in features.schema.item}["item_id"] == seen["item_id"]
+    by_item = dict(zip(log.items.values, features.items["item_id"][1:], strict=True))
     assert by_item[4] == by_item[5] == by_item[6] == 0
     assert sorted([by_item[1], by_item[2], by_item[3]]) == [1, 2, 3]
     pid = dict(zip(tables.impressions["pid"], made.columns["pid"], strict=True))
@@ -187,8 +187,8 @@ def test_a_million_behaviours_of_one_user_are_one_run_of_the_log():
         features=FeatureColumns(),
     )
     assert made.samples.history_end.tolist() == [0, 500_000, n]
-    coded = behavior_log(log, encode_features(tables, log, FeatureColumns(item=("goods",))))
-    assert coded.history(1, 500_000, max_len=3)["goods"].tolist() == [998, 999, 1000]
+    coded = behavior_log(log, encode_features(tables, log, FeatureColumns(item=("item_id",))))
+    assert coded.history(1, 500_000, max_len=3)["item_id"].tolist() == [998, 999, 1000]
 
 
 def test_uncovered_context_values_are_those_of_the_held_out_days_and_missing_ones_are_none():

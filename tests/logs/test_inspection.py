@@ -40,7 +40,7 @@ def changed(tables: CanonicalTables, table: str, **columns: object) -> Canonical
 def inspected(tables: CanonicalTables, protocol: ProtocolParameters = BY_DAY):
     names = {name for name in tables.impressions if name not in ("user", "item", "time", "label", "day")}
     features = FeatureColumns(
-        item=("goods", *(name for name in tables.items if name != "item")),
+        item=("item_id", *(name for name in tables.items if name != "item")),
         profile=tuple(name for name in tables.users if name != "user"), context=tuple(sorted(names)),
     )  # fmt: skip
     tables = canonical(tables)
@@ -68,7 +68,7 @@ def test_the_figures_are_those_of_a_log_counted_by_hand():
     found = inspect_log(
         canonical(CanonicalTables(behaviors, pd.DataFrame({"item": [1, 2, 3]}), None, shown)),
         BY_DAY,
-        FeatureColumns(item=("goods",)),
+        FeatureColumns(item=("item_id",)),
     )
     assert found.days.to_dict("list") == {
         "day": ["2022-01-08", "2022-01-09", "2022-01-10"], "split": ["train", "validation", "test"], "rows": [1, 1, 2], "ctr": [1.0, 0.0, 0.5],
@@ -96,18 +96,18 @@ def leaks():
         changed(
             tables, "impressions", dwell=np.where(shown["label"] == 1, 30, 0) + rng.integers(0, 5, len(shown))
         ),
-        "impressions.dwell alone tells the label",
+        "impressions.dwell alone predicts the label",
     )
     spent_time = np.where(shown["label"] == 1, 20_000, 0) + rng.integers(0, 15_000, len(shown))
     yield (
         "text",
         changed(tables, "impressions", play_ms=spent_time.astype(str)),
-        "impressions.play_ms alone tells the label",
+        "impressions.play_ms alone predicts the label",
     )
     yield (
         "next",
         changed(tables, "impressions", next=following),
-        "impressions.next alone tells whether the user's next impression is clicked",
+        "impressions.next alone predicts whether the user's next impression is clicked",
     )
     yield (
         "clicks",
@@ -151,7 +151,7 @@ def test_clicks_that_stand_in_their_own_histories_are_warned_about(offset):
     tables = shop()
     moved = changed(tables, "behaviors", time=tables.behaviors["time"] + offset)
     (warning,) = inspected(moved).warnings
-    assert "clicked impressions have a behaviour with their own item on the day before them" in warning
+    assert "have a behaviour with the same item within the day before" in warning
 
 
 def test_behaviours_of_something_seen_over_and_over_are_no_click_of_the_same_impression():
@@ -163,9 +163,9 @@ def test_behaviours_of_something_seen_over_and_over_are_no_click_of_the_same_imp
 @pytest.mark.parametrize(
     ("behaviors", "impressions", "warning"),
     [
-        (1, 1_000, "behaviors lie between the years 1970 and 1970"),  # one in seconds, read as milliseconds
-        (1_000, 1, "impressions lie between the years 1970 and 1970"),
-        (1_000, -1_000, "impressions lie between the years"),
+        (1, 1_000, "behaviors are between the years 1970 and 1970"),  # one in seconds, read as milliseconds
+        (1_000, 1, "impressions are between the years 1970 and 1970"),
+        (1_000, -1_000, "impressions are between the years"),
     ],
 )
 def test_times_of_another_unit_are_warned_about_and_written_as_they_are_read(behaviors, impressions, warning):
@@ -187,16 +187,16 @@ def test_ids_that_do_not_meet_empty_days_and_contradictions_are_warned_about():
     tables = shop()
     strangers = changed(tables, "behaviors", user=tables.behaviors["user"] + 10_000)
     assert any(
-        "of the impressions have a behaviour before them" in text for text in inspected(strangers).warnings
+        "of the impressions have an earlier behaviour" in text for text in inspected(strangers).warnings
     )
     gap = tables.impressions[tables.impressions["day"] != 19_002]
     assert any(
-        "1 days between the first and the last have no impression: 2022-01-10" in text
+        "1 days between the first and the last have no impressions: 2022-01-10" in text
         for text in inspected(CanonicalTables(tables.behaviors, tables.items, tables.users, gap)).warnings
     )
     both = pd.concat([tables.impressions, tables.impressions.head(3).assign(label=lambda t: 1 - t["label"])])
     assert any(
-        text.startswith("3 impressions stand there twice")
+        text.startswith("3 impressions occur twice")
         for text in inspected(CanonicalTables(tables.behaviors, tables.items, tables.users, both)).warnings
     )
     clicked = changed(tables, "impressions", label=np.int8(1))
@@ -221,7 +221,7 @@ def test_the_check_counts_histories_with_behaviours_of_the_samples_own_time():
     share = "samples whose history has behaviours of their own time"
     for ties, expected in (("before", 2 / 6), ("exclude", 0.0)):
         protocol = ProtocolParameters(name="next_item", ties=ties, negative_pool="catalogue")
-        assert inspect_log(tables, protocol, FeatureColumns(item=("goods",))).shares == {share: expected}
+        assert inspect_log(tables, protocol, FeatureColumns(item=("item_id",))).shares == {share: expected}
 
 
 def test_context_values_of_later_days_only_give_a_warning_with_field_values_and_share():
@@ -233,9 +233,9 @@ def test_context_values_of_later_days_only_give_a_warning_with_field_values_and_
     found = inspected(changed(tables, "impressions", weekday=day, place=place))
     start = [warning.split(";")[0] for warning in found.warnings]
     assert start == [
-        f"features.context: place: {share:.1%} of the test rows have a value that no training day has (ad)",
-        "features.context: weekday: every validation row has a value that no training day has (4)",
-        "features.context: weekday: every test row has a value that no training day has (5)",
+        f"features.context: place: {share:.1%} of the test rows have a value that does not occur on any training day (ad)",
+        "features.context: weekday: every validation row has a value that does not occur on any training day (4)",
+        "features.context: weekday: every test row has a value that does not occur on any training day (5)",
     ]
     assert "train on more days, or remove weekday" in found.warnings[-1]
 
@@ -243,10 +243,10 @@ def test_context_values_of_later_days_only_give_a_warning_with_field_values_and_
 def test_the_unknown_shares_are_shown_by_field_and_split():
     summary = pd.DataFrame({
         "split": ["train", "validation", "test", "all", "left out"], "unknown_items": [0.0, 0.5, 0.076, 0.1, np.nan],
-        "unknown_goods": [0.0, 0.25, 0.076, 0.1, np.nan],
+        "unknown_item_id": [0.0, 0.25, 0.076, 0.1, np.nan],
     })  # fmt: skip
     title, table = unknown_lines(summary)
     assert title == "rows whose value is missing or in no training sample"
     assert [line.split() for line in table.splitlines()] == [
-        ["train", "validation", "test"], ["items", "0.0%", "50.0%", "7.6%"], ["goods", "0.0%", "25.0%", "7.6%"],
+        ["train", "validation", "test"], ["items", "0.0%", "50.0%", "7.6%"], ["item_id", "0.0%", "25.0%", "7.6%"],
     ]  # fmt: skip

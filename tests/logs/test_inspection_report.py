@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from support.warnings import BY_DAY, DAY, START
+from support.log_warnings import BY_DAY, DAY, START
 
 from deep_interest.logs.canonical import canonical
 from deep_interest.logs.encoding import FeatureColumns
@@ -80,14 +80,14 @@ def test_the_whole_report_of_a_log_with_impressions():
     tables = CanonicalTables(
         HISTORIES, pd.DataFrame({"item": range(1, 7)}), None, shown, {"broken line": 1234}
     )
-    found = inspect_log(canonical(tables), BY_DAY, FeatureColumns(item=("goods",)))
+    found = inspect_log(canonical(tables), BY_DAY, FeatureColumns(item=("item_id",)))
     assert lines_of(replace(found, warnings=("first", "second"))) == LINES.split("\n")
 
 
 def test_the_whole_report_of_a_log_without_impressions():
     tables = canonical(CanonicalTables(HISTORIES, pd.DataFrame({"item": range(1, 7)})))
     protocol = ProtocolParameters(name="next_item", negative_pool="catalogue")
-    found = inspect_log(tables, protocol, FeatureColumns(item=("goods",)))
+    found = inspect_log(tables, protocol, FeatureColumns(item=("item_id",)))
     assert lines_of(found) == CATALOGUE_LINES.split("\n")
 
 
@@ -100,7 +100,7 @@ def test_the_bars_of_the_histogram_end_where_their_names_say():
     behaviors = pd.DataFrame(rows, columns=["user", "item", "time"])
     tables = canonical(CanonicalTables(behaviors, pd.DataFrame({"item": range(200)})))
     protocol = ProtocolParameters(name="next_item", negative_pool="catalogue")
-    assert inspect_log(tables, protocol, FeatureColumns(item=("goods",))).history_lengths == {
+    assert inspect_log(tables, protocol, FeatureColumns(item=("item_id",))).history_lengths == {
         "0": 0, "1-4": 2, "5-9": 2, "10-19": 2, "20-49": 2, "50-99": 2, "100+": 2,
     }  # fmt: skip
 
@@ -111,7 +111,7 @@ def test_days_without_impressions_are_listed_in_up_to_ten_thousand_days(last, ro
         {"user": [1, 2, 3], "item": 1, "time": np.array([0, 5, last]) * DAY, "label": [1, 0, 1]}
     )
     tables = canonical(CanonicalTables(HISTORIES, pd.DataFrame({"item": [1, 2, 3]}), None, shown))
-    days = inspect_log(tables, BY_DAY, FeatureColumns(item=("goods",))).days
+    days = inspect_log(tables, BY_DAY, FeatureColumns(item=("item_id",))).days
     assert len(days) == rows
     assert days["day"].iloc[[0, -1]].tolist() == ["1970-01-01", str(np.datetime64(last, "D"))]
     assert days.loc[days["rows"] > 0, "split"].tolist() == ["train", "validation", "test"]

@@ -165,7 +165,7 @@ def test_users_who_have_touched_every_item_are_left_out_and_counted():
         ProtocolParameters(name="next_item", negative_pool="catalogue"),
     )
     assert samples.left_out == {
-        "targets of users who have touched every item that may be drawn (no negative possible)": 4
+        "targets of users who have interacted with all items that may be sampled (no negative possible)": 4
     }
     assert 1 not in samples.user
 

@@ -43,7 +43,7 @@ def test_items_without_a_training_sample_are_unknown_in_catalogue_protocols():
     rows = [("u", item, item) for item in (1, 2, 3, 4)] + [("v", 1, 1)]
     tables = tables_of(rows, items=9)
     settings = DatasetParameters(
-        title="t", features={"item": ["goods"], "profile": ["user_id"]}, recipe="ours",
+        title="t", features={"item": ["item_id"], "profile": ["user_id"]}, recipe="ours",
         protocol={"name": "next_item", "negative_pool": "catalogue"},
     )  # fmt: skip
     ids = build_vocabularies(tables.behaviors, tables.items)
@@ -51,14 +51,14 @@ def test_items_without_a_training_sample_are_unknown_in_catalogue_protocols():
         tables.behaviors, tables.items, *ids, {}, settings
     )
     trained = {1, 2, int(samples["item"][1])}
-    assert set(np.flatnonzero(features.items["goods"])) == trained
+    assert set(np.flatnonzero(features.items["item_id"])) == trained
     assert list(features.users["user_id"]) == [0, 1, 0]
-    np.testing.assert_array_equal(log.fields["goods"] > 0, [item in trained for item in (1, 2, 3, 4, 1)])
+    np.testing.assert_array_equal(log.fields["item_id"] > 0, [item in trained for item in (1, 2, 3, 4, 1)])
     table = summary.set_index("split")
     for split in ("train", "validation", "test"):
         chosen = samples.loc[samples["split"] == split, "item"]
         share = round(1 - np.mean([item in trained for item in chosen]), 4)
-        assert table.loc[split, "unknown_items"] == table.loc[split, "unknown_goods"] == share
+        assert table.loc[split, "unknown_items"] == table.loc[split, "unknown_item_id"] == share
         assert table.loc[split, "unknown_users"] == table.loc[split, "unknown_user_id"] == 0
     assert table.loc["train", "unknown_items"] == 0 < table.loc["test", "unknown_items"]
 

@@ -3,7 +3,18 @@
 import numpy as np
 import pandas as pd
 import pytest
-from support.warnings import BY_DAY, DAY, HOUR, OTHER, START, YEAR, long_before, quiet, shown_at, warnings_of
+from support.log_warnings import (
+    BY_DAY,
+    DAY,
+    HOUR,
+    OTHER,
+    START,
+    YEAR,
+    long_before,
+    quiet,
+    shown_at,
+    warnings_of,
+)
 
 from deep_interest.logs.canonical import canonical
 from deep_interest.logs.encoding import FeatureColumns, encode_log
@@ -20,7 +31,7 @@ def test_a_log_without_impressions_or_without_fault_gives_no_warning():
     log = encode_log(
         tables, users=Vocabulary.fit(tables.behaviors["user"]), items=Vocabulary.fit(tables.items["item"])
     )
-    assert list(suspicions(tables, log, BY_DAY, FeatureColumns(item=("goods",)))) == []
+    assert list(suspicions(tables, log, BY_DAY, FeatureColumns(item=("item_id",)))) == []
 
 
 @pytest.mark.parametrize(("with_history", "expected"), [(1, ["only 10.0% of the impressions"]), (2, [])])
@@ -43,18 +54,18 @@ def test_a_label_that_never_changes_is_warned_about(label):
     ("days", "expected"),
     [
         ([0, 1, 2], []),
-        ([0, 1, 3], ["1 days between the first and the last have no impression: 1970-01-03"]),
+        ([0, 1, 3], ["1 days between the first and the last have no impressions: 1970-01-03"]),
         (
             [0, 1, 7],
             [
-                "5 days between the first and the last have no impression: "
+                "5 days between the first and the last have no impressions: "
                 "1970-01-03, 1970-01-04, 1970-01-05, 1970-01-06, 1970-01-07"
             ],
         ),
         (
             [0, 7, 8],
             [
-                "6 days between the first and the last have no impression: "
+                "6 days between the first and the last have no impressions: "
                 "1970-01-02, 1970-01-03, 1970-01-04, 1970-01-05, 1970-01-06 …"
             ],
         ),
@@ -77,10 +88,10 @@ def test_days_without_an_impression_are_looked_for_in_up_to_ten_thousand_days():
     ("first", "last", "expected"),
     [
         (20 * YEAR, 30 * YEAR, []),  # 1990 to 2000, in years of 366 days
-        (20 * YEAR - 1, 30 * YEAR, ["behaviors lie between the years 1990 and 2000"]),
+        (20 * YEAR - 1, 30 * YEAR, ["behaviors are between the years 1990 and 2000"]),
         (30 * YEAR, 130 * YEAR, []),  # to 2100
-        (30 * YEAR, 130 * YEAR + 1, ["behaviors lie between the years 2000 and 2100"]),
-        (-YEAR, 30 * YEAR, ["behaviors lie between the years 1969 and 2000"]),
+        (30 * YEAR, 130 * YEAR + 1, ["behaviors are between the years 2000 and 2100"]),
+        (-YEAR, 30 * YEAR, ["behaviors are between the years 1969 and 2000"]),
     ],
 )
 def test_years_before_1990_or_after_2100_are_warned_about(ticks, first, last, expected):
@@ -94,8 +105,8 @@ def test_years_before_1990_or_after_2100_are_warned_about(ticks, first, last, ex
 def test_times_that_all_end_before_1990_count_from_a_day_of_their_own(latest, warned):
     shown = shown_at([latest - 3 * DAY, latest - 2 * DAY, latest - DAY, latest])
     found = warnings_of([(user, OTHER, 0) for user in range(4)], shown)
-    assert any("behaviors lie between the years 1970 and 1970" in text for text in found) == warned
-    assert any("impressions lie between the years 1990 and 1990" in text for text in found) == warned
+    assert any("behaviors are between the years 1970 and 1970" in text for text in found) == warned
+    assert any("impressions are between the years 1990 and 1990" in text for text in found) == warned
 
 
 def clicks_of(offsets, *, extra_clicks=0, ticks=1):
@@ -134,7 +145,7 @@ def clock_warnings(offsets, **options):
 def test_clicks_up_to_14_whole_hours_from_their_behaviours_are_warned_about(ticks, offset, hours):
     found = clock_warnings([offset] * 20, ticks=ticks)
     assert [text.split(":")[0] for text in found] == (
-        [f"20 of 20 clicks are among the behaviours {hours}"] if hours else []
+        [f"20 of 20 clicks are also behaviours {hours}"] if hours else []
     )
 
 
@@ -165,7 +176,7 @@ def own_history_warnings(clicked, passed, *, offset=-20 * HOUR, ticks=1):
     rows = [*range(clicked), *range(n, n + passed)]
     behaviors = pd.DataFrame({"user": rows, "item": rows, "time": times[rows] + offset * ticks})
     found = warnings_of(pd.concat([long_before(shown, ticks), behaviors]), shown)
-    return [text.split(": does a click")[0] for text in found if "of the clicked impressions" in text]
+    return [text.split(", have a behaviour")[0] for text in found if "of the clicked impressions" in text]
 
 
 @pytest.mark.parametrize(
@@ -179,9 +190,7 @@ def own_history_warnings(clicked, passed, *, offset=-20 * HOUR, ticks=1):
     ],
 )
 def test_clicks_in_their_own_histories_are_told_from_repeated_behaviours(clicked, passed, shares):
-    expected = shares and (
-        f"{shares[0]} of the clicked impressions have a behaviour with their own item on the day before them, of the others {shares[1]}"
-    )
+    expected = shares and (f"{shares[0]} of the clicked impressions, but only {shares[1]} of the others")
     assert own_history_warnings(clicked, passed) == ([expected] if expected else [])
 
 
@@ -211,7 +220,7 @@ def test_impressions_with_both_labels_are_counted(labels, expected):
     behaviors, shown = quiet()
     twice = pd.concat([shown.head(3).assign(label=[pair[k] for pair in labels]) for k in range(2)])
     found = warnings_of(behaviors, pd.concat([twice, shown.tail(57)]), repeated=True)
-    wanted = f"{expected} impressions stand there twice, clicked and not clicked"
+    wanted = f"{expected} impressions occur twice, clicked and not clicked"
     assert found == ([wanted] if expected else [])
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from support.warnings import DAY, OTHER, START, YEAR, long_before, quiet, shown_at, warnings_of
+from support.log_warnings import DAY, OTHER, START, YEAR, long_before, quiet, shown_at, warnings_of
 
 from deep_interest.logs import suspicions as suspicions_module
 
@@ -30,7 +30,7 @@ def test_a_context_column_that_tells_the_label_is_warned_about_with_its_auc():
     found = leak_warnings(
         leak=lambda shown, _: shown["label"], fair=lambda shown, _: np.arange(len(shown)) % 3
     )
-    assert found == ["impressions.leak alone tells the label (AUC 1.000): is it known before the click?"]
+    assert found == ["impressions.leak alone predicts the label (AUC 1.000): is it known before the click?"]
 
 
 @pytest.mark.parametrize(("wrong", "warned"), [(8, True), (30, False)])
@@ -39,13 +39,13 @@ def test_a_leak_begins_at_an_auc_of_95_percent(wrong, warned):
     rows = np.arange(1, 400, 2)[:: 200 // wrong][:wrong]
     found = leak_warnings(leak=lambda shown, _: wrong_in(shown["label"], rows))
     assert len(found) == warned
-    assert all("alone tells the label (AUC 0.9" in text for text in found)
+    assert all("alone predicts the label (AUC 0.9" in text for text in found)
 
 
 def test_a_context_column_that_tells_the_next_label_is_warned_about():
     found = leak_warnings(leak=lambda _, following: following.fillna(0).astype(int))
     assert found == [
-        "impressions.leak alone tells whether the user's next impression is clicked (AUC 1.000): it knows the future"
+        "impressions.leak alone predicts whether the user's next impression is clicked (AUC 1.000): it uses the future"
     ]
 
 
@@ -61,7 +61,7 @@ def test_the_next_label_is_looked_at_from_51_rows_on(users, warned):
     )
     found = warnings_of(behaviors, shown, context=("leak",))
     assert [text.split("'s next")[0] for text in found] == (
-        ["impressions.leak alone tells whether the user"] if warned else []
+        ["impressions.leak alone predicts whether the user"] if warned else []
     )
 
 
@@ -71,15 +71,15 @@ def test_only_context_columns_are_asked_about_the_next_label():
     shown["label"] = shown["user"] % 2
     people = pd.DataFrame({"user": range(100), "kind": np.arange(100) % 2})
     assert warnings_of(behaviors, shown, users=people, profile=("user_id", "kind")) == [
-        "users.kind alone tells the label (AUC 1.000): is it known before the click?"
+        "users.kind alone predicts the label (AUC 1.000): is it known before the click?"
     ]
 
 
 def test_an_item_column_that_tells_the_label_is_warned_about():
     behaviors, shown = quiet(200)
     items = pd.DataFrame({"item": [*range(200), OTHER], "kind": [*shown["label"], 5], "fair": 1})
-    assert warnings_of(behaviors, shown, items=items, item=("goods", "kind", "fair")) == [
-        "items.kind alone tells the label (AUC 1.000): is it known before the click?"
+    assert warnings_of(behaviors, shown, items=items, item=("item_id", "kind", "fair")) == [
+        "items.kind alone predicts the label (AUC 1.000): is it known before the click?"
     ]
 
 
@@ -91,7 +91,7 @@ def test_a_column_of_times_after_the_impression_is_warned_about_in_any_unit(unit
     shown = shown_at(times, users=np.arange(rows) // 2)
     shown["at"] = (shown["time"] // ticks + np.where(np.arange(rows) % 4 < 2, 60, -60)) * unit
     assert warnings_of(long_before(shown, ticks), shown, context=("at",)) == [
-        "impressions.at looks like a time, and 50.0% of them are after the impression: it knows the future"
+        "impressions.at looks like a time, and 50.0% of its values are after the impression: it uses the future"
     ]
 
 
@@ -157,7 +157,7 @@ def test_a_missing_value_is_a_value_of_its_own_and_no_time():
     shown = shown_at(START + np.arange(rows) * 3 * DAY // rows, users=np.arange(rows) // 2)
     shown["at"] = (shown["time"] - 60).where(shown["label"] == 0)
     assert warnings_of(long_before(shown), shown, context=("at",)) == [
-        "impressions.at alone tells the label (AUC 1.000): is it known before the click?",
+        "impressions.at alone predicts the label (AUC 1.000): is it known before the click?",
     ]
 
 

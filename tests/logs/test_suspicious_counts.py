@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from support.warnings import DAY, START, warnings_of
+from support.log_warnings import DAY, START, warnings_of
 
 from deep_interest.logs.protocols import ProtocolParameters
 
@@ -41,7 +41,7 @@ def statistic(name, behaviors, shown):
 
 def count_warnings(column, behaviors, shown, **options):
     items = pd.DataFrame({"item": column.index, "count": column.to_numpy()})
-    return warnings_of(behaviors, shown, items=items, item=("goods", "count"), **options)
+    return warnings_of(behaviors, shown, items=items, item=("item_id", "count"), **options)
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_a_vocabulary_that_grows_never_changes_a_code(first, later):
     vocabulary = Vocabulary.fit(pd.Series(first, dtype="int64"))
     codes = dict(zip(sorted(set(first)), range(1, 200), strict=False))
     for values in later:
-        vocabulary = vocabulary.grown(pd.Series(values, dtype="int64"))
+        vocabulary = vocabulary.extended(pd.Series(values, dtype="int64"))
         for value in sorted(set(values) - set(codes)):
             codes[value] = len(codes) + 1
     asked = pd.Series(range(-60, 60))
@@ -63,14 +63,14 @@ def test_a_vocabulary_that_grows_never_changes_a_code(first, later):
 
 
 def test_texts_grow_behind_the_known_ones():
-    grown = Vocabulary.fit(pd.Series(["m", "c"])).grown(pd.Series(["z", "a", "m", None]))
+    grown = Vocabulary.fit(pd.Series(["m", "c"])).extended(pd.Series(["z", "a", "m", None]))
     assert list(grown.encode(pd.Series(["c", "m", "a", "z", "x"]))) == [1, 2, 3, 4, 0]
 
 
 @pytest.mark.parametrize(("known", "more"), [([1, 2], ["a"]), (["a"], [1, 2])])
 def test_a_vocabulary_does_not_mix_numbers_and_texts(known, more):
-    with pytest.raises(InputError, match=r"values such as .*: expected (numbers|texts)"):
-        Vocabulary.fit(pd.Series(known)).grown(pd.Series(more))
+    with pytest.raises(InputError, match=r"values such as .*: expected (numbers|strings)"):
+        Vocabulary.fit(pd.Series(known)).extended(pd.Series(more))
 
 
 def test_a_feature_keeps_its_borders_and_codes_when_it_is_learnt_again():
@@ -95,20 +95,18 @@ def test_more_values_than_32_bit_codes_name_the_field(monkeypatch):
     monkeypatch.setattr(vocabulary_module, "LARGEST_CODE", 2)
     learn = FieldVocabularies().learn
     assert learn("shop", pd.Series(["a"]))[1] == 2
-    with pytest.raises(
-        InputError, match="features: values of shop: 3 do not fit into 32-bit codes, which end at 2;"
-    ):
+    with pytest.raises(InputError, match="features: values of shop: found 3, but 32-bit codes end at 2;"):
         learn("shop", pd.Series(["a", "b"]))
-    with pytest.raises(InputError, match="features: distinct value sets of tags: 3 do not fit"):
-        FieldVocabularies().learn_cells("tags", pd.Series(["a|a", "a"]), separator="|")
+    with pytest.raises(InputError, match="features: distinct value sets of tags: found 3, but"):
+        FieldVocabularies().learn_value_sets("tags", pd.Series(["a|a", "a"]), separator="|")
 
 
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([("u", 1, 1), ("v", 1, 1), ("w", 1, 1)], "users: 4 do not fit"),
-        ([("u", 1, 1), ("u", 2, 1), ("u", 3, 1)], "items: 4 do not fit"),
-        ([("u", 1, t) for t in range(4)], "behaviors: behaviours of one user: 4 do not fit"),
+        ([("u", 1, 1), ("v", 1, 1), ("w", 1, 1)], "users: found 4, but"),
+        ([("u", 1, 1), ("u", 2, 1), ("u", 3, 1)], "items: found 4, but"),
+        ([("u", 1, t) for t in range(4)], "behaviors: behaviours of one user: found 4, but"),
     ],
 )
 def test_more_users_items_or_behaviours_than_32_bits_count_are_refused(monkeypatch, rows, message):

@@ -91,10 +91,10 @@ def test_infonce_of_shared_histories_is_the_same_in_expectation():
 
     def losses(batch, states, clicked):
         codes = torch.randint(items, (400, len(clicked)))
-        history = {"goods": clicked}
+        history = {"item_id": clicked}
         return torch.stack([
             loss(states, table[clicked], table[drawn],
-                 replace(batch, history=history, negatives={"goods": drawn})) for drawn in codes
+                 replace(batch, history=history, negatives={"item_id": drawn})) for drawn in codes
         ])  # fmt: skip
 
     clicked = torch.randint(items, (16,))
@@ -119,7 +119,7 @@ def test_the_auxiliary_loss_has_a_gradient_in_what_makes_the_states(key, options
     assert len(made) >= 2
     for gradient in made.values():
         assert gradient.abs().max() > 1e-3
-    assert gradients["embeddings.tables.goods.weight"].abs().max() > 1e-3
+    assert gradients["embeddings.tables.item_id.weight"].abs().max() > 1e-3
 
 
 @pytest.mark.parametrize("scale", ["mean", "batch"])

@@ -8,7 +8,7 @@ import torch
 from support.batches import SCHEMA, random_batch, sharing_batches
 
 from deep_interest.errors import InputError
-from deep_interest.models.batch import Batch, CellValues
+from deep_interest.models.batch import Batch, ValueSetLookup
 from deep_interest.models.registry import MODELS, build_model, model_config
 
 LENGTHS = [3, 0, 1, 7, 2]
@@ -23,7 +23,7 @@ def batch_of(offsets, *, owner=None, **changes):
     """A batch of one field, whose behaviours have the codes 0, 1, 2, …"""
     samples = len(offsets) - 1 if owner is None else len(owner)
     whole = Batch(
-        candidate={"goods": codes(*range(samples))}, history={"goods": codes(*range(offsets[-1]))}, offsets=torch.tensor(offsets),
+        candidate={"item_id": codes(*range(samples))}, history={"item_id": codes(*range(offsets[-1]))}, offsets=torch.tensor(offsets),
         profile={}, context={}, labels=torch.zeros(samples), owner=None if owner is None else torch.tensor(owner),
     )  # fmt: skip
     return replace(whole, **changes)
@@ -61,7 +61,7 @@ def test_pairs_and_what_each_sample_has():
     assert shared.per_sample(vectors).tolist() == [[1.0, 2.0], [1.0, 2.0], [3.0, 4.0]]
 
 
-def test_codes_by_group_and_the_values_of_cells():
+def test_codes_by_group_and_the_values_of_value_sets():
     batch = random_batch(LENGTHS)
     groups = {
         "item": batch.candidate,
@@ -73,29 +73,31 @@ def test_codes_by_group_and_the_values_of_cells():
         for field in SCHEMA.fields(group):
             assert batch.codes(group, field.name) is groups[group][field.name]
             assert batch.values(group, field.name) == (groups[group][field.name], None)
-    cells = CellValues(torch.tensor([0, 1, 3, 3, 6]), codes(9, 4, 5, 6, 7, 8))
-    values, runs = replace(batch, cells={"goods": cells}, candidate={"goods": codes(3, 0, 2, 1, 3)}).values(
-        "item", "goods"
-    )
+    value_sets = ValueSetLookup(torch.tensor([0, 1, 3, 3, 6]), codes(9, 4, 5, 6, 7, 8))
+    values, runs = replace(
+        batch, value_sets={"item_id": value_sets}, candidate={"item_id": codes(3, 0, 2, 1, 3)}
+    ).values("item", "item_id")
     assert values.tolist() == [6, 7, 8, 9, 4, 5, 6, 7, 8]
     assert runs.offsets.tolist() == [0, 3, 4, 4, 6, 9]
 
 
-@pytest.mark.parametrize("cell", [4, -1])
-def test_a_cell_that_does_not_exist_is_named(cell):
-    cells = CellValues(torch.tensor([0, 1, 3, 3, 6]), codes(9, 4, 5, 6, 7, 8))
-    with pytest.raises(InputError, match=rf"tags, cells: code {cell} at position 1 .* table of 4 rows"):
-        cells.of(codes(0, cell), "tags")
+@pytest.mark.parametrize("value_set", [4, -1])
+def test_a_value_set_that_does_not_exist_is_named(value_set):
+    value_sets = ValueSetLookup(torch.tensor([0, 1, 3, 3, 6]), codes(9, 4, 5, 6, 7, 8))
+    with pytest.raises(
+        InputError, match=rf"tags, value sets: code {value_set} at position 1 .* table of 4 rows"
+    ):
+        value_sets.of(codes(0, value_set), "tags")
 
 
-HISTORY = {"goods": codes(0, 1, 2, 3)}
+HISTORY = {"item_id": codes(0, 1, 2, 3)}
 CHANGES = [
     ({"labels": torch.zeros(3)}, "labels: found 3 values for 2 samples"),
-    ({"candidate": {"goods": codes(1)}}, "goods: found 1 values for 2 samples"),
+    ({"candidate": {"item_id": codes(1)}}, "item_id: found 1 values for 2 samples"),
     ({"profile": {"gender": codes(1, 2, 1)}}, "gender: found 3 values for 2 samples"),
     ({"context": {"hour": codes(1)}}, "hour: found 1 values for 2 samples"),
     ({"history": HISTORY | {"category": codes(1, 2, 3)}}, "category: found 3 values for 4 behaviours"),
-    ({"negatives": {"goods": codes(1, 2, 3)}}, "negatives, goods: found 3 values for 4 behaviours"),
+    ({"negatives": {"item_id": codes(1, 2, 3)}}, "negatives, item_id: found 3 values for 4 behaviours"),
     ({"offsets": torch.tensor([0, 3, 5])}, "offsets of the histories: .* 0 to 5"),
     ({"owner": torch.tensor([0, 0, 1])}, "labels: found 2 values for 3 samples"),
 ]
@@ -117,11 +119,11 @@ def test_every_tensor_is_sent_and_the_host_remembers_its_values(owner, monkeypat
         torch.Tensor, "pin_memory", lambda tensor: tensor
     )  # which a machine without a GPU cannot do
     batch = random_batch(LENGTHS) if owner is None else sharing_batches(LENGTHS, owner)[0]
-    batch.drawn = torch.zeros(13, 8)
-    cells = {"tags": CellValues(torch.tensor([0, 1]), codes(3))}
-    there = batch.sent_to(torch.device("meta"), cells)
-    assert there.cells is cells
-    assert there.drawn is None
+    batch.negative_vectors = torch.zeros(13, 8)
+    value_sets = {"tags": ValueSetLookup(torch.tensor([0, 1]), codes(3))}
+    there = batch.to_device(torch.device("meta"), value_sets)
+    assert there.value_sets is value_sets
+    assert there.negative_vectors is None
     groups = ("candidate", "history", "profile", "context", "negatives")
     for field in fields(Batch):
         here, sent = getattr(batch, field.name), getattr(there, field.name)

@@ -8,7 +8,7 @@ from support.batches import SCHEMA, random_batch, sharing_batches
 
 from deep_interest.errors import InputError
 from deep_interest.logs.schema import FeatureSchema, Field
-from deep_interest.models.batch import CellValues
+from deep_interest.models.batch import ValueSetLookup
 from deep_interest.models.registry import MODELS, build_model, model_config
 from deep_interest.ops.gradients import adding_to_gradients
 
@@ -16,9 +16,9 @@ SMALL = {"embedding_dim": 4, "hidden": (5, 4), "attention_hidden": (6, 3)}
 KINDS = {row.path: key for key, row in reversed(MODELS.items())}  # a row of each class
 CLOSED_FORM = [key for key in KINDS.values() if MODELS[key].closed_form]
 ROWS = [key for key in KINDS.values() if key not in CLOSED_FORM]
-SIZES = {"goods": 13, "category": 5, "gender": 3, "hour": 4}
+SIZES = {"item_id": 13, "category": 5, "gender": 3, "hour": 4}
 FIELDS = {
-    "candidate": ("goods", "category"), "history": ("goods", "category"), "negatives": ("goods", "category"),
+    "candidate": ("item_id", "category"), "history": ("item_id", "category"), "negatives": ("item_id", "category"),
     "profile": ("gender",), "context": ("hour",),
 }  # fmt: skip
 LENGTHS = [3, 0, 1, 7, 2]
@@ -44,7 +44,7 @@ def batch_with(group, field, code):
 def groups_of(key):
     """The groups that a model looks up."""
     if key in CLOSED_FORM:
-        return {"candidate": ("goods",)}
+        return {"candidate": ("item_id",)}
     unread = {"lr": ("negatives",), "fm": ("negatives",), "user_only": ("context",)}
     return {group: fields for group, fields in FIELDS.items() if group not in unread.get(key, ())}
 
@@ -64,10 +64,10 @@ def test_a_code_outside_its_table_is_named(key, dtype):
 
 def test_a_code_that_a_filter_would_drop_is_named_too():
     model = build("base", options={"keep_top": 3})
-    model.embeddings.tables["goods"].kept.zero_()
+    model.embeddings.tables["item_id"].kept.zero_()
     for code in (13, -1):
-        with pytest.raises(InputError, match=f"goods: code {code} "):
-            model(batch_with("history", "goods", code))
+        with pytest.raises(InputError, match=f"item_id: code {code} "):
+            model(batch_with("history", "item_id", code))
 
 
 @pytest.mark.parametrize("key", ["din", "dien", "wide_deep", "lr"])
@@ -75,10 +75,10 @@ def test_a_training_step_with_a_bad_code_changes_nothing_and_the_next_one_works(
     model, twin = build(key), build(key)
     for code in (13, 50_000, 400_000_000, -1):
         with pytest.raises(InputError, match=f"code {code} "), adding_to_gradients():
-            model(batch_with("history", "goods", code)).logits.sum().backward()
+            model(batch_with("history", "item_id", code)).logits.sum().backward()
     for name, tensor in model.state_dict().items():
         assert torch.equal(tensor, twin.state_dict()[name]), name
-    good, gradients = batch_with("history", "goods", 1), []
+    good, gradients = batch_with("history", "item_id", 1), []
     for one in (model, twin):
         one(good).logits.sum().backward()
         gradients.append([p.grad.to_dense() for p in one.parameters() if p.grad is not None])
@@ -87,25 +87,25 @@ def test_a_training_step_with_a_bad_code_changes_nothing_and_the_next_one_works(
 
 
 TAGS = Field(name="tags", size=6, pooling="sum")
-GOODS = Field(name="goods", size=13)
-MULTI_HOT = FeatureSchema(item=(GOODS, TAGS), behavior=(GOODS, TAGS))
+ITEM_ID = Field(name="item_id", size=13)
+MULTI_HOT = FeatureSchema(item=(ITEM_ID, TAGS), behavior=(ITEM_ID, TAGS))
 
 
-def multi_hot_batch(*, cell=1, value=5, offsets=(0, 1, 3, 4)):
-    plain = random_batch(LENGTHS, schema=FeatureSchema(item=(GOODS,), behavior=(GOODS,)))
-    candidate = plain.candidate | {"tags": torch.tensor([0, 1, 2, 0, cell]).int()}
+def multi_hot_batch(*, value_set=1, value=5, offsets=(0, 1, 3, 4)):
+    plain = random_batch(LENGTHS, schema=FeatureSchema(item=(ITEM_ID,), behavior=(ITEM_ID,)))
+    candidate = plain.candidate | {"tags": torch.tensor([0, 1, 2, 0, value_set]).int()}
     history = plain.history | {"tags": torch.arange(13).int() % 3}
-    cells = {"tags": CellValues(torch.tensor(offsets), torch.tensor([0, 1, value, 3]).int())}
-    return replace(plain, candidate=candidate, history=history, negatives=None, cells=cells)
+    value_sets = {"tags": ValueSetLookup(torch.tensor(offsets), torch.tensor([0, 1, value, 3]).int())}
+    return replace(plain, candidate=candidate, history=history, negatives=None, value_sets=value_sets)
 
 
 @pytest.mark.parametrize("key", ["din", "lr", "fm"])
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"cell": 3}, "tags, cells: code 3 at position 4 .* 3 rows"),
-        ({"cell": -1}, "tags, cells: code -1"),
-        ({"cell": 400_000_000}, "tags, cells: code 400000000"),
+        ({"value_set": 3}, "tags, value sets: code 3 at position 4 .* 3 rows"),
+        ({"value_set": -1}, "tags, value sets: code -1"),
+        ({"value_set": 400_000_000}, "tags, value sets: code 400000000"),
         ({"value": 6}, "tags: code 6 .* 6 rows"),
         ({"value": -1}, "tags: code -1"),
         ({"value": 50_000}, "tags: code 50000"),
@@ -113,7 +113,7 @@ def multi_hot_batch(*, cell=1, value=5, offsets=(0, 1, 3, 4)):
         ({"offsets": (0, 3, 1, 4)}, "smaller than the one before"),
     ],
 )
-def test_cells_and_their_values_are_within_their_tables(key, change, message):
+def test_value_sets_and_their_values_are_within_their_tables(key, change, message):
     model = build(key, schema=MULTI_HOT)
     model(multi_hot_batch())
     with pytest.raises(InputError, match=message):
@@ -132,7 +132,7 @@ def test_offsets_owners_and_lengths_fit_together(key):
         ({"offsets": torch.tensor([0, 3, 3, 4, 13])}, "5 values for 4 samples"),
         ({"candidate": one_more}, "6 values for 5 samples"),
         ({"labels": torch.zeros(4)}, "labels: found 4 values for 5 samples"),
-        ({"history": batch.history | {"goods": batch.history["goods"][:-1]}}, "12|as many codes"),
+        ({"history": batch.history | {"item_id": batch.history["item_id"][:-1]}}, "12|as many codes"),
     ]
     for change, message in wrong:
         with pytest.raises(InputError, match=message):

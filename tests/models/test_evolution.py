@@ -34,7 +34,7 @@ def test_the_weights_and_states_of_dien_agree_with_the_equations(evolution):
         span = slice(int(batch.offsets[b]), int(batch.offsets[b + 1]))
         inputs = reference.gru_states(p, "extractor", behaviors)
         if evolution == "attention":
-            inputs = reference.gru_states(p, "evolver", inputs)
+            inputs = reference.gru_states(p, "evolution_gru", inputs)
         candidate = reference.embed(p, batch.candidate, SCHEMA.item, b)
         attention = reference.softmax(np.array([h @ p["attention.weight"] @ candidate for h in inputs]))
         np.testing.assert_allclose(weights[span].detach(), attention, atol=1e-9)
@@ -42,7 +42,7 @@ def test_the_weights_and_states_of_dien_agree_with_the_equations(evolution):
             inputs = [a * h for a, h in zip(attention, inputs, strict=True)]
         if evolution != "attention":
             gate = None if cell == "gru" else attention
-            inputs = reference.gru_states(p, "evolver", inputs, cell, gate)
+            inputs = reference.gru_states(p, "evolution_gru", inputs, cell, gate)
         np.testing.assert_allclose(states[span].detach(), np.reshape(inputs, (-1, 3)), atol=1e-9)
 
 
@@ -94,15 +94,15 @@ def test_the_row_of_a_crossed_pair():
     batch = random_batch(LENGTHS)
     segments = batch.pairs.segments.tolist()
     pairs = [
-        seen * 13 + int(batch.candidate["goods"][b])
-        for seen, b in zip(batch.history["goods"].tolist(), segments, strict=True)
+        seen * 13 + int(batch.candidate["item_id"][b])
+        for seen, b in zip(batch.history["item_id"].tolist(), segments, strict=True)
     ]
-    assert build("wide_deep", {}).wide._pairs(batch, "goods", 169).tolist() == pairs
+    assert build("wide_deep", {}).wide._pairs(batch, "item_id", 169).tolist() == pairs
     odd = 0x9E3779B97F4A7C1
     hashed = [
         ((pair * odd + (1 << 63)) % (1 << 64) - (1 << 63) >> 20) % 7 for pair in pairs
     ]  # in 64 bits, with a sign
-    assert build("wide_deep", {"cross_rows": 7}).wide._pairs(batch, "goods", 7).tolist() == hashed
+    assert build("wide_deep", {"cross_rows": 7}).wide._pairs(batch, "item_id", 7).tolist() == hashed
 
 
 def test_crosses_of_two_fields_add_up():
@@ -128,8 +128,8 @@ def test_an_item_that_is_the_clicked_one_in_every_field_is_no_negative(score):
     if score == "net":
         torch.nn.init.zeros_(loss.net.layers[0].weight)
     batch = random_batch([4])
-    batch.history = {"goods": torch.tensor([1, 2, 3, 5]), "category": torch.tensor([0, 0, 0, 1])}
-    batch.negatives = {"goods": torch.tensor([5, 2, 3, 4]), "category": torch.tensor([1, 0, 1, 0])}
+    batch.history = {"item_id": torch.tensor([1, 2, 3, 5]), "category": torch.tensor([0, 0, 0, 1])}
+    batch.negatives = {"item_id": torch.tensor([5, 2, 3, 4]), "category": torch.tensor([1, 0, 1, 0])}
     zeros = torch.zeros(4, 2, dtype=torch.float64)
     found = loss(zeros, zeros, torch.ones(4, 2, dtype=torch.float64), batch)
     assert found.item() == pytest.approx(3.0 * (2 * np.log(2) + np.log(3)) / 3)
@@ -139,6 +139,6 @@ def test_an_item_that_is_the_clicked_one_in_every_field_is_no_negative(score):
 @pytest.mark.parametrize(("weight", "draws"), [(0.0, False), (1e-6, True), (1.0, True)])
 def test_negatives_are_drawn_if_the_auxiliary_loss_has_a_weight(key, weight, draws):
     model, batch = build(key, {"aux_weight": weight}), random_batch(LENGTHS)
-    assert model.draws_negatives == draws
+    assert model.uses_negatives == draws
     assert hasattr(model, "auxiliary") == draws
     assert (model(batch).auxiliary_loss is not None) == draws

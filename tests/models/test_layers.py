@@ -66,9 +66,9 @@ def test_dice_takes_empty_and_single_rows(rows):
 def test_embedding_gradients_touch_the_batchs_rows_only():
     embeddings, batch = Embeddings(PLAIN_SCHEMA, dim=3), random_batch([2, 3], schema=PLAIN_SCHEMA)
     embeddings(batch.history, PLAIN_SCHEMA.behavior).sum().backward()
-    gradient = embeddings.tables["goods"].weight.grad
+    gradient = embeddings.tables["item_id"].weight.grad
     assert gradient.is_sparse
-    assert set(gradient.coalesce().indices()[0].tolist()) == set(batch.history["goods"].tolist())
+    assert set(gradient.coalesce().indices()[0].tolist()) == set(batch.history["item_id"].tolist())
 
 
 def test_the_mlp_stacks_its_layers():

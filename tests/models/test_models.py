@@ -11,8 +11,8 @@ from support import reference
 from support.batches import PLAIN_SCHEMA, SCHEMA, random_batch, sharing_batches, take
 
 from deep_interest.errors import InputError
-from deep_interest.models.popularity import smoothing_strength
-from deep_interest.models.registry import MODELS, build_model, model_config, model_row
+from deep_interest.models.popularity import prior_strength
+from deep_interest.models.registry import MODELS, build_model, find_model, model_config
 
 SMALL = {
     "embedding_dim": 4,
@@ -244,7 +244,7 @@ def test_the_activation_unit_sees_a_behaviours_own_fields_of_the_candidate():
     schema = SCHEMA.model_copy(update={"behavior": SCHEMA.item[1:]})  # behaviours have a category only
     model, batch = build("din", schema=schema), random_batch(LENGTHS, schema=schema)
     other = take(batch, list(range(5)))
-    other.candidate = batch.candidate | {"goods": (batch.candidate["goods"] + 1) % 13}
+    other.candidate = batch.candidate | {"item_id": (batch.candidate["item_id"] + 1) % 13}
     history = model.embeddings(batch.history, schema.behavior)
 
     def weigh(b):
@@ -256,13 +256,13 @@ def test_the_activation_unit_sees_a_behaviours_own_fields_of_the_candidate():
 
 
 def test_popularity_ranks_by_positive_training_samples_and_predicts_their_share():
-    goods = torch.tensor([1] * 8 + [2] * 8 + [3] * 8, dtype=torch.int32)
+    item_ids = torch.tensor([1] * 8 + [2] * 8 + [3] * 8, dtype=torch.int32)
     labels = torch.tensor([1] * 6 + [0] * 2 + [1] * 3 + [0] * 5 + [0] * 8, dtype=torch.float32)
     model = build("popularity")
-    model.fit({"goods": goods}, labels)
+    model.fit({"item_id": item_ids}, labels)
     scores = torch.sigmoid(model.logits)
     assert scores[1] > scores[2] > scores[3] == scores[0]
-    assert scores[goods.long()].mean().item() == pytest.approx(labels.mean().item(), abs=1e-4)
+    assert scores[item_ids.long()].mean().item() == pytest.approx(labels.mean().item(), abs=1e-4)
 
 
 def test_the_items_rate_is_smoothed_towards_the_mean_of_all_samples():
@@ -271,10 +271,10 @@ def test_the_items_rate_is_smoothed_towards_the_mean_of_all_samples():
     ρ = (2.6 / 0.24 - 2) / (3 · 9 · 2 / 3) = 8.8333 / 18 = 0.490741, so a = 1 / ρ - 1 = 1.037736, and item 1 has
     (1 + 0.415094) / 11.037736 = 0.128205.
     """
-    goods = torch.tensor([1] * 10 + [2] * 10 + [3] * 10, dtype=torch.int32)
+    item_ids = torch.tensor([1] * 10 + [2] * 10 + [3] * 10, dtype=torch.int32)
     labels = torch.tensor([1] + [0] * 9 + [1] * 3 + [0] * 7 + [1] * 8 + [0] * 2, dtype=torch.float32)
     model = build("item_ctr")
-    model.fit({"goods": goods}, labels)
+    model.fit({"item_id": item_ids}, labels)
     scores = torch.sigmoid(model.logits)
     assert scores[:5].tolist() == pytest.approx([0.4, 0.128205, 0.309402, 0.762393, 0.4], abs=1e-6)
 
@@ -289,14 +289,14 @@ def test_the_items_rate_is_smoothed_towards_the_mean_of_all_samples():
     ],
 )
 def test_the_smoothing_strength_has_bounds(positives, samples, strength):
-    assert smoothing_strength(torch.tensor(positives), torch.tensor(samples)) == pytest.approx(strength)
+    assert prior_strength(torch.tensor(positives), torch.tensor(samples)) == pytest.approx(strength)
 
 
 def test_an_unknown_row_or_option_is_named():
     with pytest.raises(
         InputError, match="model 'dinn' is unknown; the models are popularity, item_ctr, lr, base"
     ):
-        model_row("dinn")
+        find_model("dinn")
     with pytest.raises(ValueError, match="atention"):
         model_config("din", {"atention": 3})
 
@@ -315,7 +315,7 @@ def test_a_recipes_common_options_reach_the_models_that_have_them():
 def test_without_auxiliary_weight_there_is_no_auxiliary_loss_and_no_negative_is_drawn():
     model = build("dien", {"aux_weight": 0.0})
     assert model(random_batch(LENGTHS)).auxiliary_loss is None
-    assert not model.draws_negatives
+    assert not model.uses_negatives
 
 
 def test_the_auxiliary_loss_is_weighed_by_alpha():
@@ -331,7 +331,7 @@ def test_in_evaluation_nothing_is_drawn_and_there_is_no_auxiliary_loss():
 
 
 def test_gru_of_another_width_than_a_behaviour_cannot_have_an_auxiliary_loss():
-    with pytest.raises(InputError, match=r"gru_size: .* behaviours of width 8, found 3"):
+    with pytest.raises(InputError, match=r"gru_size: found 3, but .* behaviours of width 8"):
         build("dien", {"gru_size": 3, "aux_weight": 1.0})
 
 
@@ -357,31 +357,34 @@ def test_bst_sees_the_newest_behaviours_alone(owner):
     assert not torch.equal(model(newer).logits[0], model(batch).logits[0])
 
 
-def test_without_goods_a_model_does_not_see_them():
+def test_without_items_a_model_does_not_see_them():
     model, batch = build("reg_no_goods").eval(), random_batch(LENGTHS)
     assert set(model.embeddings.tables) == {"category", "gender", "hour"}
     other = take(batch, range(5))
-    other.candidate = batch.candidate | {"goods": (batch.candidate["goods"] + 1) % 13}
+    other.candidate = batch.candidate | {"item_id": (batch.candidate["item_id"] + 1) % 13}
     torch.testing.assert_close(model(other).logits, model(batch).logits, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize(
     ("without", "message"),
-    [(("shop",), "shop is no feature; the features are goods"), (("goods", "category"), "leaves no field")],
+    [
+        (("shop",), "shop is not a feature; the features are item_id"),
+        (("item_id", "category"), "leaves no field"),
+    ],
 )
 def test_a_field_that_cannot_be_left_out_is_named(without, message):
     with pytest.raises(InputError, match=message):
         build("base", {"without": without})
 
 
-def test_the_filter_keeps_the_most_frequent_goods_and_lets_the_others_share_one_row():
+def test_the_filter_keeps_the_most_frequent_items_and_lets_the_others_share_one_row():
     model, batch = build("reg_filter", {"keep_top": 2}).eval(), random_batch(LENGTHS)
-    table = model.embeddings.tables["goods"]
+    table = model.embeddings.tables["item_id"]
     table.keep_most_frequent(torch.tensor([9, 0, 5, 1, 5, 0, 0, 0, 0, 0, 0, 0, 0]))
     assert table.kept.nonzero().squeeze(1).tolist() == [0, 2]
-    goods = model.embeddings({"goods": torch.arange(13)}, SCHEMA.item[:1])
-    assert not torch.equal(goods[2], goods[0])
-    torch.testing.assert_close(goods[[1, 3, 4, 12]], goods[[0, 0, 0, 0]], rtol=0, atol=0)
+    item_ids = model.embeddings({"item_id": torch.arange(13)}, SCHEMA.item[:1])
+    assert not torch.equal(item_ids[2], item_ids[0])
+    torch.testing.assert_close(item_ids[[1, 3, 4, 12]], item_ids[[0, 0, 0, 0]], rtol=0, atol=0)
     assert torch.isfinite(model(batch).logits).all()
 
 
@@ -391,19 +394,19 @@ def test_rows_with_weights_of_single_ids_refuse_the_filter(key):
         build(key, {"keep_top": 2})
 
 
-def test_the_filter_without_goods_filters_nothing():
+def test_the_filter_without_items_filters_nothing():
     assert torch.isfinite(
-        build("base", {"keep_top": 2, "without": ["goods"]})(random_batch(LENGTHS)).logits
+        build("base", {"keep_top": 2, "without": ["item_id"]})(random_batch(LENGTHS)).logits
     ).all()
 
 
 def test_crossed_pairs_share_weights_by_a_hash_when_there_are_too_many():
     model, batch = build("wide_deep", {"cross_rows": 7}), random_batch(LENGTHS)
-    assert model.wide.weights["goods"].num_embeddings == 7
-    pairs = model.wide._pairs(batch, "goods", 7)
+    assert model.wide.weights["item_id"].num_embeddings == 7
+    pairs = model.wide._pairs(batch, "item_id", 7)
     assert pairs.min() >= 0
     assert pairs.max() < 7
-    again = model.wide._pairs(take(batch, range(5)), "goods", 7)
+    again = model.wide._pairs(take(batch, range(5)), "item_id", 7)
     assert torch.equal(pairs, again)
 
 

@@ -10,7 +10,7 @@ from support.batches import random_batch, sharing_batches
 
 from deep_interest.errors import InputError
 from deep_interest.logs.schema import FeatureSchema, Field
-from deep_interest.models.batch import CellValues
+from deep_interest.models.batch import ValueSetLookup
 from deep_interest.models.layers import Embeddings
 from deep_interest.models.registry import MODELS, build_model, model_config
 from deep_interest.serving.scorer import Scorer
@@ -29,23 +29,25 @@ ROWS = [
 LENGTHS = [3, 0, 1, 7, 2]
 
 
-def schema_of(pooling, *, cells: bool) -> FeatureSchema:
-    """The same fields with a code for each value, or with one for each cell."""
+def schema_of(pooling, *, value_sets: bool) -> FeatureSchema:
+    """The same fields with a code for each value, or with one for each value set."""
 
     def field(name):
         return Field(
-            name=name, size=len(SETS[name]) if cells else VALUES[name], pooling=None if cells else pooling
+            name=name,
+            size=len(SETS[name]) if value_sets else VALUES[name],
+            pooling=None if value_sets else pooling,
         )
 
-    item = (Field(name="goods", size=13), field("category"))
+    item = (Field(name="item_id", size=13), field("category"))
     return FeatureSchema(
         item=item, behavior=item, profile=(Field(name="gender", size=3), field("likes")), context=(field("place"),)
     )  # fmt: skip
 
 
-def cells() -> dict[str, CellValues]:
+def value_sets() -> dict[str, ValueSetLookup]:
     return {
-        name: CellValues(
+        name: ValueSetLookup(
             torch.tensor(np.cumsum([0, *map(len, sets)])), torch.tensor([*chain(*sets)], dtype=torch.int32)
         )
         for name, sets in SETS.items()
@@ -53,10 +55,10 @@ def cells() -> dict[str, CellValues]:
 
 
 def membership(name: str, pooling: str) -> np.ndarray:
-    """``(cells, values)``: what each value's vector counts in each cell's."""
+    """``(value sets, values)``: what each value's vector counts in each value set's."""
     matrix = np.zeros((len(SETS[name]), VALUES[name]))
-    for cell, values in enumerate(SETS[name]):
-        matrix[cell, values] = 1 / len(values) if pooling == "mean" else 1
+    for value_set, values in enumerate(SETS[name]):
+        matrix[value_set, values] = 1 / len(values) if pooling == "mean" else 1
     return matrix
 
 
@@ -67,13 +69,13 @@ def field_of(parameter: str) -> str | None:
 
 
 def models(key, pooling, dtype=torch.float64):
-    """A model with multi-hot fields, and one with a code for each cell whose tables are pooled by hand."""
+    """A model with multi-hot fields, and one with a code for each value set whose tables are pooled by hand."""
     torch.manual_seed(0)
     multi_hot, one_hot = (
-        build_model(key, model_config(key, {}, common=SMALL), schema_of(pooling, cells=cells))
+        build_model(key, model_config(key, {}, common=SMALL), schema_of(pooling, value_sets=value_sets))
         .to(dtype)
         .eval()
-        for cells in (False, True)
+        for value_sets in (False, True)
     )
     with torch.no_grad():
         for parameter in multi_hot.parameters():
@@ -88,14 +90,17 @@ def models(key, pooling, dtype=torch.float64):
 
 @pytest.mark.parametrize("pooling", ["sum", "mean"])
 def test_the_vector_of_a_field_and_its_gradient_by_numpy(pooling):
-    schema = schema_of(pooling, cells=False)
+    schema = schema_of(pooling, value_sets=False)
     torch.manual_seed(0)
     embeddings = Embeddings(schema, dim=3, std=1.0)
-    codes = {"goods": torch.tensor([1, 0, 12, 1]), "category": torch.tensor([1, 0, 3, 3], dtype=torch.int32)}
-    found = embeddings(codes, schema.item, cells())
+    codes = {
+        "item_id": torch.tensor([1, 0, 12, 1]),
+        "category": torch.tensor([1, 0, 3, 3], dtype=torch.int32),
+    }
+    found = embeddings(codes, schema.item, value_sets())
     weights = {name: table.weight.detach().numpy() for name, table in embeddings.tables.items()}
     matrix = membership("category", pooling)[codes["category"].numpy()]
-    expected = np.concatenate([weights["goods"][codes["goods"]], matrix @ weights["category"]], axis=1)
+    expected = np.concatenate([weights["item_id"][codes["item_id"]], matrix @ weights["category"]], axis=1)
     np.testing.assert_allclose(found.detach().numpy(), expected, rtol=1e-5)
     upstream = torch.randn(4, 6)
     found.backward(upstream)
@@ -109,12 +114,12 @@ def test_the_vector_of_a_field_and_its_gradient_by_numpy(pooling):
 @pytest.mark.parametrize(
     ("key", "dtype"), [*((key, torch.float64) for key in ROWS), ("lr", torch.float32), ("din", torch.float32)]
 )
-def test_a_model_with_multi_hot_fields_is_one_whose_cells_have_pooled_vectors(key, dtype):
+def test_a_model_with_multi_hot_fields_is_one_whose_value_sets_have_pooled_vectors(key, dtype):
     pooling = "mean" if key in ("din", "lr") else "sum"
     multi_hot, one_hot = models(key, pooling, dtype)
-    batch = random_batch(LENGTHS, schema=schema_of(pooling, cells=True))
+    batch = random_batch(LENGTHS, schema=schema_of(pooling, value_sets=True))
     batch = replace(batch, labels=batch.labels.to(dtype))
-    found, expected = multi_hot(replace(batch, cells=cells())), one_hot(batch)
+    found, expected = multi_hot(replace(batch, value_sets=value_sets())), one_hot(batch)
     tolerance = {"rtol": 1e-9, "atol": 1e-9} if dtype == torch.float64 else {"rtol": 2e-3, "atol": 2e-4}
     np.testing.assert_allclose(found.logits.detach(), expected.logits.detach(), **tolerance)
     for output in (found, expected):
@@ -130,29 +135,29 @@ def test_a_model_with_multi_hot_fields_is_one_whose_cells_have_pooled_vectors(ke
 
 
 @pytest.mark.parametrize("key", ["din", "base", "lr"])
-def test_samples_that_share_a_history_and_the_scorer_see_the_same_cells(key):
+def test_samples_that_share_a_history_and_the_scorer_see_the_same_value_sets(key):
     multi_hot, _ = models(key, "sum")
-    shared, own = sharing_batches(LENGTHS, [0, 0, 3, 3, 3, 4], schema=schema_of("sum", cells=True))
-    logits = [multi_hot(replace(batch, cells=cells())).logits.detach() for batch in (shared, own)]
+    shared, own = sharing_batches(LENGTHS, [0, 0, 3, 3, 3, 4], schema=schema_of("sum", value_sets=True))
+    logits = [multi_hot(replace(batch, value_sets=value_sets())).logits.detach() for batch in (shared, own)]
     np.testing.assert_allclose(*logits, rtol=1e-9)
-    user = random_batch([5], schema=schema_of("sum", cells=True))
-    scored = Scorer(multi_hot, cells=cells())(
+    user = random_batch([5], schema=schema_of("sum", value_sets=True))
+    scored = Scorer(multi_hot, value_sets=value_sets())(
         user.history, user.candidate, profile=user.profile, context=user.context
     )
     np.testing.assert_allclose(
-        scored, multi_hot(replace(user, cells=cells())).logits.sigmoid().detach(), rtol=1e-9
+        scored, multi_hot(replace(user, value_sets=value_sets())).logits.sigmoid().detach(), rtol=1e-9
     )
     with pytest.raises(
-        InputError, match="cells: the values of the multi-hot category, likes, place are missing"
+        InputError, match="value_sets: the value sets of the multi-hot category, likes, place are missing"
     ):
         Scorer(multi_hot)
 
 
 def test_wide_and_deep_crosses_the_one_hot_fields_alone():
-    schema = schema_of("sum", cells=False)
+    schema = schema_of("sum", value_sets=False)
     model = build_model("wide_deep", model_config("wide_deep", {}, common=SMALL), schema)
-    assert list(model.wide.weights) == ["goods"]
-    batch = replace(random_batch(LENGTHS, schema=schema_of("sum", cells=True)), cells=cells())
+    assert list(model.wide.weights) == ["item_id"]
+    batch = replace(random_batch(LENGTHS, schema=schema_of("sum", value_sets=True)), value_sets=value_sets())
     assert model(batch).logits.isfinite().all()
-    with pytest.raises(InputError, match="there is none; add goods or a category to both"):
-        build_model("wide_deep", model_config("wide_deep", {"without": ["goods"]}, common=SMALL), schema)
+    with pytest.raises(InputError, match="there is none; add item_id or a category to both"):
+        build_model("wide_deep", model_config("wide_deep", {"without": ["item_id"]}, common=SMALL), schema)

@@ -14,11 +14,11 @@ from deep_interest.models.layers import (
     Embeddings,
     LayerNorm,
     PReLU,
+    apply_stages,
+    fuse_layers,
     make_activation,
     mean_by_length,
     pool,
-    stages,
-    through,
 )
 from deep_interest.ops.jagged import Jagged
 from deep_interest.ops.mlp import Layers
@@ -123,7 +123,7 @@ def test_pooling_sums_or_averages_each_run_and_an_empty_one_is_zero():
 )  # fmt: skip
 def test_linear_layers_with_known_activations_are_one_operation(activation, batch_norm, kinds):
     mlp = MLP(3, (4, 2), activation=activation, batch_norm=batch_norm).double()
-    parts = stages(mlp.layers)
+    parts = fuse_layers(mlp.layers)
     found = [
         [layer.activation for layer in part] if isinstance(part, Layers) else type(part).__name__
         for part in parts
@@ -133,7 +133,7 @@ def test_linear_layers_with_known_activations_are_one_operation(activation, batc
     for parameter in mlp.parameters():
         parameter.data = torch.randn_like(parameter)
     expected = mlp.layers(x)
-    torch.testing.assert_close(through(parts, x), expected)
+    torch.testing.assert_close(apply_stages(parts, x), expected)
     torch.testing.assert_close(mlp(x), expected)
 
 
@@ -157,14 +157,16 @@ def test_the_candidates_vector_in_the_order_of_a_behaviours_fields():
 def test_embeddings_have_the_fields_in_the_order_asked_and_groups_together_are_those_alone():
     torch.manual_seed(0)
     embeddings = Embeddings(SCHEMA, dim=3)
-    assert embeddings.tables["goods"].weight.std() < 0.02  # 0.01 unless told
-    goods, category = (embeddings.tables[name].weight for name in ("goods", "category"))
-    codes = {"goods": torch.tensor([1, 12]), "category": torch.tensor([4, 0])}
+    assert embeddings.tables["item_id"].weight.std() < 0.02  # 0.01 unless told
+    item_ids, category = (embeddings.tables[name].weight for name in ("item_id", "category"))
+    codes = {"item_id": torch.tensor([1, 12]), "category": torch.tensor([4, 0])}
     found = embeddings(codes, SCHEMA.item[::-1])
-    assert torch.equal(found, torch.cat([category[[4, 0]], goods[[1, 12]]], dim=1))
+    assert torch.equal(found, torch.cat([category[[4, 0]], item_ids[[1, 12]]], dim=1))
     genders = {"gender": torch.tensor([2])}
-    together = embeddings.together((codes, SCHEMA.item), (genders, SCHEMA.profile), (codes, SCHEMA.item[:1]))
+    together = embeddings.lookup_groups(
+        (codes, SCHEMA.item), (genders, SCHEMA.profile), (codes, SCHEMA.item[:1])
+    )
     assert torch.equal(together[0], embeddings(codes, SCHEMA.item))
     assert torch.equal(together[1], embeddings.tables["gender"].weight[2:])
-    assert torch.equal(together[2], goods[[1, 12]])
-    assert torch.equal(embeddings.tables["goods"](torch.tensor([7])), goods[7:8])
+    assert torch.equal(together[2], item_ids[[1, 12]])
+    assert torch.equal(embeddings.tables["item_id"](torch.tensor([7])), item_ids[7:8])

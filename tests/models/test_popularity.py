@@ -7,13 +7,15 @@ import torch
 from support.batches import SCHEMA, random_batch
 
 from deep_interest.errors import InputError
-from deep_interest.models.popularity import smoothing_strength
+from deep_interest.models.popularity import prior_strength
 from deep_interest.models.registry import build_model, model_config
 
 
-def fitted(key, goods, labels):
+def fitted(key, item_ids, labels):
     model = build_model(key, model_config(key, {}), SCHEMA).double()
-    model.fit({"goods": torch.tensor(goods, dtype=torch.int32)}, torch.tensor(labels, dtype=torch.float32))
+    model.fit(
+        {"item_id": torch.tensor(item_ids, dtype=torch.int32)}, torch.tensor(labels, dtype=torch.float32)
+    )
     return model.logits
 
 
@@ -50,9 +52,9 @@ def test_the_strength_by_hand_with_items_of_different_sizes_and_items_without_sa
     With n = 20, 40, 60; k = 8, 10, 12: m = 1/4, S = 20 (0.15)² + 0 + 60 (0.05)² = 0.6, S / (m (1 - m)) = 3.2.
     ρ = (3.2 - 2) / (19 · 100/120 + 39 · 80/120 + 59 · 60/120) = 1.2 / 71.3333, so a = 71.3333 / 1.2 - 1 = 58.444444.
     """
-    assert smoothing_strength(torch.tensor([2.0, 1.0, 0.0]), torch.tensor([2.0, 4.0, 6.0])) == 1.0
+    assert prior_strength(torch.tensor([2.0, 1.0, 0.0]), torch.tensor([2.0, 4.0, 6.0])) == 1.0
     positives, samples = torch.tensor([0.0, 8.0, 10.0, 0.0, 12.0]), torch.tensor([0.0, 20.0, 40.0, 0.0, 60.0])
-    assert smoothing_strength(positives.double(), samples.double()) == pytest.approx(58.444444, abs=1e-5)
+    assert prior_strength(positives.double(), samples.double()) == pytest.approx(58.444444, abs=1e-5)
 
 
 @pytest.mark.parametrize("key", ["popularity", "item_ctr"])
@@ -61,12 +63,24 @@ def test_a_batch_has_the_logits_of_its_candidates(key):
     model.logits.copy_(torch.arange(13.0))
     batch = random_batch([3, 0, 1])
     output = model(batch)
-    assert output.logits.tolist() == batch.candidate["goods"].tolist()
+    assert output.logits.tolist() == batch.candidate["item_id"].tolist()
     assert output.auxiliary_loss is None
 
 
 @pytest.mark.parametrize("key", ["popularity", "item_ctr"])
-def test_without_goods_there_is_nothing_to_count(key):
-    message = f"^features.item: {key} counts goods, but the item fields are category; add goods, or leave {key} out of rows$"
+def test_without_items_there_is_nothing_to_count(key):
+    message = f"^features.item: {key} counts item_id, but the item fields are category; add item_id, or remove {key} from rows$"
     with pytest.raises(InputError, match=message):
         build_model(key, model_config(key, {}), SCHEMA.model_copy(update={"item": SCHEMA.item[1:]}))
+
+
+@pytest.mark.parametrize("key", ["popularity", "item_ctr"])
+def test_the_fit_is_on_the_labels_device(key):
+    """With ``meta`` as the default, a tensor whose device nobody names would not go together with the labels."""
+    item_ids, labels = [1] * 4 + [2] * 4, [1, 1, 1, 0, 1, 0, 0, 0]
+    expected = fitted(key, item_ids, labels)
+    model = build_model(key, model_config(key, {}), SCHEMA).double()
+    candidate, clicks = {"item_id": torch.tensor(item_ids)}, torch.tensor(labels, dtype=torch.float32)
+    with torch.device("meta"):
+        model.fit(candidate, clicks)
+    assert torch.equal(model.logits, expected)

@@ -7,7 +7,7 @@ from torch import nn
 
 from deep_interest.errors import InputError
 from deep_interest.logs.schema import FeatureSchema, Field
-from deep_interest.models.layers import embedding_tables, leans_on_torch
+from deep_interest.models.layers import embedding_tables, relies_on_torch
 from deep_interest.models.registry import build_model, model_config
 
 D, WIDTH = 18, 36  # the papers' embeddings, and a behaviour of two fields
@@ -92,10 +92,10 @@ def test_the_nets_of_dmin_have_its_authors_widths():
         assert linear_widths(interest.unit.net) == [(4 * WIDTH, 80), (80, 40), (40, 1)]
 
 
-@pytest.mark.parametrize(("cell", "gates"), [("gru", 3), ("agru", 2), ("augru", 3)])
-def test_a_gru_has_a_xavier_matrix_for_each_gate_and_no_bias_at_first(cell, gates):
-    evolution = {"gru": "attention"}.get(cell, cell)
-    gru = build("dien", {"evolution": evolution, "gru_size": 100}).evolver
+@pytest.mark.parametrize(("value_set", "gates"), [("gru", 3), ("agru", 2), ("augru", 3)])
+def test_a_gru_has_a_xavier_matrix_for_each_gate_and_no_bias_at_first(value_set, gates):
+    evolution = {"gru": "attention"}.get(value_set, value_set)
+    gru = build("dien", {"evolution": evolution, "gru_size": 100}).evolution_gru
     assert gru.input_weight.shape == gru.state_weight.shape == (gates * 100, 100)
     assert torch.equal(gru.bias.detach(), torch.zeros(gates * 100))
     for weight in (gru.input_weight, gru.state_weight):
@@ -105,7 +105,7 @@ def test_a_gru_has_a_xavier_matrix_for_each_gate_and_no_bias_at_first(cell, gate
 
 
 LARGE = FeatureSchema(
-    item=(Field(name="goods", size=3000),), behavior=(Field(name="goods", size=3000),),
+    item=(Field(name="item_id", size=3000),), behavior=(Field(name="item_id", size=3000),),
     profile=(Field(name="gender", size=2000),),
 )  # fmt: skip
 
@@ -115,7 +115,7 @@ LARGE = FeatureSchema(
 def test_embeddings_begin_normal_with_the_configured_deviation(key, options, std):
     tables = build(key, options, schema=LARGE).embeddings.tables
     assert {name: tuple(table.weight.shape) for name, table in tables.items()} == {
-        "goods": (3000, D),
+        "item_id": (3000, D),
         "gender": (2000, D),
     }
     for table in tables.values():
@@ -148,22 +148,24 @@ def test_weights_of_single_ids_begin_at_zero(key):
 def test_tables_know_their_field_and_the_groups_that_look_them_up():
     tables = {table.field: table for table in embedding_tables(build("base", {"keep_top": 4}))}
     assert {name: (table.num_embeddings, table.groups, table.keep_top) for name, table in tables.items()} == {
-        "goods": (13, ("item", "behavior"), 4), "category": (5, ("item", "behavior"), 0),
+        "item_id": (13, ("item", "behavior"), 4), "category": (5, ("item", "behavior"), 0),
         "gender": (3, ("profile",), 0), "hour": (4, ("context",), 0),
     }  # fmt: skip
-    assert tables["goods"].kept.dtype == torch.bool
-    assert tables["goods"].kept.tolist() == [True] * 13  # until the counts are known
+    assert tables["item_id"].kept.dtype == torch.bool
+    assert tables["item_id"].kept.tolist() == [True] * 13  # until the counts are known
     assert not hasattr(tables["category"], "kept")
-    linear = {table.field: table.groups for table in embedding_tables(build("lr")) if table.field != "goods"}
+    linear = {
+        table.field: table.groups for table in embedding_tables(build("lr")) if table.field != "item_id"
+    }
     assert linear == {"category": ("behavior",), "gender": ("profile",), "hour": ("context",)}
     crosses = build("wide_deep").wide.weights
     assert {name: (table.num_embeddings, table.groups, table.field) for name, table in crosses.items()} == {
-        "goods": (169, (), "goods"), "category": (25, (), "category"),
+        "item_id": (169, (), "item_id"), "category": (25, (), "category"),
     }  # fmt: skip
 
 
 def test_the_filter_counts_equal_ids_in_their_order():
-    table = build("base", {"keep_top": 3}).embeddings.tables["goods"]
+    table = build("base", {"keep_top": 3}).embeddings.tables["item_id"]
     table.keep_most_frequent(torch.tensor([0, 5, 5, 9, 5, 5, 0, 0, 0, 0, 0, 0, 0]))
     assert table.kept.nonzero().squeeze(1).tolist() == [1, 2, 3]
     assert table.rows_of(torch.tensor([0, 1, 3, 4, 12])).tolist() == [0, 1, 3, 0, 0]
@@ -177,7 +179,7 @@ def test_the_filter_counts_equal_ids_in_their_order():
     ],
 )  # fmt: skip
 def test_which_models_leave_much_work_to_torch(key, options, expected):
-    assert leans_on_torch(build(key, options)) == expected
+    assert relies_on_torch(build(key, options)) == expected
 
 
 @pytest.mark.parametrize(("key", "name"), [("din", "DIN"), ("bst", "BST"), ("dmin", "DMIN")])
@@ -185,6 +187,8 @@ def test_a_model_that_compares_fields_names_itself_and_the_missing_field(key, na
     schema = SCHEMA.model_copy(
         update={"behavior": (*SCHEMA.item, Field(name="shop", size=7), Field(name="city", size=2))}
     )
-    message = rf"^features\.behavior: {name} compares .* but the item fields goods, category lack shop, city$"
+    message = (
+        rf"^features\.behavior: {name} compares .* but the item fields item_id, category lack shop, city$"
+    )
     with pytest.raises(InputError, match=message):
         build(key, schema=schema)

@@ -32,8 +32,8 @@ BAD = [-1, -(2**31), 1_000, 50_000, 400_000_000]
 def test_a_lookup_names_the_field_the_code_and_the_size(dtype, code, kind):
     table = torch.zeros(1_000, 4, dtype=dtype)
     codes = torch.tensor([0, 999, code, 5], dtype=kind)
-    with pytest.raises(InputError, match=rf"goods: code {code} at position 2 .* 1000 rows"):
-        lookup([table], [{0: torch.tensor([1])}, {0: codes}], names=["goods"])
+    with pytest.raises(InputError, match=rf"item_id: code {code} at position 2 .* 1000 rows"):
+        lookup([table], [{0: torch.tensor([1])}, {0: codes}], names=["item_id"])
 
 
 @BOTH_ENGINES
@@ -51,13 +51,13 @@ def test_every_position_is_checked():
             codes = np.zeros(length, np.int32)
             codes[position] = 10
             with pytest.raises(InputError, match=f"code 10 at position {position} "):
-                check_codes(codes, 10, "goods")
+                check_codes(codes, 10, "item_id")
 
 
 def test_fields_of_one_group_have_as_many_codes():
     tables = [torch.zeros(5, 2), torch.zeros(5, 2)]
-    with pytest.raises(InputError, match="goods 2, shop 3"):
-        lookup(tables, [{0: torch.zeros(2).int(), 1: torch.zeros(3).int()}], names=["goods", "shop"])
+    with pytest.raises(InputError, match="item_id 2, shop 3"):
+        lookup(tables, [{0: torch.zeros(2).int(), 1: torch.zeros(3).int()}], names=["item_id", "shop"])
 
 
 @pytest.mark.parametrize("code", BAD)
@@ -112,7 +112,9 @@ def test_a_sample_outside_the_log_is_named(rows, user, end, message):
 )
 def test_a_slice_outside_the_log_is_named(starts, offsets, message):
     with pytest.raises(InputError, match=message):
-        gather_slices({"goods": torch.arange(10).int()}, torch.tensor(starts), Jagged(torch.tensor(offsets)))
+        gather_slices(
+            {"item_id": torch.arange(10).int()}, torch.tensor(starts), Jagged(torch.tensor(offsets))
+        )
 
 
 @BOTH_ENGINES

@@ -56,10 +56,13 @@ def test_windows_are_slices_of_the_log(slices):
     starts, lengths = (torch.tensor([s[k] for s in slices], dtype=torch.int64) for k in (0, 1))
     for threads in (1, 3):
         with sharing(threads):
-            fields, runs = {"goods": log, "category": log * 2}, Jagged(torch.tensor([0, *lengths.cumsum(0)]))
+            fields, runs = (
+                {"item_id": log, "category": log * 2},
+                Jagged(torch.tensor([0, *lengths.cumsum(0)])),
+            )
             found, plain = gather_slices(fields, starts, runs), plain_gather_slices(fields, starts, runs)
         expected = np.concatenate([np.arange(100 + s, 100 + s + n) for s, n in slices] or [[]])
-        np.testing.assert_array_equal(found["goods"], expected)
+        np.testing.assert_array_equal(found["item_id"], expected)
         np.testing.assert_array_equal(found["category"], expected * 2)
         assert all(torch.equal(plain[name], found[name]) for name in found)
 

@@ -120,7 +120,7 @@ def test_taobao_keeps_page_views_and_counts_malformed_lines(tmp_path):
     assert left_out["malformed lines of behaviors"] == 1
     assert left_out["rows of behaviors whose action is not pv"] == 1
     assert samples["label"].sum() == 8 * 4
-    assert {field.name for field in features.schema.item} == {"goods", "category"}
+    assert {field.name for field in features.schema.item} == {"item_id", "category"}
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_shuffling_the_future_does_not_change_the_past(tmp_path):
         history, other_history = (
             which.history(row.user, row.history_end, max_len=50) for which in (log, other_log)
         )
-        np.testing.assert_array_equal(history["goods"], other_history["goods"])
+        np.testing.assert_array_equal(history["item_id"], other_history["item_id"])
     for name in features.items:
         np.testing.assert_array_equal(features.items[name], other_features.items[name])
 

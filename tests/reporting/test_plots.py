@@ -10,7 +10,7 @@ from deep_interest.reporting import plots
 from deep_interest.reporting.dataset_view import DatasetView
 from deep_interest.reporting.explain import explain
 from deep_interest.training.parameters import Recipe, RowOptions, RunParameters
-from deep_interest.training.runs import Cell, predict_cell, train_cell
+from deep_interest.training.runs import Experiment, predict_experiment, train_experiment
 
 DATA = small_data()
 RUN = RunParameters(device="cpu", processes=1, threads=1)
@@ -39,7 +39,7 @@ def checkpoints(tmp_path_factory):
         "dien": {"aux_weight": 1.0},
     }
     return {
-        key: train_cell(Cell("small", key, RowOptions(options), recipe, (1,), run), DATA)
+        key: train_experiment(Experiment("small", key, RowOptions(options), recipe, (1,), run), DATA)
         for key, options in rows.items()
     }
 
@@ -88,7 +88,7 @@ def test_items_are_drawn_by_category_and_predicted_ctr(checkpoints, view):
 
 def test_explanation_of_a_test_sample_has_its_prediction(checkpoints, view):
     checkpoint = checkpoints["din_softmax"][0]
-    scores = predict_cell(checkpoint, RUN, DATA)
+    scores = predict_experiment(checkpoint, RUN, DATA)
     row = int(np.flatnonzero(view.test.history_end.numpy() > 3)[0])
     user, item = view.user_ids["id"][scores["user"][row] - 1], ITEM_IDS["id"][scores["item"][row] - 1]
     explanation = explain(checkpoint, view, user, item)

@@ -8,14 +8,14 @@ from deep_interest.figures.backtest import backtest_chart
 from deep_interest.logs.encoding import FeatureColumns
 from deep_interest.logs.protocols import ProtocolParameters
 from deep_interest.logs.vocabulary import FieldVocabularies
-from deep_interest.retraining.backtest import WAYS, backtest, backtest_page, backtest_summary
-from deep_interest.retraining.days import Reading, read_days
+from deep_interest.retraining.backtest import COMPARED, backtest, backtest_page, backtest_summary
+from deep_interest.retraining.days import ReaderConfig, read_days
 from deep_interest.retraining.fitting import fit_challenger, held_out_scores
 from deep_interest.retraining.parameters import RetrainingParameters
 from deep_interest.retraining.window import encode_window
 from deep_interest.sources.tables.declaration import Source
 from deep_interest.training.parameters import Recipe, RowOptions, RunParameters, TrainingOptions
-from deep_interest.training.runs import Cell
+from deep_interest.training.runs import Experiment
 
 FILES = ("behaviors", "items", "users", "impressions")
 DAYS = [day_name(number) for number in range(5)]
@@ -25,7 +25,7 @@ FEATURE_COLUMNS = FeatureColumns.model_validate(FEATURES)
 SOURCE = Source.model_validate({name: {"files": f"{name}.parquet"} for name in FILES})
 RECIPE = Recipe(training={"batch_size": 16, "epochs": 2}, model={"embedding_dim": 4, "hidden": (8,)})
 RUN = RunParameters(device="cpu", processes=1, threads=1)
-CELL = Cell("shop", "base", RowOptions({}), RECIPE, (1,), RUN)
+EXPERIMENT = Experiment("shop", "base", RowOptions({}), RECIPE, (1,), RUN)
 RETRAINING = RetrainingParameters(warm_training={"epochs": 1}, replay_days=1, window_days=3, warm_rate=2.0)
 BY_DAY = ProtocolParameters(name="by_day")
 
@@ -39,12 +39,12 @@ def folder(tmp_path_factory):
 
 
 def read(folder, days):
-    return read_days(folder / "days", days, Reading(SOURCE, FEATURE_COLUMNS))
+    return read_days(folder / "days", days, ReaderConfig(SOURCE, FEATURE_COLUMNS))
 
 
 def replay(folder, seeds):
     return backtest(
-        lambda days: read(folder, days), DAYS, CELL, warm_up=2, seeds=seeds, retraining=RETRAINING, protocol=BY_DAY,
+        lambda days: read(folder, days), DAYS, EXPERIMENT, warm_up=2, seeds=seeds, retraining=RETRAINING, protocol=BY_DAY,
         features=FEATURE_COLUMNS, workspace=folder,
     )  # fmt: skip
 
@@ -55,9 +55,9 @@ def results(folder):
     return replay(folder, (1,))
 
 
-def test_every_way_is_judged_on_every_day_after_the_warm_up(results):
-    assert set(zip(results["day"], results["way"], strict=True)) == {
-        (day, way) for day in DAYS[2:] for way in WAYS
+def test_every_strategy_is_evaluated_on_every_day_after_the_warm_up(results):
+    assert set(zip(results["day"], results["strategy"], strict=True)) == {
+        (day, strategy) for day in DAYS[2:] for strategy in COMPARED
     }
 
 
@@ -67,21 +67,21 @@ def test_all_ways_begin_with_the_same_model(results):
 
 
 def test_each_way_pays_for_the_samples_it_trains_on(results):
-    samples = results.pivot(index="day", columns="way", values="samples")
+    samples = results.pivot(index="day", columns="strategy", values="samples")
     assert list(samples["frozen"]) == [2 * 2 * 120, 0, 0]
     assert list(samples["full_window"]) == [2 * 2 * 120, 2 * 3 * 120, 2 * 3 * 120]
-    for way in ("warm_start", "warm_start_with_distillation"):
-        assert list(samples[way]) == [2 * 2 * 120, 2 * 120, 2 * 120]
+    for strategy in ("warm_start", "warm_start_with_distillation"):
+        assert list(samples[strategy]) == [2 * 2 * 120, 2 * 120, 2 * 120]
 
 
 def test_the_summary_is_of_the_days_after_the_first():
     rows = [
-        (day, way, 1, value, 0.5, 1.0, cost, cost / 10)
+        (day, strategy, 1, value, 0.5, 1.0, cost, cost / 10)
         for day, values in (("d1", (0.5,) * 4), ("d2", (0.5, 0.7, 0.68, 0.6)), ("d3", (0.4, 0.7, 0.72, 0.6)))
-        for way, value, cost in zip(WAYS, values, (0, 100, 20, 25), strict=True)
+        for strategy, value, cost in zip(COMPARED, values, (0, 100, 20, 25), strict=True)
     ]
-    columns = ["day", "way", "seed", "gauc", "logloss", "calibration", "samples", "seconds"]
-    summary = backtest_summary(pd.DataFrame(rows, columns=columns)).set_index("way")
+    columns = ["day", "strategy", "seed", "gauc", "logloss", "calibration", "samples", "seconds"]
+    summary = backtest_summary(pd.DataFrame(rows, columns=columns)).set_index("strategy")
     assert summary.loc["frozen", "to_full_window"] == pytest.approx(-0.25)
     assert summary.loc["warm_start", "to_full_window"] == pytest.approx(0)
     assert summary.loc["warm_start", "standard_error"] == pytest.approx(0.02)
@@ -89,27 +89,29 @@ def test_the_summary_is_of_the_days_after_the_first():
     assert summary.loc["warm_start_with_distillation", "sample_cost"] == pytest.approx(0.25)
 
 
-def test_page_and_picture_name_the_refused_day(results):
+def test_page_and_plot_name_the_refused_day(results):
     summary, refused = backtest_summary(results), {"2024-03-09": "ctr 1.0000"}
-    assert "left out: 2024-03-09 (ctr 1.0000)" in backtest_page(summary, results, refused)
+    assert "Excluded by the data checks: 2024-03-09 (ctr 1.0000)" in backtest_page(summary, results, refused)
     by_day, cost = backtest_chart(results, summary, refused).panels
     assert [mark.name for mark in by_day.marks] == [
-        *(way.replace("_", " ") for way in WAYS),
-        "2024-03-09 refused",
+        *(strategy.replace("_", " ") for strategy in COMPARED),
+        "2024-03-09 skipped",
     ]
-    assert list(cost.marks[0].length) == list(summary["seconds"])
+    assert list(cost.marks[0].lengths) == list(summary["seconds"])
 
 
-def reference(folder, way):
-    """The three judged days of one way, step by step: ``gauc, logloss, calibration, samples`` of each."""
+def reference(folder, strategy):
+    """The three judged days of one strategy, step by step: ``gauc, logloss, calibration, samples`` of each."""
     rows, fitted, known = [], None, FieldVocabularies()
     for number in range(2, 5):
         log = read(folder, DAYS[: number + 1])  # what was known by the end of the day
         replayed = {2: [0, 1], 3: [1, 2], 4: [2, 3]}[number]  # one replayed day, then the newest
-        train = [DAYS[k] for k in (range(max(0, number - 3), number) if way == "full_window" else replayed)]
-        if way == "full_window":
+        train = [
+            DAYS[k] for k in (range(max(0, number - 3), number) if strategy == "full_window" else replayed)
+        ]
+        if strategy == "full_window":
             known = FieldVocabularies()
-        if way == "frozen" and fitted:
+        if strategy == "frozen" and fitted:
             known = FieldVocabularies(known.fields, frozen=True)
         data = encode_window(
             log,
@@ -120,15 +122,15 @@ def reference(folder, way):
             vocabularies=known,
         )
         samples = 0
-        if way != "frozen" or not fitted:
-            warm = fitted is not None and way.startswith("warm_start")
+        if strategy != "frozen" or not fitted:
+            warm = fitted is not None and strategy.startswith("warm_start")
             fitted = fit_challenger(
-                CELL, data, overrides={"epochs": 1, "learning_rate": 2 * TrainingOptions().learning_rate} if warm else {}, seed=1,
-                state_file=folder / f"reference-{way}-{number}.pt", parent=fitted.as_parent() if warm else None,
-                teacher_weight=0.5 if warm and way.endswith("distillation") else 0.0,
+                EXPERIMENT, data, overrides={"epochs": 1, "learning_rate": 2 * TrainingOptions().learning_rate} if warm else {}, seed=1,
+                state_file=folder / f"reference-{strategy}-{number}.pt", parent=fitted.as_parent() if warm else None,
+                teacher_weight=0.5 if warm and strategy.endswith("distillation") else 0.0,
             )  # fmt: skip
             samples = fitted.samples
-        scores = held_out_scores(fitted.model("base"), fitted.schema, data, CELL, fitted.training)
+        scores = held_out_scores(fitted.model("base"), fitted.schema, data, EXPERIMENT, fitted.training)
         held_out = data.samples[data.samples["split"] == "test"]
         labels = held_out["label"].to_numpy()
         judged = (
@@ -140,21 +142,21 @@ def reference(folder, way):
     return rows
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_a_ways_figures_are_those_of_the_same_fits_one_by_one(folder, results, way):
-    own = results[results["way"] == way]
+@pytest.mark.parametrize("strategy", COMPARED)
+def test_a_strategys_metrics_are_those_of_the_same_fits_one_by_one(folder, results, strategy):
+    own = results[results["strategy"] == strategy]
     assert own["day"].tolist() == DAYS[2:]
     assert own["seed"].tolist() == [1] * 3
     figures = own[["gauc", "logloss", "calibration", "samples"]].to_numpy()
-    np.testing.assert_allclose(figures, reference(folder, way), rtol=1e-4)
+    np.testing.assert_allclose(figures, reference(folder, strategy), rtol=1e-4)
     spent = (own["seconds"] > 0).tolist()
-    assert spent == ([True, False, False] if way == "frozen" else [True] * 3)
+    assert spent == ([True, False, False] if strategy == "frozen" else [True] * 3)
 
 
 def test_every_seed_has_a_replay_of_its_own(folder, results):
     both = replay(folder, (1, 2))
     assert both["seed"].tolist() == [1] * 12 + [2] * 12
-    columns = ["day", "way", "gauc", "logloss", "calibration", "samples"]
+    columns = ["day", "strategy", "gauc", "logloss", "calibration", "samples"]
     first, second = (both.loc[both["seed"] == seed, columns].reset_index(drop=True) for seed in (1, 2))
     pd.testing.assert_frame_equal(first, results[columns], rtol=1e-4)
     assert (first["logloss"] != second["logloss"]).all()
@@ -162,20 +164,20 @@ def test_every_seed_has_a_replay_of_its_own(folder, results):
 
 
 def test_every_column_of_the_summary_and_every_line_of_the_page_by_hand():
-    """Two days after the first and two seeds; the full window's GAUC is .7, and each way is off by the same each time."""
-    gains = dict(zip(WAYS, (-0.1, 0.0, 0.02, 0.03), strict=True))
+    """Two days after the first and two seeds; the full window's GAUC is .7, and each strategy is off by the same each time."""
+    gains = dict(zip(COMPARED, (-0.1, 0.0, 0.02, 0.03), strict=True))
     rows = [
-        (day, way, seed, 0.9 if day == "d1" else 0.7 + gains[way] + 0.01 * (way == "frozen") * (-1) ** (seed + (day == "d2")),
-         0.4 + gains[way], 1 + gains[way], 1_000 * (k + 1), 0.5 * (k + 1))
-        for day in ("d1", "d2", "d3") for seed in (1, 2) for k, way in enumerate(WAYS)
+        (day, strategy, seed, 0.9 if day == "d1" else 0.7 + gains[strategy] + 0.01 * (strategy == "frozen") * (-1) ** (seed + (day == "d2")),
+         0.4 + gains[strategy], 1 + gains[strategy], 1_000 * (k + 1), 0.5 * (k + 1))
+        for day in ("d1", "d2", "d3") for seed in (1, 2) for k, strategy in enumerate(COMPARED)
     ]  # fmt: skip
     results = pd.DataFrame(
-        rows, columns=["day", "way", "seed", "gauc", "logloss", "calibration", "samples", "seconds"]
+        rows, columns=["day", "strategy", "seed", "gauc", "logloss", "calibration", "samples", "seconds"]
     )
     summary = backtest_summary(results)
     error = np.std([0.01, -0.01, -0.01, 0.01], ddof=1) / 2
     expected = pd.DataFrame({
-        "way": WAYS, "gauc": [0.6, 0.7, 0.72, 0.73], "to_full_window": [-0.1, 0, 0.02, 0.03], "standard_error": [error, 0, 0, 0],
+        "strategy": COMPARED, "gauc": [0.6, 0.7, 0.72, 0.73], "to_full_window": [-0.1, 0, 0.02, 0.03], "standard_error": [error, 0, 0, 0],
         "logloss": [0.3, 0.4, 0.42, 0.43], "calibration": [0.9, 1, 1.02, 1.03], "samples": [1e3, 2e3, 3e3, 4e3],
         "seconds": [0.5, 1, 1.5, 2], "cost": [0.5, 1, 1.5, 2], "sample_cost": [0.5, 1, 1.5, 2],
     })  # fmt: skip

@@ -10,12 +10,19 @@ from support.days import DAY, FEATURES, day_name, day_tables, write_days, write_
 from deep_interest.logs.encoding import FeatureColumns
 from deep_interest.logs.vocabulary import FieldVocabularies
 from deep_interest.retraining.checks import BadDayError, changed_days, check_days
-from deep_interest.retraining.days import Reading, day_number, joined, list_days, read_day, read_days
+from deep_interest.retraining.days import (
+    ReaderConfig,
+    combine_days,
+    day_number,
+    list_days,
+    read_day,
+    read_days,
+)
 from deep_interest.retraining.parameters import DayBounds
 from deep_interest.sources.tables.declaration import Source
 
 FILES = ("behaviors", "items", "users", "impressions")
-READING = Reading(
+READING = ReaderConfig(
     Source.model_validate({name: {"files": f"{name}.parquet"} for name in FILES}), FeatureColumns.model_validate(FEATURES)
 )  # fmt: skip
 BOUNDS = DayBounds()
@@ -94,7 +101,7 @@ def spoil(tables, fault):
         ("no column", r"2024-03-05: .*placement"),
         ("the day before", r"2024-03-05: 100 of 100 impressions are of another day"),
         ("behaviours of tomorrow", r"2024-03-05: 100 behaviors are later than the day"),
-        ("twice", r"2024-03-05: 50\.0% of the impressions stand there twice"),
+        ("twice", r"2024-03-05: 50\.0% of the impressions are repeated"),
     ],
 )  # fmt: skip
 def test_a_bad_day_is_refused_with_its_reason(days, fault, message):
@@ -152,7 +159,7 @@ def test_every_bad_day_is_named_at_once(days):
     for number in (4, 5):
         write_tables(folder / day_name(number), spoil(day_tables(number, **SMALL), "no column"))
     with pytest.raises(
-        BadDayError, match=r"2 finding\(s\), no day was taken(?s:.*)2024-03-05(?s:.*)2024-03-06"
+        BadDayError, match=r"2 finding\(s\), no day was used(?s:.*)2024-03-05(?s:.*)2024-03-06"
     ):
         check_days(folder, [day_name(4), day_name(5)], records, READING, BOUNDS, None)
 
@@ -196,5 +203,5 @@ def test_days_whose_ids_are_of_two_kinds_are_named(days):
         tables[name]["user"] = tables[name]["user"].str[1:].astype(int)
     write_tables(folder / day_name(4), tables)
     read = [read_day(folder / day_name(number), READING) for number in (3, 4)]
-    with pytest.raises(ValueError, match=r"impressions\.user: texts on 2024-03-04, numbers on 2024-03-05"):
-        joined(read, [day_name(3), day_name(4)], READING)
+    with pytest.raises(ValueError, match=r"impressions\.user: strings on 2024-03-04, numbers on 2024-03-05"):
+        combine_days(read, [day_name(3), day_name(4)], READING)

@@ -11,13 +11,13 @@ from deep_interest.logs.canonical import canonical
 from deep_interest.logs.encoding import FeatureColumns
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies
-from deep_interest.retraining.checks import BadDayError, check_days, day_figures
-from deep_interest.retraining.days import Reading
+from deep_interest.retraining.checks import BadDayError, check_days, day_statistics
+from deep_interest.retraining.days import ReaderConfig
 from deep_interest.retraining.parameters import DayBounds
 from deep_interest.sources.tables.declaration import Source
 
 FILES = ("behaviors", "items", "users", "impressions")
-READING = Reading(
+READING = ReaderConfig(
     Source.model_validate({name: {"files": f"{name}.parquet"} for name in FILES}), FeatureColumns.model_validate(FEATURES)
 )  # fmt: skip
 EARLIER = [day_name(number) for number in range(4)]
@@ -139,24 +139,24 @@ def measured(**tables):
 
 
 def figures_of(tables, vocabularies=None):
-    return day_figures(tables, "2022-01-08", READING.features, vocabularies)
+    return day_statistics(tables, "2022-01-08", READING.features, vocabularies)
 
 
 def test_every_figure_of_a_day_by_hand():
     """The item 3 and the user b say nothing beside their ids, so their rows are not counted as missing."""
     assert figures_of(measured()) == {
-        "impressions": 4, "behaviors": 2, "ctr": 0.25, "repeated": 0, "other_days": 0, "later": 0, "missing.goods": 0,
+        "impressions": 4, "behaviors": 2, "ctr": 0.25, "repeated": 0, "other_days": 0, "later": 0, "missing.item_id": 0,
         "missing.placement": 0.25, "missing.category": 0.333333, "missing.brand": 0.333333, "missing.plan": 0,
     }  # fmt: skip
 
 
 def test_figures_of_what_the_champion_does_not_know():
     known = FieldVocabularies()
-    for name, values in {"goods": [1, 2], "placement": [0, 1], "brand": ["x"], "plan": ["free"]}.items():
+    for name, values in {"item_id": [1, 2], "placement": [0, 1], "brand": ["x"], "plan": ["free"]}.items():
         known.learn(name, pd.Series(values))
     figures = figures_of(measured(), known)
     assert {name: value for name, value in figures.items() if name.startswith("unknown")} == {
-        "unknown.goods": 0.5, "unknown.placement": 0.25, "unknown.brand": 0.333333, "unknown.plan": 0,
+        "unknown.item_id": 0.5, "unknown.placement": 0.25, "unknown.brand": 0.333333, "unknown.plan": 0,
     }  # fmt: skip
     assert set(known.fields["placement"].vocabulary.values) == {0, 1}
 
@@ -179,5 +179,5 @@ def test_half_of_the_impressions_may_stand_there_twice_if_the_bound_says_so(tmp_
     write_tables(tmp_path / TODAY, tables)
     found = findings(tmp_path, days=[], bounds={"repeated": bound})
     assert found == (
-        ["50.0% of the impressions stand there twice, at most 49.0% (days.repeated)"] if refused else []
+        ["50.0% of the impressions are repeated, at most 49.0% (days.repeated)"] if refused else []
     )

@@ -12,12 +12,12 @@ from deep_interest.logs.canonical import canonical
 from deep_interest.logs.encoding import FeatureColumns
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.retraining.days import (
-    Reading,
+    ReaderConfig,
+    combine_days,
     content_hash,
     day_number,
     file_sizes,
     impressions_of,
-    joined,
     list_days,
     read_day,
     read_days,
@@ -26,7 +26,7 @@ from deep_interest.sources.tables.declaration import Source
 
 FILES = ("behaviors", "items", "users", "impressions")
 SOURCE = Source.model_validate({name: {"files": f"{name}.parquet"} for name in FILES})
-READING = Reading(SOURCE, FeatureColumns.model_validate(FEATURES))
+READING = ReaderConfig(SOURCE, FeatureColumns.model_validate(FEATURES))
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_the_last_row_that_says_anything_of_an_item_or_user_counts():
         day_of(1, items={"item": [1, 2, 4], "kind": [None, "c", None], "size": [None, None, 4]}),
         day_of(2, items={"item": [], "kind": [], "size": []}, users={"user": ["v", "u"], "plan": ["paid", None]}),
     ]  # fmt: skip
-    whole = joined(days, ["a", "b", "c"], READING)
+    whole = combine_days(days, ["a", "b", "c"], READING)
     assert whole.items.astype(object).where(whole.items.notna(), None).values.tolist() == [
         [1, "a", 1], [2, "c", None], [3, None, None], [4, None, 4],
     ]  # fmt: skip
@@ -91,7 +91,7 @@ def test_the_last_row_that_says_anything_of_an_item_or_user_counts():
         ["v", "paid"],
     ]
     assert whole.items.index.tolist() == [0, 1, 2, 3]
-    assert joined([day_of(0), day_of(1)], ["a", "b"], READING).users is None
+    assert combine_days([day_of(0), day_of(1)], ["a", "b"], READING).users is None
 
 
 def test_ties_across_days_follow_the_readings_seed_and_repetitions_its_choice():
@@ -101,7 +101,7 @@ def test_ties_across_days_follow_the_readings_seed_and_repetitions_its_choice():
     names = [str(k) for k in range(len(pair))]
     for seed in (0, 4):
         for repeated in (False, True):
-            reading = Reading(SOURCE, READING.features, tie_seed=seed, repeated_impressions=repeated)
+            reading = ReaderConfig(SOURCE, READING.features, tie_seed=seed, repeated_impressions=repeated)
             raw = CanonicalTables(
                 *(pd.concat([getattr(one, name) for one in pair], ignore_index=True) for name in ("behaviors", "items")), None,
                 pd.concat([one.impressions for one in pair], ignore_index=True),
@@ -110,7 +110,7 @@ def test_ties_across_days_follow_the_readings_seed_and_repetitions_its_choice():
                 CanonicalTables(raw.behaviors, raw.items.drop_duplicates(), None, raw.impressions), seed=seed,
                 repeated_impressions=repeated,
             )  # fmt: skip
-            whole = joined(pair, names, reading)
+            whole = combine_days(pair, names, reading)
             pd.testing.assert_frame_equal(whole.behaviors, expected.behaviors)
             pd.testing.assert_frame_equal(whole.impressions, expected.impressions)
             assert len(whole.impressions) == (32 if repeated else 30)
@@ -126,7 +126,7 @@ def test_ties_across_days_follow_the_readings_seed_and_repetitions_its_choice():
 )
 def test_days_of_other_kinds_are_named(other, message):
     with pytest.raises(InputError, match=message):
-        joined([day_of(0), day_of(1), day_of(2, **other)], ["d0", "d1", "d2"], READING)
+        combine_days([day_of(0), day_of(1), day_of(2, **other)], ["d0", "d1", "d2"], READING)
 
 
 def test_a_window_has_the_impressions_of_its_days_and_all_behaviours():
@@ -146,7 +146,7 @@ def test_a_day_is_read_as_its_reading_says(tmp_path, options):
     tables["behaviors"]["time"] = tables["behaviors"]["time"].min()
     tables["impressions"] = pd.concat([tables["impressions"]] * 2)
     write_tables(tmp_path / day_name(0), tables)
-    day = read_day(tmp_path / day_name(0), Reading(SOURCE, READING.features, **options))
+    day = read_day(tmp_path / day_name(0), ReaderConfig(SOURCE, READING.features, **options))
     assert len(day.impressions) == (200 if "repeated_impressions" in options else 100)
     plain = read_day(tmp_path / day_name(0), READING)
     assert (day.behaviors["item"].tolist() != plain.behaviors["item"].tolist()) == ("tie_seed" in options)
@@ -161,6 +161,6 @@ def test_a_broken_line_is_an_error_or_left_out_as_the_reading_says(tmp_path):
     pd.read_parquet(file.with_suffix(".parquet")).to_csv(file, index=False)
     file.write_text(file.read_text() + "u1,sku-1,not a time,0,1\n")
     with pytest.raises(InputError, match=rf"{day_name(0)}: .*impressions"):
-        read_days(tmp_path, [day_name(0)], Reading(source, READING.features))
-    days = read_days(tmp_path, [day_name(0)], Reading(source, READING.features, on_bad_line="skip"))
+        read_days(tmp_path, [day_name(0)], ReaderConfig(source, READING.features))
+    days = read_days(tmp_path, [day_name(0)], ReaderConfig(source, READING.features, on_bad_line="skip"))
     assert len(days.impressions) == 100

@@ -15,13 +15,13 @@ from deep_interest.logs.encoding import FeatureColumns
 from deep_interest.logs.protocols import ProtocolParameters
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies
-from deep_interest.retraining.fitting import fit_challenger, grown, held_out_scores
+from deep_interest.retraining.fitting import extend_parameters, fit_challenger, held_out_scores
 from deep_interest.retraining.parameters import ScoringParameters
-from deep_interest.retraining.scoring import code_pairs, score_with
+from deep_interest.retraining.scoring import encode_request, score_with
 from deep_interest.retraining.window import encode_window
 from deep_interest.serving.registry import Registry, VersionArtifacts
 from deep_interest.training.parameters import Recipe, RowOptions, RunParameters
-from deep_interest.training.runs import Cell
+from deep_interest.training.runs import Experiment
 
 RECIPE = Recipe(
     training={"batch_size": 64, "epochs": 1, "learning_rate": 0.01},
@@ -29,14 +29,14 @@ RECIPE = Recipe(
 )
 
 
-def cell(tmp_path, model="base", options=None, **training):
+def experiment(tmp_path, model="base", options=None, **training):
     run = RunParameters(device="cpu", processes=1, threads=1, workspace=str(tmp_path))
     recipe = RECIPE.model_copy(update={"training": RECIPE.training | training})
-    return Cell("shop", model, RowOptions(options or {}), recipe, (1,), run)
+    return Experiment("shop", model, RowOptions(options or {}), recipe, (1,), run)
 
 
 def log(days):
-    """The first days as one log; a good has a seal of its category and one of the day it was listed, a place is one of two cells."""
+    """The first days as one log; an item has a seal of its category and one of the day it was listed, a place is one of two values."""
     tables = [day_tables(number, users=30) for number in range(days)]
     for number, one in enumerate(tables):
         one["items"]["seals"] = [f"of {kind} | day {number}" for kind in one["items"]["category"]]
@@ -66,7 +66,7 @@ def window(train, held_out, vocabularies, features=FEATURES):
 
 def fit(tmp_path, data, *, parent=None, teacher_weight=0.0, model="base", name="fit.pt", **training):
     return fit_challenger(
-        cell(tmp_path, model, **training), data, overrides={}, seed=1, state_file=tmp_path / name, parent=parent,
+        experiment(tmp_path, model, **training), data, overrides={}, seed=1, state_file=tmp_path / name, parent=parent,
         teacher_weight=teacher_weight,
     )  # fmt: skip
 
@@ -81,10 +81,10 @@ def champion(tmp_path):
 
 def test_the_held_out_day_teaches_no_vocabulary(champion):
     _, data, vocabularies = champion
-    goods = set(vocabularies.fields["goods"].vocabulary.values)
+    item_ids = set(vocabularies.fields["item_id"].vocabulary.values)
     new = set(day_tables(2)["items"]["item"])
     assert len(new) == 2
-    assert not new & goods
+    assert not new & item_ids
     assert set(data.samples["split"]) == {"train", "test"}
 
 
@@ -95,13 +95,13 @@ def test_the_champion_scores_as_ever_when_the_vocabularies_have_grown(tmp_path, 
     fitted = fit(tmp_path, window([0, 1], 2, own), model=model)
     frozen = FieldVocabularies(dict(own.fields))
     grown_data = window([0, 1, 2, 3], 4, own)
-    assert own.fields["goods"].vocabulary.values.size > frozen.fields["goods"].vocabulary.values.size
+    assert own.fields["item_id"].vocabulary.values.size > frozen.fields["item_id"].vocabulary.values.size
     scores = held_out_scores(
-        fitted.model(model), fitted.schema, grown_data, cell(tmp_path, model), fitted.training
+        fitted.model(model), fitted.schema, grown_data, experiment(tmp_path, model), fitted.training
     )
-    size = len(frozen.fields["goods"].vocabulary)
+    size = len(frozen.fields["item_id"].vocabulary)
     test = grown_data.samples["split"] == "test"
-    unknown = grown_data.features.items["goods"][grown_data.samples["item"][test]] >= size
+    unknown = grown_data.features.items["item_id"][grown_data.samples["item"][test]] >= size
     assert unknown.any()
     masked = replace(
         grown_data,
@@ -115,7 +115,7 @@ def test_the_champion_scores_as_ever_when_the_vocabularies_have_grown(tmp_path, 
         ),
     )  # fmt: skip
     expected = held_out_scores(
-        fitted.model(model), fitted.schema, masked, cell(tmp_path, model), fitted.training
+        fitted.model(model), fitted.schema, masked, experiment(tmp_path, model), fitted.training
     )
     np.testing.assert_array_equal(scores, expected)
 
@@ -130,7 +130,9 @@ def test_the_champion_does_not_see_the_values_that_cells_have_learnt_since(tmp_p
     assert later.features.schema.tables["seals"] == fitted.schema.tables["seals"] + 2  # days 2 and 3
     assert later.features.schema.tables["place"] == fitted.schema.tables["place"] + 2
     scores = [
-        held_out_scores(fitted.model(model), fitted.schema, data, cell(tmp_path, model), fitted.training)
+        held_out_scores(
+            fitted.model(model), fitted.schema, data, experiment(tmp_path, model), fitted.training
+        )
         for data in (later, as_it_was)
     ]
     np.testing.assert_array_equal(*scores)
@@ -148,7 +150,7 @@ def test_pairs_are_scored_by_the_values_of_a_cell_that_the_champion_knows(tmp_pa
     champion, scoring, ctr = registry.load("v1"), ScoringParameters(top_k=None), {}
     for place in ("day 1,top", " top, day 1,top", "top", "top,day 9", "day 9"):
         users = pd.DataFrame({"user": ["u1", "u2"], "placement": 1, "place": place})
-        coded = code_pairs(log(3), users, None, features, scoring, champion)
+        coded = encode_request(log(3), users, None, features, scoring, champion)
         scores = pd.concat(
             score_with(champion, coded, scoring, RunParameters(device="cpu", threads=1)).blocks
         )
@@ -164,17 +166,17 @@ def test_a_warm_start_keeps_every_parameter_and_gives_new_ids_rows_of_their_own(
     data = window([2], 3, vocabularies)
     still = fit(tmp_path, data, parent=fitted.as_parent(), learning_rate=1e-30)
     fresh = fit(tmp_path, data, learning_rate=1e-30, name="fresh.pt")
-    rows = len(fitted.weights["embeddings.tables.goods.weight"])
+    rows = len(fitted.weights["embeddings.tables.item_id.weight"])
     for name, before in fitted.weights.items():
         after, first = (
             still.weights[name],
             int(".tables." in name),
         )  # the unknown's row is the mean of the new window's
         torch.testing.assert_close(after[first : len(before)], before[first:], rtol=0, atol=0)
-    goods = still.weights["embeddings.tables.goods.weight"]
-    assert len(goods) == rows + 2
+    item_ids = still.weights["embeddings.tables.item_id.weight"]
+    assert len(item_ids) == rows + 2
     torch.testing.assert_close(
-        goods[rows:], fresh.weights["embeddings.tables.goods.weight"][rows:], rtol=0, atol=1e-12
+        item_ids[rows:], fresh.weights["embeddings.tables.item_id.weight"][rows:], rtol=0, atol=1e-12
     )
 
 
@@ -184,18 +186,18 @@ def test_a_warm_start_keeps_the_rows_of_ids_that_its_window_lacks(tmp_path, cham
     data = window([2], 3, vocabularies)
     few = data.samples.drop(data.samples.index[data.samples["split"] == "train"][8:]).reset_index(drop=True)
     data = replace(data, samples=few)
-    name = "embeddings.tables.goods.weight"
+    name = "embeddings.tables.item_id.weight"
     before = fitted.weights[name]
-    goods = fit(tmp_path, data, parent=fitted.as_parent(), name="warm.pt").weights[name]
+    item_ids = fit(tmp_path, data, parent=fitted.as_parent(), name="warm.pt").weights[name]
     train = data.samples[data.samples["split"] == "train"]
-    held = set(data.features.items["goods"][train["item"]].tolist())
+    held = set(data.features.items["item_id"][train["item"]].tolist())
     for user, end in zip(train["user"], train["history_end"], strict=True):
-        held |= set(data.log.history(user, end, max_len=100)["goods"].tolist())
+        held |= set(data.log.history(user, end, max_len=100)["item_id"].tolist())
     absent = sorted(set(range(1, len(before))) - held)
     assert absent
-    assert torch.equal(goods[absent], before[absent])
-    assert not torch.equal(goods[0], before[0])
-    torch.testing.assert_close(goods[0], goods[sorted(held)].mean(0), rtol=1e-5, atol=1e-7)
+    assert torch.equal(item_ids[absent], before[absent])
+    assert not torch.equal(item_ids[0], before[0])
+    torch.testing.assert_close(item_ids[0], item_ids[sorted(held)].mean(0), rtol=1e-5, atol=1e-7)
 
 
 def test_a_warm_start_goes_on_with_the_optimisers_moments(tmp_path, champion):
@@ -232,7 +234,9 @@ def test_a_student_of_the_teacher_alone_almost_stays_the_teacher(tmp_path, champ
     fitted, _, vocabularies = champion
     data = window([2], 3, vocabularies)
     held_out = {
-        weight: held_out_scores(student.model("base"), student.schema, data, cell(tmp_path), student.training)
+        weight: held_out_scores(
+            student.model("base"), student.schema, data, experiment(tmp_path), student.training
+        )
         for weight in (0.0, 0.999)
         if (
             student := fit(
@@ -245,19 +249,21 @@ def test_a_student_of_the_teacher_alone_almost_stays_the_teacher(tmp_path, champ
             )
         )
     }
-    teacher = held_out_scores(fitted.model("base"), fitted.schema, data, cell(tmp_path), fitted.training)
+    teacher = held_out_scores(
+        fitted.model("base"), fitted.schema, data, experiment(tmp_path), fitted.training
+    )
     moved = {weight: np.abs(scores - teacher).mean() for weight, scores in held_out.items()}
     assert moved[0.999] < 0.2 * moved[0.0]
 
 
 def test_a_champion_of_other_options_is_named():
     with pytest.raises(InputError, match=r"mlp: the champion has \(3, 2\), the configured model \(3, 5\)"):
-        grown({"mlp": torch.zeros(3, 2)}, {"mlp": torch.zeros(3, 5)}, growing=["mlp"])
+        extend_parameters({"mlp": torch.zeros(3, 2)}, {"mlp": torch.zeros(3, 5)}, extensible=["mlp"])
 
 
 @pytest.mark.parametrize("positions", [4, 8])
 def test_only_what_has_a_row_for_each_id_grows(tmp_path, champion, positions):
-    """More positions are another option, however much their parameter looks like a table that has grown."""
+    """More positions are another option, however much their parameter looks like a table that has extend_parameters."""
     _, data, vocabularies = champion
     before = fit(tmp_path, data, model="din", name="before.pt", options={"positions": 4})
     with (
@@ -276,5 +282,5 @@ def test_only_what_has_a_row_for_each_id_grows(tmp_path, champion, positions):
 
 def test_crossed_features_cannot_go_on(tmp_path, champion):
     fitted, _, vocabularies = champion
-    with pytest.raises(InputError, match="wide_deep: its crossed features are numbered"):
+    with pytest.raises(InputError, match="wide_deep: the codes of its crossed features"):
         fit(tmp_path, window([2], 3, vocabularies), parent=fitted.as_parent(), model="wide_deep")

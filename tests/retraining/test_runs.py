@@ -23,11 +23,11 @@ from deep_interest.retraining.parameters import GateParameters, RetrainingParame
 from deep_interest.retraining.plan import Plan
 from deep_interest.retraining.runs import (
     artifacts_of,
-    cell_of,
     fit_by_plan,
     judge_by_plan,
     overrides_of,
     parent_of,
+    retraining_experiment,
     version_name,
 )
 from deep_interest.retraining.window import encode_window
@@ -47,7 +47,7 @@ RETRAINING = RetrainingParameters(
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory):
-    """Three days, a cell, the data of the first two or the second alone, and a champion of the first one in a registry."""
+    """Three days, a experiment, the data of the first two or the second alone, and a champion of the first one in a registry."""
     folder = tmp_path_factory.mktemp("shop")
     tables = [day_tables(number, users=30) for number in range(3)]
     whole = {name: pd.concat([one[name] for one in tables]) for name in tables[0]}
@@ -65,14 +65,16 @@ def shop(tmp_path_factory):
 
     run = RunParameters(device="cpu", processes=1, threads=1, workspace=str(folder / "fits"))
     settings = SimpleNamespace(recipe="ours", training={})
-    cell = cell_of("shop", "base", RowOptions({}), settings, Recipes({"ours": RECIPE}), run, RETRAINING)
+    experiment = retraining_experiment(
+        "shop", "base", RowOptions({}), settings, Recipes({"ours": RECIPE}), run, RETRAINING
+    )
     registry, first = Registry(folder / "registry"), window(0, 1)
     plan = plan_of("full_window", None)
-    fitted = fit_by_plan(cell, first, plan, registry, RETRAINING)
-    verdict = judge_by_plan(cell, fitted, first, plan, registry, GATE)
+    fitted = fit_by_plan(experiment, first, plan, registry, RETRAINING)
+    verdict = judge_by_plan(experiment, fitted, first, plan, registry, GATE)
     registry.add("v1", artifacts_of("shop", "base", plan, fitted, verdict, vocabularies))
     return SimpleNamespace(
-        cell=cell, first=first, data=window(1, 2), registry=registry, fitted=fitted, verdict=verdict, folder=folder,
+        experiment=experiment, first=first, data=window(1, 2), registry=registry, fitted=fitted, verdict=verdict, folder=folder,
         vocabularies=vocabularies,
     )  # fmt: skip
 
@@ -86,39 +88,43 @@ def test_a_cell_takes_the_datasets_recipe_and_options_and_the_retrainings_seed()
     other = RECIPE.model_copy(update={"training": {"epochs": 9}})
     settings = SimpleNamespace(recipe="ours", training={"epochs": 3})
     options, run = RowOptions({"hidden": (4,)}), RunParameters(workspace="w")
-    cell = cell_of(
+    experiment = retraining_experiment(
         "shop", "din", options, settings, Recipes({"other": other, "ours": RECIPE}), run, RETRAINING
     )
-    assert (cell.dataset, cell.model, cell.options, cell.seeds, cell.run) == (
+    assert (experiment.dataset, experiment.model, experiment.options, experiment.seeds, experiment.run) == (
         "shop",
         "din",
         options,
         (7,),
         run,
     )
-    assert cell.recipe.training == RECIPE.training | {"epochs": 3}
-    assert cell.recipe.model == RECIPE.model
+    assert experiment.recipe.training == RECIPE.training | {"epochs": 3}
+    assert experiment.recipe.model == RECIPE.model
     run = run.model_copy(update={"recipe": "other"})
-    cell = cell_of(
+    experiment = retraining_experiment(
         "shop", "din", options, settings, Recipes({"other": other, "ours": RECIPE}), run, RETRAINING
     )
-    assert cell.recipe.training == {"epochs": 9}
+    assert experiment.recipe.training == {"epochs": 9}
 
 
 def test_a_full_window_takes_its_own_options_and_a_warm_start_a_share_of_the_rows_rate(shop):
-    assert overrides_of(shop.cell, RETRAINING, warm=False) == {"learning_rate": 0.02}
-    assert overrides_of(shop.cell, RETRAINING, warm=True) == {"learning_rate": 0.005, "batch_size": 32}
+    assert overrides_of(shop.experiment, RETRAINING, warm=False) == {"learning_rate": 0.02}
+    assert overrides_of(shop.experiment, RETRAINING, warm=True) == {"learning_rate": 0.005, "batch_size": 32}
     named = RETRAINING.model_copy(update={"warm_training": {"learning_rate": 0.5}})
-    assert overrides_of(shop.cell, named, warm=True) == {"learning_rate": 0.5}
+    assert overrides_of(shop.experiment, named, warm=True) == {"learning_rate": 0.5}
 
 
 def test_a_rows_and_a_runs_options_decide_the_rate_of_a_warm_start(shop):
-    run = shop.cell.run.model_copy(update={"options": {"learning_rate": 0.1}})
+    run = shop.experiment.run.model_copy(update={"options": {"learning_rate": 0.1}})
     settings = SimpleNamespace(recipe="ours", training={})
-    by_run = cell_of("shop", "base", RowOptions({}), settings, Recipes({"ours": RECIPE}), run, RETRAINING)
+    by_run = retraining_experiment(
+        "shop", "base", RowOptions({}), settings, Recipes({"ours": RECIPE}), run, RETRAINING
+    )
     assert overrides_of(by_run, RETRAINING, warm=True)["learning_rate"] == pytest.approx(0.05)
     options = RowOptions({"training": {"learning_rate": 0.3}})
-    by_row = cell_of("shop", "base", options, settings, Recipes({"ours": RECIPE}), shop.cell.run, RETRAINING)
+    by_row = retraining_experiment(
+        "shop", "base", options, settings, Recipes({"ours": RECIPE}), shop.experiment.run, RETRAINING
+    )
     assert overrides_of(by_row, RETRAINING, warm=True)["learning_rate"] == pytest.approx(0.15)
 
 
@@ -141,12 +147,12 @@ def test_a_fit_follows_the_plans_strategy(shop, tmp_path, strategy, teacher_weig
     warm = strategy != "full_window"
     overrides = {"learning_rate": 0.005, "batch_size": 32} if warm else {"learning_rate": 0.02}
     expected = fit_challenger(
-        shop.cell, shop.data, overrides=overrides, seed=7, state_file=tmp_path / "fit.pt",
+        shop.experiment, shop.data, overrides=overrides, seed=7, state_file=tmp_path / "fit.pt",
         parent=parent_of(shop.registry.load("v1")) if warm else None, teacher_weight=teacher_weight,
     )  # fmt: skip
     state_file = shop.folder / "fits" / "shop" / "base" / "retraining.pt"
     state_file.unlink()
-    fitted = fit_by_plan(shop.cell, shop.data, plan_of(strategy, "v1"), shop.registry, RETRAINING)
+    fitted = fit_by_plan(shop.experiment, shop.data, plan_of(strategy, "v1"), shop.registry, RETRAINING)
     assert state_file.exists()
     assert (fitted.identity, fitted.samples) == (expected.identity, expected.samples)
     assert fitted.training == expected.training
@@ -155,7 +161,7 @@ def test_a_fit_follows_the_plans_strategy(shop, tmp_path, strategy, teacher_weig
 
 
 def scores_of(shop, fitted, data):
-    return held_out_scores(fitted.model("base"), fitted.schema, data, shop.cell, fitted.training)
+    return held_out_scores(fitted.model("base"), fitted.schema, data, shop.experiment, fitted.training)
 
 
 def test_a_first_version_is_judged_against_the_popularity_of_the_training_days(shop):
@@ -171,7 +177,7 @@ def test_a_first_version_is_judged_against_the_popularity_of_the_training_days(s
 def test_a_challenger_is_judged_against_the_champion_on_the_held_out_day(shop, tmp_path):
     parent = parent_of(shop.registry.load("v1"))
     fitted = fit_challenger(
-        shop.cell, shop.data, overrides={}, seed=1, state_file=tmp_path / "fit.pt", parent=parent
+        shop.experiment, shop.data, overrides={}, seed=1, state_file=tmp_path / "fit.pt", parent=parent
     )
     held_out = shop.data.samples[shop.data.samples["split"] == "test"]
     ours, theirs = (scores_of(shop, one, shop.data) for one in (fitted, shop.fitted))
@@ -179,7 +185,9 @@ def test_a_challenger_is_judged_against_the_champion_on_the_held_out_day(shop, t
     expected = judge(
         held_out["user"], held_out["label"], ours, theirs, GATE, popularity=np.full(len(held_out), 0.5)
     )
-    verdict = judge_by_plan(shop.cell, fitted, shop.data, plan_of("warm_start", "v1"), shop.registry, GATE)
+    verdict = judge_by_plan(
+        shop.experiment, fitted, shop.data, plan_of("warm_start", "v1"), shop.registry, GATE
+    )
     assert verdict == expected
     assert verdict.champion.gauc != verdict.challenger.gauc
 

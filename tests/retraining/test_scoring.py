@@ -9,10 +9,10 @@ from deep_interest.errors import InputError
 from deep_interest.logs.encoding import FeatureColumns
 from deep_interest.logs.vocabulary import FieldVocabularies
 from deep_interest.retraining.parameters import ScoringParameters
-from deep_interest.retraining.scoring import code_pairs
+from deep_interest.retraining.scoring import encode_request
 
 TABLES = tables_of([("b", 1, 5), ("a", 2, 6), ("a", 3, 7)], items=4)
-FEATURES = FeatureColumns(item=("goods", "category"), context=("place", "hour"))
+FEATURES = FeatureColumns(item=("item_id", "category"), context=("place", "hour"))
 CONTEXT = ScoringParameters(context={"place": "top", "hour": 9})
 
 
@@ -22,7 +22,7 @@ class Champion:
     def vocabularies(self):
         fields = FieldVocabularies()
         known = {
-            "goods": [1, 2],
+            "item_id": [1, 2],
             "category": TABLES.items["category"],
             "place": ["side", "top"],
             "hour": [9, 10],
@@ -33,23 +33,23 @@ class Champion:
 
 
 def coded(users=None, candidates=None, *, scoring=CONTEXT, features=FEATURES):
-    return code_pairs(TABLES, users, candidates, features, scoring, Champion())
+    return encode_request(TABLES, users, candidates, features, scoring, Champion())
 
 
 def test_all_users_of_the_log_and_all_items_with_a_bid_of_one_are_scored_by_default(caplog):
     today = coded()
-    assert today.asked.users.tolist() == ["a", "b"]
-    assert today.asked.user_codes.tolist() == [1, 2]
-    assert today.asked.items.tolist() == [1, 2, 3, 4]
-    assert today.asked.item_codes.tolist() == [1, 2, 3, 4]
-    assert today.asked.bids.tolist() == [1.0] * 4
-    assert {name: codes.tolist() for name, codes in today.asked.context.items()} == {
+    assert today.request.users.tolist() == ["a", "b"]
+    assert today.request.user_codes.tolist() == [1, 2]
+    assert today.request.items.tolist() == [1, 2, 3, 4]
+    assert today.request.item_codes.tolist() == [1, 2, 3, 4]
+    assert today.request.bids.tolist() == [1.0] * 4
+    assert {name: codes.tolist() for name, codes in today.request.context.items()} == {
         "place": [2, 2],
         "hour": [1, 1],
     }
     assert today.log.offsets.tolist() == [0, 0, 2, 3]
-    assert today.log.fields["goods"].tolist() == [2, 0, 1]  # the champion does not know item 3
-    assert today.features.items["goods"].tolist() == [0, 1, 2, 0, 0]
+    assert today.log.fields["item_id"].tolist() == [2, 0, 1]  # the champion does not know item 3
+    assert today.features.items["item_id"].tolist() == [0, 1, 2, 0, 0]
     assert [field.size for field in today.features.schema.context] == [3, 3]
     assert not caplog.records
 
@@ -57,10 +57,10 @@ def test_all_users_of_the_log_and_all_items_with_a_bid_of_one_are_scored_by_defa
 def test_a_users_own_context_goes_before_the_configured_one():
     users = pd.DataFrame({"user": ["b", "a"], "place": ["side", "elsewhere"]}, index=[7, 3])
     today = coded(users)
-    assert today.asked.users.tolist() == ["b", "a"]
-    assert today.asked.users.index.tolist() == [0, 1]
-    assert today.asked.user_codes.tolist() == [2, 1]
-    assert {name: codes.tolist() for name, codes in today.asked.context.items()} == {
+    assert today.request.users.tolist() == ["b", "a"]
+    assert today.request.users.index.tolist() == [0, 1]
+    assert today.request.user_codes.tolist() == [2, 1]
+    assert {name: codes.tolist() for name, codes in today.request.context.items()} == {
         "place": [1, 0],
         "hour": [1, 1],
     }
@@ -70,12 +70,12 @@ def test_candidates_have_bids_and_unknown_ones_are_counted(caplog):
     candidates = pd.DataFrame({"item": [9, 2, 8], "bid": [0.5, 2, 1]}, index=[5, 6, 7])
     users = pd.DataFrame({"user": ["stranger", "a"]})
     today = coded(users, candidates)
-    assert today.asked.items.tolist() == [9, 2, 8]
-    assert today.asked.items.index.tolist() == [0, 1, 2]
-    assert today.asked.item_codes.tolist() == [0, 2, 0]
-    assert today.asked.bids.tolist() == [0.5, 2.0, 1.0]
-    assert today.asked.bids.dtype == np.float64
-    assert today.asked.user_codes.tolist() == [0, 1]
+    assert today.request.items.tolist() == [9, 2, 8]
+    assert today.request.items.index.tolist() == [0, 1, 2]
+    assert today.request.item_codes.tolist() == [0, 2, 0]
+    assert today.request.bids.tolist() == [0.5, 2.0, 1.0]
+    assert today.request.bids.dtype == np.float64
+    assert today.request.user_codes.tolist() == [0, 1]
     counts = [record.getMessage().split(": ")[1].split(",")[0] for record in caplog.records]
     assert counts == ["1 of 2", "2 of 3"]
 

@@ -12,8 +12,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from deep_interest.evaluation.significance import Interval
-from deep_interest.retraining.fitting import Fitted
-from deep_interest.retraining.gate import Check, Figures, Verdict
+from deep_interest.retraining.fitting import FittedModel
+from deep_interest.retraining.gate import Check, Metrics, Verdict
 from deep_interest.retraining.plan import Plan
 from deep_interest.retraining.summary import early_end, notify, run_summary, summary_page
 
@@ -84,13 +84,13 @@ PLAN = Plan(
     new=("2024-03-05", "2024-03-01"), late=("2024-03-01",), history=(), train=("2024-03-03", "2024-03-04"), held_out="2024-03-05",
     strategy="warm_start", parent="v1", trained=("2024-03-04",), records={}, changed=("2024-03-02", "2024-03-03"),
 )  # fmt: skip
-OURS = Figures(0.75, 0.7, 0.25, 1.0, users=2, user_coverage=0.5, samples=10)
-THEIRS = Figures(float("nan"), 0.65, 0.3, 1.25, users=2, user_coverage=0.5, samples=10)
+OURS = Metrics(0.75, 0.7, 0.25, 1.0, users=2, user_coverage=0.5, samples=10)
+THEIRS = Metrics(float("nan"), 0.65, 0.3, 1.25, users=2, user_coverage=0.5, samples=10)
 CHECKS = (
     Check("users with both classes", 123456, "at least 2", passed=True),
     Check("GAUC gain, lower end", float("nan"), "above 0", passed=False),
 )
-FITTED = Fitted({}, {}, None, {}, {}, "identity", samples=12_345, seconds=6.54321)
+FITTED = FittedModel({}, {}, None, {}, {}, "identity", samples=12_345, seconds=6.54321)
 
 
 def summary_of(*, promoted, champion=THEIRS, plan=PLAN):
@@ -134,12 +134,12 @@ def test_the_whole_page_of_a_refused_run():
         == """\
 # shop.din: refused
 
-2024-03-06T01:02:03+00:00, exit status 11.
+2024-03-06T01:02:03+00:00, exit code 11.
 
-Version `v2` by warm start, champion before: v1. New days: 2024-03-05, 2024-03-01 (late: 2024-03-01). \
-Trained on 2024-03-03, 2024-03-04 (12,345 samples, 6.5 s), judged on 2024-03-05.
+Version `v2`, strategy warm start, previous champion: v1. New days: 2024-03-05, 2024-03-01 (late: 2024-03-01). \
+Trained on 2024-03-03, 2024-03-04 (12,345 samples, 6.5 s), evaluated on 2024-03-05.
 
-The files of 2024-03-02, 2024-03-03 have changed since an earlier run took them; this run uses the present files.
+The files of 2024-03-02, 2024-03-03 have changed since an earlier run used them; this run uses the current files.
 
 | | GAUC | AUC | log loss | calibration |
 |---|---:|---:|---:|---:|
@@ -159,8 +159,8 @@ def test_the_page_of_a_first_run_names_no_champion_and_no_late_or_changed_day():
     page = summary_page(summary_of(promoted=True, champion=None, plan=plan)).split("\n")
     assert page[0] == "# shop.din: promoted"
     assert page[4:7] == [
-        "Version `v2` by full window, champion before: none. New days: 2024-03-05, 2024-03-01. "
-        "Trained on 2024-03-03, 2024-03-04 (12,345 samples, 6.5 s), judged on 2024-03-05.",
+        "Version `v2`, strategy full window, previous champion: none. New days: 2024-03-05, 2024-03-01. "
+        "Trained on 2024-03-03, 2024-03-04 (12,345 samples, 6.5 s), evaluated on 2024-03-05.",
         "",
         "| | GAUC | AUC | log loss | calibration |",
     ]
@@ -180,7 +180,7 @@ def test_the_page_of_a_run_that_ended_early_is_its_message(outcome, code):
         "dataset": "shop", "model": "din", "outcome": outcome, "exit_code": code, "finished": "", "message": "line 1\n```line 2",
     }  # fmt: skip
     assert summary_page(summary | {"finished": "now"}).split("\n") == [
-        f"# shop.din: {outcome.replace('_', ' ')}", "", f"now, exit status {code}.", "", "```", "line 1", "'''line 2", "```", "",
+        f"# shop.din: {outcome.replace('_', ' ')}", "", f"now, exit code {code}.", "", "```", "line 1", "'''line 2", "```", "",
     ]  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from deep_interest.models.registry import build_model, model_config
 from deep_interest.serving.registry import BusyError, Registry, RegistryState
 from deep_interest.serving.version import DamagedVersionError, VersionArtifacts
 
-FIELDS = (Field(name="goods", size=4),)
+FIELDS = (Field(name="item_id", size=4),)
 SCHEMA = FeatureSchema(item=FIELDS, behavior=FIELDS)
 
 
@@ -26,7 +26,7 @@ def artifacts(seed=0, dim=3):
     config = model_config("base", {}, common={"embedding_dim": dim, "hidden": (4,)})
     model = build_model("base", config, SCHEMA)
     vocabularies = FieldVocabularies()
-    vocabularies.learn("goods", pd.Series(["b", "a", "c"]))
+    vocabularies.learn("item_id", pd.Series(["b", "a", "c"]))
     vocabularies.learn("price", pd.Series([1.0, 2, 3, 4]), buckets=2)
     manifest = {
         "model": "base", "config": config.model_dump(mode="json"), "training": {}, "schema": SCHEMA.model_dump(mode="json"),
@@ -52,7 +52,7 @@ def test_version_read_back_equals_what_was_written(registry):
         torch.testing.assert_close(tensor, written.weights[name], rtol=0, atol=0)
     torch.testing.assert_close(version.optimizer()["moments"][0], written.optimizer["moments"][0])
     vocabularies = version.vocabularies()
-    assert list(vocabularies.fields["goods"].encode(pd.Series(["a", "c", "x"]))) == [1, 3, 0]
+    assert list(vocabularies.fields["item_id"].encode(pd.Series(["a", "c", "x"]))) == [1, 3, 0]
     assert list(vocabularies.fields["price"].encode(pd.Series([1.0, 9]))) == [1, 2]
 
 
@@ -64,7 +64,7 @@ def test_checksums_can_be_verified_by_sha256sum(registry):
 
 
 @pytest.mark.parametrize(
-    "file", ["weights.pt", "optimizer.pt", "manifest.json", "vocabulary.goods.parquet", "SHA256SUMS"]
+    "file", ["weights.pt", "optimizer.pt", "manifest.json", "vocabulary.item_id.parquet", "SHA256SUMS"]
 )
 @pytest.mark.parametrize("damage", ["flipped bit", "truncated", "missing"])
 def test_damaged_version_is_never_served_and_can_be_rolled_back(registry, file, damage):

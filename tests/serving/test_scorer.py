@@ -45,14 +45,14 @@ def test_single_context_applies_to_all_candidates():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"history": {}}, "history: the model needs goods, category; found none"),
+        ({"history": {}}, "history: the model needs item_id, category; found none"),
         ({"profile": {}}, "profile: the model needs gender"),
         (
             {"context": {"hour": torch.zeros(3, dtype=torch.int32)}},
             r"context: expected one code, or one per candidate \(2\); found 3",
         ),
         (
-            {"candidates": {"goods": torch.zeros(2), "category": torch.zeros(1)}},
+            {"candidates": {"item_id": torch.zeros(2), "category": torch.zeros(1)}},
             "candidates: all fields must have the same number of codes",
         ),
     ],
@@ -73,7 +73,7 @@ def test_invalid_input_is_reported(change, message):
 @pytest.mark.parametrize(
     ("group", "field", "size"),
     [
-        ("history", "goods", 13), ("history", "category", 5), ("candidates", "goods", 13), ("candidates", "category", 5),
+        ("history", "item_id", 13), ("history", "category", 5), ("candidates", "item_id", 13), ("candidates", "category", 5),
         ("profile", "gender", 3), ("context", "hour", 4),
     ],
 )  # fmt: skip

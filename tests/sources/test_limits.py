@@ -40,7 +40,7 @@ try:
         read_movielens(path)
     else:
         source = Source.model_validate({"behaviors": {"files": kind}})
-        read_tables(path, source, FeatureColumns(item=("goods",)), on_bad_line="skip")
+        read_tables(path, source, FeatureColumns(item=("item_id",)), on_bad_line="skip")
 except InputError as error:
     print(error)
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
@@ -143,7 +143,7 @@ def test_a_csv_line_above_the_limit_is_not_dropped_silently(tmp_path: Path) -> N
     (tmp_path / "log.csv").write_bytes(b"user,item,time\n1,2,3\n1," + b"x" * (40 * MB) + b",3\n4,5,6\n")
     source = Source.model_validate({"behaviors": {"files": "log.csv"}})
     with pytest.raises(InputError, match=r"log.csv, line 3: the line is longer than 2,000,000 bytes"):
-        read_tables(tmp_path, source, FeatureColumns(item=("goods",)), on_bad_line="skip")
+        read_tables(tmp_path, source, FeatureColumns(item=("item_id",)), on_bad_line="skip")
 
 
 def test_brackets_nested_100_000_deep_are_an_invalid_line(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_brackets_nested_100_000_deep_are_an_invalid_line(tmp_path: Path) -> Non
     write_lines(tmp_path / "log.json", [f'{{"user": 1, "item": 2, "time": {deep}}}'])
     source = Source.model_validate({"behaviors": {"files": "log.json"}})
     with pytest.raises(InputError, match=r"log.json, line 1: expected one JSON object per line"):
-        read_tables(tmp_path, source, FeatureColumns(item=("goods",)))
+        read_tables(tmp_path, source, FeatureColumns(item=("item_id",)))
 
 
 @pytest.mark.parametrize("quote", ["'", '"'])
@@ -178,7 +178,7 @@ def test_a_long_header_field_is_one_error(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text(f"user,item,time,{'x' * 200_000}\n1,2,3,4\n")
     source = Source.model_validate({"behaviors": {"files": "log.csv"}})
     with pytest.raises(InputError, match=r"log.csv, line 1: not a valid CSV header"):
-        read_tables(tmp_path, source, FeatureColumns(item=("goods",)))
+        read_tables(tmp_path, source, FeatureColumns(item=("item_id",)))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import torch
 from deep_interest.logs.schema import FeatureSchema, Field
 from deep_interest.models.batch import Batch
 
-ITEM = (Field(name="goods", size=13), Field(name="category", size=5))
+ITEM = (Field(name="item_id", size=13), Field(name="category", size=5))
 SCHEMA = FeatureSchema(
     item=ITEM, behavior=ITEM, profile=(Field(name="gender", size=3),), context=(Field(name="hour", size=4),)
 )

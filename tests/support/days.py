@@ -1,4 +1,4 @@
-"""A shop's log as daily partitions: users who look at one category each, goods that are new each day, one category that all click."""
+"""Log in daily partitions: each user prefers one category, items are added each day, and one category is clicked most."""
 
 from datetime import date, timedelta
 from pathlib import Path
@@ -9,16 +9,16 @@ import pandas as pd
 DAY = 86_400
 FIRST = date(2024, 3, 1)
 KINDS = 5
-FEATURES = {"item": ["goods", "category", "brand"], "profile": ["plan"], "context": ["placement"]}
+FEATURES = {"item": ["item_id", "category", "brand"], "profile": ["plan"], "context": ["placement"]}
 
 
-def day_name(number: int) -> str:
-    """The name of day ``number``, from 0."""
-    return (FIRST + timedelta(days=number)).isoformat()
+def day_name(index: int) -> str:
+    """Return the name (YYYY-MM-DD) of day ``index``, from 0."""
+    return (FIRST + timedelta(days=index)).isoformat()
 
 
 def day_tables(
-    number: int,
+    index: int,
     *,
     users: int = 60,
     per_user: int = 10,
@@ -26,27 +26,29 @@ def day_tables(
     clicks: tuple[float, float] = (0.6, 0.08),
     seed: int = 0,
 ) -> dict[str, pd.DataFrame]:
-    """The tables of one day; a click's probability is ``clicks[0]`` in the category 0, else ``clicks[1]``."""
-    rng = np.random.default_rng([seed, number])
-    begin = (FIRST - date(1970, 1, 1)).days * DAY + number * DAY
-    known = items + 2 * number  # two new goods a day
-    ids = np.array([f"sku-{k}" for k in range(known)])
+    """Return the tables of a day; the click probability is ``clicks[0]`` in category 0, otherwise ``clicks[1]``."""
+    rng = np.random.default_rng([seed, index])
+    start = (FIRST - date(1970, 1, 1)).days * DAY + index * DAY
+    count = items + 2 * index  # two new items per day
+    ids = np.array([f"sku-{k}" for k in range(count)])
     user = np.repeat(np.arange(users), per_user)
-    liked = user % KINDS
-    own = rng.random(len(user)) < 0.8
-    done = np.where(
-        own, rng.integers(0, known // KINDS, len(user)) * KINDS + liked, rng.integers(0, known, len(user))
+    preferred = user % KINDS
+    is_preferred = rng.random(len(user)) < 0.8
+    behavior_item = np.where(
+        is_preferred,
+        rng.integers(0, count // KINDS, len(user)) * KINDS + preferred,
+        rng.integers(0, count, len(user)),
     )
-    shown = rng.integers(0, known, len(user))
-    label = rng.random(len(user)) < np.where(shown % KINDS == 0, *clicks)
-    stamps = begin + rng.integers(0, DAY, (2, len(user)))
-    new = np.arange(known) if number == 0 else np.arange(known - 2, known)
+    impression_item = rng.integers(0, count, len(user))
+    label = rng.random(len(user)) < np.where(impression_item % KINDS == 0, *clicks)
+    times = start + rng.integers(0, DAY, (2, len(user)))
+    new = np.arange(count) if index == 0 else np.arange(count - 2, count)
     names = np.array([f"u{k}" for k in range(users)])
     return {
-        "behaviors": pd.DataFrame({"user": names[user], "item": ids[done], "time": stamps[0]}),
+        "behaviors": pd.DataFrame({"user": names[user], "item": ids[behavior_item], "time": times[0]}),
         "impressions": pd.DataFrame(
             {
-                "user": names[user], "item": ids[shown], "time": stamps[1], "label": label.astype(np.int8),
+                "user": names[user], "item": ids[impression_item], "time": times[1], "label": label.astype(np.int8),
                 "placement": user % 3,
             }
         ),
@@ -58,15 +60,15 @@ def day_tables(
 
 
 def write_tables(folder: Path, tables: dict[str, pd.DataFrame]) -> Path:
-    """Write a day's tables into ``folder``."""
+    """Write the tables of a day to ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, table in tables.items():
         table.to_parquet(folder / f"{name}.parquet", index=False)
     return folder
 
 
-def write_days(folder: Path, numbers: range, **options) -> Path:
-    """Write some days below ``folder``."""
-    for number in numbers:
-        write_tables(folder / day_name(number), day_tables(number, **options))
+def write_days(folder: Path, indices: range, **options) -> Path:
+    """Write one folder of tables per day below ``folder``."""
+    for index in indices:
+        write_tables(folder / day_name(index), day_tables(index, **options))
     return folder

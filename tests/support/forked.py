@@ -1,4 +1,4 @@
-"""Commands as processes of their own without the seconds of their imports: forked from one process that has done them."""
+"""Run commands as separate processes without import time: they are forked from a process that has the modules loaded."""
 
 import multiprocessing
 import os
@@ -21,35 +21,35 @@ _SERVER.set_forkserver_preload(
         "deep_interest.retraining.window",
     ]
 )  # fmt: skip
-_NUMBERS = count()
+_COUNTER = count()
 
 
 class Forked:
-    """A running command.
+    """Running command.
 
     Args:
-        arguments: ``kedro …`` or ``deep-interest …``.
-        cwd: where it runs.
-        env: its environment.
-        largest_file: the system refuses to let it write more bytes to one file.
+        arguments: command line, ``kedro …`` or ``deep-interest …``.
+        cwd: working directory.
+        env: environment variables.
+        max_file_size: limit of the size of a written file, in bytes.
     """
 
     def __init__(
-        self, arguments: list[str], *, cwd: Path, env: Mapping[str, str], largest_file: int | None = None
+        self, arguments: list[str], *, cwd: Path, env: Mapping[str, str], max_file_size: int | None = None
     ) -> None:
-        self._arguments, self._output = arguments, cwd / f".output.{next(_NUMBERS)}"
+        self._arguments, self._output = arguments, cwd / f".output.{next(_COUNTER)}"
         self.process = _SERVER.Process(
-            target=_main, args=(arguments, str(cwd), dict(env), str(self._output), largest_file)
+            target=_main, args=(arguments, str(cwd), dict(env), str(self._output), max_file_size)
         )
         self.process.start()
 
     def kill(self) -> None:
-        """SIGKILL, and its end."""
+        """Send SIGKILL and wait for the end."""
         self.process.kill()
         self.wait()
 
     def wait(self, timeout: float = 300) -> subprocess.CompletedProcess:
-        """Its exit status, and output and errors together."""
+        """Wait for the end; stdout of the result contains output and errors."""
         self.process.join(timeout)
         assert self.process.exitcode is not None, f"{self._arguments}: still running after {timeout} s"
         output = self._output.read_text() if self._output.exists() else ""
@@ -57,7 +57,7 @@ class Forked:
 
 
 def new_project(folder: Path) -> Path:
-    """A project without data and code: forked commands run this repository's code, with its compiled kernels."""
+    """Create a project without data and code: forked commands run this repository's code with its compiled kernels."""
     (folder / "src").mkdir(parents=True)
     for name in ("pyproject.toml", ".telemetry", "README.md"):
         shutil.copy(PROJECT / name, folder / name)
@@ -76,7 +76,7 @@ def run(project: Path, *arguments: str, raw: Path | None = None) -> subprocess.C
 
 
 def _main(
-    arguments: list[str], cwd: str, env: Mapping[str, str], output: str, largest_file: int | None
+    arguments: list[str], cwd: str, env: Mapping[str, str], output: str, max_file_size: int | None
 ) -> None:
     with open(output, "wb") as file:
         for stream in (1, 2):
@@ -85,15 +85,15 @@ def _main(
     os.environ.clear()
     os.environ.update(env)
     sys.argv = arguments
-    if largest_file is not None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
+    if max_file_size is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (max_file_size, max_file_size))
     if arguments[0] == "kedro":
         from kedro.framework.cli import main
         from kedro.framework.project import LOGGING
 
         LOGGING.configure(
             yaml.safe_load(Path("conf/logging.yml").read_text())
-        )  # as its import does in the project
+        )  # Kedro does this on import in a project
     else:
         from deep_interest.commands.main import run as main
     try:

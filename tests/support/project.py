@@ -1,4 +1,4 @@
-"""A copy of the project in a folder of its own: the same code and configuration, its own data."""
+"""Copies of the project: the same code and configuration with separate data."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ PROJECT = Path(__file__).parents[2]
 
 
 def copy_project(folder: Path) -> Path:
-    """Lay out a project in ``folder``: code (with its compiled kernels) and configuration as they are, no data."""
+    """Copy the project's code, compiled kernels and configuration to ``folder``, without data."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("pyproject.toml", ".telemetry", "README.md"):
         shutil.copy(PROJECT / name, folder / name)
@@ -22,21 +22,21 @@ def copy_project(folder: Path) -> Path:
 
 
 def kedro(*arguments: str, env: str = "smoke") -> list[str]:
-    """The command line of ``kedro run`` in an environment."""
+    """Return the command line of ``kedro run`` in an environment."""
     return [sys.executable, "-m", "kedro", "run", f"--env={env}", *arguments]
 
 
 def environment(raw: Path | None = None) -> dict[str, str]:
-    """The process environment of a run whose raw files lie in ``raw``."""
-    own = os.environ | {"DO_NOT_TRACK": "1", "OMP_NUM_THREADS": "1"}
-    own.pop("DEEP_INTEREST_RAW", None)
-    return own | ({"DEEP_INTEREST_RAW": str(raw)} if raw else {})
+    """Return the process environment of a run with raw files in ``raw``."""
+    variables = os.environ | {"DO_NOT_TRACK": "1", "OMP_NUM_THREADS": "1"}
+    variables.pop("DEEP_INTEREST_RAW", None)
+    return variables | ({"DEEP_INTEREST_RAW": str(raw)} if raw else {})
 
 
 def run(
     project: Path, *arguments: str, raw: Path | None = None, env: str = "smoke"
 ) -> subprocess.CompletedProcess:
-    """Run ``kedro run`` to its end; output and errors together as text."""
+    """Run ``kedro run``; stdout contains output and errors."""
     return subprocess.run(
         kedro(*arguments, env=env), cwd=project, env=environment(raw), text=True, check=False,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300,
@@ -44,6 +44,6 @@ def run(
 
 
 def results(project: Path, dataset: str) -> pd.DataFrame:
-    """The dataset's table without its timings."""
+    """Return the results table of a dataset without timings."""
     table = pd.read_csv(project / "data/smoke/08_reporting" / dataset / "results.csv")
     return table.drop(columns=["train_seconds", "samples_per_second"])

@@ -154,11 +154,11 @@ def din(p, batch, schema, *, normalize, difference, positions=False):
     return tail(p, batch, schema, users)
 
 
-def gru_states(p, prefix, inputs, cell="gru", attention=None):
+def gru_states(p, prefix, inputs, value_set="gru", attention=None):
     """The states (T, H) of one history by DIEN eq. 3-6 and 10-13; gates are stacked reset, update, candidate."""
     w, u, bias = (p[f"{prefix}.{name}"] for name in ("input_weight", "state_weight", "bias"))
     hidden = u.shape[1]
-    gates = {"reset": 0, "update": 1, "candidate": 2} if cell != "agru" else {"reset": 0, "candidate": 1}
+    gates = {"reset": 0, "update": 1, "candidate": 2} if value_set != "agru" else {"reset": 0, "candidate": 1}
 
     def part(matrix, gate):
         return matrix[gates[gate] * hidden : (gates[gate] + 1) * hidden]
@@ -167,14 +167,14 @@ def gru_states(p, prefix, inputs, cell="gru", attention=None):
     for t, x in enumerate(inputs):
         r = sigmoid(part(w, "reset") @ x + part(u, "reset") @ h + part(bias, "reset"))
         new = np.tanh(part(w, "candidate") @ x + r * (part(u, "candidate") @ h) + part(bias, "candidate"))
-        if cell != "agru":
+        if value_set != "agru":
             z = sigmoid(part(w, "update") @ x + part(u, "update") @ h + part(bias, "update"))
-        if cell == "agru":
+        if value_set == "agru":
             h = (1 - attention[t]) * h + attention[t] * new
-        elif cell == "augru":
+        elif value_set == "augru":
             z = attention[t] * z
             h = (1 - z) * h + z * new
-        elif cell == "augru_code":  # keeps (1 - a) of what a GRU keeps
+        elif value_set == "augru_code":  # keeps (1 - a) of what a GRU keeps
             keep = (1 - attention[t]) * (1 - z)
             h = keep * h + (1 - keep) * new
         else:
@@ -205,14 +205,14 @@ def dien(p, batch, schema, *, evolution, attention="bilinear", aux=None):
         states = gru_states(p, "extractor", history)
         all_states.append(states)
         if evolution == "attention":
-            states = gru_states(p, "evolver", states)
+            states = gru_states(p, "evolution_gru", states)
             users.append(dien_attention(p, states, candidate, attention) @ states)
             continue
         a = dien_attention(p, states, candidate, attention)
         if evolution == "aigru":
-            evolved = gru_states(p, "evolver", a[:, None] * states)
+            evolved = gru_states(p, "evolution_gru", a[:, None] * states)
         else:
-            evolved = gru_states(p, "evolver", states, evolution, a)
+            evolved = gru_states(p, "evolution_gru", states, evolution, a)
         users.append(evolved[-1] if len(evolved) else np.zeros(states.shape[1]))
     logits = tail(p, batch, schema, users)
     return (logits, aux(p, batch, schema, all_states, all_histories)) if aux else logits

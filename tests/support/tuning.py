@@ -7,7 +7,7 @@ from pathlib import Path
 from support.training import small_data
 
 from deep_interest.training.parameters import Recipe, RowOptions, RunParameters
-from deep_interest.training.runs import Cell, Data
+from deep_interest.training.runs import Data, Experiment
 from deep_interest.tuning.parameters import SearchRange, SearchRanges, TuningParameters
 from deep_interest.tuning.search import tune
 from deep_interest.tuning.study import Search
@@ -34,13 +34,13 @@ def small_search(
         training={"epochs": epochs, "batch_size": 32, "patience": epochs, **(training or {})},
         model={"embedding_dim": 4, "hidden": (8,), "attention_hidden": (8,)},
     )
-    cell = Cell(
+    experiment = Experiment(
         dataset="small", model="din_mba", options=RowOptions({}), recipe=recipe, seeds=(1,),
         run=RunParameters(workspace=str(folder), device="cpu", threads=1),
     )  # fmt: skip
     searched = tuple(ranges.by_name())
     settings = {"n_trials": 6, "random_trials": 3, "unpruned_trials": 2, **options}
-    return Search(cell, TuningParameters(ranges=ranges, searched=searched, **settings), "small")
+    return Search(experiment, TuningParameters(ranges=ranges, searched=searched, **settings), "small")
 
 
 def data_to_kill() -> Data:

@@ -17,10 +17,10 @@ from deep_interest.training.code_checks import check_log, check_samples
 from deep_interest.training.occurrences import occurrences_of
 from deep_interest.training.parameters import TrainingOptions
 from deep_interest.training.regularizers import Regularizer, occurrence_key, regularizers
-from deep_interest.training.unknown import UnknownRows, _mean, drawn_fields
+from deep_interest.training.unknown import UnknownRows, _mean, negative_fields
 
 
-def table_of(*groups, name="goods", size=13):
+def table_of(*groups, name="item_id", size=13):
     return Table(Field(name=name, size=size), 2, groups=groups, std=1.0)
 
 
@@ -42,7 +42,7 @@ def test_an_id_that_no_training_sample_has_is_penalized_as_if_one_had():
 def test_the_counter_is_clean_after_each_batch():
     batch = random_batch([3, 0, 1, 7, 2])
     regularizer = Regularizer(table_of("item", "behavior"), TrainingOptions(difacto=1.0), None)
-    rows, held = torch.arange(13), [*batch.candidate["goods"].tolist(), *batch.history["goods"].tolist()]
+    rows, held = torch.arange(13), [*batch.candidate["item_id"].tolist(), *batch.history["item_id"].tolist()]
     for _ in range(2):
         assert regularizer(rows, batch).tolist() == np.bincount(held, minlength=13).tolist()
     assert not regularizer._counts.any()
@@ -51,9 +51,9 @@ def test_the_counter_is_clean_after_each_batch():
 def test_rows_of_the_filter_are_counted_where_they_are_looked_up():
     batch = random_batch([3, 0, 1, 7, 2])
     model = build_model("base", model_config("base", {"keep_top": 2}), SCHEMA)
-    table = model.embeddings.tables["goods"]
+    table = model.embeddings.tables["item_id"]
     table.keep_most_frequent(torch.arange(13))
-    held = [*batch.candidate["goods"].tolist(), *batch.history["goods"].tolist()]
+    held = [*batch.candidate["item_id"].tolist(), *batch.history["item_id"].tolist()]
     expected = np.bincount([code if code > 10 else 0 for code in held], minlength=13)
     assert (
         Regularizer(table, TrainingOptions(difacto=1.0), None)(torch.arange(13), batch).tolist()
@@ -64,11 +64,11 @@ def test_rows_of_the_filter_are_counted_where_they_are_looked_up():
 def test_every_table_gets_the_counts_of_its_field_and_groups():
     tables = [table_of("item", "behavior"), table_of("profile", name="gender"), table_of(name="category")]
     assert [occurrence_key(table) for table in tables] == [
-        "goods:item+behavior",
+        "item_id:item+behavior",
         "gender:profile",
         "category:",
     ]
-    counts = {"goods:item+behavior": torch.full((13,), 2), "gender:profile": torch.full((13,), 4)}
+    counts = {"item_id:item+behavior": torch.full((13,), 2), "gender:profile": torch.full((13,), 4)}
     first, second, crossed = regularizers(tables, TrainingOptions(mba=1.0), counts)
     assert (first.inverse[0], second.inverse[0], crossed.inverse) == (0.5, 0.25, None)
     assert [one.table for one in (first, second, crossed)] == tables
@@ -77,7 +77,7 @@ def test_every_table_gets_the_counts_of_its_field_and_groups():
 
 @pytest.mark.parametrize("at_once", [1, 40, 1 << 20])
 def test_blocks_are_whole_users_of_bounded_length(monkeypatch, at_once):
-    monkeypatch.setattr(occurrences, "AT_ONCE", at_once)
+    monkeypatch.setattr(occurrences, "BLOCK_SIZE", at_once)
     offsets = np.array([0, 0, 30, 40, 41, 141, 150])
     expected = {
         1: [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 6)],
@@ -90,13 +90,13 @@ def test_blocks_are_whole_users_of_bounded_length(monkeypatch, at_once):
 def test_n_j_of_a_filtered_table_counts_the_rows_that_are_looked_up():
     train = sample_set(small_data())
     model = build_model("base", model_config("base", {"keep_top": 5}), train.store.schema)
-    table = model.embeddings.tables["goods"]
+    table = model.embeddings.tables["item_id"]
     table.keep_most_frequent(torch.arange(41))
     (counts,) = occurrences_of([table], train).values()
     expected = np.zeros(41, np.int64)
     for row in range(len(train)):
         start, end = int(train.store.offsets[train.user[row]]), int(train.history_end[row])
-        held = [int(train.item[row]), *train.store.history["goods"][start : start + end].tolist()]
+        held = [int(train.item[row]), *train.store.history["item_id"][start : start + end].tolist()]
         for code in {code if code > 35 else 0 for code in held}:
             expected[code] += 1
     np.testing.assert_array_equal(counts, expected)
@@ -113,12 +113,12 @@ def test_the_mean_is_summed_in_double_precision_over_the_chosen_rows():
 
 
 def test_which_negatives_a_model_draws():
-    assert drawn_fields(build_model("dien", model_config("dien", {"aux_weight": 1.0}), SCHEMA)) == [
-        "goods",
+    assert negative_fields(build_model("dien", model_config("dien", {"aux_weight": 1.0}), SCHEMA)) == [
+        "item_id",
         "category",
     ]
-    assert drawn_fields(build_model("dien", model_config("dien", {}), SCHEMA)) == []
-    assert drawn_fields(build_model("base", model_config("base", {}), SCHEMA)) == []
+    assert negative_fields(build_model("dien", model_config("dien", {}), SCHEMA)) == []
+    assert negative_fields(build_model("base", model_config("base", {}), SCHEMA)) == []
 
 
 def test_the_untrained_rows_of_a_whole_model_respect_drawn_fields_and_an_earlier_model():
@@ -133,7 +133,7 @@ def test_the_untrained_rows_of_a_whole_model_respect_drawn_fields_and_an_earlier
         name: (table.weight != before[name]).any(1).nonzero().squeeze(1).tolist()
         for name, table in model.embeddings.tables.items()
     }
-    assert changed == {"goods": [0], "category": [0], "gender": [0, 2], "hour": [0]}
+    assert changed == {"item_id": [0], "category": [0], "gender": [0, 2], "hour": [0]}
     UnknownRows.of(model, counts).fill()
     assert (model.embeddings.tables["hour"].weight[2] != before["hour"][2]).any()
 
@@ -170,7 +170,7 @@ def test_a_column_of_samples_out_of_range_is_named(columns, sizes, message):
         "hour": [0, 4, 1],
         "tags": [0, 2, 1],
     }
-    arguments = {"offsets": np.array([0, 0, 4, 6]), "items": 7, "users": 9, "cells": {"tags": 3}}
+    arguments = {"offsets": np.array([0, 0, 4, 6]), "items": 7, "users": 9, "value_sets": {"tags": 3}}
     check_samples(schema, {name: np.array(column, np.int32) for name, column in fine.items()}, **arguments)
     with pytest.raises(InputError, match=message):
         wrong = {name: np.array(column, np.int32) for name, column in (fine | columns).items()}
@@ -184,13 +184,13 @@ def test_user_codes_and_every_field_of_the_log_are_checked():
     features = replace(data.features, schema=schema, users={"gender": np.array([0, 1, 2], np.int32)})
     with pytest.raises(InputError, match=r"profile field gender: code 2 at position 2 .* table of 2 rows"):
         check_log(data.log, features)
-    cells = data.features.cells["tags"]
-    short = replace(cells, offsets=cells.offsets - 1)
-    with pytest.raises(InputError, match=r"^tags, cells: "):
-        check_log(data.log, replace(data.features, cells={"tags": short}))
+    value_sets = data.features.value_sets["tags"]
+    short = replace(value_sets, offsets=value_sets.offsets - 1)
+    with pytest.raises(InputError, match=r"^tags, value sets: "):
+        check_log(data.log, replace(data.features, value_sets={"tags": short}))
     last = data.log.offsets.copy()
     last[-1] += 1
-    with pytest.raises(InputError, match=r"^offsets of the log, field (goods|category|tags): "):
+    with pytest.raises(InputError, match=r"^offsets of the log, field (item_id|category|tags): "):
         check_log(_with_offsets(data.log, last), data.features)
 
 

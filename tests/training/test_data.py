@@ -18,9 +18,9 @@ def test_a_batch_holds_each_samples_newest_behaviours_oldest_first(max_len):
     for b, row in enumerate(frame.itertuples()):
         expected = data.log.history(row.user, row.history_end, max_len=max_len)
         span = slice(int(batch.offsets[b]), int(batch.offsets[b + 1]))
-        for field in ("goods", "category"):
+        for field in ("item_id", "category"):
             np.testing.assert_array_equal(batch.history[field][span].numpy(), expected[field])
-        assert batch.candidate["goods"][b] == row.item
+        assert batch.candidate["item_id"][b] == row.item
         assert batch.labels[b] == row.label
     np.testing.assert_array_equal(
         batch.histories.segments.numpy(), np.repeat(np.arange(37), batch.histories.lengths.numpy())
@@ -36,10 +36,10 @@ def test_neighbours_with_the_same_history_share_it():
     assert batch.histories.size == len(samples.requests[rows].unique()) < 40
     frame = data.samples[data.samples["split"] == "train"].iloc[rows.numpy()]
     for b, row in enumerate(frame.itertuples()):
-        expected = data.log.history(row.user, row.history_end, max_len=100)["goods"]
+        expected = data.log.history(row.user, row.history_end, max_len=100)["item_id"]
         places = batch.pairs.places[batch.pairs.offsets[b] : batch.pairs.offsets[b + 1]]
-        np.testing.assert_array_equal(batch.history["goods"][places].numpy(), expected)
-        assert batch.candidate["goods"][b] == row.item
+        np.testing.assert_array_equal(batch.history["item_id"][places].numpy(), expected)
+        assert batch.candidate["item_id"][b] == row.item
     assert alone.pairs.size == alone.size
 
 
@@ -70,36 +70,36 @@ def test_drawn_items_are_uniform_over_all_items_but_the_one_clicked():
     store = sample_set(small_data()).store
     clicked = torch.full((40_000,), 7, dtype=torch.int32)
     torch.manual_seed(0)
-    drawn = store.draw_beside({"goods": clicked, "category": store.items["category"][clicked]})
-    counts = np.bincount(drawn["goods"].numpy(), minlength=ITEMS + 1)
+    drawn = store.sample_negatives({"item_id": clicked, "category": store.items["category"][clicked]})
+    counts = np.bincount(drawn["item_id"].numpy(), minlength=ITEMS + 1)
     assert counts[0] == counts[7] == 0
     others = np.delete(counts, [0, 7])
     expected = len(clicked) / len(others)
     assert np.abs(others - expected).max() < 5 * np.sqrt(expected)
-    assert torch.equal(drawn["category"], store.items["category"][drawn["goods"]])
+    assert torch.equal(drawn["category"], store.items["category"][drawn["item_id"]])
 
 
-def test_without_goods_a_drawn_item_differs_in_the_fields_that_there_are():
+def test_without_items_a_drawn_item_differs_in_the_fields_that_there_are():
     store = sample_set(small_data()).store
     clicked = torch.full((5_000,), 2, dtype=torch.int32)
     torch.manual_seed(0)
-    drawn = store.draw_beside({"category": clicked})["category"]
+    drawn = store.sample_negatives({"category": clicked})["category"]
     assert set(drawn.tolist()) == {1, 3, 4}
 
 
 def test_a_batch_has_drawn_items_only_when_asked():
     samples, rows = sample_set(small_data()), torch.arange(20)
     assert samples.batch(rows).negatives is None
-    batch = samples.batch(rows, negatives=("goods", "category"))
-    assert (batch.negatives["goods"] != batch.history["goods"]).all()
+    batch = samples.batch(rows, negatives=("item_id", "category"))
+    assert (batch.negatives["item_id"] != batch.history["item_id"]).all()
     assert set(batch.negatives) == set(batch.history)
 
 
 def test_nothing_can_be_drawn_of_a_single_item():
     store = sample_set(small_data()).store
-    one = replace(store, items={"goods": torch.tensor([0, 1], dtype=torch.int32)})
+    one = replace(store, items={"item_id": torch.tensor([0, 1], dtype=torch.int32)})
     with pytest.raises(InputError, match="found one item"):
-        one.draw_beside({"goods": torch.tensor([1], dtype=torch.int32)})
+        one.sample_negatives({"item_id": torch.tensor([1], dtype=torch.int32)})
 
 
 @pytest.mark.parametrize("data", [small_data(), with_tags(small_data())], ids=["one-hot", "multi-hot"])
@@ -108,9 +108,9 @@ def test_the_host_remembers_what_is_on_a_device(data):
     elsewhere = sample_set(data, device="meta").on_host  # meta: a device that has no values to give
     rows = torch.arange(50)
     torch.manual_seed(0)
-    batch = here.batch(rows, negatives=("goods",))
+    batch = here.batch(rows, negatives=("item_id",))
     torch.manual_seed(0)
-    same = elsewhere.batch(rows, negatives=("goods",))
+    same = elsewhere.batch(rows, negatives=("item_id",))
     for group in ("candidate", "history", "negatives"):
         of_same = getattr(same, group)
         assert of_same.keys() == getattr(batch, group).keys()

@@ -12,11 +12,11 @@ def test_dropped_behaviours_leave_their_sample_and_the_rest_stays_in_order():
     assert kept.histories.lengths.tolist()[1] == 0
     assert 0 < kept.histories.lengths[0] < 50
     for sample in range(4):
-        before = batch.history["goods"][batch.offsets[sample] : batch.offsets[sample + 1]].tolist()
+        before = batch.history["item_id"][batch.offsets[sample] : batch.offsets[sample + 1]].tolist()
         after = iter(before)
-        own = kept.history["goods"][kept.offsets[sample] : kept.offsets[sample + 1]].tolist()
+        own = kept.history["item_id"][kept.offsets[sample] : kept.offsets[sample + 1]].tolist()
         assert all(code in after for code in own)  # a subsequence
-    assert len(kept.negatives["goods"]) == len(kept.history["goods"])
+    assert len(kept.negatives["item_id"]) == len(kept.history["item_id"])
 
 
 def test_the_share_is_the_rate():
@@ -27,4 +27,4 @@ def test_the_share_is_the_rate():
 
 def test_a_rate_of_zero_drops_nothing():
     batch = random_batch([3, 0, 2])
-    assert torch.equal(drop_behaviors(batch, 0.0).history["goods"], batch.history["goods"])
+    assert torch.equal(drop_behaviors(batch, 0.0).history["item_id"], batch.history["item_id"])

@@ -16,7 +16,7 @@ from deep_interest.ops.runtime.engine import set_engine
 from deep_interest.training import runs
 from deep_interest.training.loop import Fit
 from deep_interest.training.parameters import Recipe, RowOptions, RunParameters, TrainingOptions
-from deep_interest.training.runs import Cell, predict_cell, settings_of, train_cell
+from deep_interest.training.runs import Experiment, predict_experiment, settings_of, train_experiment
 
 TESTS = Path(__file__).parents[1]
 RECIPE = Recipe(
@@ -37,15 +37,15 @@ def refuse(self, *arguments, **options):
 
 CPUDispatcher._compile_for_args = refuse  # every first call of a kernel comes here
 from support.training import small_data, with_tags
-from training.test_engine import cell
-from deep_interest.training.runs import predict_cell, train_cell
+from training.test_engine import experiment
+from deep_interest.training.runs import predict_experiment, train_experiment
 
 data = with_tags(small_data())
 with tempfile.TemporaryDirectory() as folder:
     for key in sys.argv[1:]:
-        chosen = cell(folder, key)
+        chosen = experiment(folder, key)
         try:
-            predictions = predict_cell(train_cell(chosen, data)[0], chosen.run, data)
+            predictions = predict_experiment(train_experiment(chosen, data)[0], chosen.run, data)
             print(key, bool(predictions["seed_1"].between(0, 1).all()))
         except KernelCalled as error:
             print(key, "called", error)
@@ -60,10 +60,10 @@ def _default_engine_afterwards():
     set_engine(None)
 
 
-def cell(folder, model: str, *, options=None, **run) -> Cell:
+def experiment(folder, model: str, *, options=None, **run) -> Experiment:
     """A small experiment with one seed."""
     parameters = RunParameters(**({"device": "cpu", "processes": 1, "workspace": str(folder)} | run))
-    return Cell("small", model, RowOptions(options or {}), RECIPE, (1,), parameters)
+    return Experiment("small", model, RowOptions(options or {}), RECIPE, (1,), parameters)
 
 
 def output_with(engine: str, *models: str) -> list[str]:
@@ -89,9 +89,9 @@ def test_the_check_notices_a_kernel():
 def test_both_engines_fit_the_same_model(tmp_path, model):
     data, found = small_data(), {}
     for engine in ("compiled", "plain"):
-        chosen = cell(tmp_path / engine, model, engine=engine)
-        checkpoint, curves = train_cell(chosen, data)
-        scores = predict_cell(checkpoint, chosen.run, data)["seed_1"].to_numpy()
+        chosen = experiment(tmp_path / engine, model, engine=engine)
+        checkpoint, curves = train_experiment(chosen, data)
+        scores = predict_experiment(checkpoint, chosen.run, data)["seed_1"].to_numpy()
         rank_of_ties = (
             ["validation_gauc"] if model == "user_only" else []
         )  # its scores of a user are equal up to rounding
@@ -103,7 +103,7 @@ def test_both_engines_fit_the_same_model(tmp_path, model):
 
 def test_a_fit_belongs_to_its_engine(tmp_path):
     def fingerprint(**run):
-        train_cell(cell(tmp_path, "base", **run), small_data())
+        train_experiment(experiment(tmp_path, "base", **run), small_data())
         return torch.load(tmp_path / "small/base/seed_1.pt", weights_only=True)["fingerprint"]
 
     compiled, plain, again = fingerprint(), fingerprint(engine="plain"), fingerprint(engine="compiled")
@@ -114,7 +114,7 @@ def test_the_fingerprint_of_a_compiled_fit_does_not_mention_the_engine(tmp_path,
     found = []
     monkeypatch.setattr(runs, "fingerprint", lambda *parts: found.append(parts) or "f")
     for engine in ("compiled", "plain"):
-        runs.fit_seed(cell(tmp_path, "base", engine=engine), small_data(), 5)
+        runs.fit_seed(experiment(tmp_path, "base", engine=engine), small_data(), 5)
     compiled, plain = found
     assert compiled == (*plain[:5], *plain[6:])
     assert plain[5] == "plain"
@@ -125,7 +125,7 @@ def test_the_fingerprint_of_a_compiled_fit_does_not_mention_the_engine(tmp_path,
 ])  # fmt: skip
 def test_the_settings_of_a_model_name_the_engine(monkeypatch, variable, parameter, engine):
     monkeypatch.setenv("DEEP_INTEREST_ENGINE", variable)
-    chosen = cell("unused", "base", engine=parameter)
+    chosen = experiment("unused", "base", engine=parameter)
     settings = settings_of(chosen, recipe="ours", tuned={}, data="abc", tuned_on_other_data=False)
     assert settings["engine"] == engine
 

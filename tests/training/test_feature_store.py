@@ -48,8 +48,8 @@ def test_a_store_on_the_cpu_reads_the_logs_own_memory():
         for name, tensor in tensors.items():
             assert np.shares_memory(tensor.numpy(), arrays[name])
     assert np.shares_memory(store.offsets.numpy(), data.log.offsets)
-    assert store.cells["tags"].offsets.tolist() == np.cumsum([0, *map(len, TAGS)]).tolist()
-    assert store.cells["tags"].values.tolist() == [code for tags in TAGS for code in tags]
+    assert store.value_sets["tags"].offsets.tolist() == np.cumsum([0, *map(len, TAGS)]).tolist()
+    assert store.value_sets["tags"].values.tolist() == [code for tags in TAGS for code in tags]
 
 
 @pytest.mark.parametrize("tags", [False, True])
@@ -65,7 +65,7 @@ def test_a_batch_has_every_group_of_its_samples(tags):
         np.testing.assert_array_equal(batch.candidate[name], codes[items])
     np.testing.assert_array_equal(batch.labels, frame["label"])
     assert batch.labels.dtype == torch.float32
-    assert set(batch.cells) == ({"tags"} if tags else set())
+    assert set(batch.value_sets) == ({"tags"} if tags else set())
     assert {name: codes.tolist() for name, codes in samples.candidates().items()} == {
         name: codes[samples.item.numpy()].tolist() for name, codes in data.features.items.items()
     }
@@ -88,14 +88,14 @@ def test_samples_come_back_from_a_device_whole(tags):
         for name, codes in getattr(here.store, group).items():
             assert torch.equal(getattr(back.store, group)[name], codes), (group, name)
     assert torch.equal(back.store.offsets, here.store.offsets)
-    for name, (offsets, values) in here.store.cells.items():
-        assert torch.equal(back.store.cells[name].offsets, offsets)
-        assert torch.equal(back.store.cells[name].values, values)
+    for name, (offsets, values) in here.store.value_sets.items():
+        assert torch.equal(back.store.value_sets[name].offsets, offsets)
+        assert torch.equal(back.store.value_sets[name].values, values)
     assert torch.equal(there.requests, here.requests)
 
 
-def store_of(goods, *, category=None) -> FeatureStore:
-    codes = {"goods": torch.tensor(goods, dtype=torch.int32)}
+def store_of(item_ids, *, category=None) -> FeatureStore:
+    codes = {"item_id": torch.tensor(item_ids, dtype=torch.int32)}
     if category is not None:
         codes["category"] = torch.tensor(category, dtype=torch.int32)
     return FeatureStore(None, torch.tensor([0]), {}, codes, {})
@@ -104,29 +104,31 @@ def store_of(goods, *, category=None) -> FeatureStore:
 def test_items_without_a_code_of_their_own_are_never_drawn():
     """Items 0, 2 and 4 share the unknown's code; of the others, 1 and 3, the one that was not clicked is drawn."""
     store = store_of([0, 2, 0, 1, 0], category=[0, 7, 8, 9, 8])
-    history = {"goods": torch.tensor([1, 2, 1, 2] * 50), "category": torch.zeros(200, dtype=torch.int32)}
-    drawn = store.draw_beside(history)
-    assert drawn["goods"].tolist() == [2, 1, 2, 1] * 50
+    history = {"item_id": torch.tensor([1, 2, 1, 2] * 50), "category": torch.zeros(200, dtype=torch.int32)}
+    drawn = store.sample_negatives(history)
+    assert drawn["item_id"].tolist() == [2, 1, 2, 1] * 50
     assert drawn["category"].tolist() == [7, 9, 7, 9] * 50
-    assert drawn["goods"].dtype == torch.int32
+    assert drawn["item_id"].dtype == torch.int32
 
 
 def test_beside_an_unknown_item_all_but_the_last_known_one_are_drawn_alike():
     torch.manual_seed(0)
-    drawn = store_of([0, 1, 2, 3]).draw_beside({"goods": torch.zeros(3000, dtype=torch.int32)})["goods"]
+    drawn = store_of([0, 1, 2, 3]).sample_negatives({"item_id": torch.zeros(3000, dtype=torch.int32)})[
+        "item_id"
+    ]
     counts = np.bincount(drawn.numpy(), minlength=4)
     assert counts[0] == counts[3] == 0
     assert np.abs(counts[1:3] - 1500).max() < 150
 
 
 def test_two_items_are_enough_to_draw_from_and_one_is_not():
-    history = {"goods": torch.tensor([1, 1], dtype=torch.int32)}
-    assert store_of([0, 1, 2]).draw_beside(history)["goods"].tolist() == [2, 2]
-    with pytest.raises(InputError, match=r"^items: found one item, expected two or more"):
-        store_of([0, 1]).draw_beside(history)
+    history = {"item_id": torch.tensor([1, 1], dtype=torch.int32)}
+    assert store_of([0, 1, 2]).sample_negatives(history)["item_id"].tolist() == [2, 2]
+    with pytest.raises(InputError, match=r"^items: found one item, but the auxiliary loss needs"):
+        store_of([0, 1]).sample_negatives(history)
 
 
-def test_without_goods_an_item_is_drawn_again_ten_times_at_most(monkeypatch):
+def test_without_items_an_item_is_drawn_again_ten_times_at_most(monkeypatch):
     store, draws = store_of([0, 0, 0], category=[0, 1, 2]), []
 
     def first_item(low, high, shape, device):
@@ -134,18 +136,18 @@ def test_without_goods_an_item_is_drawn_again_ten_times_at_most(monkeypatch):
         return torch.ones(shape, dtype=torch.int64)
 
     monkeypatch.setattr(torch, "randint", first_item)
-    drawn = store.draw_beside({"category": torch.tensor([1, 2], dtype=torch.int32)})
+    drawn = store.sample_negatives({"category": torch.tensor([1, 2], dtype=torch.int32)})
     assert drawn["category"].tolist() == [1, 1]
     assert draws == [(1, 3, (2,), torch.device("cpu"))] * 11
 
 
-def test_without_goods_an_item_that_differs_in_one_field_is_another():
+def test_without_items_an_item_that_differs_in_one_field_is_another():
     store = replace(
         store_of([0]), items={"category": torch.tensor([0, 1, 1, 1]), "shop": torch.tensor([0, 5, 6, 6])}
     )
     torch.manual_seed(0)
     history = {"category": torch.ones(500, dtype=torch.int64), "shop": torch.full((500,), 5)}
-    drawn = store.draw_beside(history)
+    drawn = store.sample_negatives(history)
     assert set(drawn["shop"].tolist()) == {6}
     assert set(drawn["category"].tolist()) == {1}
 
@@ -153,12 +155,12 @@ def test_without_goods_an_item_that_differs_in_one_field_is_another():
 def test_what_an_earlier_schema_does_not_know_is_unknown_in_every_group():
     samples = sample_set(data_with_users(tags=True))
     ours = samples.store.schema
-    sizes = {"goods": 31, "category": CATEGORIES, "tags": 4, "gender": 2, "hour": 3}
+    sizes = {"item_id": 31, "category": CATEGORIES, "tags": 4, "gender": 2, "hour": 3}
     older = FeatureSchema(**{
         group: tuple(field.model_copy(update={"size": sizes[field.name]}) for field in ours.fields(group))
         for group in ("item", "behavior", "profile", "context")
     })  # fmt: skip
-    known = samples.as_known_to(older)
+    known = samples.with_vocabularies_of(older)
     assert known.store.schema is older
 
     def cut(codes, name):
@@ -169,17 +171,17 @@ def test_what_an_earlier_schema_does_not_know_is_unknown_in_every_group():
             if name != "tags":
                 assert getattr(known.store, group)[name].tolist() == cut(codes, name), (group, name)
     assert known.context["hour"].tolist() == cut(samples.context["hour"], "hour")
-    assert max(known.store.cells["tags"].values.tolist()) == 3
-    same = samples.as_known_to(ours)
-    assert same.store.items["goods"] is samples.store.items["goods"]  # nothing to cut, nothing copied
+    assert max(known.store.value_sets["tags"].values.tolist()) == 3
+    same = samples.with_vocabularies_of(ours)
+    assert same.store.items["item_id"] is samples.store.items["item_id"]  # nothing to cut, nothing copied
 
 
 def test_an_earlier_schema_of_other_fields_is_refused_with_both_lists():
     samples = sample_set(small_data())
     schema = FeatureSchema(item=samples.store.schema.item[:1], behavior=samples.store.schema.behavior[:1])
-    message = "^features: the model has the fields goods, the configuration goods, category; restore "
+    message = "^features: the model has the fields item_id, the configuration item_id, category; restore "
     with pytest.raises(InputError, match=message):
-        samples.as_known_to(schema)
+        samples.with_vocabularies_of(schema)
 
 
 def test_the_arrays_of_the_data_by_name():
@@ -187,16 +189,16 @@ def test_the_arrays_of_the_data_by_name():
     arrays = data.arrays()
     assert set(arrays) == {
         "samples.user", "samples.item", "samples.label", "samples.time", "samples.history_end", "samples.hour", "samples.split",
-        "log.goods", "log.category", "log.tags", "log.", "items.goods", "items.category", "items.tags", "users.gender", "cells.tags",
-        "cell_offsets.tags",
+        "log.item_id", "log.category", "log.tags", "log.", "items.item_id", "items.category", "items.tags", "users.gender", "value_sets.tags",
+        "value_set_offsets.tags",
     }  # fmt: skip
     assert arrays["samples.split"].dtype == np.int8
     codes = {"train": 0, "validation": 1, "test": 2}
     assert arrays["samples.split"].tolist() == [codes[split] for split in data.samples["split"]]
     assert arrays["log."] is data.log.offsets
-    tags = data.features.cells["tags"]
-    assert arrays["cells.tags"] is tags.values
-    assert arrays["cell_offsets.tags"] is tags.offsets
+    tags = data.features.value_sets["tags"]
+    assert arrays["value_sets.tags"] is tags.values
+    assert arrays["value_set_offsets.tags"] is tags.offsets
 
 
 def test_the_fingerprint_tells_shapes_apart():
@@ -212,20 +214,27 @@ def test_the_fingerprint_follows_everything(change):
     fingerprint, log, features = data.fingerprint(), data.log, data.features
     assert len(fingerprint) == 32
     assert fingerprint == small_data().fingerprint()
-    goods = log.fields["goods"]
-    other = {"type": goods.astype(np.int64), "value": np.where(goods == 3, 4, goods).astype(np.int32)}
+    item_ids = log.fields["item_id"]
+    other = {
+        "type": item_ids.astype(np.int64),
+        "value": np.where(item_ids == 3, 4, item_ids).astype(np.int32),
+    }
     if change == "schema":
         schema = features.schema.model_copy(update={"context": (Field(name="hour", size=2),)})
         features = FeatureTables(schema, features.items, features.users)
     else:
-        renamed = {"shop": goods} | {name: codes for name, codes in log.fields.items() if name != "goods"}
-        log = BehaviorLog(log.offsets, renamed if change == "name" else log.fields | {"goods": other[change]})
+        renamed = {"shop": item_ids} | {
+            name: codes for name, codes in log.fields.items() if name != "item_id"
+        }
+        log = BehaviorLog(
+            log.offsets, renamed if change == "name" else log.fields | {"item_id": other[change]}
+        )
     assert replace(data, log=log, features=features).fingerprint() != fingerprint
 
 
 def test_dropping_behaviours_keeps_the_negatives_next_to_theirs(monkeypatch):
     samples = sample_set(with_tags(small_data()))
-    batch = samples.batch(torch.arange(40), negatives=("goods",))
+    batch = samples.batch(torch.arange(40), negatives=("item_id",))
     total = batch.histories.total
     uniform = torch.arange(total) / 100
     monkeypatch.setattr(torch, "rand", lambda size: uniform[:size])
@@ -234,11 +243,11 @@ def test_dropping_behaviours_keeps_the_negatives_next_to_theirs(monkeypatch):
     assert len(rows) > 10
     for name, codes in batch.history.items():
         assert torch.equal(kept.history[name], codes[rows]), name
-    assert torch.equal(kept.negatives["goods"], batch.negatives["goods"][rows])
+    assert torch.equal(kept.negatives["item_id"], batch.negatives["item_id"][rows])
     lengths = [int(((rows >= a) & (rows < b)).sum()) for a, b in pairwise(batch.offsets.tolist())]
     assert kept.histories.lengths.tolist() == lengths
     assert kept.labels is batch.labels
-    assert kept.drawn is None
+    assert kept.negative_vectors is None
     assert drop_behaviors(replace(batch, negatives=None), 0.5).negatives is None
 
 

@@ -253,7 +253,7 @@ def test_a_state_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch
 
 def test_scores_that_are_not_finite_end_the_fit_as_diverged(tmp_path):
     """One step can leave finite parameters whose scores are none."""
-    with pytest.raises(DivergedError, match="parameters or scores are no longer finite"):
+    with pytest.raises(DivergedError, match="parameters or scores are not finite"):
         make_fit(tmp_path, {"optimizer": "sgd", "learning_rate": 1e25, "batch_size": 1000}, key="base").run()
 
 
@@ -261,7 +261,9 @@ def test_a_selection_that_is_not_defined_is_named(tmp_path):
     data = small_data()
     data.samples.loc[data.samples["split"] == "validation", "label"] = 1
     fit = make_fit(tmp_path, {"selection": "auc"}, data=data)
-    with pytest.raises(InputError, match="auc of the 72 validation samples is not defined"):
+    with pytest.raises(
+        InputError, match="auc is undefined because all labels of the 72 validation samples are equal"
+    ):
         fit.run()
     fit = make_fit(tmp_path, {"selection": "logloss"}, data=data)
     assert math.isfinite(fit.run().best)
@@ -272,8 +274,8 @@ def with_predictable_clicks(data):
     offsets, category = data.log.offsets, data.features.items["category"]
     steps = np.arange(offsets[-1]) - np.repeat(offsets[:-1], np.diff(offsets))
     users = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    goods = (1 + (7 * users + steps) % (len(category) - 1)).astype(np.int32)
-    return replace(data, log=replace(data.log, fields={"goods": goods, "category": category[goods]}))
+    item_ids = (1 + (7 * users + steps) % (len(category) - 1)).astype(np.int32)
+    return replace(data, log=replace(data.log, fields={"item_id": item_ids, "category": category[item_ids]}))
 
 
 @pytest.mark.parametrize("key", ["dien", "dmin"])
@@ -285,7 +287,7 @@ def test_a_step_follows_the_target_loss_plus_alpha_times_the_auxiliary_loss(
     fit = make_fit(tmp_path, {"optimizer": "sgd", "learning_rate": 0.1, "batch_size": 24}, key=key)
     before, twin, rows = parameters(fit), copy.deepcopy(fit.model).double(), torch.arange(24)
     torch.manual_seed(5)
-    batch = fit.train.batch(rows, negatives=["goods", "category"] if alpha else ())
+    batch = fit.train.batch(rows, negatives=["item_id", "category"] if alpha else ())
     output = twin(batch)
     target = F.binary_cross_entropy_with_logits(output.logits, batch.labels.double())
     auxiliary = output.auxiliary_loss if alpha else torch.zeros(())

@@ -16,7 +16,7 @@ class Tiny(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.table = Table(Field(name="goods", size=5), 2, groups=("item", "behavior"), std=0.0).double()
+        self.table = Table(Field(name="item_id", size=5), 2, groups=("item", "behavior"), std=0.0).double()
         self.weight = nn.Parameter(torch.tensor([1.0, -2.0], dtype=torch.float64))
         with torch.no_grad():
             self.table.weight.copy_(torch.arange(10.0, dtype=torch.float64).reshape(5, 2))
@@ -29,7 +29,7 @@ def batch_of(candidate, history=(), negatives=()):
     """One sample a candidate; the behaviours are all the first sample's."""
     size = len(candidate)
     offsets = torch.tensor([0] + [len(history)] * size)
-    codes = [{"goods": torch.tensor(ids, dtype=torch.int32)} for ids in (candidate, history, negatives)]
+    codes = [{"item_id": torch.tensor(ids, dtype=torch.int32)} for ids in (candidate, history, negatives)]
     return Batch(codes[0], codes[1], offsets, {}, {}, torch.zeros(size), codes[2] if negatives else None)
 
 
@@ -70,7 +70,7 @@ def test_l2_decays_touched_rows_once_and_leaves_the_others():
 
 SGD = {"optimizer": "sgd", "learning_rate": 0.1}
 ROWS = np.arange(10.0).reshape(5, 2)
-OCCURRENCES = {"goods:item+behavior": torch.tensor([1, 4, 2, 8, 5])}
+OCCURRENCES = {"item_id:item+behavior": torch.tensor([1, 4, 2, 8, 5])}
 
 
 def test_one_step_of_the_mini_batch_aware_penalty_by_hand():
@@ -144,7 +144,7 @@ def test_a_penalty_of_zero_is_none(penalty):
 
 
 def test_crossed_features_have_l2_only():
-    table = Table(Field(name="goods", size=5), 1, groups=(), std=1.0)
+    table = Table(Field(name="item_id", size=5), 1, groups=(), std=1.0)
     options = TrainingOptions(l2=0.5, mba=3.0, difacto=2.0)
     found = Regularizer(table, options, None)(torch.tensor([0, 4]), batch_of([1]))
     assert found.tolist() == [0.5, 0.5]
@@ -186,7 +186,7 @@ class Two(nn.Module):
         super().__init__()
         self.tables = nn.ModuleList(
             Table(Field(name=name, size=4), 2, groups=("item",), std=0.0).to(dtype)
-            for name in ("goods", "shop")
+            for name in ("item_id", "shop")
         )
         self.weight = nn.Parameter(torch.tensor([1.0, -2.0], dtype=dtype))
         for table in self.tables:
@@ -205,11 +205,11 @@ def test_each_table_counts_its_own_steps_of_adam(dtype):
     for ids in ([[1], []], [[1], []], [[1], []], [[], [2]]):
         model.loss(*ids).backward()
         optimizer.step(batch_of([0]))
-    goods, shop = (table.weight.detach() for table in model.tables)
+    item_ids, shop = (table.weight.detach() for table in model.tables)
     moved = (shop[2] - 1).tolist()
     assert moved == pytest.approx([-0.1, 0.1], abs=1e-6)
     assert (shop[[0, 1, 3]] == 1).all()
-    assert (goods[[0, 2, 3]] == 1).all()
+    assert (item_ids[[0, 2, 3]] == 1).all()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -15,7 +15,7 @@ from support.training import small_data
 from deep_interest.errors import InputError
 from deep_interest.training.parallel import map_seeds
 from deep_interest.training.parameters import Recipe, RowOptions, RunParameters
-from deep_interest.training.runs import Cell, train_cell
+from deep_interest.training.runs import Experiment, train_experiment
 
 
 def tell(word: str, seed: int) -> tuple[str, int, int]:
@@ -79,8 +79,8 @@ def test_the_number_of_processes_does_not_change_a_bit(tmp_path):
         recipe = Recipe(
             training={"batch_size": 32, "epochs": 1}, model={"embedding_dim": 4, "hidden": (8, 4)}
         )
-        cell = Cell("small", "gru_augru", RowOptions({"aux_weight": 1.0}), recipe, (1, 2), run)
-        found.append(train_cell(cell, small_data()))
+        experiment = Experiment("small", "gru_augru", RowOptions({"aux_weight": 1.0}), recipe, (1, 2), run)
+        found.append(train_experiment(experiment, small_data()))
     torch.set_num_threads(threads)
     (one, curves), (two, other_curves) = found
     for state, other in zip(one["states"], two["states"], strict=True):
@@ -97,7 +97,7 @@ def test_two_threads_give_the_same_bits_every_time(model, tmp_path):
     torch.set_num_threads(2)
     for attempt in range(3):
         run = RunParameters(device="cpu", workspace=str(tmp_path / str(attempt)), processes=1, threads=2)
-        checkpoint, _ = train_cell(Cell("small", model, RowOptions({}), recipe, (1,), run), data)
+        checkpoint, _ = train_experiment(Experiment("small", model, RowOptions({}), recipe, (1,), run), data)
         found.append(checkpoint["states"][0])
     torch.set_num_threads(threads)
     for state in found[1:]:
@@ -152,6 +152,6 @@ def end_like_the_system_does(folder: str, seed: int) -> None:
 
 
 def test_a_process_that_the_system_kills_is_told_and_the_next_call_has_new_ones(tmp_path):
-    with pytest.raises(InputError, match="one of 2 processes was killed, perhaps as memory was short"):
+    with pytest.raises(InputError, match="one of 2 processes was killed, perhaps because memory ran out"):
         map_seeds(end_like_the_system_does, (str(tmp_path),), (1, 2), processes=2)
     assert len(map_seeds(tell, ("seed",), (1, 2), processes=2)) == 2

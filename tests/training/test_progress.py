@@ -12,7 +12,7 @@ from deep_interest.evaluation.metrics import auc, gauc, logloss
 from deep_interest.models.registry import build_model, model_config
 from deep_interest.training import loop
 from deep_interest.training.evaluation import predict, validate, watch
-from deep_interest.training.loop import DivergedError, Fit
+from deep_interest.training.loop import DivergedError, Fit, _rate
 from deep_interest.training.parameters import TrainingOptions
 
 SMALL = {"embedding_dim": 4, "hidden": (8, 4), "attention_hidden": (8, 4)}
@@ -118,7 +118,7 @@ def test_after_each_evaluation_the_caller_gets_all_rows_so_far(tmp_path):
     assert lengths == [1, 2, 3]
 
 
-def test_the_log_line_names_the_fit_and_its_figures(tmp_path, caplog):
+def test_the_log_line_shows_metrics_and_speed_with_units(tmp_path, caplog):
     fit = make_fit(tmp_path)
     fit.progress.samples, fit.progress.seconds = 5000, 2.0
     with caplog.at_level(logging.INFO, logger="deep_interest"):
@@ -127,13 +127,17 @@ def test_the_log_line_names_the_fit_and_its_figures(tmp_path, caplog):
         )
         fit.progress.seconds = 0.0
         fit._report({"epoch": 2.0})
-    first, second = (record.getMessage() for record in caplog.records)
-    assert (
-        first
-        == "shop.din seed 4: epoch 1.5, train loss 0.2500, validation gauc 0.5000, samples 7.0000, 2,500 samples/s"
-    )
-    assert second.startswith("shop.din seed 4: epoch 2, ")
-    assert "5,000,000,000,000 samples/s" in second
+    assert [record.getMessage() for record in caplog.records] == [
+        "shop.din seed 4 epoch 1.5 · train loss 0.250 · val GAUC 0.500 · 2.5k samples/s",
+        "shop.din seed 4 epoch 2 · 5e+06M samples/s",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rate", "text"), [(999, "999"), (1000, "1k"), (18_940, "18.9k"), (1_250_000, "1.25M")]
+)
+def test_rates_have_three_digits_and_a_unit(rate, text):
+    assert _rate(rate) == text
 
 
 class Bar:
@@ -205,7 +209,7 @@ def test_a_fit_whose_numbers_are_not_finite_has_diverged(tmp_path, broken):
         fit.progress.loss_sum = math.inf
     else:
         list(fit.model.parameters())[-1].data.view(-1)[0] = math.nan
-    with pytest.raises(DivergedError, match=r"^shop\.din seed 4: the training diverged in epoch 1 "):
+    with pytest.raises(DivergedError, match=r"^shop\.din seed 4: training diverged in epoch 1 "):
         fit._check_finite(np.zeros(3))
 
 

@@ -37,7 +37,7 @@ def test_a_fit_starts_with_nothing_done(tmp_path):
     assert fit._loss_sums.dtype == torch.float64
     assert fit._loss_sums.tolist() == [0, 0]
     assert fit.device == torch.device("cpu")
-    assert fit.drawn_fields == []
+    assert fit.negative_fields == []
 
 
 @pytest.mark.parametrize("key", ["din", "lstm"])
@@ -165,17 +165,17 @@ def test_the_host_keeps_the_cells_of_the_behaviours_that_stay():
     batch = sample_set(with_tags(small_data())).batch(torch.arange(30))
     kept = drop_behaviors(batch, 0.4)
     assert kept.history["tags"].known_values.tolist() == kept.history["tags"].tolist()
-    assert not hasattr(kept.history["goods"], "known_values")
+    assert not hasattr(kept.history["item_id"], "known_values")
 
 
-@pytest.mark.parametrize("fields", [("goods", "category"), ("category",)])
+@pytest.mark.parametrize("fields", [("item_id", "category"), ("category",)])
 def test_drawn_items_are_on_the_device_of_the_behaviours(fields):
     """With ``meta`` as the default, a tensor whose device nobody names would not go together with those of the store."""
     store = sample_set(small_data()).store
     history = {name: store.history[name] for name in fields}
-    store.draw_beside(history)
+    store.sample_negatives(history)
     with torch.device("meta"):
-        drawn = store.draw_beside(history)
+        drawn = store.sample_negatives(history)
     assert all(codes.device.type == "cpu" for codes in drawn.values())
 
 
@@ -185,9 +185,9 @@ def test_everything_of_a_store_and_of_its_samples_is_on_its_device(tags):
     samples = sample_set(data, device="meta")
     store: FeatureStore = samples.store
     tensors = [store.offsets, *store.history.values(), *store.items.values(), *store.users.values()]
-    tensors += [tensor for cells in store.cells.values() for tensor in cells]
+    tensors += [tensor for sets in store.value_sets.values() for tensor in sets]
     tensors += [samples.user, samples.item, samples.history_end, samples.labels]
     assert {tensor.device.type for tensor in tensors} == {"meta"}
-    older = samples.as_known_to(store.schema).store.cells
-    assert {tensor.device.type for cells in older.values() for tensor in cells} <= {"meta"}
+    older = samples.with_vocabularies_of(store.schema).store.value_sets
+    assert {tensor.device.type for sets in older.values() for tensor in sets} <= {"meta"}
     assert len(older) == tags

@@ -15,24 +15,31 @@ from deep_interest.training.content import Data
 from deep_interest.training.device import resolve_device
 from deep_interest.training.evaluation import predict
 from deep_interest.training.parameters import Recipe, RecipeRow, RowOptions, RunParameters
-from deep_interest.training.runs import Cell, choose_recipe, predict_cell, restore, train_cell, untrained
+from deep_interest.training.runs import (
+    Experiment,
+    choose_recipe,
+    predict_experiment,
+    restore,
+    train_experiment,
+    untrained,
+)
 
 MODELS_YML = Path(__file__).parents[2] / "conf/base/parameters/models.yml"
 RECIPE = Recipe(training={"batch_size": 32, "epochs": 2}, model={"embedding_dim": 4, "hidden": (8, 4)})
 
 
-def cell(tmp_path, *, model="base", seeds=(1, 2), **run):
+def experiment(tmp_path, *, model="base", seeds=(1, 2), **run):
     settings = RunParameters(**({"device": "cpu", "processes": 1, "workspace": str(tmp_path)} | run))
-    return Cell(
+    return Experiment(
         dataset="small", model=model, options=RowOptions({}), recipe=RECIPE, seeds=seeds, run=settings
     )
 
 
 def test_every_seed_is_fitted_and_the_checkpoint_scores_like_the_fits(tmp_path):
     data = small_data()
-    checkpoint, curves = train_cell(cell(tmp_path), data)
+    checkpoint, curves = train_experiment(experiment(tmp_path), data)
     assert list(curves.groupby("seed").size()) == [2, 2]
-    predictions = predict_cell(checkpoint, cell(tmp_path).run, data)
+    predictions = predict_experiment(checkpoint, experiment(tmp_path).run, data)
     assert list(predictions) == ["user", "item", "seed_1", "seed_2"]
     assert len(predictions) == (data.samples["split"] == "test").sum()
     direct = predict(restore(checkpoint, 2), sample_set(data, "test"), batch_size=7)
@@ -41,9 +48,9 @@ def test_every_seed_is_fitted_and_the_checkpoint_scores_like_the_fits(tmp_path):
 
 
 def test_the_untrained_model_is_the_one_that_the_fit_began_with_and_draws_nothing_from_others(tmp_path):
-    checkpoint, _ = train_cell(
+    checkpoint, _ = train_experiment(
         replace(
-            cell(tmp_path, seeds=(1,)),
+            experiment(tmp_path, seeds=(1,)),
             recipe=RECIPE.model_copy(
                 update={
                     "training": {
@@ -72,17 +79,17 @@ def test_a_fit_removes_what_a_killed_one_has_left_half_written(tmp_path):
     folder = tmp_path / "small/base"
     folder.mkdir(parents=True)
     (folder / ".seed_1.pt.killed.part").write_bytes(b"half a state")
-    train_cell(cell(tmp_path, seeds=(1,)), small_data())
+    train_experiment(experiment(tmp_path, seeds=(1,)), small_data())
     assert list(folder.rglob("*.part")) == []
 
 
 def test_a_damaged_fit_is_one_warning_and_is_fitted_again_to_the_same_result(tmp_path, caplog):
     data, file = small_data(), tmp_path / "small/base/seed_1.pt"
-    first, _ = train_cell(cell(tmp_path, seeds=(1,)), data)
+    first, _ = train_experiment(experiment(tmp_path, seeds=(1,)), data)
     state = torch.load(file, weights_only=True)
     next(iter(state["best_model"].values())).view(-1)[0] += 1  # a whole file with another value
     torch.save(state, file)
-    again, _ = train_cell(cell(tmp_path, seeds=(1,)), data)
+    again, _ = train_experiment(experiment(tmp_path, seeds=(1,)), data)
     (line,) = [
         record.getMessage() for record in caplog.records if "the fit starts again" in record.getMessage()
     ]
@@ -92,36 +99,36 @@ def test_a_damaged_fit_is_one_warning_and_is_fitted_again_to_the_same_result(tmp
 
 def test_finished_seeds_are_kept_when_a_seed_is_added(tmp_path):
     data = small_data()
-    first, _ = train_cell(cell(tmp_path, seeds=(1,)), data)
+    first, _ = train_experiment(experiment(tmp_path, seeds=(1,)), data)
     stamp = (tmp_path / "small/base/seed_1.pt").stat().st_mtime_ns
-    both, _ = train_cell(cell(tmp_path, seeds=(1, 2)), data)
+    both, _ = train_experiment(experiment(tmp_path, seeds=(1, 2)), data)
     assert (tmp_path / "small/base/seed_1.pt").stat().st_mtime_ns == stamp
     torch.testing.assert_close(both["states"][0], first["states"][0])
 
 
 @pytest.mark.parametrize("change", ["data", "options", "recipe"])
 def test_a_changed_fit_is_trained_anew(tmp_path, change):
-    data, chosen = small_data(), cell(tmp_path, seeds=(1,))
-    train_cell(chosen, data)
+    data, chosen = small_data(), experiment(tmp_path, seeds=(1,))
+    train_experiment(chosen, data)
     before = (tmp_path / "small/base/seed_1.pt").read_bytes()
     if change == "data":
         data.samples.loc[0, "label"] = 1 - data.samples.loc[0, "label"]
     elif change == "options":
-        chosen = Cell(**(vars(chosen) | {"options": RowOptions({"pooling": "mean"})}))
+        chosen = Experiment(**(vars(chosen) | {"options": RowOptions({"pooling": "mean"})}))
     else:
-        chosen = Cell(
+        chosen = Experiment(
             **(vars(chosen) | {"recipe": Recipe(training={**RECIPE.training, "l2": 0.1}, model=RECIPE.model)})
         )
-    train_cell(chosen, data)
+    train_experiment(chosen, data)
     assert (tmp_path / "small/base/seed_1.pt").read_bytes() != before
 
 
 def test_popularity_has_one_seed_and_costs_nothing(tmp_path):
     data = small_data()
-    checkpoint, curves = train_cell(cell(tmp_path, model="popularity"), data)
+    checkpoint, curves = train_experiment(experiment(tmp_path, model="popularity"), data)
     assert checkpoint["seeds"] == [1]
     assert curves["seconds"].sum() == 0
-    assert list(predict_cell(checkpoint, cell(tmp_path).run, data)) == ["user", "item", "seed_1"]
+    assert list(predict_experiment(checkpoint, experiment(tmp_path).run, data)) == ["user", "item", "seed_1"]
 
 
 def test_a_device_that_does_not_exist_is_named():
@@ -166,7 +173,7 @@ def test_the_rows_own_options_go_before_the_recipes_and_the_recipes_for_the_row_
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"rows": {"dinn": {}}}, "dinn is no model"),
+        ({"rows": {"dinn": {}}}, "dinn is not a model"),
         ({"rows": {"din": {"model": {"pooling": "sum"}}}}, "pooling"),
         ({"rows": {"din": {"training": {"mbaa": 1}}}}, "mbaa"),
         ({"model": {"pool": "sum"}}, "no model has the option pool"),
@@ -185,32 +192,32 @@ def test_an_unknown_training_option_of_a_row_is_refused():
 @pytest.mark.parametrize("model", [key for key, row in MODELS.items() if not row.closed_form])
 def test_every_row_trains_resumes_its_checkpoint_and_scores(tmp_path, model):
     data, options = small_data(), yaml.safe_load(MODELS_YML.read_text())["models"][model]
-    chosen = replace(cell(tmp_path, model=model, seeds=(1,)), options=RowOptions(options))
+    chosen = replace(experiment(tmp_path, model=model, seeds=(1,)), options=RowOptions(options))
     chosen = replace(chosen, run=chosen.run.model_copy(update={"options": {"epochs": 1}}))
-    checkpoint, curves = train_cell(chosen, data)
+    checkpoint, curves = train_experiment(chosen, data)
     assert np.isfinite(curves["train_loss"]).all()
     assert ("test_auc" in curves) == model.startswith("reg_")
-    scores = predict_cell(checkpoint, chosen.run, data)["seed_1"]
+    scores = predict_experiment(checkpoint, chosen.run, data)["seed_1"]
     assert scores.between(0, 1).all()
     assert scores.nunique() > 1
 
 
 def test_the_filter_is_kept_in_the_checkpoint(tmp_path):
-    chosen = replace(cell(tmp_path, seeds=(1,)), options=RowOptions({"keep_top": 3}))
-    checkpoint, _ = train_cell(chosen, small_data())
-    assert restore(checkpoint, 1).embeddings.tables["goods"].kept.sum() == 3
+    chosen = replace(experiment(tmp_path, seeds=(1,)), options=RowOptions({"keep_top": 3}))
+    checkpoint, _ = train_experiment(chosen, small_data())
+    assert restore(checkpoint, 1).embeddings.tables["item_id"].kept.sum() == 3
 
 
 def test_a_checkpoint_does_not_score_other_data_than_it_was_trained_on(tmp_path):
-    data, chosen = small_data(), cell(tmp_path, seeds=(1,))
-    checkpoint, _ = train_cell(chosen, data)
-    assert predict_cell(checkpoint, chosen.run, data).attrs["data"] == data.fingerprint()
+    data, chosen = small_data(), experiment(tmp_path, seeds=(1,))
+    checkpoint, _ = train_experiment(chosen, data)
+    assert predict_experiment(checkpoint, chosen.run, data).attrs["data"] == data.fingerprint()
     test = data.samples.index[data.samples["split"] == "test"]
     data.samples.loc[test[0], "label"] = 1 - data.samples.loc[test[0], "label"]
     with pytest.raises(
-        InputError, match=r"small\.base: .*train it again by `kedro run --pipelines=small\.base`"
+        InputError, match=r"small\.base: .*train it again with `kedro run --pipelines=small\.base`"
     ):
-        predict_cell(checkpoint, chosen.run, data)
+        predict_experiment(checkpoint, chosen.run, data)
 
 
 def test_a_fingerprint_follows_the_values_not_how_they_are_stored(tmp_path):
@@ -224,8 +231,8 @@ def test_a_fingerprint_follows_the_values_not_how_they_are_stored(tmp_path):
         load_log(tmp_path / "log"), load_features(tmp_path / "features"), pd.read_parquet(tmp_path / "samples.parquet")
     )  # fmt: skip
     assert stored.fingerprint() == data.fingerprint()
-    tags = data.features.cells["tags"]
-    data.features.cells["tags"] = replace(tags, values=tags.values[::-1].copy())
+    tags = data.features.value_sets["tags"]
+    data.features.value_sets["tags"] = replace(tags, values=tags.values[::-1].copy())
     assert stored.fingerprint() != data.fingerprint()
 
 
@@ -234,7 +241,7 @@ def test_the_penalty_and_the_filter_count_the_training_samples_alone(tmp_path, m
     data, seen = small_data(), []
     train = data.samples[data.samples["split"] == "train"]
     held = [
-        {int(item), *data.log.fields["goods"][data.log.offsets[user] :][:end].tolist()}
+        {int(item), *data.log.fields["item_id"][data.log.offsets[user] :][:end].tolist()}
         for user, item, end in zip(train["user"], train["item"], train["history_end"], strict=True)
     ]
     expected = np.bincount([code for ids in held for code in ids], minlength=41)
@@ -247,13 +254,13 @@ def test_the_penalty_and_the_filter_count_the_training_samples_alone(tmp_path, m
 
     monkeypatch.setattr(runs, "Fit", Spy)
     recipe = RECIPE.model_copy(update={"training": {**RECIPE.training, "epochs": 1, "mba": 0.1}})
-    chosen = replace(cell(tmp_path, seeds=(1,)), recipe=recipe, options=RowOptions({"keep_top": 3}))
+    chosen = replace(experiment(tmp_path, seeds=(1,)), recipe=recipe, options=RowOptions({"keep_top": 3}))
     runs.fit_seed(chosen, data, 1)
-    kept = seen[0].model.embeddings.tables["goods"].kept
+    kept = seen[0].model.embeddings.tables["item_id"].kept
     order = np.argsort(-expected, kind="stable")[:3]
     assert set(kept.nonzero().squeeze(1).tolist()) == set(order.tolist())
     whole = replace(
         chosen, options=RowOptions({}), run=chosen.run.model_copy(update={"workspace": str(tmp_path / "2")})
     )
     runs.fit_seed(whole, data, 1)
-    np.testing.assert_array_equal(seen[1].occurrences["goods:item+behavior"].numpy(), expected)
+    np.testing.assert_array_equal(seen[1].occurrences["item_id:item+behavior"].numpy(), expected)

@@ -15,27 +15,29 @@ from deep_interest.training import runs
 from deep_interest.training.evaluation import predict
 from deep_interest.training.parameters import Recipe, RecipeRow, RowOptions, RunParameters
 from deep_interest.training.runs import (
-    Cell,
-    predict_cell,
+    Experiment,
+    predict_experiment,
     require_same_data,
     restore,
     settings_of,
-    train_cell,
+    train_experiment,
     untrained,
 )
 
 RECIPE = Recipe(training={"batch_size": 32, "epochs": 2}, model={"embedding_dim": 4, "hidden": (8, 4)})
 
 
-def cell(folder="unused", *, model="base", options=None, variant="", seeds=(1, 2), training=None, **run):
+def experiment(
+    folder="unused", *, model="base", options=None, variant="", seeds=(1, 2), training=None, **run
+):
     """A row of the table; ``training`` are the run's own training options."""
     defaults = {"device": "cpu", "processes": 1, "workspace": str(folder), "options": training or {}}
     settings = RunParameters(**(defaults | run))
-    return Cell("small", model, RowOptions(options or {}), RECIPE, seeds, settings, variant)
+    return Experiment("small", model, RowOptions(options or {}), RECIPE, seeds, settings, variant)
 
 
 def test_a_row_is_written_down_with_everything_that_made_it():
-    chosen = cell(
+    chosen = experiment(
         model="din", options={"normalize": "softmax", "training": {"mba": 0.5}}, training={"epochs": 7}
     )
     settings = settings_of(
@@ -63,21 +65,24 @@ def test_a_row_is_written_down_with_everything_that_made_it():
 
 
 def test_the_names_of_a_variant():
-    chosen = cell(model="din", variant="+tuned")
-    assert (chosen.row, chosen.name) == ("din+tuned", "small.din+tuned")
-    assert (cell().row, cell().name) == ("base", "small.base")
+    chosen = experiment(model="din", variant="+tuned")
+    assert (chosen.model_variant, chosen.name) == ("din+tuned", "small.din+tuned")
+    assert (experiment().model_variant, experiment().name) == ("base", "small.base")
 
 
 @pytest.mark.parametrize(
     ("checkpoint", "message"),
     [
-        ({"data": "other"}, r"^small\.din: the checkpoint .* by `kedro run --pipelines=small\.din`$"),
+        (
+            {"data": "other"},
+            r"^small\.din: the samples, features or behaviours have changed .* with `kedro run --pipelines=small\.din`$",
+        ),
         ({}, r"^small\.din: "),
         (
             {"data": "other", "variant": "+tuned"},
-            r"^small\.din\+tuned: .* by `kedro run --pipelines=tuned\.small\.din`$",
+            r"^small\.din\+tuned: .* with `kedro run --pipelines=tuned\.small\.din`$",
         ),
-        ({"data": "other", "variant": ""}, r"by `kedro run --pipelines=small\.din`$"),
+        ({"data": "other", "variant": ""}, r"with `kedro run --pipelines=small\.din`$"),
     ],
 )
 def test_a_checkpoint_of_other_data_names_the_command_that_trains_it_again(checkpoint, message):
@@ -106,10 +111,10 @@ def test_the_run_sets_the_threads_and_the_device(monkeypatch):
 
 def test_the_checkpoint_holds_the_row_and_its_parameters(tmp_path):
     data = small_data()
-    chosen = cell(
+    chosen = experiment(
         tmp_path, model="din", options={"training": {"epochs": 1}}, variant="+x", training={"epochs": 1}
     )
-    checkpoint, curves = train_cell(chosen, data)
+    checkpoint, curves = train_experiment(chosen, data)
     assert list(checkpoint) == [
         "dataset",
         "model",
@@ -135,8 +140,8 @@ def test_the_checkpoint_holds_the_row_and_its_parameters(tmp_path):
 
 
 def test_the_untrained_model_begins_from_its_seed(tmp_path):
-    chosen = cell(tmp_path, seeds=(3,), training={"epochs": 1})
-    checkpoint, _ = train_cell(chosen, small_data())
+    chosen = experiment(tmp_path, seeds=(3,), training={"epochs": 1})
+    checkpoint, _ = train_experiment(chosen, small_data())
     torch.manual_seed(3)
     expected = build_model(
         "base", model_config("base", {}, common=RECIPE.model), small_data().features.schema
@@ -146,10 +151,15 @@ def test_the_untrained_model_begins_from_its_seed(tmp_path):
 
 
 def test_predictions_are_the_rows_of_a_split_in_their_order(tmp_path):
-    data, chosen = small_data(), cell(tmp_path, seeds=(1,), evaluation_batch_size=9, training={"epochs": 1})
-    checkpoint, _ = train_cell(chosen, data)
+    data, chosen = (
+        small_data(),
+        experiment(tmp_path, seeds=(1,), evaluation_batch_size=9, training={"epochs": 1}),
+    )
+    checkpoint, _ = train_experiment(chosen, data)
     for split in ("test", "validation"):
-        found = predict_cell(checkpoint, chosen.run, data, **({} if split == "test" else {"split": split}))
+        found = predict_experiment(
+            checkpoint, chosen.run, data, **({} if split == "test" else {"split": split})
+        )
         rows = data.samples[data.samples["split"] == split]
         assert found.index.tolist() == list(range(len(rows)))
         np.testing.assert_array_equal(found[["user", "item"]].to_numpy(), rows[["user", "item"]].to_numpy())
@@ -159,30 +169,30 @@ def test_predictions_are_the_rows_of_a_split_in_their_order(tmp_path):
 def test_the_windows_of_a_prediction_are_those_of_the_training(tmp_path):
     data = small_data()
     recipe = RECIPE.model_copy(update={"training": {**RECIPE.training, "max_len": 2, "epochs": 1}})
-    chosen = replace(cell(tmp_path, seeds=(1,)), recipe=recipe)
-    checkpoint, _ = train_cell(chosen, data)
+    chosen = replace(experiment(tmp_path, seeds=(1,)), recipe=recipe)
+    checkpoint, _ = train_experiment(chosen, data)
     from support.training import sample_set
 
     short = predict(restore(checkpoint, 1), sample_set(data, "test", max_len=2), batch_size=50)
-    np.testing.assert_allclose(predict_cell(checkpoint, chosen.run, data)["seed_1"], short, atol=1e-7)
+    np.testing.assert_allclose(predict_experiment(checkpoint, chosen.run, data)["seed_1"], short, atol=1e-7)
 
 
 def test_a_closed_form_row_has_its_validation_and_no_epochs(tmp_path):
     data = small_data()
-    checkpoint, curves = train_cell(cell(tmp_path, model="item_ctr"), data)
+    checkpoint, curves = train_experiment(experiment(tmp_path, model="item_ctr"), data)
     assert checkpoint["seeds"] == [1]
     (row,) = curves.to_dict("records")
     assert list(row) == ["seed", "epoch", "samples", "seconds", "validation_loss", "validation_gauc"]
     assert (row["seed"], row["epoch"], row["samples"], row["seconds"]) == (1, 0.0, 0, 0.0)
     from deep_interest.evaluation.metrics import gauc, logloss
 
-    scores = predict_cell(checkpoint, cell().run, data, split="validation")["seed_1"].to_numpy()
+    scores = predict_experiment(checkpoint, experiment().run, data, split="validation")["seed_1"].to_numpy()
     rows = data.samples[data.samples["split"] == "validation"]
     labels = rows["label"].to_numpy()
     assert row["validation_loss"] == pytest.approx(logloss(labels, scores), rel=1e-6)
     assert row["validation_gauc"] == pytest.approx(gauc(rows["user"].to_numpy(), labels, scores).value)
     data.samples["split"] = data.samples["split"].replace({"validation": "train"})
-    assert list(train_cell(cell(tmp_path, model="item_ctr"), data)[1]) == [
+    assert list(train_experiment(experiment(tmp_path, model="item_ctr"), data)[1]) == [
         "seed",
         "epoch",
         "samples",
@@ -204,7 +214,7 @@ def test_a_fit_gets_the_runs_intervals_and_the_callers_callback(tmp_path, monkey
 
     monkeypatch.setattr(runs, "Fit", Fit)
     callback = lambda rows: None  # noqa: E731
-    chosen = cell(
+    chosen = experiment(
         tmp_path,
         model="reg_mba",
         evaluation_batch_size=77,
@@ -222,8 +232,10 @@ def test_a_fit_gets_the_runs_intervals_and_the_callers_callback(tmp_path, monkey
     assert options["unknown"] is not None
     assert len(options["train"]) == 216
     assert len(options["validation"]) == 72
-    assert set(options["occurrences"]) == {"goods:item+behavior", "category:item+behavior"}
-    changed = cell(tmp_path, options={"training": {"unknown": "untrained", "watch_test": True, "max_len": 3}})
+    assert set(options["occurrences"]) == {"item_id:item+behavior", "category:item+behavior"}
+    changed = experiment(
+        tmp_path, options={"training": {"unknown": "untrained", "watch_test": True, "max_len": 3}}
+    )
     runs.fit_seed(changed, small_data(), 2)
     assert made[1]["unknown"] is None
     assert len(made[1]["watched"]) == 72
@@ -235,7 +247,7 @@ def test_everything_that_decides_a_fit_is_in_its_fingerprint(tmp_path, monkeypat
     found = []
     monkeypatch.setattr(runs, "fingerprint", lambda *parts: found.append(parts) or "f")
     data = small_data()
-    runs.fit_seed(cell(tmp_path, training={"epochs": 1}), data, 5)
+    runs.fit_seed(experiment(tmp_path, training={"epochs": 1}), data, 5)
     key, config, options, schema, device, seed, content = found[0]
     assert (key, device, seed, content) == ("base", "cpu", 5, data.fingerprint())
     assert schema == data.features.schema.model_dump_json()

@@ -18,51 +18,51 @@ UNSEEN = {3, 7}  # items that no training sample holds
 
 
 def table(values: list[list[float]], *groups: str) -> Table:
-    made = Table(Field(name="goods", size=len(values)), len(values[0]), groups=groups or ("item",), std=0.0)
+    made = Table(Field(name="item_id", size=len(values)), len(values[0]), groups=groups or ("item",), std=0.0)
     made.weight.data = torch.tensor(values)
     return made
 
 
 def test_untrained_rows_are_the_mean_of_the_trained_each_counted_once():
     """Rows 1 and 3 occur 3 times and once: the mean of their vectors is ((1, 2) + (5, -2)) / 2 = (3, 0)."""
-    goods = table([[9.0, 9.0], [1.0, 2.0], [8.0, 8.0], [5.0, -2.0]])
-    UnknownRows([goods], {"goods:item": torch.tensor([0, 3, 0, 1])}).fill()
-    assert goods.weight.tolist() == [[3.0, 0.0], [1.0, 2.0], [3.0, 0.0], [5.0, -2.0]]
+    item_ids = table([[9.0, 9.0], [1.0, 2.0], [8.0, 8.0], [5.0, -2.0]])
+    UnknownRows([item_ids], {"item_id:item": torch.tensor([0, 3, 0, 1])}).fill()
+    assert item_ids.weight.tolist() == [[3.0, 0.0], [1.0, 2.0], [3.0, 0.0], [5.0, -2.0]]
 
 
 def test_a_row_of_the_unknown_that_training_holds_is_kept():
-    goods = table([[9.0], [1.0], [8.0]])
-    UnknownRows([goods], {"goods:item": torch.tensor([1, 3, 0])}).fill()
-    assert goods.weight.tolist() == [[9.0], [1.0], [(9.0 + 1.0) / 2]]
+    item_ids = table([[9.0], [1.0], [8.0]])
+    UnknownRows([item_ids], {"item_id:item": torch.tensor([1, 3, 0])}).fill()
+    assert item_ids.weight.tolist() == [[9.0], [1.0], [(9.0 + 1.0) / 2]]
 
 
 def test_rows_that_negatives_or_an_earlier_model_have_trained_are_kept():
-    counts = {"goods:item": torch.tensor([0, 2, 0, 0])}
+    counts = {"item_id:item": torch.tensor([0, 2, 0, 0])}
     drawn, earlier = table([[9.0], [1.0], [8.0], [7.0]]), table([[9.0], [1.0], [8.0], [7.0]])
-    UnknownRows([drawn], counts, drawn=["goods"]).fill()
+    UnknownRows([drawn], counts, negative_fields=["item_id"]).fill()
     assert drawn.weight.squeeze(1).tolist() == [1.0, 1.0, 8.0, 7.0]
-    UnknownRows([earlier], counts, trained_before={"goods:item": 3}).fill()
+    UnknownRows([earlier], counts, trained_before={"item_id:item": 3}).fill()
     assert earlier.weight.squeeze(1).tolist() == [1.0, 1.0, 8.0, 1.0]
 
 
 def test_tables_of_crosses_and_tables_without_a_sample_are_left_alone():
     crosses, unused = table([[9.0], [1.0]]), table([[9.0], [1.0]])
     crosses.groups = ()
-    UnknownRows([crosses, unused], {"goods:item": torch.tensor([0, 0])}).fill()
+    UnknownRows([crosses, unused], {"item_id:item": torch.tensor([0, 0])}).fill()
     assert crosses.weight.tolist() == unused.weight.tolist() == [[9.0], [1.0]]
 
 
 def test_the_mean_has_the_same_bits_with_one_and_with_more_threads():
     torch.manual_seed(0)
     values = torch.randn(100_000, 1)
-    counts = {"goods:item": torch.randint(1, 9, (100_000,)).index_fill_(0, torch.tensor([0]), 0)}
+    counts = {"item_id:item": torch.randint(1, 9, (100_000,)).index_fill_(0, torch.tensor([0]), 0)}
     means, threads = [], torch.get_num_threads()
     for number in (1, 4):
         torch.set_num_threads(number)
-        goods = table([[0.0]])
-        goods.weight.data = values.clone()
-        UnknownRows([goods], counts).fill()
-        means.append(goods.weight[0].item())
+        item_ids = table([[0.0]])
+        item_ids.weight.data = values.clone()
+        UnknownRows([item_ids], counts).fill()
+        means.append(item_ids.weight[0].item())
     torch.set_num_threads(threads)
     assert means[0] == means[1]
 
@@ -72,9 +72,9 @@ def data_without_unseen_items(*, tags: bool = False):
     data.samples["item"] = data.samples["item"].where(
         ~(data.samples["item"].isin(UNSEEN) & (data.samples["split"] == "train")), 1
     )
-    goods = data.log.fields["goods"]
+    item_ids = data.log.fields["item_id"]
     for unseen in UNSEEN:
-        goods[goods == unseen] = 1
+        item_ids[item_ids == unseen] = 1
     return data
 
 
@@ -102,10 +102,10 @@ def test_a_fit_changes_untrained_rows_only(tmp_path, key):
         if not mine.groups:
             continue
         changed = set((mine.weight != other.weight).any(1).nonzero().squeeze(1).tolist())
-        if mine.field in ("goods", "category"):
+        if mine.field in ("item_id", "category"):
             held, expected = _rows_by_hand(fit, mine)
             assert changed == set(range(mine.num_embeddings)) - held
-            assert changed >= ({0} | UNSEEN if mine.field == "goods" else {0})
+            assert changed >= ({0} | UNSEEN if mine.field == "item_id" else {0})
             for row in changed:
                 np.testing.assert_allclose(mine.weight[row].detach(), expected, rtol=1e-6, atol=1e-9)
     for mine, other in zip(model.parameters(), plain.parameters(), strict=True):

@@ -73,9 +73,9 @@ def test_the_best_value_is_that_of_a_fit_with_the_best_options(tmp_path):
 
     search, data = small_search(tmp_path / "a"), seen_data()
     found = best_values(tune(search, data), search)
-    recipe = search.cell.recipe.with_values("din_mba", found["values"])
-    cell = small_search(tmp_path / "b").cell
-    again = fit_seed(type(cell)(**{**vars(cell), "recipe": recipe}), data, 1)
+    recipe = search.experiment.recipe.with_values("din_mba", found["values"])
+    experiment = small_search(tmp_path / "b").experiment
+    again = fit_seed(type(experiment)(**{**vars(experiment), "recipe": recipe}), data, 1)
     assert max(row["validation_gauc"] for row in again.history) == found["validation_gauc"]
     assert found["finished"] == 6
     for name, value in found["values"].items():
@@ -219,10 +219,10 @@ def test_a_dataset_without_validation_samples_cannot_be_searched(tmp_path):
 
 def test_an_option_is_not_both_searched_and_set_by_the_run(tmp_path):
     search = small_search(tmp_path)
-    run = search.cell.run.model_copy(update={"options": {"mba": 1.0}})
-    cell = type(search.cell)(**{**vars(search.cell), "run": run})
+    run = search.experiment.run.model_copy(update={"options": {"mba": 1.0}})
+    experiment = type(search.experiment)(**{**vars(search.experiment), "run": run})
     with pytest.raises(InputError, match=r"training\.mba is set by the run and searched"):
-        tune(type(search)(cell, search.tuning, "small"), seen_data())
+        tune(type(search)(experiment, search.tuning, "small"), seen_data())
 
 
 @pytest.mark.parametrize(
@@ -267,13 +267,13 @@ def test_an_option_that_the_row_does_not_have_is_named():
 
 def test_values_go_before_everything_else_that_is_said_of_the_row():
     search = small_search(Path("nowhere"))
-    recipe = search.cell.recipe.with_values("din_mba", {"training.mba": 3.0, "model.embedding_dim": 6})
+    recipe = search.experiment.recipe.with_values("din_mba", {"training.mba": 3.0, "model.embedding_dim": 6})
     recipe = recipe.with_values("din_mba", {"training.learning_rate": 0.5})
-    training = recipe.training_of("din_mba", search.cell.options, {})
+    training = recipe.training_of("din_mba", search.experiment.options, {})
     assert (training.mba, training.learning_rate, training.epochs) == (3.0, 0.5, 3)
-    assert recipe.model_of("din_mba", search.cell.options).embedding_dim == 6
-    assert recipe.model_of("din", search.cell.options).embedding_dim == 4
-    assert np.isclose(search.cell.recipe.training_of("din_mba", search.cell.options, {}).mba, 0.0)
+    assert recipe.model_of("din_mba", search.experiment.options).embedding_dim == 6
+    assert recipe.model_of("din", search.experiment.options).embedding_dim == 4
+    assert np.isclose(search.experiment.recipe.training_of("din_mba", search.experiment.options, {}).mba, 0.0)
 
 
 @pytest.mark.parametrize(

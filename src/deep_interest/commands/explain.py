@@ -68,7 +68,8 @@ def explain_prediction(
 def _explain(context: KedroContext, dataset: str, model: str, user: str, candidate: str) -> Explanation:
     names = [f"{dataset}.{name}" for name in (f"{model}.checkpoint", *_INPUTS)]
     try:
-        checkpoint, log, features, samples, *ids = [context.catalog.load(name) for name in names]
+        checkpoint, log, features, samples, *ids_and_items = [context.catalog.load(name) for name in names]
+        user_ids, item_ids, items = ids_and_items
     except DatasetError as error:
         raise InputError(
             f"{dataset}.{model}: {error.__cause__ or error}; train it with "
@@ -77,7 +78,7 @@ def _explain(context: KedroContext, dataset: str, model: str, user: str, candida
     data = Data(log, features, samples)
     require_same_data(checkpoint, data.fingerprint())
     max_len = TrainingOptions.model_validate_json(checkpoint["training"]).max_len
-    return explain(checkpoint, DatasetView(data, *ids, max_len=max_len), user, candidate)
+    return explain(checkpoint, DatasetView(data, user_ids, item_ids, items, max_len=max_len), user, candidate)
 
 
 def _file_name_part(identifier: str) -> str:

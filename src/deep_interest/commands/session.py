@@ -4,6 +4,7 @@ import logging
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from kedro.framework.context import KedroContext
 from kedro.framework.session import KedroSession
@@ -36,7 +37,8 @@ def open_project(env: str | None = None, folder: Path | None = None) -> Iterator
         )
     bootstrap_project(project)
     logging.getLogger("kedro.pipeline.node").disabled = True  # it logs errors that the command reports itself
-    with KedroSession.create(project, env=env, save_on_close=False) as session:
+    session: Any = KedroSession.create(project, env=env, save_on_close=False)
+    with session:
         yield session.load_context()
 
 

@@ -199,7 +199,7 @@ def _against(
     """
     columns = ["difference", "difference_low", "difference_high", "p_value", "p_holm", "interval_note"]
     against = pd.DataFrame(np.nan, index=list(scored), columns=columns).astype({"interval_note": object})
-    if base in scored:
+    if base is not None and base in scored:
         for key in scored:
             if key != base:
                 against.loc[key, columns[:4]], note = _difference(scored[key], scored[base], refusal)

@@ -9,14 +9,14 @@ def backtest_chart(results: pd.DataFrame, summary: pd.DataFrame, refused: dict[s
     """Draw the GAUC of every strategy by day, next to its mean training time per day.
 
     Args:
-        results: columns ``day``, ``way``, ``gauc``, …; one row per day, strategy and seed.
-        summary: columns ``way``, ``seconds``, …; one row per strategy.
+        results: columns ``day``, ``strategy``, ``gauc``, …; one row per day, strategy and seed.
+        summary: columns ``strategy``, ``seconds``, …; one row per strategy.
         refused: reasons by day, of the days that were skipped.
     """
-    mean = results.groupby(["day", "way"])["gauc"].mean().unstack()
+    mean = results.groupby(["day", "strategy"])["gauc"].mean().unstack()
     days = sorted({*mean.index, *(day for day in refused if day >= mean.index.min())})
     positions = [days.index(day) for day in mean.index]
-    strategies = list(summary["way"])
+    strategies = list(summary["strategy"])
     labels = [strategy.replace("_", " ") for strategy in strategies]
     lines = [
         Line(positions, mean[strategy].tolist(), label, color=index, markers=True)

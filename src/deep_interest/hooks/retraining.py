@@ -67,7 +67,7 @@ class RetrainingHooks:
 
         outcomes = {BadDayError: "bad_data", NothingNewError: "nothing_new"}
         for dataset, model in retrained_models(pipeline):
-            root = error
+            root: BaseException = error
             while isinstance(root, DatasetError) and root.__cause__ is not None:
                 root = root.__cause__
             outcome = next((name for kind, name in outcomes.items() if isinstance(root, kind)), "failed")
@@ -98,7 +98,7 @@ class RetrainingHooks:
 
 def retrained_models(pipeline: Pipeline) -> list[tuple[str, str]]:
     """Return the experiments that a pipeline retrains, as pairs of dataset and model."""
-    namespaces = {node.namespace for node in pipeline.only_nodes_with_tags(TAG).nodes}
+    namespaces = {str(node.namespace) for node in pipeline.only_nodes_with_tags(TAG).nodes}
     return sorted((name.split(".")[0], name.split(".")[1]) for name in namespaces)
 
 

@@ -99,7 +99,7 @@ class RunHooks:
 
 
 def _parameters(context: KedroContext) -> dict[str, Any]:
-    loader = context.config_loader
+    loader: Any = context.config_loader
     check_files(Path(loader.conf_source), [loader.base_env, loader.env or loader.default_run_env])
     try:
         return loader["parameters"]

@@ -16,7 +16,7 @@ from deep_interest.io.checksums import SUMS, listed, recorded, sha256, sidecar, 
 try:
     import fcntl
 except ImportError:  # Windows
-    fcntl = None
+    fcntl = None  # type: ignore[assignment]
 
 _FULL = {
     errno.ENOSPC: "the disk is full; free some space",
@@ -102,7 +102,8 @@ def _temporary(path: Path, *, directory: bool) -> Iterator[Path]:
                 fcntl.flock(handle, fcntl.LOCK_EX)
         if os.path.exists(name):
             break
-        os.close(handle)  # another process took it for unfinished before it was locked
+        if handle is not None:  # another process took it for unfinished before it was locked
+            os.close(handle)
     try:
         yield Path(name)
     finally:

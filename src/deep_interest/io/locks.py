@@ -99,7 +99,7 @@ class ResourceLock:
             self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
             locked = _locked(self._handle, shared=shared)
             if locked:
-                self._record(command, alone=not shared)
+                _record(self._handle, command, alone=not shared)
         except OSError as error:
             self._close()
             raise InputError(
@@ -120,17 +120,18 @@ class ResourceLock:
             os.truncate(self._handle, 0)
         self._close()
 
-    def _record(self, command: str, *, alone: bool) -> None:
-        """Add this process to the holders; any others recorded when this process is ``alone`` were killed."""
-        if alone:
-            os.truncate(self._handle, 0)
-        os.write(self._handle, (json.dumps(asdict(Holder.current(command))) + "\n").encode())
-
     def _close(self) -> None:
         """Close the file, which unlocks it."""
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
+
+
+def _record(handle: int, command: str, *, alone: bool) -> None:
+    """Add this process to the holders of a lock file; any others recorded when this process is ``alone`` were killed."""
+    if alone:
+        os.truncate(handle, 0)
+    os.write(handle, (json.dumps(asdict(Holder.current(command))) + "\n").encode())
 
 
 def lock_path(data: Path, resource: str) -> Path:

@@ -1,4 +1,4 @@
-"""BehaviorLog: every user's behaviours, stored once; a history is a slice of it, never a copy."""
+"""BehaviorLog: the behaviours of all users, stored once; a history is a slice of the log."""
 
 from dataclasses import dataclass
 
@@ -10,9 +10,9 @@ class BehaviorLog:
     """All behaviours in compressed sparse rows, sorted by user and time.
 
     Attributes:
-        offsets: ``(U + 1,)`` int64; the run of user code ``u`` is ``[offsets[u], offsets[u + 1])``. Code 0, the
-            unknown user, has an empty run.
-        fields: ``{field: (N,) int32 codes}``, one array per behaviour field (goods, category, shop, …).
+        offsets: ``(U + 1,)`` int64; the behaviours of user code ``u`` are ``[offsets[u], offsets[u + 1])``. Code 0, the
+            unknown user, has none.
+        fields: ``{field: (N,) int32 codes}``, one array per behaviour field (item_id, category, shop, …).
     """
 
     offsets: np.ndarray
@@ -24,20 +24,21 @@ class BehaviorLog:
 
     @property
     def behaviors(self) -> int:
+        """Number of behaviours, N."""
         return int(self.offsets[-1])
 
     @property
     def users(self) -> int:
-        """The number of user codes, "unknown" included."""
+        """Number of user codes, including the unknown user, U."""
         return len(self.offsets) - 1
 
     def history(self, user: int, history_end: int, *, max_len: int) -> dict[str, np.ndarray]:
-        """The last ``max_len`` of the user's first ``history_end`` behaviours, oldest first.
+        """Return the last ``max_len`` of the user's first ``history_end`` behaviours, oldest first.
 
         Args:
             user: user code.
-            history_end: how many of the user's behaviours lie before the event.
-            max_len: the window; the oldest behaviours are cut.
+            history_end: number of the user's behaviours before the event.
+            max_len: maximum length; the newest behaviours are kept.
         """
         start = int(self.offsets[user])
         window = slice(max(start, start + history_end - max_len), start + history_end)
@@ -45,6 +46,6 @@ class BehaviorLog:
 
 
 def run_offsets(users: np.ndarray, user_codes: int) -> np.ndarray:
-    """Offsets ``(user_codes + 1,)`` of the runs in a sorted array of user codes ``(N,)``."""
+    """Return the offsets ``(user_codes + 1,)`` of the segments of a sorted array of user codes ``(N,)``."""
     counts = np.bincount(users, minlength=user_codes)
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Numbers as buckets: between fixed borders, or between quantiles of what training knows."""
+"""Buckets of numeric features: between fixed borders, or between quantiles of the training rows."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -13,16 +13,16 @@ Borders = tuple[float, ...]
 
 def _rising(borders: Borders) -> Borders:
     if any(low >= high for low, high in pairwise(borders)):
-        raise ValueError(f"borders must rise, found {list(borders)}")
+        raise ValueError(f"borders must be increasing, found {list(borders)}")
     return borders
 
 
 Buckets = Annotated[int, Field(ge=2)] | Annotated[Borders, Field(min_length=1), AfterValidator(_rising)]
-"""A number of buckets of equal size, or their inner borders."""
+"""Number of buckets with equally many rows, or the inner borders of the buckets."""
 
 
 def bucketise(column: pd.Series, borders: Sequence[float]) -> pd.Series:
-    """The bucket of each number: 0 below the first border, k from the k-th border on; missing stays missing."""
+    """Return the bucket of each number: 0 below the first border, k from the k-th border on; missing values stay missing."""
     numbers = _numbers(column)
     bucket = np.searchsorted(np.asarray(borders, np.float64), numbers, side="right")
     return pd.Series(bucket, index=column.index, dtype="Int64").mask(np.isnan(numbers))
@@ -31,18 +31,18 @@ def bucketise(column: pd.Series, borders: Sequence[float]) -> pd.Series:
 def borders_of(
     column: pd.Series, buckets: int | Sequence[float], known: np.ndarray | None = None
 ) -> tuple[float, ...]:
-    """Inner borders of a column's buckets.
+    """Return the inner borders of the buckets of a column.
 
     Args:
         column: numbers.
-        buckets: the borders themselves, or a number of buckets, whose borders are then quantiles.
-        known: ``(n,)`` bool, the rows that quantiles are taken of; all if None.
+        buckets: the borders, or a number of buckets with quantiles as borders.
+        known: ``(n,)`` bool, rows to compute quantiles from; all if None.
     """
     if not isinstance(buckets, int):
         return tuple(float(border) for border in buckets)
     numbers = _numbers(column)
-    there = ~np.isnan(numbers)
-    fitted = numbers[there if known is None else there & known]
+    present = ~np.isnan(numbers)
+    fitted = numbers[present if known is None else present & known]
     shares = np.arange(1, buckets) / buckets
     return tuple(np.unique(np.quantile(fitted, shares)).tolist()) if len(fitted) else ()
 

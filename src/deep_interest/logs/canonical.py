@@ -1,4 +1,4 @@
-"""From a source's tables to sorted, checked, duplicate-free canonical tables."""
+"""Turn the tables of a source into sorted, checked canonical tables without duplicates."""
 
 from dataclasses import replace
 
@@ -18,15 +18,15 @@ def canonical(
     max_users: int | None = None,
     repeated_impressions: bool = False,
 ) -> CanonicalTables:
-    """Sort behaviours and impressions by user and time, drop exact duplicates, check that ids are there.
+    """Sort behaviours and impressions by user and time, drop exact duplicates, and check that no id is missing.
 
-    Time ties are broken by a seeded hash of the row's ids, never by the item id's order or the file's order.
+    Events of a user at the same time are ordered by a seeded hash of their ids, never by the order of item ids or of the file.
 
     Args:
-        tables: as a source reader returned them.
-        seed: of the hash that breaks time ties, and of the choice of users.
-        max_users: keep a random choice of this many users of the behaviours; all if None.
-        repeated_impressions: an impression that stands there twice (same user, item, time and label) is two.
+        tables: tables of a source reader.
+        seed: seed of the hash that breaks ties, and of the sample of users.
+        max_users: number of users to sample; all if None.
+        repeated_impressions: whether repeated impressions (same user, item, time and label) are kept.
 
     Raises:
         InputError: a table is empty, or an id or time is missing.
@@ -42,14 +42,14 @@ def canonical(
         )
     if tables.items["item"].duplicated().any():
         repeated = tables.items.loc[tables.items["item"].duplicated(), "item"].iloc[0]
-        raise InputError(f"items: item {repeated} stands there twice; keep one row for each item")
+        raise InputError(f"items: item {repeated} has several rows; keep one row per item")
     return replace(tables, behaviors=behaviors, impressions=impressions, left_out=left_out, notes=notes)
 
 
 def _some_users(
     tables: CanonicalTables, max_users: int, seed: int, left_out: dict[str, int]
 ) -> CanonicalTables:
-    """Only the events of some users; what is dropped is counted."""
+    """Keep the events of a sample of users, and count the dropped ones."""
     users = np.sort(tables.behaviors["user"].unique())
     if len(users) <= max_users:
         return tables
@@ -59,7 +59,7 @@ def _some_users(
     impressions = tables.impressions
     if impressions is not None:
         impressions = impressions[impressions["user"].isin(chosen)]
-        left_out[f"impressions of users beyond max_users ({max_users})"] = len(tables.impressions) - len(
+        left_out[f"impressions of users beyond max_users ({max_users})"] = len(tables.shown) - len(
             impressions
         )
     return replace(tables, behaviors=behaviors, impressions=impressions)
@@ -76,7 +76,7 @@ def _sorted_events(
 ) -> pd.DataFrame:
     if events.empty:
         raise InputError(
-            f"{table}: no rows are left to work with; check the source file and what was left out: {left_out}"
+            f"{table}: no rows remain; check the source file and the rows that were dropped: {left_out}"
         )
     for column in ("user", "item", "time"):
         if events[column].isna().any():
@@ -105,7 +105,7 @@ def _sorted_events(
 
 
 def _rank(column: pd.Series) -> np.ndarray:
-    """Dense order-preserving ranks ``(n,)`` of ids: integers as they are where they fit in 32 bits."""
+    """Return order-preserving ranks ``(n,)`` of ids: their offset from the smallest id if they are integers within 32 bits."""
     if column.dtype.kind in "iu":
         low, high = int(column.min()), int(column.max())
         if high - low < 2**31:
@@ -114,7 +114,7 @@ def _rank(column: pd.Series) -> np.ndarray:
 
 
 def _hash(user: np.ndarray, item: np.ndarray, seed: int) -> np.ndarray:
-    """A seeded 32-bit mix (splitmix64) of each row's ids."""
+    """Return a seeded 32-bit hash (splitmix64) of the ids of each row."""
     with np.errstate(over="ignore"):
         x = (user.astype(np.uint64) << np.uint64(32)) | item
         x += np.uint64(seed + 1) * _GOLDEN
@@ -127,7 +127,7 @@ def _hash(user: np.ndarray, item: np.ndarray, seed: int) -> np.ndarray:
 
 
 def _order(user: np.ndarray, time: np.ndarray, tie: np.ndarray) -> np.ndarray:
-    """Stable order by user, time, tie; one sort of a packed int64 key, a second only over tied runs."""
+    """Return the stable order by user, time, tie: one sort of a packed int64 key, and another one of tied rows only."""
     span = int(time.max()) - int(time.min())
     if span >= 2**32:
         time = np.unique(time, return_inverse=True)[1]
@@ -139,22 +139,24 @@ def _order(user: np.ndarray, time: np.ndarray, tie: np.ndarray) -> np.ndarray:
     same = key[1:] == key[:-1]
     tied[1:] |= same
     tied[:-1] |= same
-    where = np.flatnonzero(tied)
-    if len(where):
-        rows = order[where]
-        run = np.cumsum(np.concatenate([[True], key[where][1:] != key[where][:-1]])).astype(np.uint64)
-        order[where] = rows[np.argsort((run << np.uint64(32)) | tie[rows], kind="stable")]
+    positions = np.flatnonzero(tied)
+    if len(positions):
+        rows = order[positions]
+        group = np.cumsum(np.concatenate([[True], key[positions][1:] != key[positions][:-1]])).astype(
+            np.uint64
+        )
+        order[positions] = rows[np.argsort((group << np.uint64(32)) | tie[rows], kind="stable")]
     return order
 
 
 def _out_of_order(order: np.ndarray, user: np.ndarray, time: np.ndarray) -> int:
-    """How many events stand before one of the same user and an earlier time; ``order (n,)`` sorts by user and time."""
+    """Count the events that precede an earlier event of the same user in the source; ``order (n,)`` sorts by user and time."""
     back = np.flatnonzero(order[1:] < order[:-1])
     earlier, later = order[back], order[back + 1]
     return int(np.count_nonzero((user[earlier] == user[later]) & (time[earlier] < time[later])))
 
 
 def _repeats(columns: list[np.ndarray]) -> np.ndarray:
-    """Rows ``(n,)`` equal to their predecessor; rows of one user, item and time are neighbours: they hash alike."""
+    """Return whether each row equals its predecessor, ``(n,)``; rows with the same user, item and time are adjacent."""
     same = np.logical_and.reduce([column[1:] == column[:-1] for column in columns])
     return np.concatenate([[False], same])

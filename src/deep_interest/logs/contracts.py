@@ -1,4 +1,4 @@
-"""What a canonical table must be, as pandera schemas."""
+"""Contracts of the canonical tables, as pandera schemas."""
 
 from typing import Any
 
@@ -14,9 +14,9 @@ def validate(tables: CanonicalTables) -> None:
     """Check types, missing values, labels and unique ids of all tables at once.
 
     Raises:
-        InputError: names every column that fails, with the first values that do.
+        InputError: names all columns that fail, with the first invalid value.
     """
-    import pandera.pandas as pa  # noqa: PLC0415  # half a second, for `deep-interest check` alone
+    import pandera.pandas as pa  # noqa: PLC0415  # takes half a second; only `deep-interest check` and retraining need it
 
     failures = []
     for name, schema in _schemas(pa).items():
@@ -28,7 +28,9 @@ def validate(tables: CanonicalTables) -> None:
         except pa.errors.SchemaErrors as error:
             failures += [f"{name}.{row}" for row in _described(error.failure_cases)]
     if failures:
-        raise InputError(f"{'; '.join(failures[:_SHOWN])}; mend the source's files or its declaration")
+        raise InputError(
+            f"{'; '.join(failures[:_SHOWN])}; correct the files of the source or its declaration"
+        )
 
 
 def _described(cases: pd.DataFrame) -> list[str]:
@@ -39,7 +41,7 @@ def _described(cases: pd.DataFrame) -> list[str]:
 
 
 def _schemas(pa: Any) -> dict[str, Any]:
-    ids = pa.Check(lambda column: column.dtype.kind in "iuOT", name="ids", error="to be integers or texts")
+    ids = pa.Check(lambda column: column.dtype.kind in "iuOT", name="ids", error="to be integers or strings")
     user, item = (pa.Column(checks=ids, nullable=False) for _ in range(2))
     time = pa.Column("int64", nullable=False)
     days = {"day": pa.Column("int32", required=False)}

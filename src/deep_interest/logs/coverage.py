@@ -1,4 +1,4 @@
-"""What of the samples training does not know: unknown values of every field, and context values of later days only."""
+"""Values that training does not cover: unknown values of each field, and context values that only occur on later days."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ _SHOWN = 5  # values in a warning
 
 @dataclass(frozen=True)
 class Uncovered:
-    """Values of a context field in a held-out split that no training day has.
+    """Values of a context feature in a held-out split that do not occur on any training day.
 
     Attributes:
-        field: the context feature.
+        field: name of the context feature.
         split: ``validation`` or ``test``.
-        values: the distinct values, by how many rows have them.
-        share: of the split's rows.
+        values: distinct values, most frequent first.
+        share: share of the rows of the split.
     """
 
     field: str
@@ -36,22 +36,20 @@ class Uncovered:
             else f"{self.share:.1%} of the {self.split} rows have"
         )
         return (
-            f"features.context: {self.field}: {rows} a value that no training day has ({listed}); models treat it as an average "
-            f"value, so the feature says nothing there: train on more days, or remove {self.field} from the features"
+            f"features.context: {self.field}: {rows} a value that does not occur on any training day ({listed}); models treat it as "
+            f"an average value, so the feature is uninformative there: train on more days, or remove {self.field} from the features"
         )
 
 
 def uncovered_values(
     impressions: pd.DataFrame, context: Mapping[str, CodedColumn], split: np.ndarray
 ) -> Iterator[Uncovered]:
-    """The context values of the validation and test rows that training does not cover.
-
-    Missing values are not counted: they have no value to cover.
+    """Yield the context values of validation and test rows that training does not cover; missing values are ignored.
 
     Args:
-        impressions: the samples' impressions, with the context columns.
-        context: these columns in codes that were learnt from the training rows.
-        split: ``(n,)``, an index of SPLITS.
+        impressions: impressions of the samples, with the context columns.
+        context: codes of these columns, learned from the training rows.
+        split: ``(n,)`` index into SPLITS.
     """
     for name, column in context.items():
         unknown = column.unknown & impressions[name].notna().to_numpy()
@@ -66,12 +64,12 @@ def uncovered_values(
 def unknown_fields(
     samples: Samples, features: FeatureTables, context: Mapping[str, CodedColumn] | None = None
 ) -> dict[str, np.ndarray]:
-    """Which samples have an unknown or missing value in each field of the candidate, the user and the context.
+    """Return which samples have an unknown or missing value in each field of candidate, user and context.
 
     Args:
-        samples: the samples.
-        features: the codes of items and users.
-        context: the context features, in the samples' order.
+        samples: samples.
+        features: feature codes of items and users.
+        context: context features, in the order of the samples.
 
     Returns:
         ``{field: (n,) bool}``.
@@ -80,6 +78,6 @@ def unknown_fields(
     codes |= {field.name: features.users[field.name][samples.user] for field in features.schema.profile}
     codes |= {name: column.codes for name, column in (context or {}).items()}
     return {
-        name: ~features.cells[name].known[column] if name in features.cells else column == 0
+        name: ~features.value_sets[name].known[column] if name in features.value_sets else column == 0
         for name, column in codes.items()
     }

@@ -1,8 +1,9 @@
-"""From canonical tables to codes: the behaviour log, and the feature codes of every item and user."""
+"""Encode canonical tables: the behaviour log, and the feature codes of all items and users."""
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,12 +12,12 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from deep_interest.errors import InputError
 from deep_interest.logs.behavior_log import BehaviorLog, run_offsets
 from deep_interest.logs.buckets import Buckets
-from deep_interest.logs.multi_hot import Cells, MultiHot
+from deep_interest.logs.multi_hot import MultiHot, ValueSets
 from deep_interest.logs.schema import FeatureSchema, Field
 from deep_interest.logs.tables import TRUE_PROBABILITY, CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies, Vocabulary, check_fits_int32
 
-GOODS = "goods"
+ITEM_ID = "item_id"
 USER_ID = "user_id"
 RESERVED = ("user", "item", "label", "time", "day", "history_end", "split", TRUE_PROBABILITY)
 
@@ -25,22 +26,28 @@ class FeatureColumns(BaseModel):
     """Which columns of the canonical tables are features.
 
     Attributes:
-        item: of the items; ``goods`` is the item's own id, the others are columns of ``items``.
-        behavior: the item fields that a behaviour carries too; all of them if left out.
-        profile: columns of ``users``; ``user_id`` is the user's own id.
+        item: item features: ``item_id`` (alias ``item_id``) is the item's id, the others are columns of ``items``.
+        behavior: item features that a behaviour has as well; all of them if None.
+        profile: columns of ``users``; ``user_id`` is the user's id.
         context: columns of ``impressions``.
-        buckets: of features that are numbers: how many of equal size, or the borders between them.
-        multi_hot: features with several values in a cell, and what stands between them.
+        buckets: for numeric features, the number of buckets with equally many rows, or the borders between buckets.
+        multi_hot: for features with several values per row, the separator between the values.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    item: tuple[str, ...] = (GOODS, "category")
+    item: tuple[str, ...] = (ITEM_ID, "category")
     behavior: tuple[str, ...] | None = None
     profile: tuple[str, ...] = ()
     context: tuple[str, ...] = ()
     buckets: dict[str, Buckets] = {}
     multi_hot: dict[str, MultiHot] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _rename_items(cls, block: Any) -> Any:
+        """Accept ``item_id``, the former name of ``item_id``."""
+        return {key: _renamed(value) for key, value in block.items()} if isinstance(block, Mapping) else block
 
     @model_validator(mode="after")
     def _names_can_be_used(self) -> "FeatureColumns":
@@ -48,19 +55,28 @@ class FeatureColumns(BaseModel):
         for name in names:
             if not re.fullmatch(r"[\w-]+", name):
                 raise ValueError(
-                    f"{name!r} cannot name a feature; use letters, digits and _, and say under source.….columns which "
-                    f"column it is: {{my_name: {name!r}}}"
+                    f"{name!r} is not a valid feature name; use letters, digits and _, and map the column under source.….columns: "
+                    f"{{my_name: {name!r}}}"
                 )
         for key, named in (("buckets", self.buckets), ("multi_hot", self.multi_hot)):
-            if strange := set(named) - set(names) - {GOODS, USER_ID}:
+            if unknown := set(named) - set(names) - {ITEM_ID, USER_ID}:
                 raise ValueError(
-                    f"{key}: {', '.join(sorted(strange))} is no feature; the features are {', '.join(names)}"
+                    f"{key}: {', '.join(sorted(unknown))} is not a feature; the features are {', '.join(names)}"
                 )
-        if wrong := set(self.multi_hot) & {GOODS, USER_ID, *self.buckets}:
+        if single := set(self.multi_hot) & {ITEM_ID, USER_ID, *self.buckets}:
             raise ValueError(
-                f"multi_hot: {', '.join(sorted(wrong))} has one value: it is an id or has buckets; take it off multi_hot"
+                f"multi_hot: {', '.join(sorted(single))} has a single value, because it is an id or has buckets; remove it from "
+                "multi_hot"
             )
         return self
+
+
+def _renamed(names: Any) -> Any:
+    if isinstance(names, Mapping):
+        return {ITEM_ID if name == "item_id" else name: option for name, option in names.items()}
+    if isinstance(names, list | tuple):
+        return [ITEM_ID if name == "item_id" else name for name in names]
+    return names
 
 
 @dataclass(frozen=True)
@@ -68,70 +84,72 @@ class FeatureTables:
     """Feature codes by entity.
 
     Attributes:
-        schema: the fields and their sizes.
-        items: ``{field: (I + 1,) int32}``, by item code; row 0 is the unknown item.
-        users: ``{field: (U + 1,) int32}``, by user code; row 0 is the unknown user.
-        cells: ``{field: its cells}`` of multi-hot fields, whose codes everywhere are numbers of cells.
+        schema: fields and their sizes.
+        items: ``{field: (I + 1,) int32}`` by item code; row 0 is the unknown item.
+        users: ``{field: (U + 1,) int32}`` by user code; row 0 is the unknown user.
+        value_sets: ``{field: ValueSets}`` of multi-hot fields, whose codes are indices of value sets.
     """
 
     schema: FeatureSchema
     items: dict[str, np.ndarray]
     users: dict[str, np.ndarray]
-    cells: dict[str, Cells] = field(default_factory=dict)
+    value_sets: dict[str, ValueSets] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class CodedColumn:
-    """A feature's column in codes.
+    """An encoded feature column.
 
     Attributes:
-        field: the feature.
-        codes: ``(n,)`` int32; of a multi-hot feature the numbers of cells.
-        cells: of a multi-hot feature.
+        field: name and size of the feature.
+        codes: ``(n,)`` int32; for a multi-hot feature, indices of value sets.
+        value_sets: value sets of a multi-hot feature, otherwise None.
     """
 
     field: Field
     codes: np.ndarray
-    cells: Cells | None = None
+    value_sets: ValueSets | None = None
 
     @property
     def unknown(self) -> np.ndarray:
-        """``(n,)`` bool, the rows whose value, or every value, is unknown or missing."""
-        return self.codes == 0 if self.cells is None else ~self.cells.known[self.codes]
+        """``(n,)`` bool, rows without any known value."""
+        return self.codes == 0 if self.value_sets is None else ~self.value_sets.known[self.codes]
 
 
 def code_column(
     vocabularies: FieldVocabularies, name: str, column: pd.Series, columns: FeatureColumns, known: np.ndarray | None = None
 ) -> CodedColumn:  # fmt: skip
-    """Code a feature's column as ``columns`` declares it.
+    """Encode a feature column.
 
     Args:
-        vocabularies: they learn from the known rows, unless they are frozen.
-        name: the feature.
-        column: its values ``(n,)``.
-        columns: for its buckets, or the form of its cells.
-        known: ``(n,)`` bool, the rows that may be learnt from; all if None.
+        vocabularies: vocabularies, extended by the values of the known rows unless they are frozen.
+        name: name of the feature.
+        column: values ``(n,)``.
+        columns: feature columns, with the buckets or the separator of the feature.
+        known: ``(n,)`` bool, rows whose values are learned; all if None.
     """
-    form = columns.multi_hot.get(name)
-    if form is None:
+    multi_hot = columns.multi_hot.get(name)
+    if multi_hot is None:
         codes, size = vocabularies.learn(name, column, known=known, buckets=columns.buckets.get(name))
         return CodedColumn(Field(name=name, size=size), codes)
-    codes, size, cells = vocabularies.learn_cells(name, column, separator=form.separator, known=known)
-    return CodedColumn(Field(name=name, size=size, pooling=form.pooling), codes, cells)
+    codes, size, value_sets = vocabularies.learn_value_sets(
+        name, column, separator=multi_hot.separator, known=known
+    )
+    return CodedColumn(Field(name=name, size=size, pooling=multi_hot.pooling), codes, value_sets)
 
 
 @dataclass(frozen=True)
 class EncodedLog:
-    """Everything the protocols need, in codes; ``user`` and ``item`` codes number the whole catalogue.
+    """The encoded behaviours; ``user`` and ``item`` codes cover the whole catalogue.
 
     Attributes:
         users: vocabulary of the user ids.
         items: vocabulary of the item ids.
-        offsets: ``(U + 1,)`` runs of the users' behaviours.
+        offsets: ``(U + 1,)`` segments of the users' behaviours.
         user, item: ``(N,)`` int32 codes of each behaviour.
         time: ``(N,)`` int64.
         rating: ``(N,)`` float32, or None.
-        day: ``(N,)`` int32 local days, or None where the source has only times.
+        day: ``(N,)`` int32 local days, or None if the source only has times.
     """
 
     users: Vocabulary
@@ -145,7 +163,7 @@ class EncodedLog:
 
     @property
     def position(self) -> np.ndarray:
-        """``(N,)`` how many behaviours of the same user come before each one."""
+        """``(N,)`` number of earlier behaviours of the same user."""
         return np.arange(len(self.user)) - self.offsets[self.user]
 
     @property
@@ -155,16 +173,16 @@ class EncodedLog:
 
 
 def encode_log(tables: CanonicalTables, *, users: Vocabulary, items: Vocabulary) -> EncodedLog:
-    """Code users and items of the sorted canonical tables.
+    """Encode users and items of the behaviours.
 
     Args:
-        tables: sorted by user and time.
-        users: of every user of the behaviours and impressions.
-        items: of the whole catalogue.
+        tables: canonical tables, sorted by user and time.
+        users: vocabulary of all users of behaviours and impressions.
+        items: vocabulary of the catalogue.
 
     Raises:
-        InputError: a behaviour's item is not in the catalogue, or there are more users, items, or behaviours of one user than
-            int32 counts.
+        InputError: the item of a behaviour is not in the catalogue, or the number of users, items, or behaviours of a user
+            exceeds int32.
     """
     behaviors = tables.behaviors
     check_fits_int32("users", len(users))
@@ -173,7 +191,7 @@ def encode_log(tables: CanonicalTables, *, users: Vocabulary, items: Vocabulary)
     if (item == 0).any():
         missing = behaviors["item"][item == 0].iloc[0]
         raise InputError(
-            f"items: {int((item == 0).sum())} behaviours are of items that have no row, the first {missing!r}"
+            f"items: {int((item == 0).sum())} behaviours refer to items without a row, the first is {missing!r}"
         )
     rating = behaviors["rating"].to_numpy(np.float32) if "rating" in behaviors else None
     day = behaviors["day"].to_numpy(np.int32) if "day" in behaviors else None
@@ -192,19 +210,19 @@ def encode_features(
     context: Mapping[str, CodedColumn] | None = None,
     vocabularies: FieldVocabularies | None = None,
 ) -> FeatureTables:
-    """Code the feature columns of items and users.
+    """Encode the feature columns of items and users.
 
     Args:
         tables: canonical tables.
-        log: their coded users and items.
-        columns: which columns are features.
-        known_items: ``(I + 1,)`` bool by item code; values that no known item has are "unknown". All if None.
-        known_users: likewise for the profile, by user code.
-        context: the impressions' features, coded with the samples.
-        vocabularies: of an earlier time; they grow by what is new. Fitted anew if None.
+        log: their encoded behaviours.
+        columns: feature columns.
+        known_items: ``(I + 1,)`` bool by item code; values of other items only are unknown. All items if None.
+        known_users: ``(U + 1,)`` bool by user code, likewise for the profile.
+        context: encoded context features of the samples.
+        vocabularies: earlier vocabularies, which are extended; new ones if None.
 
     Raises:
-        InputError: a column that is not in its table.
+        InputError: a feature column is not in its table.
     """
     _check_names(columns)
     vocabularies = FieldVocabularies() if vocabularies is None else vocabularies
@@ -232,30 +250,30 @@ def encode_features(
         schema,
         {name: column.codes for name, column in items.items()},
         {name: column.codes for name, column in users.items()},
-        {name: column.cells for name, column in coded.items() if column.cells is not None},
+        {name: column.value_sets for name, column in coded.items() if column.value_sets is not None},
     )
 
 
 def behavior_log(log: EncodedLog, features: FeatureTables) -> BehaviorLog:
-    """The behaviour log with the fields that the schema gives a behaviour."""
+    """Return the behaviour log with the behaviour fields of the schema."""
     fields = {field.name: features.items[field.name][log.item] for field in features.schema.behavior}
     return BehaviorLog(log.offsets, fields)
 
 
 def _check_names(columns: FeatureColumns) -> None:
-    """A field's name is its embedding table's and, for context, its column's in the samples: it must be its own."""
+    """Check that names are unique: a field's name is also that of its embedding table, and of a column of the samples."""
     names = [*columns.item, *columns.profile, *columns.context]
     for name in names:
         if names.count(name) > 1:
-            raise InputError(f"features: {name} stands there twice; rename the column in one of the tables")
+            raise InputError(f"features: {name} occurs twice; rename the column in one of the tables")
         if name in RESERVED:
             raise InputError(
-                f"features: {name} is a column of the samples themselves; rename the feature column"
+                f"features: {name} is a reserved column of the samples; rename the feature column"
             )
 
 
 def _item_column(items: pd.DataFrame, name: str) -> pd.Series:
-    return items["item"] if name == GOODS else _required(items, "items", [name])[name]
+    return items["item"] if name == ITEM_ID else _required(items, "items", [name])[name]
 
 
 def _required(table: pd.DataFrame | None, name: str, columns: Sequence[str]) -> pd.DataFrame:
@@ -269,13 +287,13 @@ def _required(table: pd.DataFrame | None, name: str, columns: Sequence[str]) -> 
 def _profile(
     table: pd.DataFrame | None, ids: Vocabulary, columns: FeatureColumns, vocabularies: FieldVocabularies, known: np.ndarray | None
 ) -> dict[str, CodedColumn]:  # fmt: skip
-    """The profile's features by user code; a user's own id is one of them."""
+    """Encode the profile features by user code, including the user id if configured."""
     own = [name for name in columns.profile if name != USER_ID]
-    rows = _required(table, "users", own)["user"] if own else None
+    rows = _required(table, "users", own) if own else pd.DataFrame()
     coded = {}
     for name in columns.profile:
-        users = np.arange(1, len(ids)) if name == USER_ID else ids.encode(rows)
-        values = pd.Series(ids.values) if name == USER_ID else table[name]
+        users = np.arange(1, len(ids)) if name == USER_ID else ids.encode(rows["user"])
+        values = pd.Series(ids.values) if name == USER_ID else rows[name]
         column = code_column(vocabularies, name, values, columns, _of(known, users))
         coded[name] = _by_entity(column, users, len(ids))
     return coded
@@ -286,7 +304,7 @@ def _of(known: np.ndarray | None, entity: np.ndarray) -> np.ndarray | None:
 
 
 def _by_entity(column: CodedColumn, entity: np.ndarray, entities: int) -> CodedColumn:
-    """A column whose rows belong to the ``entity`` codes as one with a row for each of the ``entities``."""
+    """Rearrange a column with one row per ``entity`` code into one with a row for each of the ``entities``."""
     codes = np.zeros(entities, np.int32)
     codes[entity] = column.codes
     codes[0] = 0
@@ -297,6 +315,6 @@ def _fields(coded: dict[str, CodedColumn], names: Sequence[str]) -> tuple[Field,
     unknown = [name for name in names if name not in coded]
     if unknown:
         raise InputError(
-            f"features.behavior: {', '.join(unknown)} is no item field; the item fields are {', '.join(coded)}"
+            f"features.behavior: {', '.join(unknown)} is not an item field; the item fields are {', '.join(coded)}"
         )
     return tuple(coded[name].field for name in names)

@@ -1,4 +1,4 @@
-"""The ``by_day`` protocol: every impression is a sample, days are the unit (DIN §6.2, the Alibaba dataset)."""
+"""The ``by_day`` protocol: every impression is a sample, split by day (DIN §6.2, the Alibaba dataset)."""
 
 from dataclasses import dataclass
 from datetime import date
@@ -24,15 +24,15 @@ from deep_interest.logs.vocabulary import FieldVocabularies
 
 @dataclass(frozen=True)
 class ImpressionSamples:
-    """Samples of impressions and what training may know.
+    """Samples of impressions, and the items and users that training knows.
 
     Attributes:
-        samples: the samples; context codes and the true probability, where known, are in ``columns``.
-        columns: ``{name: (n,)}``, further columns of the samples table.
-        context: the context features in codes.
+        samples: samples; context codes and the true probability, if known, are in ``columns``.
+        columns: ``{name: (n,)}`` further columns of the samples table.
+        context: encoded context features.
         known_items, known_users: bool by code, see `known_to_training`.
-        day: ``(n,)`` of each sample.
-        uncovered: context values of the held-out days that no training day has.
+        day: ``(n,)`` day of each sample.
+        uncovered: context values of held-out days that do not occur on any training day.
     """
 
     samples: Samples
@@ -52,14 +52,14 @@ def impression_samples(
     features: FeatureColumns,
     vocabularies: FieldVocabularies | None = None,
 ) -> ImpressionSamples:
-    """Split impressions by day and end each history strictly before its impression's time.
+    """Split impressions by day; each history ends strictly before the time of the impression.
 
     Args:
-        impressions: sorted by user and time.
-        log: the coded behaviours.
-        protocol: with its days.
-        features: which columns are context features; they are coded over the training days.
-        vocabularies: of an earlier time; they grow by what is new. Fitted anew if None.
+        impressions: impressions, sorted by user and time.
+        log: encoded behaviours.
+        protocol: protocol with its days.
+        features: feature columns; the vocabularies of context features are those of the training days.
+        vocabularies: earlier vocabularies, which are extended; new ones if None.
 
     Raises:
         InputError: a column is missing, a label is not 0 or 1, or there are too few days.
@@ -87,10 +87,10 @@ def impression_samples(
 
 
 def history_ends(log: EncodedLog, user: np.ndarray, time: np.ndarray) -> np.ndarray:
-    """How many behaviours of each row's user lie strictly before the row's time: ``(n,)`` int32.
+    """Count the behaviours of each row's user strictly before the row's time: ``(n,)`` int32.
 
     Args:
-        log: behaviours sorted by user and time.
+        log: encoded behaviours, sorted by user and time.
         user: ``(n,)`` user codes.
         time: ``(n,)`` int64.
     """
@@ -116,14 +116,16 @@ def _check(impressions: pd.DataFrame, context: tuple[str, ...]) -> None:
         raise InputError(
             f"impressions: column(s) {', '.join(missing)} not found; the table has {', '.join(map(str, impressions))}"
         )
-    wrong = ~impressions["label"].isin([0, 1])
-    if wrong.any():
-        found = impressions["label"][wrong].iloc[0]
-        raise InputError(f"impressions.label: {int(wrong.sum())} values are not 0 or 1, the first is {found}")
+    invalid = ~impressions["label"].isin([0, 1])
+    if invalid.any():
+        first = impressions["label"][invalid].iloc[0]
+        raise InputError(
+            f"impressions.label: {int(invalid.sum())} values are not 0 or 1, the first is {first}"
+        )
 
 
 def days_of(impressions: pd.DataFrame, protocol: ProtocolParameters) -> np.ndarray:
-    """The day ``(n,)`` of each impression: its own where the source knows it, else by its time."""
+    """Return the day of each impression, ``(n,)``: from the source if it has days, otherwise computed from the time."""
     if "day" in impressions:
         return impressions["day"].to_numpy(np.int64)
     return _day_number(impressions["time"].to_numpy(np.int64), protocol)
@@ -136,7 +138,7 @@ def _day_number(time: np.ndarray, protocol: ProtocolParameters) -> np.ndarray:
 def _days_in_use(
     impressions: pd.DataFrame, protocol: ProtocolParameters
 ) -> tuple[pd.DataFrame, np.ndarray, dict[str, int]]:
-    """The impressions of the days that train, validate or test, their days, and how many others there are."""
+    """Return the impressions of the days in use, their days, and the number of other impressions by reason."""
     day = days_of(impressions, protocol)
     used = np.ones(len(day), bool)
     left_out = {}
@@ -157,13 +159,13 @@ def _days_in_use(
 
 
 def _split_by_day(day: np.ndarray, protocol: ProtocolParameters) -> np.ndarray:
-    """The split ``(n,)``: the last days test, those before them validate."""
+    """Return the split of each impression, ``(n,)``: the last days are the test set, the days before them the validation set."""
     days = np.unique(day)
     held_out = protocol.validation_days + protocol.test_days
     if len(days) <= held_out:
         raise InputError(
-            f"impressions.time: {len(days)} distinct days, but {protocol.validation_days} validation and {protocol.test_days} "
-            "test days need at least one training day before them; give more days, or check the unit of the times"
+            f"impressions.time: found {len(days)} distinct days, but {protocol.validation_days} validation and {protocol.test_days} "
+            "test days need at least one training day before them; provide more days, or check the unit of the times"
         )
     first_validation, first_test = days[-held_out], days[-protocol.test_days]
     split = np.where(day >= first_test, TEST, np.where(day >= first_validation, VALIDATION, TRAIN)).astype(

@@ -1,4 +1,4 @@
-"""What a log holds, in figures a person reads before she trusts a model trained on it."""
+"""Inspect a log: counts, shares, histories and warnings to read before training a model on it."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,19 +15,19 @@ from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import Vocabulary
 
 _LENGTHS = (0, 1, 5, 10, 20, 50, 100)
-_BAR = 40  # characters
+_BAR_WIDTH = 40  # characters
 _TIES = "samples whose history has behaviours of their own time"
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """Findings as tables and lines.
+    """Result of an inspection.
 
     Attributes:
-        counts: ``{what: how many}``.
-        period: first and last time, as text (UTC).
-        days: a row a day of impressions: ``day, split, rows, ctr``; None without impressions.
-        shares: ``{what: share}`` of the impressions, or of the samples of a log without impressions.
+        counts: counts by name.
+        period: first and last time as strings (UTC).
+        days: one row per day of impressions: ``day, split, rows, ctr``; None without impressions.
+        shares: shares of the impressions by name, or of the samples of a log without impressions.
         history_lengths: ``{range: samples}``.
         warnings: one sentence each.
     """
@@ -43,15 +43,15 @@ class Inspection:
 def inspect_log(
     tables: CanonicalTables, protocol: ProtocolParameters, features: FeatureColumns
 ) -> Inspection:
-    """Look through canonical, sorted tables.
+    """Inspect sorted canonical tables.
 
     Args:
-        tables: as ``canonical`` returns them.
-        protocol: how samples are made, for the split.
-        features: which columns are features.
+        tables: result of ``canonical``.
+        protocol: protocol of the dataset, for the split.
+        features: feature columns.
 
     Raises:
-        InputError: the log cannot serve the protocol.
+        InputError: the log does not fit the protocol.
     """
     log = encode_log(tables, users=_ids(tables), items=Vocabulary.fit(tables.items["item"]))
     counts = {
@@ -85,30 +85,35 @@ def inspect_log(
     )
 
 
-def report_lines(found: Inspection) -> list[str]:
-    """The findings as lines for a terminal."""
-    width = max(len(name) for name in [*found.counts, *found.shares])
-    lines = [f"{name:<{width}}  {count:>12,}" for name, count in found.counts.items()]
-    lines += [f"{name:<{width}}  {share:>12.1%}" for name, share in found.shares.items()]
-    lines += ["", f"from {found.period[0]} to {found.period[1]} (UTC)"]
-    if found.days is not None:
+def report_lines(inspection: Inspection) -> list[str]:
+    """Format an inspection as lines for a terminal."""
+    width = max(len(name) for name in [*inspection.counts, *inspection.shares])
+    lines = [f"{name:<{width}}  {count:>12,}" for name, count in inspection.counts.items()]
+    lines += [f"{name:<{width}}  {share:>12.1%}" for name, share in inspection.shares.items()]
+    lines += ["", f"from {inspection.period[0]} to {inspection.period[1]} (UTC)"]
+    if inspection.days is not None:
         lines += [
             "",
-            found.days.to_string(index=False, formatters={"ctr": "{:.4f}".format, "rows": "{:,}".format}),
+            inspection.days.to_string(
+                index=False, formatters={"ctr": "{:.4f}".format, "rows": "{:,}".format}
+            ),
         ]
-    lines += ["", "behaviours before an impression" if found.days is not None else "behaviours of a user"]
-    most = max(found.history_lengths.values())
     lines += [
-        f"{name:>8}  {count:>12,}  {'█' * round(_BAR * count / most)}"
-        for name, count in found.history_lengths.items()
+        "",
+        "behaviours before an impression" if inspection.days is not None else "behaviours of a user",
     ]
-    if found.warnings:
-        lines += ["", *(f"warning: {warning}" for warning in found.warnings)]
+    most = max(inspection.history_lengths.values())
+    lines += [
+        f"{name:>8}  {count:>12,}  {'█' * round(_BAR_WIDTH * count / most)}"
+        for name, count in inspection.history_lengths.items()
+    ]
+    if inspection.warnings:
+        lines += ["", *(f"warning: {warning}" for warning in inspection.warnings)]
     return lines
 
 
 def unknown_lines(summary: pd.DataFrame) -> list[str]:
-    """The unknown shares of a samples summary as lines for a terminal: a row for each field, a column for each split."""
+    """Format the unknown shares of a samples summary for a terminal: one row per field, one column per split."""
     columns = [name for name in summary if name.startswith("unknown_")]
     shares = summary.set_index("split").loc[list(SPLITS), columns].T
     shares.index = [name.removeprefix("unknown_") for name in columns]
@@ -120,7 +125,7 @@ def unknown_lines(summary: pd.DataFrame) -> list[str]:
 
 
 def _tied_histories(log: EncodedLog, samples: Samples) -> float:
-    """The share of the samples whose history has behaviours that are not strictly before the sample's time."""
+    """Return the share of samples whose history contains behaviours at the sample's own time."""
     return float((history_ends(log, samples.user, samples.time) < samples.history_end).mean())
 
 
@@ -130,7 +135,7 @@ def _ids(tables: CanonicalTables) -> Vocabulary:
 
 
 def _written(times: pd.Series) -> tuple[str, str]:
-    """The first and the last time, as text."""
+    """Return the first and the last time as strings."""
     unit = ticks_per_second(times)
     first, last = (str(np.datetime64(int(time) // unit, "s")) for time in (times.min(), times.max()))
     return first.replace("T", " "), last.replace("T", " ")

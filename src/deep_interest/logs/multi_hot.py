@@ -1,4 +1,4 @@
-"""Multi-hot features: a cell has several values (DIN §4.1); a column holds the number of each row's cell."""
+"""Multi-hot features: a row has a set of values (DIN §4.1); a column contains the index of each row's value set."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,11 +13,11 @@ from deep_interest.logs.schema import Pooling
 
 
 class MultiHot(BaseModel):
-    """How a column with several values in a cell is read and used; a plain text stands for ``{separator: TEXT}``.
+    """How a column with several values per row is read and used; a string is short for ``{separator: STRING}``.
 
     Attributes:
-        separator: between the values of a text.
-        pooling: of the values' vectors: ``sum`` (DIN §4.1) or ``mean``.
+        separator: separator of the values.
+        pooling: pooling of the value vectors: ``sum`` (DIN §4.1) or ``mean``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -32,78 +32,78 @@ class MultiHot(BaseModel):
 
 
 @dataclass(frozen=True)
-class Cells:
-    """The distinct cells of a column as sets of value codes, in compressed sparse rows; cell 0 is the empty one.
+class ValueSets:
+    """The distinct value sets of a column in compressed sparse rows; value set 0 is the empty one.
 
     Attributes:
-        offsets: ``(C + 1,)`` int64; the values of cell c are ``[offsets[c], offsets[c + 1])``, one or more.
-        values: ``(M,)`` int32, rising within a cell; a cell without a known value has the unknown's alone.
+        offsets: ``(C + 1,)`` int64; the values of value set c are ``[offsets[c], offsets[c + 1])``, at least one.
+        values: ``(M,)`` int32 codes, increasing within a value set; a value set without known values has code 0 only.
     """
 
     offsets: np.ndarray
     values: np.ndarray
 
     @classmethod
-    def of(cls, lengths: np.ndarray, codes: np.ndarray) -> "Cells":
-        """Cells of codes that may be unknown, or stand there twice.
+    def of(cls, lengths: np.ndarray, codes: np.ndarray) -> "ValueSets":
+        """Build value sets from codes that may be unknown or repeated.
 
         Args:
-            lengths: ``(C,)`` how many codes each cell has.
-            codes: ``(M,)``, cell after cell.
+            lengths: ``(C,)`` number of codes in each value set.
+            codes: ``(M,)`` codes of all value sets, concatenated.
         """
-        cell = np.repeat(np.arange(len(lengths)), lengths)
-        order = np.lexsort((codes, cell))
-        cell, codes = cell[order], codes[order]
+        value_set = np.repeat(np.arange(len(lengths)), lengths)
+        order = np.lexsort((codes, value_set))
+        value_set, codes = value_set[order], codes[order]
         kept = codes > 0
-        kept[1:] &= (codes[1:] != codes[:-1]) | (cell[1:] != cell[:-1])
-        known = np.bincount(cell[kept], minlength=len(lengths))
+        kept[1:] &= (codes[1:] != codes[:-1]) | (value_set[1:] != value_set[:-1])
+        known = np.bincount(value_set[kept], minlength=len(lengths))
         length = np.maximum(known, 1)
         values = np.zeros(int(length.sum()), np.int32)
         values[np.repeat(known > 0, length)] = codes[kept]
         return cls(np.concatenate([[0], np.cumsum(length)]).astype(np.int64), values)
 
-    def within(self, size: int) -> "Cells":
-        """The cells as a vocabulary of ``size`` codes knows them."""
-        return Cells.of(np.diff(self.offsets), np.where(self.values < size, self.values, 0))
+    def within(self, size: int) -> "ValueSets":
+        """Return the value sets with codes of at least ``size`` as unknown."""
+        return ValueSets.of(np.diff(self.offsets), np.where(self.values < size, self.values, 0))
 
     @property
     def known(self) -> np.ndarray:
-        """``(C,)`` whether a cell has a known value."""
+        """``(C,)`` whether each value set has a known value."""
         return self.values[self.offsets[:-1]] > 0
 
 
 @dataclass(frozen=True)
 class SplitColumn:
-    """A column of texts with several values in each.
+    """A column of strings that contain several values each.
 
     Attributes:
-        cells: ``(n,)`` int32, the number of each row's cell; 0 where there is none.
-        lengths: ``(C,)`` how many texts each cell has.
-        texts: ``(M,)`` of all cells, missing where there is nothing between two separators.
+        value_sets: ``(n,)`` int32 index of each row's value set; 0 for a missing value.
+        lengths: ``(C,)`` number of strings in each value set.
+        strings: ``(M,)`` strings of all value sets; missing if there is nothing between two separators.
     """
 
-    cells: np.ndarray
+    value_sets: np.ndarray
     lengths: np.ndarray
-    texts: pd.Series
+    strings: pd.Series
 
     @classmethod
     def of(cls, column: pd.Series, separator: str) -> "SplitColumn":
-        """Split each distinct text once; blanks around a value do not count."""
+        """Split each distinct string once; whitespace around a value is removed."""
         rows, distinct = pd.factorize(column)
         lists = pc.split_pattern(pa.array(distinct.astype(str), pa.large_string()), separator)
         lengths = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
-        texts = pc.utf8_trim_whitespace(lists.flatten())
-        texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.large_string()), texts)
+        strings = pc.utf8_trim_whitespace(lists.flatten())
+        strings = pc.if_else(pc.equal(strings, ""), pa.scalar(None, pa.large_string()), strings)
         return cls(
             (rows + 1).astype(np.int32),
             np.concatenate([[0], lengths]).astype(np.int64),
-            pd.Series(texts.to_numpy(zero_copy_only=False), dtype="str"),
+            pd.Series(strings.to_numpy(zero_copy_only=False), dtype="str"),
         )
 
     def known(self, rows: np.ndarray | None) -> np.ndarray | None:
-        """``(M,)`` whether each text is in a cell of one of the ``rows (n,)``; None for None."""
+        """Return whether each string is in a value set of one of the ``rows (n,)``, ``(M,)``; None for None."""
         if rows is None:
             return None
         used = np.zeros(len(self.lengths), bool)
-        used[self.cells[rows]] = True
+        used[self.value_sets[rows]] = True
         return np.repeat(used, self.lengths)

@@ -1,4 +1,4 @@
-"""Sampled negatives: items that a user has not touched, drawn uniformly or by popularity."""
+"""Negative sampling: items that a user has not interacted with, uniformly or by popularity."""
 
 from typing import Literal
 
@@ -17,17 +17,17 @@ def sample_negatives(
     weights: np.ndarray | None = None,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Draw one item of the pool for each row that its user never touched.
+    """Sample one item of the pool for each row that its user never interacted with.
 
     Args:
-        users: ``(n,)`` user code of each row that needs a negative.
-        seen_users, seen_items: ``(N,)`` all (user, item) pairs that are excluded, in any order.
-        pool: ``(m,)`` distinct item codes to draw from.
-        weights: ``(m,)`` positive, proportional to the probability of each item of the pool; uniform if None.
-        rng: the seeded source of randomness.
+        users: ``(n,)`` user code of each row.
+        seen_users, seen_items: ``(N,)`` (user, item) pairs to exclude, in any order.
+        pool: ``(m,)`` distinct item codes to sample from.
+        weights: ``(m,)`` positive weights, proportional to the probabilities of the items; uniform if None.
+        rng: random generator.
 
     Returns:
-        ``(n,)`` int32 item codes; 0 where the user has touched the whole pool, so that no negative exists.
+        ``(n,)`` int32 item codes; 0 if the user has interacted with the whole pool, so that no negative exists.
     """
     seen = np.sort(_pack(seen_users, seen_items))
     draw = _drawer(pool, weights, rng)
@@ -56,7 +56,7 @@ def _drawer(pool: np.ndarray, weights: np.ndarray | None, rng: np.random.Generat
 def _draw_from_complement(
     user: int, seen: np.ndarray, pool: np.ndarray, weights: np.ndarray | None, rng: np.random.Generator
 ) -> int:
-    """Serve a user who has touched nearly the whole pool: draw from what is left, 0 if nothing is."""
+    """Sample from the items that remain for a user who has interacted with nearly the whole pool; 0 if there are none."""
     free = ~_contains(seen, _pack(np.full(len(pool), user), pool))
     if not free.any():
         return 0
@@ -69,6 +69,6 @@ def _pack(users: np.ndarray, items: np.ndarray) -> np.ndarray:
 
 
 def _contains(sorted_keys: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    where = np.searchsorted(sorted_keys, keys)
-    where[where == len(sorted_keys)] = 0
-    return sorted_keys[where] == keys
+    positions = np.searchsorted(sorted_keys, keys)
+    positions[positions == len(sorted_keys)] = 0
+    return sorted_keys[positions] == keys

@@ -1,8 +1,8 @@
-"""Protocols: which events become training and test samples, and where each sample's history ends.
+"""Protocols: which events become training and test samples, and where the history of each sample ends.
 
-A sample sees only behaviours before its own event. ``by_day`` compares times, so that behaviours at the impression's own
-time are out. The catalogue protocols go by position in the user's order, in which behaviours with equal times (common where
-times are whole days) are in a seeded random order; ``ties: exclude`` makes them compare times as well.
+A sample only sees behaviours before its own event. ``by_day`` compares times, so that behaviours at the time of the impression
+are excluded. The catalogue protocols use the position in the user's sequence, in which behaviours with equal times (common if
+times are whole days) are in a seeded random order; with ``ties: exclude`` they compare times as well.
 """
 
 from dataclasses import dataclass
@@ -22,28 +22,29 @@ SPLITS = ("train", "validation", "test")
 
 
 class ProtocolParameters(BaseModel):
-    """How samples are made of a log.
+    """How samples are made from a log.
 
     Attributes:
         name: ``next_item`` (DIN on Amazon), ``last_item`` (DIEN on Amazon), ``rated`` (DIN on MovieLens), ``by_day``.
-        mode: ``validated`` keeps each user's last but one behaviour for validation; ``paper`` trains on it
+        mode: ``validated`` uses the second last behaviour of each user for validation; ``paper`` trains on it
             (``next_item`` only).
-        negatives: how sampled negatives are drawn: ``uniform`` or by ``popularity``.
-        negative_pool: training negatives come from items with a training behaviour (``trained``), or from the whole
-            ``catalogue``; validation and test negatives come from the whole catalogue. Drawn by popularity, all come
-            from items with a training behaviour.
-        ties: whether behaviours at the target's own time that come ``before`` it in the user's order are in its history, or
-            all of them are left out (``exclude``). ``by_day`` always leaves them out.
-        min_behaviors: users with fewer are left out (and counted).
-        positive_rating: a rating at or above it is a positive (``rated``; DIN §6.2: "4 and 5").
-        test_users: share of the users that are test users (``rated``, ``last_item``).
-        validation_users: share of the training users that validate (``rated``, ``last_item``).
-        validation_days, test_days: the last days of the impressions (``by_day``); without validation every epoch is run.
-        train_days: that many days before them train; all if left out (``by_day``).
-        last_day: impressions of later days are left out, as if it were the evening of that day (``by_day``).
-        day_seconds, day_offset: length of a day in the unit of ``time``, and what is added to ``time`` before days
-            are counted (the local midnight); for sources that do not say themselves which day it is.
-        seed: of the negatives and of the split by user.
+        negatives: sampling of negatives: ``uniform`` or by ``popularity``.
+        negative_pool: training negatives come from items with a training behaviour (``trained``) or from the whole
+            ``catalogue``; validation and test negatives come from the whole catalogue. With sampling by popularity all
+            negatives come from items with a training behaviour.
+        ties: whether behaviours at the time of the target that come ``before`` it in the user's sequence are part of its
+            history, or none of them (``exclude``). ``by_day`` always excludes them.
+        min_behaviors: minimum number of behaviours of a user; other users are dropped (and counted).
+        positive_rating: minimum rating of a positive (``rated``; DIN §6.2: "4 and 5").
+        test_users: share of test users (``rated``, ``last_item``).
+        validation_users: share of validation users among the other users (``rated``, ``last_item``).
+        validation_days, test_days: number of the last days of impressions (``by_day``); without validation days all epochs
+            are run.
+        train_days: number of training days before them; all if None (``by_day``).
+        last_day: last day to use; later impressions are dropped (``by_day``).
+        day_seconds, day_offset: length of a day in the unit of ``time``, and the offset added to ``time`` before days are
+            counted (local midnight); for sources without days.
+        seed: seed of the negatives and of the split by user.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -68,7 +69,7 @@ class ProtocolParameters(BaseModel):
     @model_validator(mode="after")
     def _paper_mode_is_next_items(self) -> "ProtocolParameters":
         if self.mode == "paper" and self.name != "next_item":
-            raise ValueError(f"mode: paper belongs to next_item, found {self.name}; leave mode out")
+            raise ValueError(f"mode: paper is only available for next_item, found {self.name}; remove mode")
         return self
 
 
@@ -80,9 +81,9 @@ class Samples:
         user, item: int32 codes.
         label: int8 in {0, 1}.
         time: int64.
-        history_end: int32, how many of the user's behaviours lie before the event.
-        split: int8, an index of SPLITS.
-        left_out: ``{reason: rows}`` of events that became no sample.
+        history_end: int32 number of the user's behaviours before the event.
+        split: int8 index into SPLITS.
+        left_out: ``{reason: rows}`` of events that are not samples.
     """
 
     user: np.ndarray
@@ -94,7 +95,7 @@ class Samples:
     left_out: dict[str, int]
 
     def frame(self) -> pd.DataFrame:
-        """The canonical ``samples`` table."""
+        """Return the canonical ``samples`` table."""
         columns = ("user", "item", "label", "time", "history_end")
         frame = pd.DataFrame({name: getattr(self, name) for name in columns}, copy=False)
         frame["split"] = pd.Categorical.from_codes(self.split, categories=list(SPLITS))
@@ -102,10 +103,10 @@ class Samples:
 
 
 def catalogue_samples(log: EncodedLog, protocol: ProtocolParameters) -> Samples:
-    """Samples of a log without impressions: ``next_item``, ``last_item`` or ``rated``.
+    """Make the samples of a log without impressions: ``next_item``, ``last_item`` or ``rated``.
 
     Raises:
-        InputError: the log cannot serve the protocol (no ratings, no user long enough, an empty split).
+        InputError: the log does not fit the protocol (no ratings, no user with enough behaviours, an empty split).
     """
     makers = {"next_item": _next_item, "last_item": _last_item, "rated": _rated}
     if protocol.name not in makers:
@@ -119,16 +120,16 @@ def catalogue_samples(log: EncodedLog, protocol: ProtocolParameters) -> Samples:
     if empty:
         raise InputError(
             f"protocol {protocol.name}: no {' and no '.join(empty)} samples from {int((log.length > 0).sum())} users with "
-            f"{len(log.user)} behaviours (left out: {samples.left_out or 'none'}); give more data or change the protocol's parameters"
+            f"{len(log.user)} behaviours (dropped: {samples.left_out or 'none'}); provide more data or change the parameters of the protocol"
         )
     return samples
 
 
 def known_to_training(log: EncodedLog, samples: Samples) -> tuple[np.ndarray, np.ndarray]:
-    """What the training samples hold, before histories are cut: items ``(I + 1,)`` and users ``(U + 1,)``, bool by code.
+    """Return the known items ``(I + 1,)`` and users ``(U + 1,)``, bool by code, before histories are truncated.
 
-    An item is known if it is the candidate of a training sample or a behaviour in the history of one; both train its
-    embedding row. A user is known if a training sample is theirs. Code 0 is never known.
+    An item is known if it is the candidate of a training sample or part of the history of one; both train its embedding
+    row. A user is known if they have a training sample. Code 0 is never known.
     """
     train = samples.split == TRAIN
     longest = np.zeros(len(log.users), np.int32)
@@ -143,7 +144,7 @@ def known_to_training(log: EncodedLog, samples: Samples) -> tuple[np.ndarray, np
 
 
 def _next_item(log: EncodedLog, protocol: ProtocolParameters) -> Samples:
-    """Every behaviour from the 2nd is a target (DIN §6.2); the last tests, the last but one validates."""
+    """Every behaviour from the 2nd on is a target (DIN §6.2); the last is a test target, the second last a validation target."""
     position, from_end = log.position, log.length[log.user] - 1 - log.position
     enough = log.length[log.user] >= protocol.min_behaviors
     target = enough & (position >= 1)
@@ -155,7 +156,7 @@ def _next_item(log: EncodedLog, protocol: ProtocolParameters) -> Samples:
 
 
 def _last_item(log: EncodedLog, protocol: ProtocolParameters) -> Samples:
-    """Each user's last behaviour is the one target (DIEN, public datasets); users are split."""
+    """The last behaviour of each user is the target (DIEN, public datasets); users are split."""
     users = np.flatnonzero(log.length >= protocol.min_behaviors)
     rows = log.offsets[users + 1] - 1
     return _with_negatives(
@@ -164,7 +165,7 @@ def _last_item(log: EncodedLog, protocol: ProtocolParameters) -> Samples:
 
 
 def _rated(log: EncodedLog, protocol: ProtocolParameters) -> Samples:
-    """Every rating is a sample, positive from a threshold on (DIN §6.2, MovieLens); users are split."""
+    """Every rating is a sample, positive from a threshold (DIN §6.2, MovieLens); users are split."""
     if log.rating is None:
         raise InputError(
             "protocol.name: rated needs ratings, but the source has none; use next_item or last_item"
@@ -175,7 +176,7 @@ def _rated(log: EncodedLog, protocol: ProtocolParameters) -> Samples:
 
 
 def _history_end(log: EncodedLog, protocol: ProtocolParameters) -> np.ndarray:
-    """How many of the user's behaviours are in the history of each one as a target: ``(N,)`` int32."""
+    """Return the number of behaviours in the history of each behaviour as a target, ``(N,)`` int32."""
     position = log.position
     if protocol.ties == "exclude":
         rows = np.arange(len(position))
@@ -186,7 +187,7 @@ def _history_end(log: EncodedLog, protocol: ProtocolParameters) -> np.ndarray:
 
 
 def _user_split(log: EncodedLog, users: np.ndarray, protocol: ProtocolParameters) -> np.ndarray:
-    """Split ``(U,)`` by user code: a seeded share of the users tests, a share of the rest validates."""
+    """Return the split of each user, ``(U,)``: a seeded share of test users, and a share of the others for validation."""
     shuffled = np.random.default_rng([protocol.seed, 1]).permutation(users)
     tests = round(len(users) * protocol.test_users)
     validations = round((len(users) - tests) * protocol.validation_users)
@@ -210,7 +211,7 @@ def _with_negatives(
     split: np.ndarray,
     left_out: dict[str, int],
 ) -> Samples:
-    """One negative beside each positive behaviour row, outside everything its user ever touched."""
+    """Pair each positive with a negative that its user never interacted with."""
     user = log.user[rows]
     negative = np.zeros(len(rows), np.int32)
     counts = _training_counts(log, rows, split)
@@ -229,9 +230,9 @@ def _with_negatives(
             rng=np.random.default_rng([protocol.seed, 2, index]),
         )  # fmt: skip
     possible = negative > 0
-    left_out["targets of users who have touched every item that may be drawn (no negative possible)"] = int(
-        (~possible).sum()
-    )
+    left_out[
+        "targets of users who have interacted with all items that may be sampled (no negative possible)"
+    ] = int((~possible).sum())
     rows, split, negative = rows[possible], split[possible], negative[possible]
     pairs = {
         "user": log.user[rows], "time": log.time[rows], "history_end": _history_end(log, protocol)[rows], "split": split,
@@ -245,7 +246,7 @@ def _with_negatives(
 
 
 def _training_counts(log: EncodedLog, rows: np.ndarray, split: np.ndarray) -> np.ndarray:
-    """Behaviours of each item code ``(I + 1,)`` that training may know: not the validation and test targets."""
+    """Count the behaviours of each item code, ``(I + 1,)``, without validation and test targets."""
     held_out = rows[split != TRAIN]
     counts = np.bincount(log.item, minlength=len(log.items))
     return counts - np.bincount(log.item[held_out], minlength=len(log.items))

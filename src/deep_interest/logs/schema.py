@@ -1,4 +1,4 @@
-"""FeatureSchema: which coded fields a model sees, and which of them share an embedding table."""
+"""FeatureSchema: the encoded fields that a model sees, and which of them share an embedding table."""
 
 from collections.abc import Collection
 from typing import Any, Literal
@@ -16,9 +16,9 @@ class Field(BaseModel):
     """One feature group.
 
     Attributes:
-        name: the field's column, and the name of its embedding table.
-        size: number of codes, "unknown" (0) included.
-        pooling: of the vectors of a multi-hot field's values; None for a one-hot field.
+        name: name of the column and of the embedding table.
+        size: number of codes, including the unknown code 0.
+        pooling: pooling of the value vectors of a multi-hot field; None for a one-hot field.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -36,7 +36,7 @@ class FeatureSchema(BaseModel):
     """The feature groups of a dataset, by DIN's four categories (DIN Table 1).
 
     Attributes:
-        item: fields of the candidate (goods, category, shop, …).
+        item: fields of the candidate (item_id, category, shop, …).
         behavior: fields of each behaviour; a field that the candidate also has shares the candidate's table.
         profile: fields of the user.
         context: fields of the impression.
@@ -50,38 +50,38 @@ class FeatureSchema(BaseModel):
     context: tuple[Field, ...] = ()
 
     def fields(self, group: Group) -> tuple[Field, ...]:
-        """The fields of one group."""
+        """Return the fields of a group."""
         return getattr(self, group)
 
     def groups_of(self, name: str) -> tuple[Group, ...]:
-        """The groups that have a field of this name."""
+        """Return the groups that have a field with a name."""
         return tuple(group for group in GROUPS if any(field.name == name for field in self.fields(group)))
 
     def without(self, names: Collection[str]) -> "FeatureSchema":
-        """The schema without some fields.
+        """Return the schema without some fields.
 
         Raises:
-            InputError: no such field, or no candidate or behaviour field left.
+            InputError: a field does not exist, or no candidate or behaviour field remains.
         """
         if unknown := set(names) - set(self.tables):
             raise InputError(
-                f"without: {', '.join(sorted(unknown))} is no feature; the features are {', '.join(self.tables)}"
+                f"without: {', '.join(sorted(unknown))} is not a feature; the features are {', '.join(self.tables)}"
             )
-        left = {group: tuple(f for f in self.fields(group) if f.name not in names) for group in GROUPS}
-        if not left["item"] or not left["behavior"]:
+        remaining = {group: tuple(f for f in self.fields(group) if f.name not in names) for group in GROUPS}
+        if not remaining["item"] or not remaining["behavior"]:
             raise InputError(
                 f"without: {', '.join(names)} leaves no field of the candidate or of a behaviour"
             )
-        return FeatureSchema(**left)
+        return FeatureSchema(**remaining)
 
     @property
     def multi_hot(self) -> set[str]:
-        """The fields with several values in a cell."""
+        """Names of the multi-hot fields."""
         return {field.name for group in GROUPS for field in self.fields(group) if field.pooling}
 
     @property
     def tables(self) -> dict[str, int]:
-        """``{table: rows}`` of all embedding tables; fields of one name share one table."""
+        """``{table: rows}`` of all embedding tables; fields with the same name share a table."""
         return {
             field.name: field.size for field in (*self.item, *self.behavior, *self.profile, *self.context)
         }

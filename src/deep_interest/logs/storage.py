@@ -7,7 +7,7 @@ import numpy as np
 from deep_interest.io.atomic import atomic_path
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
-from deep_interest.logs.multi_hot import Cells
+from deep_interest.logs.multi_hot import ValueSets
 from deep_interest.logs.schema import FeatureSchema
 
 _SCHEMA = "schema.json"
@@ -21,7 +21,7 @@ def save_log(log: BehaviorLog, path: Path) -> None:
 
 
 def load_log(path: Path) -> BehaviorLog:
-    """Read a folder written by :func:`save_log`; the arrays are mapped, not copied: processes share their memory."""
+    """Read a folder written by :func:`save_log`; the arrays are memory-mapped, so that processes share them."""
     arrays = _load_arrays(path)
     return BehaviorLog(
         arrays.pop("offsets"), {name.removeprefix("field."): codes for name, codes in arrays.items()}
@@ -29,11 +29,13 @@ def load_log(path: Path) -> BehaviorLog:
 
 
 def save_features(features: FeatureTables, path: Path) -> None:
-    """Write ``schema.json``, ``item.<field>.npy``, ``user.<field>.npy``, ``cell_offsets.<field>.npy`` and ``cells.<field>.npy``."""
+    """Write ``schema.json``, ``item.<field>.npy``, ``user.<field>.npy``, ``value_set_offsets.<field>.npy`` and ``value_sets.<field>.npy``."""
     arrays = {f"item.{name}": codes for name, codes in features.items.items()}
     arrays |= {f"user.{name}": codes for name, codes in features.users.items()}
-    arrays |= {f"cell_offsets.{name}": cells.offsets for name, cells in features.cells.items()}
-    arrays |= {f"cells.{name}": cells.values for name, cells in features.cells.items()}
+    arrays |= {
+        f"value_set_offsets.{name}": value_sets.offsets for name, value_sets in features.value_sets.items()
+    }
+    arrays |= {f"value_sets.{name}": value_sets.values for name, value_sets in features.value_sets.items()}
     _save_arrays(arrays, path, schema=features.schema)
 
 
@@ -43,11 +45,11 @@ def load_features(path: Path) -> FeatureTables:
     schema = FeatureSchema.model_validate_json((path / _SCHEMA).read_text())
     groups = {
         group: {name.removeprefix(group): codes for name, codes in arrays.items() if name.startswith(group)}
-        for group in ("item.", "user.", "cell_offsets.", "cells.")
+        for group in ("item.", "user.", "value_set_offsets.", "value_sets.")
     }
-    offsets, values = groups["cell_offsets."], groups["cells."]
-    cells = {name: Cells(offsets[name], values[name]) for name in values}
-    return FeatureTables(schema, groups["item."], groups["user."], cells)
+    offsets, values = groups["value_set_offsets."], groups["value_sets."]
+    value_sets = {name: ValueSets(offsets[name], values[name]) for name in values}
+    return FeatureTables(schema, groups["item."], groups["user."], value_sets)
 
 
 def _save_arrays(arrays: dict[str, np.ndarray], path: Path, *, schema: FeatureSchema | None = None) -> None:
@@ -59,7 +61,7 @@ def _save_arrays(arrays: dict[str, np.ndarray], path: Path, *, schema: FeatureSc
 
 
 def _load_arrays(path: Path) -> dict[str, np.ndarray]:
-    """The arrays by name, mapped copy-on-write: writable, as torch wants them, and never written back."""
+    """Load arrays by name, memory-mapped copy-on-write: torch needs writable arrays, and changes are never written back."""
     files = sorted(path.resolve().glob("*.npy"))
     return {
         file.name.removesuffix(".npy"): np.load(file, mmap_mode="c", allow_pickle=False) for file in files

@@ -1,4 +1,4 @@
-"""What the samples are made of: the counts beside every table."""
+"""Summary of the samples: counts and shares that accompany every table."""
 
 from collections.abc import Mapping
 
@@ -14,21 +14,21 @@ def samples_summary(
     known_users: np.ndarray | None = None, known_items: np.ndarray | None = None,
     unknown_fields: Mapping[str, np.ndarray] | None = None,
 ) -> pd.DataFrame:  # fmt: skip
-    """Counts of the samples by split, of the whole, and of the rows that are in none, with the reason.
+    """Count the samples by split and in total, and the dropped rows by reason.
 
     Args:
-        samples: the samples.
-        log: the coded log.
-        left_out: of the steps before, as ``{reason: rows}``.
-        known_users, known_items: bool by code, what training knows; all if None.
-        unknown_fields: ``{field: (n,) bool}``, the samples whose value of a feature is unknown to training or missing.
+        samples: samples.
+        log: encoded behaviours.
+        left_out: rows dropped in earlier steps, as ``{reason: rows}``.
+        known_users, known_items: bool by code, users and items known to training; all if None.
+        unknown_fields: ``{field: (n,) bool}``, samples whose value of a feature is missing or unknown to training.
 
     Returns:
-        Rows ``train``, ``validation``, ``test``, ``all`` and one ``left out`` for each reason; columns ``split, rows,
-        positives, users, items, behaviors, mean_history, max_history, unknown_users, unknown_items, unknown_<field> …, reason``. ``users``,
-        ``items`` and ``behaviors`` of ``all`` are those of the log (behaviours belong to no split); histories are counted
-        before they are cut; ``unknown_users``, ``unknown_items`` and ``unknown_<field>`` are the shares of the rows whose user, item
-        or field value training does not know.
+        Rows ``train``, ``validation``, ``test``, ``all`` and one ``left out`` per reason; columns ``split, rows, positives,
+        users, items, behaviors, mean_history, max_history, unknown_users, unknown_items, unknown_<field> …, reason``.
+        ``users``, ``items`` and ``behaviors`` of ``all`` are those of the log (behaviours do not belong to a split);
+        histories are counted before they are truncated; ``unknown_users``, ``unknown_items`` and ``unknown_<field>`` are
+        the shares of rows whose user, item or field value is unknown to training.
     """
     unknown = {
         "unknown_users": _unknown(samples.user, known_users),

@@ -1,22 +1,22 @@
-"""What in a log is probably a mistake: leaks of the label, of the future, shifted clocks, ids that do not meet."""
+"""Warnings about probable mistakes in a log: leaks of the label or of the future, shifted clocks, ids that do not match."""
 
 from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
 
-from deep_interest.logs.encoding import GOODS, USER_ID, EncodedLog, FeatureColumns
+from deep_interest.logs.encoding import ITEM_ID, USER_ID, EncodedLog, FeatureColumns
 from deep_interest.logs.impressions import days_of, history_ends
 from deep_interest.logs.protocols import ProtocolParameters
 from deep_interest.logs.tables import CanonicalTables
 
-_LEAK_AUC = 0.95  # a feature alone that ranks held-out labels better than this
+_LEAK_AUC = 0.95  # of a single feature on held-out labels
 _QUANTILES = 50
 _FEW_HISTORIES = 0.2
 _MOSTLY = 0.95
 _FIRST_STAMP, _YEAR = 10**8, 366 * 86_400  # seconds
-_MOST_ROWS = 1_000_000  # looked at, the first of each table
-_SHIFTED = 0.5  # share of clicks that stand among the behaviours whole hours off
+_MOST_ROWS = 1_000_000  # of each table, the first ones
+_SHIFTED = 0.5  # share of clicks that are also behaviours, shifted by whole hours
 _COUNTED = 0.9  # rank correlation with a count over the whole period
 _HOUR, _DAY = 3600, 24  # seconds, hours
 _EPOCH, _EARLIEST, _LATEST = 1970, 1990, 2100  # years
@@ -25,14 +25,14 @@ _EPOCH, _EARLIEST, _LATEST = 1970, 1990, 2100  # years
 def suspicions(
     tables: CanonicalTables, log: EncodedLog, protocol: ProtocolParameters, features: FeatureColumns
 ) -> Iterator[str]:
-    """One sentence for each finding; none without impressions.
+    """Yield one sentence per warning; none without impressions.
 
-    A label or the future leaks through: a feature that alone tells held-out labels (AUC above 0.95), or the label of the
-    user's next impression; a feature of items or users that is a count over days to come; a time after the impression.
+    Leaks of the label or of the future are: a single feature that predicts held-out labels (AUC above 0.95) or the label of
+    the user's next impression; an item or user feature that is a count over later days; a time after the impression.
     """
-    shown = tables.impressions
-    if shown is None:
+    if tables.impressions is None:
         return
+    shown = tables.shown
     yield from _about_ids(tables, log)
     yield from _about_days(shown)
     yield from _about_times(tables)
@@ -40,7 +40,7 @@ def suspicions(
     event = ["user", "item", "time"]
     labels = shown[shown.duplicated(event, keep=False)].groupby(event)["label"].nunique()
     if (labels > 1).any():
-        yield f"{int((labels > 1).sum()):,} impressions stand there twice, clicked and not clicked"
+        yield f"{int((labels > 1).sum()):,} impressions occur twice, clicked and not clicked"
     some = shown.head(_MOST_ROWS)
     following = some.groupby("user")["label"].shift(-1).to_numpy()
     for name, column in _features(tables, some, features):
@@ -49,14 +49,14 @@ def suspicions(
 
 
 def _about_ids(tables: CanonicalTables, log: EncodedLog) -> Iterator[str]:
-    shown = tables.impressions
+    shown = tables.shown
     with_history = float(
         (history_ends(log, log.users.encode(shown["user"]), shown["time"].to_numpy()) > 0).mean()
     )
     if with_history < _FEW_HISTORIES:
         yield (
-            f"only {with_history:.1%} of the impressions have a behaviour before them: are user ids written alike in both "
-            "tables, do the times have the right unit, do the behaviours begin before the impressions?"
+            f"only {with_history:.1%} of the impressions have an earlier behaviour: do both tables use the same user ids, do the "
+            "times have the right unit, do the behaviours start before the impressions?"
         )
     labels = shown["label"].unique()
     if len(labels) == 1:
@@ -74,34 +74,34 @@ def _about_days(shown: pd.DataFrame) -> Iterator[str]:
     )
     if missing:
         named = ", ".join(str(np.datetime64(day, "D")) for day in missing[:5])
-        yield f"{len(missing)} days between the first and the last have no impression: {named}{' …' if len(missing) > 5 else ''}"
+        yield f"{len(missing)} days between the first and the last have no impressions: {named}{' …' if len(missing) > 5 else ''}"
 
 
 def _about_times(tables: CanonicalTables) -> Iterator[str]:
-    """Times that lie in no year of a shop's, in a table that is not the other's."""
-    second = ticks_per_second(pd.concat([tables.behaviors["time"], tables.impressions["time"]]))
+    """Warn about times in implausible years."""
+    second = ticks_per_second(pd.concat([tables.behaviors["time"], tables.shown["time"]]))
     years = {
         name: [_EPOCH + float(time) / (second * _YEAR) for time in (column.min(), column.max())]
         for name, column in (
             ("behaviors", tables.behaviors["time"]),
-            ("impressions", tables.impressions["time"]),
+            ("impressions", tables.shown["time"]),
         )
     }
-    told_by_day = (
+    since_1970 = (
         max(last for _, last in years.values()) >= _EARLIEST
-    )  # else all count from a day of their own
+    )  # otherwise times count from another day
     for name, (first, last) in years.items():
-        if told_by_day and (first < _EARLIEST or last > _LATEST):
+        if since_1970 and (first < _EARLIEST or last > _LATEST):
             yield (
-                f"{name} lie between the years {first:.0f} and {last:.0f}: have their times the right unit and format? (Numbers "
-                "are seconds where nothing else is declared.)"
+                f"{name} are between the years {first:.0f} and {last:.0f}: do their times have the right unit and format? (Numbers "
+                "are seconds unless declared otherwise.)"
             )
 
 
 def _about_clocks(tables: CanonicalTables) -> Iterator[str]:
-    """Clicks that stand among the behaviours, but not at their own time."""
-    second = ticks_per_second(tables.impressions["time"])
-    shown = tables.impressions[["user", "item", "time", "label"]].head(_MOST_ROWS)
+    """Warn about clicks that are also behaviours, but at another time."""
+    second = ticks_per_second(tables.shown["time"])
+    shown = tables.shown[["user", "item", "time", "label"]].head(_MOST_ROWS)
     done = tables.behaviors[["user", "item", "time"]]
     clicks = shown[shown["label"] == 1]
     pairs = clicks.merge(done, on=["user", "item"], suffixes=("", "_done"))
@@ -117,8 +117,8 @@ def _about_clocks(tables: CanonicalTables) -> Iterator[str]:
     clicked, passed = (near[latest["label"] == label].mean() for label in (1, 0))
     if clicked >= _SHIFTED and passed < _SHIFTED * clicked:
         yield (
-            f"{clicked:.1%} of the clicked impressions have a behaviour with their own item on the day before them, of the "
-            f"others {passed:.1%}: does a click stand in its own history, because the tables' clocks differ?"
+            f"{clicked:.1%} of the clicked impressions, but only {passed:.1%} of the others, have a behaviour with the same item within "
+            "the day before: is a click part of its own history, because the clocks of the tables differ?"
         )
 
 
@@ -131,19 +131,19 @@ def _whole_hours_off(hours: pd.Series, clicks: pd.DataFrame) -> str | None:
     if hour == 0 or count < _SHIFTED * len(clicks):
         return None
     return (
-        f"{count:,} of {len(clicks):,} clicks are among the behaviours {abs(hour):.0f} h {'later' if hour > 0 else 'earlier'}: "
-        "do both tables have the time zone that is declared for them?"
+        f"{count:,} of {len(clicks):,} clicks are also behaviours {abs(hour):.0f} h {'later' if hour > 0 else 'earlier'}: do both "
+        "tables have the declared time zone?"
     )
 
 
 def _features(
     tables: CanonicalTables, shown: pd.DataFrame, features: FeatureColumns
 ) -> Iterator[tuple[str, pd.Series]]:
-    """Every feature as a column beside the impressions."""
+    """Yield every feature as a column with one row per impression."""
     for name in features.context:
         yield f"impressions.{name}", shown[name]
     for table, key, names in (("items", "item", features.item), ("users", "user", features.profile)):
-        own = [name for name in names if name not in (GOODS, USER_ID)]
+        own = [name for name in names if name not in (ITEM_ID, USER_ID)]
         if own:
             entities = getattr(tables, table).set_index(key)
             for name in own:
@@ -154,12 +154,12 @@ def _about_leaks(name: str, column: pd.Series, shown: pd.DataFrame, following: n
     groups, numbers = _groups_and_numbers(column)
     auc = _held_out_auc(groups, shown["label"].to_numpy())
     if auc > _LEAK_AUC:
-        yield f"{name} alone tells the label (AUC {auc:.3f}): is it known before the click?"
-    there = ~np.isnan(following)
-    if name.startswith("impressions.") and there.sum() > _QUANTILES:
-        auc = _held_out_auc(groups[there], following[there])
+        yield f"{name} alone predicts the label (AUC {auc:.3f}): is it known before the click?"
+    has_next = ~np.isnan(following)
+    if name.startswith("impressions.") and has_next.sum() > _QUANTILES:
+        auc = _held_out_auc(groups[has_next], following[has_next])
         if auc > _LEAK_AUC:
-            yield f"{name} alone tells whether the user's next impression is clicked (AUC {auc:.3f}): it knows the future"
+            yield f"{name} alone predicts whether the user's next impression is clicked (AUC {auc:.3f}): it uses the future"
     ticks = ticks_per_second(shown["time"])
     time = shown["time"].to_numpy() / ticks
     if numbers is None or time.min() < _FIRST_STAMP:
@@ -168,20 +168,20 @@ def _about_leaks(name: str, column: pd.Series, shown: pd.DataFrame, following: n
         like_times = np.abs(numbers / unit - time) < _YEAR
         later = (numbers / unit > time) & like_times
         if like_times.mean() > 0.5 and later.mean() > 0.01:
-            yield f"{name} looks like a time, and {later.mean():.1%} of them are after the impression: it knows the future"
+            yield f"{name} looks like a time, and {later.mean():.1%} of its values are after the impression: it uses the future"
 
 
 def _about_counts(
     tables: CanonicalTables, protocol: ProtocolParameters, features: FeatureColumns
 ) -> Iterator[str]:
-    """Numbers of items or users that follow the clicks or behaviours of the whole period more than those of training."""
-    shown = tables.impressions
+    """Warn about numeric features that correlate with counts over the whole period more than with counts over training."""
+    shown = tables.shown
     day = days_of(shown, protocol)
     days = np.unique(day)
     early = day < days[-(protocol.validation_days + protocol.test_days)]
     before = shown["time"].to_numpy()[early].max()
     for table, key, names in (("items", "item", features.item), ("users", "user", features.profile)):
-        own = [name for name in names if name not in (GOODS, USER_ID)]
+        own = [name for name in names if name not in (ITEM_ID, USER_ID)]
         statistics = list(_statistics(tables, key, early, before)) if own else []
         for name in own:
             entities = getattr(tables, table)
@@ -196,8 +196,8 @@ def _about_counts(
                 )
                 if abs(whole) > _COUNTED and abs(whole) > abs(past) + 0.02:
                     yield (
-                        f"{table}.{name} follows {what} of the whole period (rank correlation {whole:.2f}; {past:.2f} up to the "
-                        "training days' end): it knows the future"
+                        f"{table}.{name} follows {what} of the whole period (rank correlation {whole:.2f}; {past:.2f} for the training "
+                        "days alone): it uses the future"
                     )
                     break
 
@@ -205,7 +205,7 @@ def _about_counts(
 def _statistics(
     tables: CanonicalTables, key: str, early: np.ndarray, before: int
 ) -> Iterator[tuple[str, pd.Series, pd.Series]]:
-    shown, done = tables.impressions, tables.behaviors
+    shown, done = tables.shown, tables.behaviors
     yield "the clicks", shown.groupby(key)["label"].sum(), shown[early].groupby(key)["label"].sum()
     yield "the impressions", shown.groupby(key).size(), shown[early].groupby(key).size()
     yield (
@@ -225,9 +225,9 @@ def _rank_correlation(one: pd.Series, other: pd.Series) -> float:
 
 
 def _groups_and_numbers(column: pd.Series) -> tuple[np.ndarray, np.ndarray | None]:
-    """Codes ``(n,)`` of a column's values, by quantiles where many are numbers; and the numbers ``(n,)``, if they are.
+    """Return codes ``(n,)`` of a column's values, with quantiles for many numbers, and the numbers ``(n,)`` if there are any.
 
-    Texts of numbers are numbers, and ISO times are seconds since 1970. Missing is a value of its own.
+    Numeric strings count as numbers, ISO times as seconds since 1970. A missing value has its own code.
     """
     codes, values = pd.factorize(column)
     numbers = _as_numbers(pd.Series(values))
@@ -241,7 +241,7 @@ def _groups_and_numbers(column: pd.Series) -> tuple[np.ndarray, np.ndarray | Non
 
 
 def _as_numbers(values: pd.Series) -> np.ndarray | None:
-    """Distinct values as numbers; None where most are none."""
+    """Convert distinct values to numbers; None if most of them are not numeric."""
     numbers = pd.to_numeric(values, errors="coerce").astype(float)
     if numbers.notna().mean() < _MOSTLY:
         if not values.astype(str).head(1).str.match(r"\d{4}-\d\d-\d\d").all():
@@ -252,7 +252,7 @@ def _as_numbers(values: pd.Series) -> np.ndarray | None:
 
 
 def _held_out_auc(groups: np.ndarray, labels: np.ndarray) -> float:
-    """AUC on every second row of the label's rate by group on the others; 0.5 for one label only."""
+    """Return the AUC on every second row of the label rates by group on the other rows; 0.5 if there is only one label."""
     held_out = np.arange(len(labels)) % 2 == 1
     total = np.bincount(groups[~held_out], minlength=groups.max() + 1)
     clicked = np.bincount(groups[~held_out], labels[~held_out], minlength=len(total))
@@ -268,6 +268,6 @@ def _held_out_auc(groups: np.ndarray, labels: np.ndarray) -> float:
 
 
 def ticks_per_second(time: pd.Series) -> int:
-    """The unit of times since 1970, by their size: seconds, milliseconds or microseconds."""
+    """Return the unit of times since 1970, inferred from their size: seconds, milliseconds or microseconds."""
     latest = int(time.max())
     return 1 if latest < 10**11 else 1_000 if latest < 10**14 else 1_000_000

@@ -1,37 +1,33 @@
-"""The canonical tables: what every source delivers and everything above the sources reads.
+"""The canonical tables, into which every source is converted.
 
-====================  ==========================================================================
-table                 columns
-====================  ==========================================================================
-``behaviors``         ``user``, ``item``, ``time`` [, ``day``] [, ``rating``]: one user action a row
-``items``             ``item``, ``category`` [, ``shop``, further item features]: one item a row
-``users``             ``user``, profile features: one user a row (optional)
-``impressions``       ``user``, ``item``, ``time``, ``label`` [, ``day``] [, context features]: one shown item a row (optional)
-====================  ==========================================================================
+- ``behaviors``: one user action per row, with ``user``, ``item``, ``time``, optionally ``day`` and ``rating``.
+- ``items``: one item per row, with ``item``, ``category``, optionally ``shop`` and further item features.
+- ``users`` (optional): one user per row, with ``user`` and profile features.
+- ``impressions`` (optional): one shown item per row, with ``user``, ``item``, ``time``, ``label``, optionally ``day`` and
+  context features.
 
-``user`` and ``item`` are the source's own ids (integers or strings), ``time`` is int64 in the source's unit
-(seconds or milliseconds since 1970, UTC), ``day`` counts local days since 1970-01-01 where the source knows them,
-``label`` is int8 in {0, 1}.
+``user`` and ``item`` are the source's own ids (integers or strings), ``time`` is int64 in the source's unit (seconds or
+milliseconds since 1970, UTC), ``day`` counts local days since 1970-01-01 if the source has days, ``label`` is int8 in {0, 1}.
 """
 
 from dataclasses import dataclass, field
 
 import pandas as pd
 
-TRUE_PROBABILITY = "true_probability"  # an impression's, where a simulator knows it
+TRUE_PROBABILITY = "true_probability"  # of an impression, known in simulated logs
 
 
 @dataclass(frozen=True)
 class CanonicalTables:
-    """What a source reader returns.
+    """Result of a source reader.
 
     Attributes:
-        behaviors: one user action a row, in the source's order.
-        items: one item a row; every item of ``behaviors`` and ``impressions`` is in it.
-        users: profile features, or None where the source has none.
-        impressions: shown items with their labels, or None where the source has none.
-        left_out: rows of the raw files that are not in the tables, as ``{reason: rows}``.
-        notes: rows that are in the tables and worth a word, as ``{fact: rows}``.
+        behaviors: one user action per row, in the order of the source.
+        items: one item per row, including all items of ``behaviors`` and ``impressions``.
+        users: profile features, or None if the source has none.
+        impressions: shown items with their labels, or None if the source has none.
+        left_out: dropped rows of the raw files, as ``{reason: rows}``.
+        notes: remarkable rows of the tables, as ``{remark: rows}``.
     """
 
     behaviors: pd.DataFrame
@@ -40,3 +36,9 @@ class CanonicalTables:
     impressions: pd.DataFrame | None = None
     left_out: dict[str, int] = field(default_factory=dict)
     notes: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def shown(self) -> pd.DataFrame:
+        """``impressions`` of a source that has them."""
+        assert self.impressions is not None
+        return self.impressions

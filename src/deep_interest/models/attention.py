@@ -1,4 +1,4 @@
-"""Attention over jagged histories: DIN's activation unit, DIEN's bilinear form, and self-attention."""
+"""Attention over jagged histories: DIN's activation unit, DIEN's bilinear attention, and self-attention."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from deep_interest.models.layers import MLP, Activation, PReLU, make_activation, stages, through
+from deep_interest.models.layers import MLP, Activation, PReLU, apply_stages, fuse_layers, make_activation
 from deep_interest.models.length_groups import length_groups
 from deep_interest.ops.attention import attention_pool, pair_mlp, pool_by_scores
 from deep_interest.ops.jagged import Jagged, SharedSegments
@@ -19,13 +19,13 @@ from deep_interest.ops.segments import expand, segment_softmax
 
 
 class LocalActivationUnit(nn.Module):
-    """``a(e_j, v_A)`` of DIN eq. 3: a feed-forward net over the behaviour, the candidate and their product.
+    """DIN's activation unit ``a(e_j, v_A)`` (eq. 3): an MLP over the behaviour, the candidate and their product.
 
     Args:
         dim: width of ``e_j`` and ``v_A``.
         hidden: widths of the hidden layers.
-        activation: of the hidden layers.
-        difference: add ``e_j - v_A`` to the input.
+        activation: activation of the hidden layers.
+        difference: whether ``e_j - v_A`` is an input as well.
     """
 
     def __init__(self, dim: int, hidden: Sequence[int], *, activation: Activation, difference: bool) -> None:
@@ -36,27 +36,28 @@ class LocalActivationUnit(nn.Module):
 
     @cached_property
     def _stages(self) -> tuple[Layers, list[Layers | nn.Module]]:
-        """What sees the pairs, and what comes after."""
-        known, *others = stages([self.first, self.activation, *self.rest.layers])
-        return known, others
+        """The fused layers that see the pairs, and the layers after them."""
+        fused, *others = fuse_layers([self.first, self.activation, *self.rest.layers])
+        assert isinstance(fused, Layers)
+        return fused, others
 
     def forward(self, history: Tensor, candidate: Tensor, pairs: Jagged) -> Tensor:
         """Shape: ``history (N, dim)``, ``candidate (B, dim)``, P behaviours in the B pairs -> scores ``(P,)``."""
-        known, others = self._stages
-        return through(others, pair_mlp(history, candidate, known, pairs)).squeeze(-1)
+        fused, others = self._stages
+        return apply_stages(others, pair_mlp(history, candidate, fused, pairs)).squeeze(-1)
 
     def pool(
         self, history: Tensor, candidate: Tensor, pairs: Jagged, *, softmax_scale: float | None = None
     ) -> Tensor:
-        """The behaviours' sum by their scores, or by the softmax of ``softmax_scale`` times these.
+        """Sum the behaviours weighted by their scores, or by the softmax of ``softmax_scale`` times the scores.
 
-        Shape: as of ``forward`` -> ``(B, dim)``.
+        Shape: as in ``forward`` -> ``(B, dim)``.
         """
-        known, others = self._stages
+        fused, others = self._stages
         if others:
             scores = self(history, candidate, pairs)
             return pool_by_scores(scores, history, pairs, softmax_scale=softmax_scale)
-        return attention_pool(history, candidate, known, pairs, softmax_scale=softmax_scale)
+        return attention_pool(history, candidate, fused, pairs, softmax_scale=softmax_scale)
 
 
 class BilinearAttention(nn.Module):
@@ -78,7 +79,7 @@ class BilinearAttention(nn.Module):
 
 
 class ActivationAttention(nn.Module):
-    """DIN's activation unit in DIEN's place of eq. 9 (the authors' code): the candidate is first brought to the states' width.
+    """DIN's activation unit in place of DIEN's eq. 9 (the authors' code); the candidate is first projected to the width of the states.
 
     Args:
         hidden: width of the states.
@@ -98,12 +99,12 @@ class ActivationAttention(nn.Module):
 
 
 class AttentionHeads(nn.Module):
-    """The heads of multi-head self-attention within each history, side by side.
+    """Multi-head self-attention within each history, before the output projection: the concatenated heads.
 
     Args:
         width: width of the input.
-        heads: number of heads; each is ``width / heads`` wide, rounded up.
-        causal: a position sees itself and what came before it only.
+        heads: number of heads; the width of each is ``width / heads``, rounded up.
+        causal: whether a position only attends to itself and to earlier positions.
     """
 
     def __init__(self, width: int, heads: int, *, causal: bool = False) -> None:
@@ -117,10 +118,10 @@ class AttentionHeads(nn.Module):
         projected = self.inputs(values)  # (N, 3 outputs_width)
         groups = list(length_groups(histories))
         if not groups:
-            return projected[:, : self.outputs_width]  # no position at all
+            return projected[:, : self.outputs_width]  # all histories are empty
         gathered = projected.index_select(0, torch.cat([group.positions.flatten() for group in groups]))
         sizes = [group.real.numel() for group in groups]
-        mixed, starts = [], torch.zeros_like(histories.lengths)  # where each history begins in what is mixed
+        mixed, starts = [], torch.zeros_like(histories.lengths)  # first row of each history in `mixed`
         for part, group, before in zip(
             gathered.split(sizes), groups, accumulate(sizes[:-1], initial=0), strict=True
         ):
@@ -135,35 +136,35 @@ class AttentionHeads(nn.Module):
             part.unflatten(2, (self.heads, -1)).transpose(1, 2)  # (b, heads, T, head_width)
             for part in projected.chunk(3, dim=2)
         )
-        seen = real[:, None, None, :]
+        mask = real[:, None, None, :]
         if self.causal:
             steps = real.shape[1]
-            seen = seen & torch.ones(steps, steps, dtype=torch.bool, device=real.device).tril()
-        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=seen)
+            mask = mask & torch.ones(steps, steps, dtype=torch.bool, device=real.device).tril()
+        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
         return mixed.transpose(1, 2).reshape(real.numel(), -1)
 
     def last(self, values: Tensor, histories: Jagged) -> Tensor:
-        """The result at each history's last position alone; no history is empty.
+        """Apply ``forward`` and keep the last position of each history; histories must not be empty.
 
         Shape: ``values (N, width)`` -> ``(B, outputs_width)``.
         """
         scale = self.head_width**0.5
         query, key_value = self.inputs.weight.split([self.outputs_width, 2 * self.outputs_width])
         last = values[histories.offsets[1:] - 1]
-        asked = (last @ query.t()).chunk(self.heads, dim=1)  # (B, head_width) each
+        queries = (last @ query.t()).chunk(self.heads, dim=1)  # (B, head_width) each
         key, value = (half.chunk(self.heads, dim=1) for half in (values @ key_value.t()).chunk(2, dim=1))
         mixed = [
             weighted_sum(segment_softmax(segment_dot(k, a, histories) / scale, histories), v, histories)
-            for a, k, v in zip(asked, key, value, strict=True)
+            for a, k, v in zip(queries, key, value, strict=True)
         ]
         return torch.cat(mixed, dim=1)
 
 
 class SelfAttention(nn.Module):
-    """Multi-head self-attention within each history: the heads and their projection.
+    """Multi-head self-attention within each history, with the output projection.
 
     Args:
-        width, heads, causal: as of `AttentionHeads`.
+        width, heads, causal: see `AttentionHeads`.
     """
 
     def __init__(self, width: int, heads: int, *, causal: bool = False) -> None:
@@ -176,5 +177,5 @@ class SelfAttention(nn.Module):
         return self.outputs(self.heads(values, histories))
 
     def last(self, values: Tensor, histories: Jagged) -> Tensor:
-        """As ``forward``, at each history's last position alone: ``-> (B, width)``; no history is empty."""
+        """Apply ``forward`` and keep the last position of each history: ``-> (B, width)``; histories must not be empty."""
         return self.outputs(self.heads.last(values, histories))

@@ -1,4 +1,4 @@
-"""DIEN's auxiliary loss: a state should distinguish the next behaviour from an item that was not clicked (DIEN eq. 7)."""
+"""DIEN's auxiliary loss: each state has to distinguish the next behaviour from a negative item (DIEN eq. 7)."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -15,13 +15,13 @@ from deep_interest.ops.jagged_products import circular_dot, shifted_dot
 
 
 class AuxiliaryConfig(DeepConfig):
-    """Options of the models that have an auxiliary loss.
+    """Options of models with an auxiliary loss.
 
     Attributes:
         aux_weight: α of eq. 8; 0 for no auxiliary loss.
         aux_score: ``inner`` product (eq. 7) or a small ``net`` over the concatenation (100-50-1, the authors' code).
-        aux_scale: what the sum over all positions is divided by: ``positions``, their number (the authors' code), or
-            ``sequences``, the number of samples (eq. 7).
+        aux_scale: divisor of the sum over all positions: the number of ``positions`` (the authors' code) or of
+            ``sequences``, that is, samples (eq. 7).
         aux_contrast: ``binary`` (eq. 7) or ``infonce``.
         aux_negatives: negatives per position (``infonce``).
     """
@@ -34,7 +34,7 @@ class AuxiliaryConfig(DeepConfig):
 
 
 class AuxiliaryLoss(nn.Module):
-    """Loss of each state against the next behaviour and sampled items, times α.
+    """Loss of each state with regard to the next behaviour and to negative items, times α.
 
     ``binary`` is eq. 7: ``-[log σ(h_t, e[t+1]) + log(1 - σ(h_t, ê[t+1]))]``, one negative per position. ``infonce`` is
     ``-log(exp s(h_t, e[t+1]) / (exp s(h_t, e[t+1]) + Σ_k exp s(h_t, ê_k)))`` with ``aux_negatives`` of them: the item
@@ -42,12 +42,12 @@ class AuxiliaryLoss(nn.Module):
     (van den Oord et al. 2018).
 
     A history that several samples share counts once for each of them. Given the negatives, the ``binary`` loss and its
-    gradients are those of a batch in which every sample has a copy of its history. The ``infonce`` loss is so in
-    expectation over the negatives: the behaviours whose negatives a position borrows are others.
+    gradients equal those of a batch in which every sample has its own copy of the history. For ``infonce`` this holds in
+    expectation over the negatives, because the in-batch negatives of a position differ.
 
     Args:
         width: width of states and behaviours.
-        config: the options.
+        config: options.
     """
 
     def __init__(self, width: int, config: AuxiliaryConfig) -> None:
@@ -56,47 +56,60 @@ class AuxiliaryLoss(nn.Module):
         self.weight, self.scale = config.aux_weight, config.aux_scale
         self.contrast, self.negatives = config.aux_contrast, config.aux_negatives
 
-    def forward(self, states: Tensor, history: Tensor, drawn: Tensor, batch: Batch) -> Tensor:
-        """The loss times α, a scalar; 0 if no history has two behaviours.
+    def forward(self, states: Tensor, history: Tensor, negatives: Tensor, batch: Batch) -> Tensor:
+        """Return the loss times α, a scalar; 0 if no history has two behaviours.
 
-        Shape: ``states``, ``history``, ``drawn`` (embeddings of ``batch.negatives``) ``(N, width)``.
+        Shape: ``states``, ``history``, ``negatives`` (embeddings of ``batch.negatives``) ``(N, width)``.
         """
-        at = batch.histories.followed
-        if not len(at):
+        positions = batch.histories.followed
+        if not len(positions):
             return states.sum() * 0
-        losses = self._losses(states, history, drawn, at, batch)
+        losses = self._losses(states, history, negatives, positions, batch)
         if batch.owner is not None:
-            losses = losses * batch.samples_per_history[batch.histories.segments[at]]
+            losses = losses * batch.samples_per_history[batch.histories.segments[positions]]
         count = batch.size if self.scale == "sequences" else max(batch.pairs.followed_total, 1)
         return losses.sum() * (self.weight / count)
 
-    def _losses(self, states: Tensor, history: Tensor, drawn: Tensor, at: Tensor, batch: Batch) -> Tensor:
-        """The loss of each of the states ``at``, ``(n,)``."""
-        items = [history, drawn] if self.contrast == "binary" else [history]
-        right, *wrong = self._with_next(states, items, at, batch)
+    def _losses(
+        self, states: Tensor, history: Tensor, negatives: Tensor, positions: Tensor, batch: Batch
+    ) -> Tensor:
+        """Return the loss of the states at some positions, ``(n,)``."""
+        items = [history, negatives] if self.contrast == "binary" else [history]
+        positive, *negative = self._scores_of_next(states, items, positions, batch)
         if self.contrast == "binary":
-            return F.softplus(-right) + F.softplus(wrong[0])
-        scores = torch.cat([right.unsqueeze(1), self._with_lent(states, drawn, at, batch)], dim=1)
-        return F.cross_entropy(scores, torch.zeros_like(at), reduction="none")
+            return F.softplus(-positive) + F.softplus(negative[0])
+        in_batch = self._scores_of_in_batch_negatives(states, negatives, positions, batch)
+        scores = torch.cat([positive.unsqueeze(1), in_batch], dim=1)
+        return F.cross_entropy(scores, torch.zeros_like(positions), reduction="none")
 
-    def _with_lent(self, states: Tensor, drawn: Tensor, at: Tensor, batch: Batch) -> Tensor:
-        """Scores of the states ``at`` with the items drawn at the next positions, ``(n, negatives)``; -inf of the clicked one."""
+    def _scores_of_in_batch_negatives(
+        self, states: Tensor, negatives: Tensor, positions: Tensor, batch: Batch
+    ) -> Tensor:
+        """Score the states at some positions with the negatives of the next positions, ``(n, aux_negatives)``.
+
+        A negative that equals the clicked item has the score -inf.
+        """
         assert batch.negatives is not None
-        lent = (at.unsqueeze(1) + 1 + torch.arange(self.negatives, device=at.device)) % len(drawn)
+        rows = positions.unsqueeze(1) + 1 + torch.arange(self.negatives, device=positions.device)
+        rows = rows % len(negatives)
         if self.net is None:
-            scores = circular_dot(states, drawn, self.negatives)[at]
+            scores = circular_dot(states, negatives, self.negatives)[positions]
         else:
-            scores = torch.stack([self._score(states[at], drawn[rows]) for rows in lent.unbind(1)], dim=1)
-        same = [
-            codes[lent] == batch.history[name][at + 1].unsqueeze(1) for name, codes in batch.negatives.items()
+            columns = [self._score(states[positions], negatives[column]) for column in rows.unbind(1)]
+            scores = torch.stack(columns, dim=1)
+        equal = [
+            codes[rows] == batch.history[name][positions + 1].unsqueeze(1)
+            for name, codes in batch.negatives.items()
         ]
-        return scores.masked_fill(torch.stack(same).all(0), -torch.inf)
+        return scores.masked_fill(torch.stack(equal).all(0), -torch.inf)
 
-    def _with_next(self, states: Tensor, items: Sequence[Tensor], at: Tensor, batch: Batch) -> list[Tensor]:
-        """Scores of the states ``at`` with the items one position further on, of each ``(N, width)``."""
+    def _scores_of_next(
+        self, states: Tensor, items: Sequence[Tensor], positions: Tensor, batch: Batch
+    ) -> list[Tensor]:
+        """Score the states at some positions with the items at the next positions, for each of ``items`` ``(N, width)``."""
         if self.net is None:
-            return [scores[at] for scores in shifted_dot(states, items, batch.histories)]
-        return [self._score(states[at], given[at + 1]) for given in items]
+            return [scores[positions] for scores in shifted_dot(states, items, batch.histories)]
+        return [self._score(states[positions], vectors[positions + 1]) for vectors in items]
 
     def _score(self, state: Tensor, item: Tensor) -> Tensor:
         assert self.net is not None

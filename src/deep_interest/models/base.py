@@ -17,24 +17,24 @@ class BaseModelConfig(DeepConfig):
     """Options of BaseModel.
 
     Attributes:
-        pooling: of the behaviours' vectors, eq. 1: ``sum`` (both papers' figures) or ``mean``.
+        pooling: pooling of the behaviour vectors, eq. 1: ``sum`` (both papers) or ``mean``.
     """
 
     pooling: Pooling = "sum"
 
 
 class UnfilteredConfig(BaseModelConfig):
-    """Options of a BaseModel that has weights of single ids beside its embeddings, which `keep_top` would not filter."""
+    """Options of a BaseModel with additional weights per id, which `keep_top` would not filter."""
 
     keep_top: Literal[0] = 0
 
 
 class Interest(NamedTuple):
-    """What a model makes of a history.
+    """Representation of a history.
 
     Attributes:
-        vector: ``(B, interest_width)`` the user's representation.
-        auxiliary_loss: scalar, its weight applied; None if the model has none.
+        vector: ``(B, interest_width)`` user representation.
+        auxiliary_loss: scalar with its weight applied; None if the model has no auxiliary loss.
     """
 
     vector: Tensor
@@ -42,15 +42,15 @@ class Interest(NamedTuple):
 
 
 class EmbeddingMLP(nn.Module, ABC):
-    """The frame that all deep rows share: embed, represent the history, concatenate, MLP.
+    """Base class of all deep models: embedding, representation of the history, concatenation, MLP.
 
-    A subclass says how a history becomes a vector, in ``represent``.
+    A subclass implements ``represent``, which turns a history into a vector.
 
     Args:
-        config: options; ``hidden`` and ``activation`` shape the MLP.
-        schema: the feature groups.
-        interest_width: width of what ``represent`` returns; a behaviour's if left out.
-        more_inputs: width of what a subclass adds to the MLP's input.
+        config: options; ``hidden`` and ``activation`` describe the MLP.
+        schema: feature groups.
+        interest_width: width of the vector that ``represent`` returns; the width of a behaviour if left out.
+        more_inputs: width of additional inputs of the MLP.
     """
 
     def __init__(
@@ -78,35 +78,37 @@ class EmbeddingMLP(nn.Module, ABC):
         return ModelOutput(self.mlp(features).squeeze(-1), auxiliary_loss)
 
     def features(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
-        """The MLP's input ``(B, width)`` (interest, candidate, profile, context) and the auxiliary loss."""
+        """Return the input of the MLP ``(B, width)`` (interest, candidate, profile, context) and the auxiliary loss."""
         schema = self.schema
         groups = [(batch.candidate, schema.item), (batch.history, schema.behavior)]
-        others = [(batch.profile, schema.profile), (batch.context, schema.context)]
-        groups += [(codes, fields) for codes, fields in others if fields]
+        optional = [(batch.profile, schema.profile), (batch.context, schema.context)]
+        groups += [(codes, fields) for codes, fields in optional if fields]
         if batch.negatives is not None:
             groups.append((batch.negatives, schema.behavior))
-        candidate, history, *others = self.embeddings.together(*groups, cells=batch.cells)
+        candidate, history, *others = self.embeddings.lookup_groups(*groups, value_sets=batch.value_sets)
         if batch.negatives is not None:
-            batch.drawn = others.pop()
+            batch.negative_vectors = others.pop()
         interest = self.represent(history, candidate, batch)
         return torch.cat([interest.vector, candidate, *others], dim=-1), interest.auxiliary_loss
 
     def embed(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The vectors of the behaviours ``(N, behavior_width)`` and of the candidates ``(B, item_width)``."""
-        history, candidate = self.embeddings.together(
-            (batch.history, self.schema.behavior), (batch.candidate, self.schema.item), cells=batch.cells
+        """Look up the vectors of the behaviours ``(N, behavior_width)`` and of the candidates ``(B, item_width)``."""
+        history, candidate = self.embeddings.lookup_groups(
+            (batch.history, self.schema.behavior),
+            (batch.candidate, self.schema.item),
+            value_sets=batch.value_sets,
         )
         return history, candidate
 
     @abstractmethod
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
-        """The user's representation of ``history (N, behavior_width)`` for ``candidate (B, item_width)``."""
+        """Represent ``history (N, behavior_width)`` with regard to ``candidate (B, item_width)``."""
 
 
 class BaseModel(EmbeddingMLP):
-    """The same user vector for every candidate: the pooled behaviours (DIN eq. 1)."""
+    """The user vector is the pooled behaviours, the same for every candidate (DIN eq. 1)."""
 
-    Config = BaseModelConfig
+    Config: type[BaseModelConfig] = BaseModelConfig
 
     def __init__(self, config: BaseModelConfig, schema: FeatureSchema, *, more_inputs: int = 0) -> None:
         super().__init__(config, schema, more_inputs=more_inputs)
@@ -117,12 +119,15 @@ class BaseModel(EmbeddingMLP):
 
 
 class SameFields:
-    """The candidate's vector over the fields that a behaviour has, in the behaviour's order.
+    """Select the fields of the candidate's vector that a behaviour has, in the order of the behaviour.
 
     Args:
-        schema: the feature groups.
-        dim: width of a field's vector.
-        model: whom to name when a behaviour has a field that the candidate lacks.
+        schema: feature groups.
+        dim: embedding width of a field.
+        model: name of the model, for the error message.
+
+    Raises:
+        InputError: a behaviour has a field that the candidate lacks.
     """
 
     def __init__(self, schema: FeatureSchema, dim: int, *, model: str) -> None:
@@ -135,11 +140,11 @@ class SameFields:
             )
         self.dim = dim
         self.order = [names.index(field.name) for field in schema.behavior]
-        self.whole = self.order == list(range(len(names)))
+        self.same_order = self.order == list(range(len(names)))
 
     def __call__(self, candidate: Tensor) -> Tensor:
         """Shape: ``(B, item_width) -> (B, behavior_width)``."""
-        if self.whole:
+        if self.same_order:
             return candidate
         fields = candidate.split(self.dim, dim=1)
         return torch.cat([fields[index] for index in self.order], dim=1)

@@ -1,4 +1,4 @@
-"""Batch: what a model is given. Histories are jagged; there is no padding."""
+"""Batch: the input of a model. Histories are jagged, without padding."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -17,56 +17,56 @@ from deep_interest.ops.jagged import Jagged, SharedSegments, share_segments
 from deep_interest.ops.runtime.host_copies import copy_to_device, host_values
 
 
-class CellValues(NamedTuple):
-    """The values of a multi-hot field's cells.
+class ValueSetLookup(NamedTuple):
+    """The value sets of a multi-hot field.
 
     Attributes:
-        offsets: ``(C + 1,)`` int64; the values of cell c are ``[offsets[c], offsets[c + 1])``.
+        offsets: ``(C + 1,)`` int64; the values of value set c are ``[offsets[c], offsets[c + 1])``.
         values: ``(M,)`` int32 codes.
     """
 
     offsets: Tensor
     values: Tensor
 
-    def of(self, cells: Tensor, field: str) -> tuple[Tensor, Jagged]:
-        """The codes in some cells, cell after cell, and which are whose.
+    def of(self, value_sets: Tensor, field: str) -> tuple[Tensor, Jagged]:
+        """Return the codes in some value sets, concatenated, and the segment of each set.
 
         Args:
-            cells: ``(n,)`` numbers of cells.
+            value_sets: ``(n,)`` indices of value sets.
             field: name of the field, for error messages.
 
         Raises:
-            InputError: there is no such cell.
+            InputError: an index is out of range.
         """
-        ends, cells, device = host_values(self.offsets), host_values(cells), cells.device
-        check_codes(cells, len(ends) - 1, f"{field}, cells")
-        starts = ends[cells]
-        runs = Jagged(copy_to_device(np.append(0, (ends[cells + 1] - starts).cumsum()), device))
+        ends, index, device = host_values(self.offsets), host_values(value_sets), value_sets.device
+        check_codes(index, len(ends) - 1, f"{field}, value sets")
+        starts = ends[index]
+        runs = Jagged(copy_to_device(np.append(0, (ends[index + 1] - starts).cumsum()), device))
         return gather_slices({"": self.values}, copy_to_device(starts, device), runs)[""], runs
 
 
-Cells = Mapping[str, CellValues]
+ValueSetsByField = Mapping[str, ValueSetLookup]
 
 
 @dataclass
 class Batch:
     """B samples and the N behaviours of their histories.
 
-    Samples may share a history, as the impressions of one request do: then there are H < B histories, and what depends
-    on the history alone is computed once for all of them.
+    Samples may share a history, as the impressions of one request do: then there are H < B histories, and everything that
+    depends on the history alone is computed once per history.
 
     Attributes:
         candidate: ``{field: (B,)}`` int32 codes of the candidate item.
-        history: ``{field: (N,)}`` int32 codes of the behaviours, history after history, oldest first.
+        history: ``{field: (N,)}`` int32 codes of the behaviours, histories concatenated, oldest behaviour first.
         offsets: ``(H + 1,)`` int64; history h's behaviours are ``[offsets[h], offsets[h + 1])``.
         profile: ``{field: (B,)}`` int32 codes.
         context: ``{field: (B,)}`` int32 codes.
         labels: ``(B,)`` in {0, 1}.
-        negatives: ``{field: (N,)}`` codes of an item drawn in place of each behaviour, another than the one clicked; for
-            the models that ask for them, in training only.
-        drawn: ``(N, behavior_width)`` the vectors of ``negatives``, once the model has looked them up.
-        owner: ``(B,)`` int64, the history of each sample, not falling; None if each has its own (H = B).
-        cells: ``{field: the values of its cells}`` of multi-hot fields, whose codes above are numbers of cells.
+        negatives: ``{field: (N,)}`` codes of a negative item for each behaviour, different from the clicked one; only in
+            training and for models that use them.
+        negative_vectors: ``(N, behavior_width)`` embeddings of ``negatives``, once the model has looked them up.
+        owner: ``(B,)`` int64, non-decreasing index of each sample's history; None if each sample has its own (H = B).
+        value_sets: ``{field: ValueSetLookup}`` of multi-hot fields; their codes above are indices of value sets.
     """
 
     candidate: dict[str, Tensor]
@@ -76,41 +76,47 @@ class Batch:
     context: dict[str, Tensor]
     labels: Tensor
     negatives: dict[str, Tensor] | None = None
-    drawn: Tensor | None = None
+    negative_vectors: Tensor | None = None
     owner: Tensor | None = None
-    cells: Cells = field(default_factory=dict)
+    value_sets: ValueSetsByField = field(default_factory=dict)
 
     @property
     def size(self) -> int:
+        """B, the number of samples."""
         return len(self.labels)
 
-    def sent_to(self, device: torch.device, cells: Cells) -> "Batch":
-        """The batch of a CPU on a device, where the multi-hot fields' cells are these; the host remembers what it sent."""
+    def to_device(self, device: torch.device, value_sets: ValueSetsByField) -> "Batch":
+        """Copy a CPU batch to a device asynchronously; the host copies stay available.
 
-        def there(values):
+        Args:
+            device: target device.
+            value_sets: value sets of the multi-hot fields on that device.
+        """
+
+        def move(values):
             if isinstance(values, dict):
-                return {name: there(codes) for name, codes in values.items()}
+                return {name: move(codes) for name, codes in values.items()}
             return None if values is None else copy_to_device(values.numpy(), device)
 
         return replace(
-            self, candidate=there(self.candidate), history=there(self.history), offsets=there(self.offsets),
-            profile=there(self.profile), context=there(self.context), labels=there(self.labels),
-            negatives=there(self.negatives), drawn=None, owner=there(self.owner), cells=cells,
+            self, candidate=move(self.candidate), history=move(self.history), offsets=move(self.offsets),
+            profile=move(self.profile), context=move(self.context), labels=move(self.labels),
+            negatives=move(self.negatives), negative_vectors=None, owner=move(self.owner), value_sets=value_sets,
         )  # fmt: skip
 
     @cached_property
     def histories(self) -> Jagged:
-        """The H histories as runs of the N behaviours.
+        """The H histories as segments of the N behaviours.
 
         Raises:
-            InputError: offsets, fields and labels do not fit together.
+            InputError: the lengths of offsets, fields and labels are inconsistent.
         """
         runs = Jagged(self.offsets)
         self._check(runs)
         return runs
 
     def _check(self, runs: Jagged) -> None:
-        """All models come by here before they index by offsets: what they rely on is checked once a batch, on the host."""
+        """Check lengths and offsets on the host, once per batch, before any model uses them as indices."""
         behaviors = {name: codes.shape[0] for name, codes in self.history.items()}
         rows = next(iter(behaviors.values()), runs.total)
         check_offsets(runs.on_host, rows, "offsets of the histories")
@@ -124,19 +130,19 @@ class Batch:
 
     @cached_property
     def pairs(self) -> Jagged:
-        """Every sample's history, for what depends on the candidate too; `ops.segments.expand` brings rows there."""
+        """The history of each sample, for everything that depends on the candidate; see `ops.segments.expand`."""
         return self.histories if self.owner is None else share_segments(self.histories, self.owner)
 
     @cached_property
     def samples_per_history(self) -> Tensor:
-        """``(H,)`` int32, how many samples have each history; what is averaged over behaviours weights them by it."""
+        """``(H,)`` int32 number of samples of each history: the weight of its behaviours in averages over samples."""
         counts = np.ones(self.histories.size, np.int32)
         if self.owner is not None:
             counts = np.bincount(host_values(self.owner), minlength=self.histories.size).astype(np.int32)
         return copy_to_device(counts, self.offsets.device)
 
     def newest(self, count: int) -> SharedSegments:
-        """Every sample's last ``count`` behaviours, or all if there are fewer, oldest first."""
+        """Return the last ``count`` behaviours of each sample, or all if there are fewer, oldest first."""
         ends, lengths = self.histories.on_host[1:], np.diff(self.pairs.on_host).clip(max=count)
         if self.owner is not None:
             ends = ends[host_values(self.owner)]
@@ -146,11 +152,11 @@ class Batch:
         )
 
     def per_sample(self, of_histories: Tensor) -> Tensor:
-        """What each sample's history has. Shape: ``(H, D) -> (B, D)``."""
+        """Repeat the row of a history for each of its samples. Shape: ``(H, D) -> (B, D)``."""
         return of_histories if self.owner is None else of_histories.index_select(0, self.owner)
 
     def codes(self, group: Group, field: str) -> Tensor:
-        """The codes of one field of a feature group; of a multi-hot field the numbers of cells."""
+        """Return the codes of a field of a feature group; for a multi-hot field, the indices of its value sets."""
         groups = {
             "item": self.candidate,
             "behavior": self.history,
@@ -160,23 +166,23 @@ class Batch:
         return groups[group][field]
 
     def values(self, group: Group, field: str) -> tuple[Tensor, Jagged | None]:
-        """The codes of the values in one field of a feature group, and of a multi-hot field which are whose."""
+        """Return the codes of the values in a field of a feature group, and for a multi-hot field their segments."""
         codes = self.codes(group, field)
-        return self.cells[field].of(codes, field) if field in self.cells else (codes, None)
+        return self.value_sets[field].of(codes, field) if field in self.value_sets else (codes, None)
 
 
-def _check_lengths(found: Mapping[str, int], expected: int, of: str) -> None:
-    for name, length in found.items():
+def _check_lengths(lengths: Mapping[str, int], expected: int, unit: str) -> None:
+    for name, length in lengths.items():
         if length != expected:
             raise InputError(
-                f"{name}: found {length} values for {expected} {of}; the offsets, or the owners of shared histories, say how many "
-                "a batch has"
+                f"{name}: found {length} values for {expected} {unit}; the number of values must agree with the offsets, or "
+                "with the owners of shared histories"
             )
 
 
 @dataclass
 class ModelOutput:
-    """What a model returns.
+    """Output of a model.
 
     Attributes:
         logits: ``(B,)``; the predicted CTR is their sigmoid.

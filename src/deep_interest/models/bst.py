@@ -1,4 +1,4 @@
-"""BST: a transformer over the behaviours and the candidate (Chen et al. 2019)."""
+"""BST: a transformer over behaviours and candidate (Chen et al. 2019)."""
 
 from typing import Literal
 
@@ -23,11 +23,11 @@ class BSTConfig(DeepConfig):
     """Options of BST; the defaults are the paper's.
 
     Attributes:
-        heads: heads of the self-attention.
-        blocks: transformer layers.
-        sequence_length: the candidate and the newest behaviours before it that the transformer sees.
-        output: ``all`` positions' outputs side by side, or the ``candidate``'s alone.
-        dropout: share of the attention's and the feed-forward net's outputs that is set to 0 in training.
+        heads: number of heads of the self-attention.
+        blocks: number of transformer blocks.
+        sequence_length: length of the sequence of the newest behaviours and the candidate.
+        output: ``all`` concatenates the outputs of all positions, ``candidate`` uses that of the candidate alone.
+        dropout: dropout rate of the outputs of attention and feed-forward net.
     """
 
     heads: int = Field(8, ge=1)
@@ -38,12 +38,12 @@ class BSTConfig(DeepConfig):
 
 
 class TransformerBlock(nn.Module):
-    """Self-attention and a feed-forward net, each with dropout, a residual and layer normalisation.
+    """Self-attention and a feed-forward net, each with dropout, a residual connection and layer normalisation.
 
     Args:
         width: width of input and output.
-        heads: heads of the self-attention.
-        dropout: probability that an output is set to 0 in training.
+        heads: number of heads of the self-attention.
+        dropout: dropout rate.
     """
 
     def __init__(self, width: int, heads: int, *, dropout: float) -> None:
@@ -60,7 +60,7 @@ class TransformerBlock(nn.Module):
         return self._after(values, self.attention(values, sequences))
 
     def last(self, values: Tensor, sequences: Jagged) -> Tensor:
-        """As ``forward``, at each sequence's last position alone: ``-> (B, width)``; none is empty."""
+        """Apply ``forward`` and keep the last position of each sequence: ``-> (B, width)``; sequences must not be empty."""
         return self._after(values[sequences.offsets[1:] - 1], self.attention.last(values, sequences))
 
     def _after(self, values: Tensor, attended: Tensor) -> Tensor:
@@ -69,10 +69,10 @@ class TransformerBlock(nn.Module):
 
 
 class BST(EmbeddingMLP):
-    """The candidate follows its user's newest behaviours; the transformer's outputs are the user's vector.
+    """The user vector is the output of a transformer over the newest behaviours followed by the candidate.
 
-    Each position is one more field of its item, next to the others (the paper's bottom layer). With ``output: all`` the
-    outputs are concatenated, the candidate's first and then from the newest behaviour back; a shorter history leaves 0.
+    The position is an additional field of each item (the paper's bottom layer). With ``output: all`` the outputs are
+    concatenated, first that of the candidate, then from the newest to the oldest behaviour, padded with zeros.
     """
 
     Config = BSTConfig
@@ -94,12 +94,13 @@ class BST(EmbeddingMLP):
         *earlier, last = self.blocks
         for block in earlier:
             values = block(values, sequences)
+        assert isinstance(last, TransformerBlock)
         if self.output == "candidate":
             return Interest(last.last(values, sequences))
-        return Interest(self._side_by_side(last(values, sequences), sequences))
+        return Interest(self._concatenate(last(values, sequences), sequences))
 
     def _sequences(self, history: Tensor, candidate: Tensor, batch: Batch) -> tuple[Tensor, Jagged]:
-        """Each sample's newest behaviours and then its candidate, with their positions, ``(N', width)``."""
+        """Build the sequences of newest behaviours, candidate and their positions, ``(N', width)``."""
         newest = batch.newest(self.length - 1)
         sequences = Jagged(copy_to_device(newest.on_host + np.arange(batch.size + 1), history.device))
         behaviors = expand(history, newest)
@@ -109,7 +110,7 @@ class BST(EmbeddingMLP):
         items = items.index_copy(0, sequences.offsets[1:] - 1, self.same_fields(candidate))
         return torch.cat([items, F.embedding(sequences.distances, self.positions)], dim=1), sequences
 
-    def _side_by_side(self, outputs: Tensor, sequences: Jagged) -> Tensor:
+    def _concatenate(self, outputs: Tensor, sequences: Jagged) -> Tensor:
         """Shape: ``(N', width) -> (B, length * width)``."""
         rows = sequences.segments * self.length + sequences.distances
         padded = outputs.new_zeros(sequences.size * self.length, outputs.shape[1])

@@ -1,20 +1,30 @@
-"""Options that the models have in common."""
+"""Options that several models share."""
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 
 class ModelConfig(BaseModel):
     """Options that every model has; an unknown option is an error.
 
     Attributes:
-        without: fields that the model does not see ("without goods ids" of DIN Table 4 is ``[goods]``).
+        without: fields that the model does not see ("without item ids" of DIN Table 4 is ``[item_id]``).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     without: tuple[str, ...] = ()
+
+    @field_validator("without", mode="before")
+    @classmethod
+    def _rename_items(cls, names: Any) -> Any:
+        """Accept ``item_id``, the former name of ``item_id``."""
+        return (
+            ["item_id" if name == "item_id" else name for name in names]
+            if isinstance(names, list | tuple)
+            else names
+        )
 
 
 class DeepConfig(ModelConfig):
@@ -22,12 +32,12 @@ class DeepConfig(ModelConfig):
 
     Attributes:
         embedding_dim: width of every embedding table.
-        keep_top: rows for this many goods only, the most frequent in training; the rest share the unknown's (the filter
+        keep_top: number of items with their own row, the most frequent in training; the others share the unknown row (the filter
             of DIN §6.5); 0 keeps all.
-        embedding_std: standard deviation of the tables' initial values.
-        hidden: widths of the MLP's hidden layers (200-80 in DIN and DIEN).
-        activation: of the MLP.
-        batch_norm: batch normalisation before each of the MLP's activations.
+        embedding_std: standard deviation of the initial embeddings.
+        hidden: widths of the hidden layers of the MLP (200-80 in DIN and DIEN).
+        activation: activation of the MLP.
+        batch_norm: whether batch normalisation precedes each activation of the MLP.
     """
 
     embedding_dim: int = Field(18, ge=1)

@@ -1,4 +1,4 @@
-"""DeepFM: a factorisation machine beside the MLP, over the same embeddings (Guo et al. 2017; DIN §6.3)."""
+"""DeepFM: a factorisation machine next to the MLP, over the same embeddings (Guo et al. 2017; DIN §6.3)."""
 
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.base import BaseModel, UnfilteredConfig
@@ -8,7 +8,7 @@ from deep_interest.models.lr import LR, LRConfig
 
 
 class DeepFM(BaseModel):
-    """BaseModel's logit plus the FM's: a weight for each id, and the inner products of all pairs of field vectors."""
+    """The logit of BaseModel plus that of an FM: linear weights and the inner products of all pairs of field vectors."""
 
     Config = UnfilteredConfig
 

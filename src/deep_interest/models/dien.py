@@ -1,4 +1,4 @@
-"""DIEN and its relatives: interests extracted by a GRU, their evolution by a second one that the candidate steers."""
+"""DIEN and its variants: a GRU extracts interests, a second, attention-gated GRU models their evolution."""
 
 from typing import Literal
 
@@ -29,8 +29,8 @@ class DIENConfig(AuxiliaryConfig):
         evolution: how attention enters the second GRU: ``attention`` pools its states (Two-layer GRU attention),
             ``aigru`` scales its input (eq. 10), ``agru`` replaces its update gate (eq. 11), ``augru`` scales the update
             gate (eq. 12, 13), ``augru_code`` scales the gate that keeps the state (the authors' code).
-        attention: ``bilinear`` (eq. 9) or DIN's activation unit, ``din`` (the authors' code).
-        gru_size: width of both GRUs; a behaviour's if left out (36 in DIEN: two fields of 18).
+        attention: ``bilinear`` (eq. 9), or DIN's activation unit, ``din`` (the authors' code).
+        gru_size: width of both GRUs; the width of a behaviour if None (36 in DIEN: two fields of 18).
     """
 
     evolution: Evolution = "augru"
@@ -42,7 +42,7 @@ class DIEN(EmbeddingMLP):
     """Interest extractor (eq. 3-8) and interest evolution (eq. 9-13).
 
     Raises:
-        InputError: an auxiliary loss, and GRUs of another width than a behaviour's.
+        InputError: there is an auxiliary loss, but the width of the GRUs differs from that of a behaviour.
     """
 
     Config = DIENConfig
@@ -55,22 +55,22 @@ class DIEN(EmbeddingMLP):
         self.extractor = GRU(width, hidden)
         attention = ActivationAttention if config.attention == "din" else BilinearAttention
         self.attention = attention(hidden, self.item_width)
-        self.evolver = GRU(hidden, hidden, cell=_CELLS[config.evolution])
-        self.draws_negatives = config.aux_weight > 0
-        if self.draws_negatives:
+        self.evolution_gru = GRU(hidden, hidden, cell=_CELLS[config.evolution])
+        self.uses_negatives = config.aux_weight > 0
+        if self.uses_negatives:
             if hidden != width:
                 raise InputError(
-                    f"gru_size: the auxiliary loss compares states with behaviours of width {width}, found {hidden}; leave "
-                    "gru_size out or set aux_weight to 0"
+                    f"gru_size: found {hidden}, but the auxiliary loss compares states with behaviours of width {width}; remove "
+                    "gru_size or set aux_weight to 0"
                 )
             self.auxiliary = AuxiliaryLoss(width, config)
 
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
-        if batch.drawn is None or not self.draws_negatives:
+        if batch.negative_vectors is None or not self.uses_negatives:
             return Interest(self._evolve(self.extractor(history, batch.histories), candidate, batch))
-        history, following = fan_out(history)
+        history, next_behaviors = fan_out(history)
         states, aux_states = fan_out(self.extractor(history, batch.histories))  # (N, H)
-        loss = self.auxiliary(aux_states, following, batch.drawn, batch)
+        loss = self.auxiliary(aux_states, next_behaviors, batch.negative_vectors, batch)
         return Interest(self._evolve(states, candidate, batch), loss)
 
     def _evolve(self, states: Tensor, candidate: Tensor, batch: Batch) -> Tensor:
@@ -78,33 +78,35 @@ class DIEN(EmbeddingMLP):
         if self.evolution == "attention":
             weights, evolved = self._weights_and_states(states, candidate, batch)
             return weighted_sum(weights, expand(evolved, batch.pairs), batch.pairs)
-        return self.evolver.last(*self._steered(states, candidate, batch)[1])
+        return self.evolution_gru.last(*self._gru_inputs(states, candidate, batch)[1])
 
     def _weights_and_states(self, states: Tensor, candidate: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The weight of each behaviour of each pair ``(P,)`` and the second GRU's states, ``(P, H)`` where the candidate steers
-        them, ``(N, H)`` where it does not (``attention``)."""
-        if self.evolution == "attention":
-            states = self.evolver(states, batch.histories)
-            return self.attention(states, candidate, batch.pairs), states
-        weights, taken = self._steered(states, candidate, batch)
-        return weights, self.evolver(*taken)
+        """Return the attention weight of each behaviour of each pair ``(P,)`` and the states of the second GRU.
 
-    def _steered(
+        The states are ``(P, H)``, or ``(N, H)`` if they do not depend on the candidate (``attention``).
+        """
+        if self.evolution == "attention":
+            states = self.evolution_gru(states, batch.histories)
+            return self.attention(states, candidate, batch.pairs), states
+        weights, inputs = self._gru_inputs(states, candidate, batch)
+        return weights, self.evolution_gru(*inputs)
+
+    def _gru_inputs(
         self, states: Tensor, candidate: Tensor, batch: Batch
     ) -> tuple[Tensor, tuple[Tensor, Jagged, Tensor | None]]:
-        """The weight of each behaviour of each pair ``(P,)``, and what the second GRU takes: inputs, runs and attention."""
-        pairs, (states, weighed) = batch.pairs, fan_out(states)
-        weights = self.attention(weighed, candidate, pairs)
+        """Return the attention weight of each behaviour of each pair ``(P,)``, and the arguments of the second GRU."""
+        pairs, (states, keys) = batch.pairs, fan_out(states)
+        weights = self.attention(keys, candidate, pairs)
         if self.evolution == "aigru":
             return weights, (weights.unsqueeze(1) * expand(states, pairs), pairs.shown, None)
         return weights, (states, pairs, weights)
 
     def attention_weights(self, batch: Batch) -> Tensor:
-        """The weight of each behaviour of each pair, ``(P,)``; those of a pair add up to 1."""
+        """Return the attention weight of each behaviour of each pair, ``(P,)``; the weights of a pair sum to 1."""
         return self.interest_evolution(batch)[0]
 
     def interest_evolution(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Each pair's weights ``(P,)`` and the states of the evolving interest ``(P, H)``."""
+        """Return the attention weights ``(P,)`` and the states of the second GRU ``(P, H)`` of each pair."""
         history, candidate = self.embed(batch)
         weights, states = self._weights_and_states(self.extractor(history, batch.histories), candidate, batch)
         return weights, expand(states, batch.pairs) if self.evolution == "attention" else states

@@ -1,4 +1,4 @@
-"""DIN: behaviours weighed by their relevance to the candidate (DIN §4.3)."""
+"""DIN: behaviours are weighted by their relevance to the candidate (DIN §4.3)."""
 
 from typing import Literal
 
@@ -20,13 +20,13 @@ class DINConfig(DeepConfig):
     """Options of DIN.
 
     Attributes:
-        normalize: ``none`` keeps the intensity of the interest, Σ w_j (the paper); ``softmax`` divides it away
+        normalize: ``none`` preserves the intensity of the interest, Σ w_j (the paper); ``softmax`` normalises the weights
             (the authors' code: softmax of the scores over √D).
-        difference: the activation unit also sees ``e_j - v_A`` (the authors' code).
-        attention_hidden: widths of the activation unit's hidden layers.
-        attention_activation: of the activation unit.
-        positions: behaviours and candidate carry an embedding of their distance to the candidate, which tells this many
-            distances apart (target-aware positions, Temporal Interest Network, 2024); 0 for none (the paper).
+        difference: whether the activation unit also sees ``e_j - v_A`` (the authors' code).
+        attention_hidden: widths of the hidden layers of the activation unit.
+        attention_activation: activation of the activation unit.
+        positions: number of embeddings of the distance to the candidate, added to behaviours and candidate (target-aware
+            positions, Temporal Interest Network, 2024); 0 for none (the paper).
     """
 
     normalize: Literal["none", "softmax"] = "none"
@@ -37,7 +37,7 @@ class DINConfig(DeepConfig):
 
 
 class DIN(EmbeddingMLP):
-    """The user's vector varies with the candidate: ``v_U(A) = Σ_j a(e_j, v_A) e_j`` (DIN eq. 3)."""
+    """The user vector depends on the candidate: ``v_U(A) = Σ_j a(e_j, v_A) e_j`` (DIN eq. 3)."""
 
     Config = DINConfig
 
@@ -59,7 +59,7 @@ class DIN(EmbeddingMLP):
         return Interest(self.attention.pool(history, target, batch.pairs, softmax_scale=self._scale))
 
     def attention_weights(self, batch: Batch) -> Tensor:
-        """The weight of each behaviour of each pair, ``(P,)``; with softmax those of a pair add up to 1."""
+        """Return the weight of each behaviour of each pair, ``(P,)``; with softmax the weights of a pair sum to 1."""
         history, target = self._compared(*self.embed(batch), batch)
         scores = self.attention(history, target, batch.pairs)
         return scores if self._scale is None else segment_softmax(scores * self._scale, batch.pairs)
@@ -69,7 +69,7 @@ class DIN(EmbeddingMLP):
         return self.behavior_width**-0.5 if self.normalize == "softmax" else None
 
     def _compared(self, history: Tensor, candidate: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-        """What the activation unit sees of the behaviours and of the candidate."""
+        """Return behaviours and candidate as the activation unit compares them."""
         target = self.same_fields(candidate)
         if self.positions is not None:
             farthest = len(self.positions) - 1

@@ -1,4 +1,4 @@
-"""DMIN: several interests by multi-head self-attention, each attended by the candidate (Xiao et al. 2020)."""
+"""DMIN: multi-head self-attention extracts several interests, the candidate attends to each (Xiao et al. 2020)."""
 
 import torch
 import torch.nn.functional as F
@@ -17,13 +17,13 @@ from deep_interest.ops.segments import expand, segment_repeat, segment_softmax
 
 
 class DMINConfig(AuxiliaryConfig):
-    """Options of DMIN; the defaults are the authors' code's.
+    """Options of DMIN; the defaults are those of the authors' code.
 
     Attributes:
-        heads: heads of both self-attention layers, and so the number of interests.
-        positions: number of distances to the newest behaviour that have an embedding; the farthest share the last.
-        position_dim: width of a position's embedding.
-        attention_hidden, attention_activation: of the activation unit of each interest.
+        heads: number of heads of both self-attention layers, and thus of interests.
+        positions: number of embeddings of the distance to the newest behaviour; larger distances share the last one.
+        position_dim: width of the position embeddings.
+        attention_hidden, attention_activation: hidden widths and activation of the activation unit of each interest.
     """
 
     heads: int = Field(4, ge=1)
@@ -35,7 +35,7 @@ class DMINConfig(AuxiliaryConfig):
 
 
 class FeedForward(nn.Module):
-    """``x + W2 relu(W1 x + b1) + b2`` with a hidden layer of twice the width.
+    """Feed-forward net with a residual connection: ``x + W2 relu(W1 x + b1) + b2``; the hidden layer has twice the width.
 
     Shape: ``(N, width) -> (N, width)``.
     """
@@ -49,9 +49,9 @@ class FeedForward(nn.Module):
 
 
 class PositionalUnit(nn.Module):
-    """DIN's activation unit ``a(I_j, q_j)`` on a query that knows the position: ``q_j = W [v_A; p_j] + b``.
+    """DIN's activation unit ``a(I_j, q_j)`` with a position-aware query ``q_j = W [v_A; p_j] + b``.
 
-    Its input is ``[q_j; I_j; q_j - I_j; q_j ∘ I_j]``.
+    The input is ``[q_j; I_j; q_j - I_j; q_j ∘ I_j]``.
     """
 
     def __init__(self, width: int, config: DMINConfig) -> None:
@@ -70,12 +70,12 @@ class PositionalUnit(nn.Module):
 
 
 class InterestHead(nn.Module):
-    """One interest: a head's result brought back to a behaviour's width, then attended by the candidate.
+    """One interest: the output of a head is projected to the width of a behaviour, then the candidate attends to it.
 
     Args:
         inputs: width of the head.
         width: width of a behaviour.
-        config: the options.
+        config: options.
     """
 
     def __init__(self, inputs: int, width: int, config: DMINConfig) -> None:
@@ -93,9 +93,9 @@ class InterestHead(nn.Module):
 
 
 class DMIN(EmbeddingMLP):
-    """Behaviour refiner (causal self-attention, trained to distinguish the next behaviour), then one interest per head.
+    """A behaviour refiner (causal self-attention with an auxiliary loss), followed by one interest per head.
 
-    The MLP also sees the sum of the behaviours and its product with the candidate, as in the authors' code.
+    The sum of the behaviours and its product with the candidate are inputs of the MLP as well, as in the authors' code.
     """
 
     Config = DMINConfig
@@ -112,8 +112,8 @@ class DMIN(EmbeddingMLP):
         )
         self.positions = nn.Parameter(torch.empty(config.positions, config.position_dim))
         nn.init.normal_(self.positions, std=config.embedding_std)
-        self.draws_negatives = config.aux_weight > 0
-        if self.draws_negatives:
+        self.uses_negatives = config.aux_weight > 0
+        if self.uses_negatives:
             self.auxiliary = AuxiliaryLoss(width, config)
 
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
@@ -130,6 +130,6 @@ class DMIN(EmbeddingMLP):
         return Interest(vector, self._auxiliary_loss(refined, history, batch))
 
     def _auxiliary_loss(self, refined: Tensor, history: Tensor, batch: Batch) -> Tensor | None:
-        if batch.drawn is None or not self.draws_negatives:
+        if batch.negative_vectors is None or not self.uses_negatives:
             return None
-        return self.auxiliary(refined, history, batch.drawn, batch)
+        return self.auxiliary(refined, history, batch.negative_vectors, batch)

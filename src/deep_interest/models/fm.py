@@ -1,4 +1,4 @@
-"""FM: a factorisation machine over the field vectors (Rendle 2010)."""
+"""FM: factorisation machine over field vectors (Rendle 2010)."""
 
 import torch
 from torch import Tensor, nn
@@ -15,8 +15,8 @@ class FMConfig(ModelConfig):
 
     Attributes:
         embedding_dim: width of every embedding table.
-        embedding_std: standard deviation of the tables' initial values.
-        pooling: of the behaviours' vectors.
+        embedding_std: standard deviation of the initial embeddings.
+        pooling: pooling of the behaviour vectors.
     """
 
     embedding_dim: int = 18
@@ -25,7 +25,7 @@ class FMConfig(ModelConfig):
 
 
 class FM(nn.Module):
-    """A weight for each id, and the inner products of all pairs of field vectors."""
+    """Linear weights of all ids plus the inner products of all pairs of field vectors."""
 
     Config = FMConfig
 
@@ -38,9 +38,9 @@ class FM(nn.Module):
     def forward(self, batch: Batch) -> ModelOutput:
         schema = self.schema
         groups = [(batch.history, schema.behavior), (batch.candidate, schema.item)]
-        others = [(batch.profile, schema.profile), (batch.context, schema.context)]
-        groups += [(codes, fields) for codes, fields in others if fields]
-        history, *others = self.embeddings.together(*groups, cells=batch.cells)
+        optional = [(batch.profile, schema.profile), (batch.context, schema.context)]
+        groups += [(codes, fields) for codes, fields in optional if fields]
+        history, *others = self.embeddings.lookup_groups(*groups, value_sets=batch.value_sets)
         interest = batch.per_sample(pool(history, batch.histories, self.config.pooling))
         fields = torch.cat([interest, *others], dim=1)
         fields = fields.unflatten(1, (-1, self.config.embedding_dim))  # (B, F, D)

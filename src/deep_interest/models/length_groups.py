@@ -1,4 +1,4 @@
-"""Histories of similar length side by side, for what needs a rectangle: at most half of it is padding."""
+"""Groups of histories of similar length, for operations that need rectangular input: at most half of it is padding."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -12,12 +12,12 @@ from deep_interest.ops.runtime.host_copies import copy_to_device
 
 
 class LengthGroup(NamedTuple):
-    """The b histories of lengths in (2^(k-1), 2^k], the longest of which has T behaviours.
+    """The b histories with lengths in (2^(k-1), 2^k]; the longest has T behaviours.
 
     Attributes:
-        samples: ``(b,)`` numbers of the histories.
-        positions: ``(b, T)`` rows of their behaviours; padding repeats the first.
-        real: ``(b, T)`` where there is no padding.
+        samples: ``(b,)`` indices of the histories.
+        positions: ``(b, T)`` rows of their behaviours; padding repeats the first one.
+        real: ``(b, T)`` False for padding.
     """
 
     samples: Tensor
@@ -26,7 +26,7 @@ class LengthGroup(NamedTuple):
 
 
 def length_groups(runs: Jagged) -> Iterator[LengthGroup]:
-    """The groups of the histories that are not empty."""
+    """Yield the groups of all histories that are not empty."""
     lengths, device = np.diff(runs.on_host), runs.offsets.device
     classes = np.ceil(np.log2(lengths.clip(min=1)))
     for number in np.unique(classes[lengths > 0]):

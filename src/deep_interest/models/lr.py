@@ -1,4 +1,4 @@
-"""LR: logistic regression over the sparse ids, the weak baseline of DIN §6.3."""
+"""LR: logistic regression over sparse ids, the weak baseline of DIN §6.3."""
 
 import torch
 from torch import nn
@@ -10,14 +10,14 @@ from deep_interest.models.layers import Table, pool
 
 
 class LRConfig(ModelConfig):
-    """LR has no options of its own."""
+    """Options of LR: only those of every model."""
 
 
 class LR(nn.Module):
-    """One weight per id of every feature group; a behaviour's ids have weights of their own (visited goods, …).
+    """One weight per id and feature group, so that an item has one weight as candidate and another as behaviour.
 
-    The behaviours' weights are averaged over the history, so that a long history does not saturate the sigmoid. Those of a
-    multi-hot field's values are pooled as the field says.
+    The weights of the behaviours are averaged over the history, so that long histories do not saturate the sigmoid. The
+    weights of the values of a multi-hot field are pooled as configured for the field.
     """
 
     Config = LRConfig
@@ -38,10 +38,10 @@ class LR(nn.Module):
         histories, logits = batch.histories, self.bias.expand(batch.size)
         for group in GROUPS:
             for field in self.schema.fields(group):
-                codes, cells = batch.values(group, field.name)
+                codes, value_sets = batch.values(group, field.name)
                 weights = self.weights[f"{group}_{field.name}"](codes)
-                if cells is not None:
-                    weights = pool(weights, cells, field.pooling)
+                if value_sets is not None and field.pooling is not None:
+                    weights = pool(weights, value_sets, field.pooling)
                 if group == "behavior":
                     weights = batch.per_sample(pool(weights, histories, "mean"))
                 logits = logits + weights.squeeze(-1)

@@ -1,4 +1,4 @@
-"""LSTM over the behaviours: the first thing DIN's authors tried for sequences (DIN §4.3)."""
+"""LSTM over the behaviours, which the authors of DIN tried for sequences (DIN §4.3)."""
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +11,7 @@ from deep_interest.models.length_groups import length_groups
 
 
 class LSTM(EmbeddingMLP):
-    """The user's vector is the last state of an LSTM as wide as a behaviour; 0 for an empty history."""
+    """The user vector is the last state of an LSTM with the width of a behaviour; 0 for an empty history."""
 
     Config = DeepConfig
 
@@ -24,7 +24,7 @@ class LSTM(EmbeddingMLP):
         for samples, positions, real in length_groups(batch.histories):
             states, _ = self.lstm(
                 history[positions]
-            )  # (b, T, width); what follows a history's end does not touch it
+            )  # (b, T, width); padding at the end does not affect earlier states
             final = states[torch.arange(len(samples), device=samples.device), real.sum(1) - 1]
             last = last.index_copy(0, samples, final)
         return Interest(batch.per_sample(last))

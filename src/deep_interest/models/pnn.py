@@ -1,4 +1,4 @@
-"""PNN: a product layer between embedding and MLP (Qu et al. 2016; DIN §6.3)."""
+"""PNN: product layer between embedding and MLP (Qu et al. 2016; DIN §6.3)."""
 
 import torch
 
@@ -8,9 +8,9 @@ from deep_interest.models.batch import Batch, ModelOutput
 
 
 class PNN(BaseModel):
-    """IPNN: the inner products of all pairs of field vectors join the MLP's input.
+    """IPNN: the inner products of all pairs of field vectors are additional inputs of the MLP.
 
-    The fields are the pooled behaviours' (one vector for each of their fields), the candidate's, profile and context.
+    The fields are those of the pooled behaviours, of the candidate, of the profile and of the context.
     """
 
     Config = BaseModelConfig

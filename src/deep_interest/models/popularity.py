@@ -1,110 +1,112 @@
-"""Baselines that know the candidate alone: its number of positive training samples, and its smoothed CTR."""
+"""Baselines that only use the candidate: its number of positive training samples, and its smoothed CTR."""
 
 import torch
 from torch import Tensor, nn
 
 from deep_interest.errors import InputError
-from deep_interest.logs.encoding import GOODS
+from deep_interest.logs.encoding import ITEM_ID
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.batch import Batch, ModelOutput
 from deep_interest.models.config import ModelConfig
 from deep_interest.ops.bounds import check_codes
 
 _NEWTON_STEPS = 50
-_WEAKEST, _STRONGEST = 1.0, 1e6  # bounds of the smoothing strength, in samples
-_SMALLEST_RATE = 1e-6  # where every label is alike
+_WEAKEST, _STRONGEST = 1.0, 1e6  # bounds of the prior strength, in samples
+_SMALLEST_RATE = 1e-6  # if all labels are equal
 
 
 class PopularityConfig(ModelConfig):
-    """Popularity has no options of its own."""
+    """Options of Popularity: only those of every model."""
 
 
 class ItemCTRConfig(ModelConfig):
-    """The smoothed CTR has no options of its own: its strength is estimated."""
+    """Options of ItemCTR: only those of every model; the strength of the prior is estimated."""
 
 
 class Popularity(nn.Module):
-    """Ranks by ``log(1 + positives)``; a slope and an intercept turn that into a probability, so that log loss is defined.
+    """Rank by ``log(1 + positives)``, calibrated to a probability by a slope and an intercept so that log loss is defined.
 
-    Fitted in closed form, it has no seed: its row shows what a protocol's negatives give away.
+    It is fitted in closed form, without a seed. It shows how much the negatives of a protocol reveal about the label.
     """
 
     Config = PopularityConfig
+    logits: Tensor
 
     def __init__(self, config: PopularityConfig, schema: FeatureSchema) -> None:
         super().__init__()
         self.register_buffer("logits", torch.zeros(_number_of_items(schema, "popularity")))
 
     def fit(self, candidate: dict[str, Tensor], labels: Tensor) -> None:
-        """Count the positives of every goods id.
+        """Count the positives of each item id.
 
         Args:
-            candidate: ``{field: (n,)}`` codes of the training samples' candidates.
+            candidate: ``{field: (n,)}`` codes of the candidates of the training samples.
             labels: ``(n,)`` in {0, 1}.
         """
-        goods, labels = candidate[GOODS].long(), labels.double()
-        popularity = torch.bincount(goods, weights=labels, minlength=len(self.logits)).log1p()
-        slope, intercept = _logistic_fit(popularity[goods], labels)
+        item_ids, labels = candidate[ITEM_ID].long(), labels.double()
+        popularity = torch.bincount(item_ids, weights=labels, minlength=len(self.logits)).log1p()
+        slope, intercept = _logistic_fit(popularity[item_ids], labels)
         self.logits.copy_(slope * popularity + intercept)
 
     def forward(self, batch: Batch) -> ModelOutput:
-        return _looked_up(self.logits, batch)
+        return _lookup_logits(self.logits, batch)
 
 
 class ItemCTR(nn.Module):
-    """Ranks by the item's smoothed CTR, ``(k + a m) / (n + a)``: k positives in n training samples, m the mean of all samples.
+    """Rank by the smoothed CTR of the item, ``(k + a m) / (n + a)``: k positives in n training samples, m the overall mean.
 
-    The strength a is the empirical Bayes estimate of `smoothing_strength`. An item without training samples has the mean.
-    With sampled negatives n counts the item's positives and drawn negatives, so that the rate says how much more often an item
-    is chosen than drawn. Fitted in closed form, it has no seed.
+    The prior strength a is the empirical Bayes estimate of `prior_strength`. An item without training samples has the mean.
+    With sampled negatives, n counts the positives and the sampled negatives of the item. It is fitted in closed form, without
+    a seed.
     """
 
     Config = ItemCTRConfig
+    logits: Tensor
 
     def __init__(self, config: ItemCTRConfig, schema: FeatureSchema) -> None:
         super().__init__()
         self.register_buffer("logits", torch.zeros(_number_of_items(schema, "item_ctr")))
 
     def fit(self, candidate: dict[str, Tensor], labels: Tensor) -> None:
-        """Count positives and samples of every goods id.
+        """Count positives and samples of each item id.
 
         Args:
-            candidate: ``{field: (n,)}`` codes of the training samples' candidates.
+            candidate: ``{field: (n,)}`` codes of the candidates of the training samples.
             labels: ``(n,)`` in {0, 1}.
         """
-        goods, labels = candidate[GOODS].long(), labels.double()
-        samples = torch.bincount(goods, minlength=len(self.logits)).double()
-        positives = torch.bincount(goods, weights=labels, minlength=len(self.logits))
-        strength = smoothing_strength(positives, samples)
+        item_ids, labels = candidate[ITEM_ID].long(), labels.double()
+        samples = torch.bincount(item_ids, minlength=len(self.logits)).double()
+        positives = torch.bincount(item_ids, weights=labels, minlength=len(self.logits))
+        strength = prior_strength(positives, samples)
         rate = (positives + strength * labels.mean()) / (samples + strength)
         self.logits.copy_(torch.logit(rate, eps=_SMALLEST_RATE))
 
     def forward(self, batch: Batch) -> ModelOutput:
-        return _looked_up(self.logits, batch)
+        return _lookup_logits(self.logits, batch)
 
 
-def _looked_up(logits: Tensor, batch: Batch) -> ModelOutput:
-    """The logits of a batch's candidates; InputError if a code is outside the table."""
-    goods = batch.candidate[GOODS]
-    if goods.is_cpu:
-        check_codes(goods.numpy(), len(logits), GOODS)
-    return ModelOutput(logits[goods])
+def _lookup_logits(logits: Tensor, batch: Batch) -> ModelOutput:
+    """Look up the logits of the candidates; InputError if a code is outside the table."""
+    item_ids = batch.candidate[ITEM_ID]
+    if item_ids.is_cpu:
+        check_codes(item_ids.numpy(), len(logits), ITEM_ID)
+    return ModelOutput(logits[item_ids])
 
 
-def smoothing_strength(positives: Tensor, samples: Tensor) -> float:
-    """The strength of a beta prior of the items' rates, by moments (Kleinman 1973, with weights n_i).
+def prior_strength(positives: Tensor, samples: Tensor) -> float:
+    """Estimate the strength of a beta prior of the item rates by moments (Kleinman 1973, with weights n_i).
 
-    The rate of item i, ``p_i = k_i / n_i``, varies about the mean m of all N samples by ``m (1 - m) (1 + (n_i - 1) ρ) / n_i``,
-    where ``ρ = 1 / (a + 1)`` is the correlation of an item's labels. So with ``S = Σ n_i (p_i - m)²`` over I items
+    The rate of item i, ``p_i = k_i / n_i``, has the variance ``m (1 - m) (1 + (n_i - 1) ρ) / n_i`` around the mean m of all N
+    samples, where ``ρ = 1 / (a + 1)`` is the correlation of the labels of an item. With ``S = Σ n_i (p_i - m)²`` over I items
 
         ρ = (S / (m (1 - m)) - (I - 1)) / Σ (n_i - 1) (1 - n_i / N)
 
-    and ``a = 1 / ρ - 1``, kept between 1, so that no item with few samples has a rate of 0 or 1, and a million, where the items'
-    rates differ by no more than chance.
+    and ``a = 1 / ρ - 1``, limited to at least 1, so that no item with few samples has a rate of 0 or 1, and at most one million,
+    the value if the rates differ by no more than chance.
 
     Args:
         positives: ``(I,)`` k_i.
-        samples: ``(I,)`` n_i; items without samples do not count.
+        samples: ``(I,)`` n_i; items without samples are ignored.
     """
     positives, samples = positives[samples > 0], samples[samples > 0]
     total = samples.sum()
@@ -120,16 +122,16 @@ def smoothing_strength(positives: Tensor, samples: Tensor) -> float:
 
 def _number_of_items(schema: FeatureSchema, model: str) -> int:
     sizes = {field.name: field.size for field in schema.item}
-    if GOODS not in sizes:
+    if ITEM_ID not in sizes:
         raise InputError(
-            f"features.item: {model} counts {GOODS}, but the item fields are {', '.join(sizes)}; add {GOODS}, or leave {model} out "
-            "of rows"
+            f"features.item: {model} counts {ITEM_ID}, but the item fields are {', '.join(sizes)}; add {ITEM_ID}, or remove "
+            f"{model} from rows"
         )
-    return sizes[GOODS]
+    return sizes[ITEM_ID]
 
 
 def _logistic_fit(x: Tensor, y: Tensor) -> tuple[float, float]:
-    """Slope (kept positive, so that the order stays popularity's) and intercept, by Newton's method."""
+    """Fit slope and intercept by Newton's method; the slope is kept positive, so that the ranking does not change."""
     design = torch.stack([x, torch.ones_like(x)], dim=1)  # (n, 2)
     beta = torch.zeros(2, dtype=x.dtype, device=x.device)
     for _ in range(_NEWTON_STEPS):

@@ -8,7 +8,7 @@ from deep_interest.ops.jagged import Jagged
 
 
 class GRU(nn.Module):
-    """A GRU whose update gate may be steered by attention.
+    """A GRU whose update gate may be scaled or replaced by attention.
 
     With ``i_t`` the input and ``a_t`` the attention, DIEN's equations are::
 
@@ -16,14 +16,14 @@ class GRU(nn.Module):
         h~_t = tanh(W^h i_t + r_t ∘ U^h h_{t-1} + b^h)                                            eq. 5
         h_t = (1 - z_t) ∘ h_{t-1} + z_t ∘ h~_t                                                    eq. 6
 
-    where ``z_t`` is ``u_t`` for a GRU, ``a_t`` for AGRU (eq. 11; it has no update gate of its own), ``a_t u_t`` for
-    AUGRU (eq. 12, 13), and ``1 - (1 - a_t)(1 - u_t)`` for the AUGRU of the authors' code, which scales the gate that
-    keeps the state, so that ``a_t = 0`` is a plain GRU.
+    where ``z_t`` is ``u_t`` for a GRU, ``a_t`` for AGRU (eq. 11; it has no update gate), ``a_t u_t`` for AUGRU (eq. 12, 13),
+    and ``1 - (1 - a_t)(1 - u_t)`` for the AUGRU of the authors' code, which scales the gate that keeps the state, so that
+    ``a_t = 0`` gives a plain GRU.
 
     Args:
         inputs: width of ``i_t``.
         hidden: width of the state.
-        cell: what the update gate is.
+        cell: kind of the update gate.
     """
 
     def __init__(self, inputs: int, hidden: int, *, cell: Cell = "gru") -> None:

@@ -1,7 +1,7 @@
-"""The rows of the table: each model's key, its name in the papers, and its class.
+"""All models: key, name in the papers, and class.
 
-A row's options are the block ``models.<key>`` of ``conf/base/parameters/models.yml``; several rows may share a class.
-Classes are imported when a row is built, so that listing pipelines costs no import of torch.
+The options of a model are the block ``models.<key>`` of ``conf/base/parameters/models.yml``; several models may share a
+class. Classes are imported when a model is built, so that listing pipelines does not import torch.
 """
 
 from dataclasses import dataclass
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """One row.
+    """A model.
 
     Attributes:
-        name: as the papers write it.
-        path: ``module:Class`` below ``deep_interest.models``.
-        baseline: one of the rows that the interest models are measured against.
-        ablation: a row of an ablation table only.
-        closed_form: fitted in one step; there is nothing to search, and nothing to go on from.
-        impressions: a row for datasets with impressions only; where every user has as many positives as negatives it says nothing.
+        name: name in the papers.
+        path: ``module:Class`` under ``deep_interest.models``.
+        baseline: whether the interest models are compared with it.
+        ablation: whether it is only part of an ablation table.
+        closed_form: whether it is fitted in one step, so that it can neither be tuned nor retrained.
+        impressions: whether it needs impressions: it is meaningless if every user has as many positives as negatives.
     """
 
     name: str
@@ -36,7 +36,7 @@ class ModelSpec:
     impressions: bool = False
 
     def load(self) -> Any:
-        """The row's class; its ``Config`` describes the options."""
+        """Import the class; its ``Config`` describes the options."""
         module, name = self.path.split(":")
         return getattr(import_module(f"deep_interest.models.{module}"), name)
 
@@ -70,7 +70,7 @@ MODELS: dict[str, ModelSpec] = {
     "dien_infonce": ModelSpec("DIEN (InfoNCE)", "dien:DIEN"),
     "bst": ModelSpec("BST", "bst:BST"),
     "dmin": ModelSpec("DMIN", "dmin:DMIN"),
-    "reg_no_goods": ModelSpec("BaseModel without goods ids", "base:BaseModel", ablation=True),
+    "reg_no_goods": ModelSpec("BaseModel without item ids", "base:BaseModel", ablation=True),
     "reg_none": ModelSpec("BaseModel without regularisation", "base:BaseModel", ablation=True),
     "reg_dropout": ModelSpec("BaseModel with dropout", "base:BaseModel", ablation=True),
     "reg_filter": ModelSpec("BaseModel with filter", "base:BaseModel", ablation=True),
@@ -79,11 +79,11 @@ MODELS: dict[str, ModelSpec] = {
 }
 
 
-def model_row(key: str) -> ModelSpec:
-    """The row of a key.
+def find_model(key: str) -> ModelSpec:
+    """Look up a model.
 
     Raises:
-        InputError: no such row.
+        InputError: there is no model with that key.
     """
     if key not in MODELS:
         raise InputError(f"model {key!r} is unknown; the models are {', '.join(MODELS)}")
@@ -91,25 +91,25 @@ def model_row(key: str) -> ModelSpec:
 
 
 def model_config(key: str, options: dict[str, Any], *, common: dict[str, Any] | None = None) -> "ModelConfig":
-    """Validated options of a row.
+    """Validate the options of a model.
 
     Args:
-        key: the row.
-        options: the row's own options.
-        common: a recipe's options for all models; those that this model does not have are passed over, and the row's
-            own options go before them.
+        key: key of the model.
+        options: options of the model.
+        common: options of a recipe for all models; those that this model does not have are ignored, and ``options``
+            take precedence.
     """
-    config = model_row(key).load().Config
+    config = find_model(key).load().Config
     shared = {name: value for name, value in (common or {}).items() if name in config.model_fields}
     return config.model_validate(shared | options)
 
 
 def build_model(key: str, config: "ModelConfig", schema: "FeatureSchema") -> Any:
-    """A freshly initialised model of a row.
+    """Build a newly initialised model.
 
     Args:
-        key: the row.
-        config: its options, of `model_config`.
-        schema: the dataset's feature groups; the model sees them without ``config.without``.
+        key: key of the model.
+        config: its options, from `model_config`.
+        schema: feature groups of the dataset; the model does not see the fields in ``config.without``.
     """
-    return model_row(key).load()(config, schema.without(config.without))
+    return find_model(key).load()(config, schema.without(config.without))

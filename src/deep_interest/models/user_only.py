@@ -1,4 +1,4 @@
-"""User only: BaseModel without the candidate and the context; what the users alone tell of clicks."""
+"""User only: BaseModel without candidate and context, to measure how well users alone predict clicks."""
 
 import torch
 from torch import Tensor
@@ -9,9 +9,9 @@ from deep_interest.models.batch import Batch
 
 
 class UserOnly(BaseModel):
-    """Profile and pooled behaviours into the MLP.
+    """An MLP over profile and pooled behaviours.
 
-    It cannot rank one user's candidates: its GAUC is about 0.5 and its AUC is what telling users apart is worth.
+    It cannot rank the candidates of a user: its GAUC is about 0.5, and its AUC measures how well users can be separated.
     """
 
     def __init__(self, config: BaseModelConfig, schema: FeatureSchema) -> None:
@@ -19,9 +19,9 @@ class UserOnly(BaseModel):
         super().__init__(config, schema.model_copy(update={"context": ()}), more_inputs=-candidate)
 
     def features(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
-        """The MLP's input ``(B, width)``: interest and profile."""
-        whole, auxiliary_loss = super().features(batch)
-        interest, _, profile = whole.tensor_split(
+        """Return the input of the MLP ``(B, width)``, interest and profile, and the auxiliary loss."""
+        features, auxiliary_loss = super().features(batch)
+        interest, _, profile = features.tensor_split(
             [self.behavior_width, self.behavior_width + self.item_width], dim=1
         )
         return torch.cat([interest, profile], dim=1), auxiliary_loss

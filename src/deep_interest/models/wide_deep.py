@@ -1,4 +1,7 @@
-"""Wide&Deep: BaseModel beside a linear part on crossed features (DIN §6.3)."""
+"""Wide&Deep: BaseModel plus a linear model of crossed features (DIN §6.3)."""
+
+from functools import reduce
+from operator import add
 
 from pydantic import Field as Option
 from torch import Tensor, nn
@@ -17,22 +20,22 @@ class WideDeepConfig(UnfilteredConfig):
     """Options of Wide&Deep.
 
     Attributes:
-        cross_rows: weights of each field's crosses; pairs share them by a hash when there are more pairs.
+        cross_rows: maximum number of weights per crossed field; if there are more pairs, they share weights by a hash.
     """
 
     cross_rows: int = Option(1 << 20, ge=1)
 
 
 class CrossProduct(nn.Module):
-    """One weight for each pair of a behaviour's and the candidate's code of the same field, pooled over the history.
+    """One weight for each pair of codes of a behaviour and the candidate in the same field, pooled over the history.
 
     Args:
-        schema: the feature groups; the one-hot fields that behaviours and candidate share are crossed.
-        rows: weights a field.
-        pooling: of the behaviours' weights.
+        schema: feature groups; the one-hot fields that behaviours and candidate share are crossed.
+        rows: maximum number of weights per field.
+        pooling: pooling of the weights over the behaviours.
 
     Raises:
-        InputError: there is no such field.
+        InputError: behaviours and candidate share no one-hot field.
     """
 
     def __init__(self, schema: FeatureSchema, *, rows: int, pooling: Pooling) -> None:
@@ -46,7 +49,7 @@ class CrossProduct(nn.Module):
         if not shared:
             raise InputError(
                 "features.behavior: Wide&Deep crosses the one-hot fields that behaviours and candidate share, but there is none; "
-                "add goods or a category to both"
+                "add item_id or a category to both"
             )
         self.sizes = {field.name: field.size for field in shared}
         self.weights = nn.ModuleDict(
@@ -58,13 +61,16 @@ class CrossProduct(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         """Shape: ``-> (B,)``."""
-        weights = [
-            table(self._pairs(batch, name, table.num_embeddings)) for name, table in self.weights.items()
-        ]
-        return pool(sum(weights), batch.pairs, self.pooling).squeeze(-1)
+        total = reduce(add, [self._weights(batch, name) for name in self.sizes])
+        return pool(total, batch.pairs, self.pooling).squeeze(-1)
+
+    def _weights(self, batch: Batch, name: str) -> Tensor:
+        table = self.weights[name]
+        assert isinstance(table, Table)
+        return table(self._pairs(batch, name, table.num_embeddings))
 
     def _pairs(self, batch: Batch, name: str, rows: int) -> Tensor:
-        """``(P,)`` rows of the pairs; the pair's own row where there is one for each."""
+        """Return the row of each pair, ``(P,)``: its own row if the table is large enough, otherwise its hash."""
         size = self.sizes[name]
         seen = expand(batch.history[name], batch.pairs).long()
         pairs = seen * size + batch.candidate[name].long()[batch.pairs.segments]

@@ -21,6 +21,9 @@ from deep_interest.ops.weights import GradientSums, flatten
 _ACTIVATION_CODES = {"linear": LINEAR, "prelu": PRELU, "relu": RELU, "sigmoid": SIGMOID}
 
 
+LayerActivation = Literal["linear", "prelu", "relu", "sigmoid"]
+
+
 class Layer(NamedTuple):
     """A linear map and what follows it.
 
@@ -33,7 +36,7 @@ class Layer(NamedTuple):
 
     weight: Tensor
     bias: Tensor
-    activation: Literal["linear", "prelu", "relu", "sigmoid"] = "linear"
+    activation: LayerActivation = "linear"
     slope: Tensor | None = None
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 import torch
 
 from deep_interest.errors import InputError
-from deep_interest.logs.encoding import GOODS
+from deep_interest.logs.encoding import ITEM_ID
 from deep_interest.training.data import FeatureStore, SampleSet
 from deep_interest.training.runs import Data
 
@@ -50,7 +50,7 @@ class DatasetView:
     @cached_property
     def _item_by_feature_code(self) -> np.ndarray:
         """Item code by code of the item id feature, ``(G,)``; the last one where several items share a code."""
-        feature_codes = self.data.features.items[GOODS]
+        feature_codes = self.data.features.items[ITEM_ID]
         items = np.zeros(int(feature_codes.max()) + 1, np.int64)
         items[feature_codes[1:]] = np.arange(1, len(feature_codes))
         items[0] = 0
@@ -115,7 +115,7 @@ class DatasetView:
 
     def _distinct_categories(self, user: int, history_end: int) -> int:
         fields = self.data.log.history(user, history_end, max_len=self.max_len)
-        return len(np.unique(fields.get(CATEGORY, fields[GOODS])))
+        return len(np.unique(fields.get(CATEGORY, fields[ITEM_ID])))
 
 
 def _category_name(value: object) -> str:

@@ -15,9 +15,9 @@ from deep_interest.analysis.attribution import (
 from deep_interest.errors import InputError
 from deep_interest.figures.analysis import explanation_chart
 from deep_interest.figures.chart import Chart
-from deep_interest.logs.encoding import GOODS
+from deep_interest.logs.encoding import ITEM_ID
 from deep_interest.models.batch import Batch
-from deep_interest.models.registry import model_row
+from deep_interest.models.registry import find_model
 from deep_interest.reporting.dataset_view import DatasetView
 from deep_interest.training.runs import Checkpoint, restore
 
@@ -103,18 +103,18 @@ def explain(checkpoint: Checkpoint, view: DatasetView, user: str, candidate: str
         InputError: the user or the item does not exist, or the model does not use behaviours.
     """
     key, seed = checkpoint["model"], checkpoint["seeds"][0]
-    if hasattr(model_row(key).load(), "fit"):
+    if hasattr(find_model(key).load(), "fit"):
         raise InputError(f"{key} does not use the user's behaviours; explain another model")
     model = restore(checkpoint, seed)
     user_code, item_code = view.user_code(user), view.item_code(candidate)
     batch, is_test_sample = _batch(view, user_code, item_code)
     log_odds, effects = leave_one_out_effects(model, batch)
-    names = [view.item_name(item) for item in view.items_of(batch.history[GOODS].numpy())]
+    names = [view.item_name(item) for item in view.items_of(batch.history[ITEM_ID].numpy())]
     behaviors = pd.DataFrame({"back": np.arange(len(names), 0, -1), "item": names, "effect": effects})
     if has_attention(model) and len(behaviors):
         behaviors["weight"] = behavior_attention(model, batch).weight
     return Explanation(
-        model=model_row(key).name,
+        model=find_model(key).name,
         seed=seed,
         user=user,
         candidate=view.item_name(item_code),

@@ -7,7 +7,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from deep_interest.logs.encoding import GOODS
+from deep_interest.logs.encoding import ITEM_ID
 from deep_interest.reporting.dataset_view import DatasetView
 
 MAX_CATEGORIES, MAX_ITEMS = 8, 600
@@ -15,7 +15,7 @@ MAX_CATEGORIES, MAX_ITEMS = 8, 600
 
 def items_of_largest_categories(view: DatasetView) -> tuple[np.ndarray, np.ndarray]:
     """Return item codes and categories, ``(n,)`` each, of the items with most behaviours in the largest categories."""
-    counts = np.bincount(view.items_of(view.data.log.fields[GOODS]), minlength=len(view.category))
+    counts = np.bincount(view.items_of(view.data.log.fields[ITEM_ID]), minlength=len(view.category))
     counts[0] = 0  # the unknown item
     by_category = (
         pd.Series(counts[1:]).groupby(view.category[1:]).sum().sort_values(ascending=False, kind="stable")
@@ -37,4 +37,4 @@ def item_vectors(model: Any, view: DatasetView, items: np.ndarray) -> np.ndarray
     """Return the concatenated embeddings of the item fields, ``(n, D)``; the first field is the item id."""
     codes = item_codes(model, view, items)
     with torch.inference_mode():
-        return model.embeddings(codes, model.schema.item, view.test.store.cells).numpy()
+        return model.embeddings(codes, model.schema.item, view.test.store.value_sets).numpy()

@@ -8,7 +8,7 @@ import torch
 
 from deep_interest.analysis.attribution import BehaviorAttention, behavior_attention, interest_states
 from deep_interest.analysis.structure import attention_on_related, cluster_silhouette, state_movement
-from deep_interest.logs.encoding import GOODS
+from deep_interest.logs.encoding import ITEM_ID
 from deep_interest.models.batch import Batch
 from deep_interest.reporting.dataset_view import DatasetView
 from deep_interest.reporting.item_embeddings import item_vectors, items_of_largest_categories
@@ -89,7 +89,7 @@ def _related(view: DatasetView, attention: BehaviorAttention, world: Any) -> np.
     """Return whether each behaviour is related to its candidate in the simulated world, ``(P,)``."""
     ids = np.concatenate([[0], view.item_ids["id"].to_numpy()])
     behaviors, candidates = (
-        view.items_of(codes[GOODS]) for codes in (attention.behavior, attention.candidate)
+        view.items_of(codes[ITEM_ID]) for codes in (attention.behavior, attention.candidate)
     )
     known = (behaviors > 0) & (candidates > 0)
     found = np.zeros(len(behaviors), bool)

@@ -15,7 +15,7 @@ from deep_interest.analysis.attribution import (
 from deep_interest.analysis.structure import cluster_silhouette
 from deep_interest.figures.analysis import activation_chart, attention_chart, embedding_chart, evolution_chart
 from deep_interest.figures.chart import Chart
-from deep_interest.logs.encoding import GOODS
+from deep_interest.logs.encoding import ITEM_ID
 from deep_interest.models.batch import Batch
 from deep_interest.models.layers import Dice, PReLU
 from deep_interest.reporting.dataset_view import DatasetView
@@ -105,12 +105,12 @@ def _typical_user_batch(view: DatasetView) -> Batch:
 
 
 def _candidate_names(view: DatasetView, batch: Batch) -> list[str]:
-    return [view.item_name(item) for item in view.items_of(batch.candidate[GOODS].numpy())]
+    return [view.item_name(item) for item in view.items_of(batch.candidate[ITEM_ID].numpy())]
 
 
 def _behavior_names(view: DatasetView, attention: BehaviorAttention) -> list[str]:
     first = attention.sample == attention.sample[0]
-    return [view.item_name(item) for item in view.items_of(attention.behavior[GOODS][first])]
+    return [view.item_name(item) for item in view.items_of(attention.behavior[ITEM_ID][first])]
 
 
 def _weights_by_sample(attention: BehaviorAttention) -> list[list[float]]:
@@ -118,6 +118,6 @@ def _weights_by_sample(attention: BehaviorAttention) -> list[list[float]]:
 
 
 def _score_items(model: Any, view: DatasetView, batch: Batch, items: np.ndarray) -> np.ndarray:
-    scorer = Scorer(model, cells=batch.cells)
+    scorer = Scorer(model, value_sets=batch.value_sets)
     codes = item_codes(model, view, items)
     return scorer(batch.history, codes, profile=batch.profile, context=batch.context).numpy()

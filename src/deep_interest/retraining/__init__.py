@@ -1,1 +1,1 @@
-"""Batch retraining: days that arrive are checked, trained on and judged; what is better serves, what is not is kept out."""
+"""Batch retraining: new days are checked and trained on; a gate promotes the new version only if it is better."""

@@ -1,4 +1,4 @@
-"""A replay of a log day by day: what each way of keeping a model fresh gains, and what it costs."""
+"""Replay a log day by day, to compare the gain and the cost of retraining strategies."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -15,24 +15,24 @@ from deep_interest.logs.protocols import ProtocolParameters
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies
 from deep_interest.retraining.days import day_number
-from deep_interest.retraining.fitting import Fitted, fit_challenger, held_out_scores
+from deep_interest.retraining.fitting import FittedModel, fit_challenger, held_out_scores
 from deep_interest.retraining.parameters import STRATEGIES, RetrainingParameters
 from deep_interest.retraining.plan import with_replay
 from deep_interest.retraining.runs import overrides_of
 from deep_interest.retraining.window import encode_window
-from deep_interest.training.runs import Cell
+from deep_interest.training.runs import Experiment
 
 logger = logging.getLogger(__name__)
 
-WAYS = ("frozen", *STRATEGIES)
+COMPARED = ("frozen", *STRATEGIES)
 
 
 @dataclass
 class _Replay:
-    """One way of keeping one seed's model fresh."""
+    """A strategy with one seed."""
 
-    way: str
-    fitted: Fitted
+    strategy: str
+    fitted: FittedModel
     vocabularies: FieldVocabularies
     samples: int = 0
     seconds: float = 0.0
@@ -41,7 +41,7 @@ class _Replay:
 def backtest(
     read: Callable[[Sequence[str]], CanonicalTables],
     days: Sequence[str],
-    cell: Cell,
+    experiment: Experiment,
     *,
     warm_up: int,
     seeds: Sequence[int],
@@ -50,75 +50,81 @@ def backtest(
     features: FeatureColumns,
     workspace: Path,
 ) -> pd.DataFrame:
-    """Judge every way on every day after the warm-up, then let it learn from the days before that day.
+    """Evaluate each strategy on each day after the warm-up, with models trained on earlier days.
 
-    On day t a model has been trained on days up to t - 1: the frozen one on the first ``warm_up`` days alone, a full
-    window anew on the last ``window_days`` before t, the warm starts on day t - 1 and the ``replay_days`` before it, going on from the model of the day before.
-    Every way takes its new model, without a gate.
+    On day t, models have been trained on days up to t - 1: ``frozen`` only on the first ``warm_up`` days, ``full_window`` from
+    scratch on the last ``window_days`` before t, warm starts on day t - 1 and the ``replay_days`` before it, starting from
+    the model of the day before. Every new model is used, without a gate.
 
     Args:
-        read: the log of some days.
-        days: good days, in order.
-        cell: the row.
-        warm_up: that many first days train the model that all ways begin with.
-        seeds: one replay each.
+        read: reads the log of some days.
+        days: valid days, in order.
+        experiment: the experiment.
+        warm_up: number of first days that train the initial model of all strategies.
+        seeds: one replay per seed.
         retraining: window, training options, teacher.
-        protocol, features: of the dataset.
+        protocol, features: protocol and feature columns of the dataset.
         workspace: folder of the running fits.
 
     Returns:
-        A row for each day, way and seed: ``day, way, seed, gauc, logloss, calibration, samples, seconds``; the last two are what
-        was spent on the model that was judged.
+        One row per day, strategy and seed: ``day, strategy, seed, gauc, logloss, calibration, samples, seconds``; the last two
+        are the cost of the evaluated model.
     """
-    whole = read(days)
-    rows = []
+    log = read(days)
+    rows: list[dict[str, Any]] = []
     for seed in seeds:
         replays: dict[str, _Replay] = {}
         for number in range(warm_up, len(days)):
-            for way in WAYS:
-                before = replays.get(way)
+            for strategy in COMPARED:
+                before = replays.get(strategy)
                 begin = number == warm_up
                 if begin:
                     train = days[:warm_up]
-                elif way == "full_window":
+                elif strategy == "full_window":
                     train = days[:number][-retraining.window_days :]
                 else:
                     window = days[:number][-retraining.window_days :]
                     train = with_replay(window, [days[number - 1]], retraining.replay_days)
-                tables = _until(whole, days[number])
-                if begin and replays:  # the model of the warm-up is one for all ways
+                tables = _until(log, days[number])
+                if begin and replays:  # all strategies share the initial model
                     first = next(iter(replays.values()))
-                    replays[way] = replace(
-                        first, way=way, vocabularies=FieldVocabularies(dict(first.vocabularies.fields))
+                    replays[strategy] = replace(
+                        first,
+                        strategy=strategy,
+                        vocabularies=FieldVocabularies(dict(first.vocabularies.fields)),
                     )
-                    rows.append({**rows[-1], "way": way})
+                    rows.append({**rows[-1], "strategy": strategy})
                     continue
-                vocabularies = before.vocabularies if before and way != "full_window" else FieldVocabularies()
-                if way == "frozen" and before:
+                vocabularies = (
+                    before.vocabularies if before and strategy != "full_window" else FieldVocabularies()
+                )
+                if strategy == "frozen" and before:
                     vocabularies = FieldVocabularies(before.vocabularies.fields, frozen=True)
                 data = encode_window(
                     tables, train=train, held_out=days[number], protocol=protocol, features=features,
                     vocabularies=vocabularies,
                 )  # fmt: skip
-                if way != "frozen" or before is None:
-                    warm = before is not None and way in STRATEGIES[1:]
+                if strategy != "frozen" or before is None:
+                    warm = before is not None and strategy in STRATEGIES[1:]
                     fitted = fit_challenger(
-                        cell, data, overrides=overrides_of(cell, retraining, warm=warm), seed=seed,
-                        state_file=workspace / f"{way}.pt", parent=before.fitted.as_parent() if warm else None,
-                        teacher_weight=retraining.teacher_weight if warm and way == STRATEGIES[2] else 0.0,
+                        experiment, data, overrides=overrides_of(experiment, retraining, warm=warm), seed=seed,
+                        state_file=workspace / f"{strategy}.pt", parent=before.fitted.as_parent() if before is not None and warm else None,
+                        teacher_weight=retraining.teacher_weight if warm and strategy == STRATEGIES[2] else 0.0,
                     )  # fmt: skip
-                    replays[way] = _Replay(way, fitted, vocabularies, fitted.samples, fitted.seconds)
+                    replays[strategy] = _Replay(
+                        strategy, fitted, vocabularies, fitted.samples, fitted.seconds
+                    )
                 else:
-                    replays[way] = replace(before, samples=0, seconds=0.0)
-                rows.append(_judged(replays[way], data, cell, days[number], seed))
-                logger.info("%s, seed %d, %s: GAUC %.4f", days[number], seed, way, rows[-1]["gauc"])
+                    replays[strategy] = replace(before, samples=0, seconds=0.0)
+                rows.append(_evaluation(replays[strategy], data, experiment, days[number], seed))
+                logger.info("%s, seed %d, %s: GAUC %.4f", days[number], seed, strategy, rows[-1]["gauc"])
     return pd.DataFrame(rows)
 
 
 def _until(tables: CanonicalTables, day: str) -> CanonicalTables:
-    """What was known by the end of a day."""
+    """Select the log up to the end of a day."""
     number = day_number(day)
-    done, shown = tables.behaviors, tables.impressions
+    done, shown = tables.behaviors, tables.shown
     return replace(
         tables,
         behaviors=done[done["day"] <= number].reset_index(drop=True),
@@ -126,36 +132,36 @@ def _until(tables: CanonicalTables, day: str) -> CanonicalTables:
     )
 
 
-def _judged(replay: _Replay, data: Any, cell: Cell, day: str, seed: int) -> dict[str, Any]:
+def _evaluation(replay: _Replay, data: Any, experiment: Experiment, day: str, seed: int) -> dict[str, Any]:
     fitted = replay.fitted
-    scores = held_out_scores(fitted.model(cell.model), fitted.schema, data, cell, fitted.training)
+    scores = held_out_scores(fitted.model(experiment.model), fitted.schema, data, experiment, fitted.training)
     held_out = data.samples[data.samples["split"] == "test"]
     labels = held_out["label"].to_numpy()
     return {
-        "day": day, "way": replay.way, "seed": seed, "gauc": gauc(held_out["user"], labels, scores).value,
+        "day": day, "strategy": replay.strategy, "seed": seed, "gauc": gauc(held_out["user"], labels, scores).value,
         "logloss": logloss(labels, scores), "calibration": float(np.mean(scores, dtype=np.float64) / labels.mean()),
         "samples": replay.samples, "seconds": replay.seconds,
     }  # fmt: skip
 
 
 def backtest_summary(results: pd.DataFrame) -> pd.DataFrame:
-    """A row for each way, after the day that all begin on.
+    """Summarise each strategy over all days after the first one.
 
     Returns:
-        ``way, gauc`` (mean over days and seeds), ``to_full_window`` (its difference), ``standard_error`` (of that difference, over
-        days and seeds), ``logloss, calibration, samples, seconds`` (a day), ``cost`` (seconds as a share of the full window's),
-        ``sample_cost`` (the same of samples).
+        ``strategy, gauc`` (mean over days and seeds), ``to_full_window`` (difference to the full window), ``standard_error`` (of
+        the difference, over days and seeds), ``logloss, calibration, samples, seconds`` (per day), ``cost`` (seconds relative to
+        the full window), ``sample_cost`` (samples relative to the full window).
     """
     later = results[results["day"] > results["day"].min()]
-    by_cell = later.pivot(index=["day", "seed"], columns="way", values="gauc")
-    means = later.groupby("way")[["gauc", "logloss", "calibration", "samples", "seconds"]].mean()
+    by_day_and_seed = later.pivot(index=["day", "seed"], columns="strategy", values="gauc")
+    means = later.groupby("strategy")[["gauc", "logloss", "calibration", "samples", "seconds"]].mean()
     rows = []
-    for way in WAYS:
-        difference = by_cell[way] - by_cell["full_window"]
-        one = means.loc[way]
+    for strategy in COMPARED:
+        difference = by_day_and_seed[strategy] - by_day_and_seed["full_window"]
+        one = means.loc[strategy]
         rows.append(
             {
-                "way": way, "gauc": one["gauc"], "to_full_window": difference.mean(),
+                "strategy": strategy, "gauc": one["gauc"], "to_full_window": difference.mean(),
                 "standard_error": difference.std() / np.sqrt(len(difference)), "logloss": one["logloss"],
                 "calibration": one["calibration"], "samples": one["samples"], "seconds": one["seconds"],
                 "cost": one["seconds"] / means.loc["full_window", "seconds"],
@@ -166,23 +172,25 @@ def backtest_summary(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def backtest_page(summary: pd.DataFrame, results: pd.DataFrame, refused: dict[str, str]) -> str:
-    """The summary and what was refused as a Markdown page."""
+    """Format the summary and the refused days as a Markdown page."""
     days = sorted(results["day"].unique())
     lines = [
-        "# Backtest: ways of keeping a model fresh",
+        "# Backtest of retraining strategies",
         "",
-        f"{len(days)} days from {days[0]} to {days[-1]}, {results['seed'].nunique()} seeds; each model is judged on a day that it has "
-        "not been trained on. Means over the days after the first, on which all ways have the same model.",
+        f"{len(days)} days from {days[0]} to {days[-1]}, {results['seed'].nunique()} seeds; each model is evaluated on a day that it "
+        "has not been trained on. Means over all days except the first, on which all strategies have the same model.",
         "",
-        "| way | GAUC | to full window | log loss | calibration | samples a day | seconds a day | share of the full window's seconds |",
+        "| strategy | GAUC | to full window | log loss | calibration | samples per day | seconds per day | seconds relative to full window |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for row in summary.itertuples():
-        to_full = "–" if row.way == "full_window" else f"{row.to_full_window:+.4f} ± {row.standard_error:.4f}"
+        to_full = (
+            "–" if row.strategy == "full_window" else f"{row.to_full_window:+.4f} ± {row.standard_error:.4f}"
+        )
         lines.append(
-            f"| {row.way.replace('_', ' ')} | {row.gauc:.4f} | {to_full} | {row.logloss:.4f} | {row.calibration:.3f} | "
+            f"| {row.strategy.replace('_', ' ')} | {row.gauc:.4f} | {to_full} | {row.logloss:.4f} | {row.calibration:.3f} | "
             f"{row.samples:,.0f} | {row.seconds:.2f} | {row.cost:.1%} |"
         )
     lines += ["", "± is the standard error over days and seeds.", ""]
-    lines += [f"Refused by the checks, and left out: {day} ({why})." for day, why in refused.items()]
+    lines += [f"Excluded by the data checks: {day} ({why})." for day, why in refused.items()]
     return "\n".join([*lines, ""])

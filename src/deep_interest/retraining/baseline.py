@@ -1,4 +1,4 @@
-"""What a first version must beat: the click-through rate of each item, the same for every user."""
+"""Baseline that a first version has to beat: the click-through rate of each item, the same for all users."""
 
 import pandas as pd
 from numpy import float64

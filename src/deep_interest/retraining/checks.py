@@ -1,4 +1,4 @@
-"""Is a day fit to learn from? Its tables against fixed rules and against the days before it."""
+"""Data checks of a new day: fixed rules, and bounds relative to the days before it."""
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,46 +10,46 @@ import pandas as pd
 
 from deep_interest.errors import InputError
 from deep_interest.logs.contracts import validate
-from deep_interest.logs.encoding import GOODS, USER_ID, FeatureColumns, code_column
+from deep_interest.logs.encoding import ITEM_ID, USER_ID, FeatureColumns, code_column
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies
-from deep_interest.retraining.days import Reading, content_hash, day_number, file_sizes, read_day
+from deep_interest.retraining.days import ReaderConfig, content_hash, day_number, file_sizes, read_day
 from deep_interest.retraining.parameters import DayBounds
 
 logger = logging.getLogger(__name__)
 
 Record = dict[str, Any]
 
-_FEWEST_TRAILING = 3  # days before relative bounds say anything
+_MINIMUM_TRAILING = 3  # earlier days that relative bounds need
 
 
 class BadDayError(InputError):
-    """A day that must not be learnt from; it stays where it is and is looked at again the next time."""
+    """Raised for days that fail the checks; they are checked again in the next run."""
 
 
 def check_days(
     folder: Path,
     new: list[str],
     records: Mapping[str, Record],
-    reading: Reading,
+    reading: ReaderConfig,
     bounds: DayBounds,
     vocabularies: FieldVocabularies | None,
 ) -> dict[str, Record]:
-    """Check every new or changed day against the rules and the days before it.
+    """Check new or changed days.
 
     Args:
-        folder: of the days.
-        new: days to check, in order; a changed one is compared as if it had not been taken before.
-        records: of the days that were taken before.
-        reading: how a day's files are read.
-        bounds: what it must keep to.
-        vocabularies: of the champion, for the shares of what it does not know; None before there is one.
+        folder: folder of the days.
+        new: days to check, in order; a changed day is treated as new.
+        records: records of the days used before.
+        reading: how the files of a day are read.
+        bounds: bounds of the checks.
+        vocabularies: vocabularies of the champion, for the shares of unknown values; None for a first version.
 
     Returns:
         ``{day: {"hash", "files", "figures"}}`` of the new days.
 
     Raises:
-        BadDayError: names every day that fails and everything that is wrong with it.
+        BadDayError: names all days that fail, with all findings.
     """
     known, findings = {day: record for day, record in records.items() if day not in new}, []
     for day in new:
@@ -58,56 +58,56 @@ def check_days(
         except InputError as error:
             findings.append(f"{day}: {error}")
             continue
-        wrong = [*_copies(day, record, known), *_outside(day, record["figures"], known, bounds)]
+        wrong = [*_copies(day, record, known), *_violations(day, record["figures"], known, bounds)]
         findings += [f"{day}: {finding}" for finding in wrong]
         known[day] = record
     if findings:
         raise BadDayError(
-            f"{folder}: {len(findings)} finding(s), no day was taken:\n  "
+            f"{folder}: {len(findings)} finding(s), no day was used:\n  "
             + "\n  ".join(findings)
-            + "\nMend the day's files and run again, or move its folder away to go on without it."
+            + "\nCorrect the files of the day and run again, or move its folder away to continue without it."
         )
     return {day: known[day] for day in new}
 
 
 def changed_days(folder: Path, days: Iterable[str], records: Mapping[str, Record]) -> list[str]:
-    """Return the days that were taken before and whose files have changed since, by their SHA-256.
+    """Return the days used before whose files have changed since, by their SHA-256.
 
     Args:
-        folder: of the days.
-        days: the days that a run reads.
-        records: of the days that were taken before.
+        folder: folder of the days.
+        days: days that a run reads.
+        records: records of the days used before.
     """
     return [day for day in days if day in records and content_hash(folder / day) != records[day]["hash"]]
 
 
-def _record(folder: Path, day: str, reading: Reading, vocabularies: FieldVocabularies | None) -> Record:
+def _record(folder: Path, day: str, reading: ReaderConfig, vocabularies: FieldVocabularies | None) -> Record:
     sizes = file_sizes(folder)
     tables = read_day(folder, reading)
     validate(tables)
-    figures = day_figures(tables, day, reading.features, vocabularies)
+    figures = day_statistics(tables, day, reading.features, vocabularies)
     if file_sizes(folder) != sizes:
         raise InputError("a file changed while it was read, perhaps it was still being written")
     return {"hash": content_hash(folder), "files": sizes, "figures": figures}
 
 
-def day_figures(
+def day_statistics(
     tables: CanonicalTables, day: str, features: FeatureColumns, vocabularies: FieldVocabularies | None
 ) -> dict[str, float]:
-    """What is measured of a day.
+    """Compute the statistics of a day.
 
     Args:
-        tables: of the day.
-        day: its name.
-        features: the feature columns.
-        vocabularies: of the champion; without them there are no ``unknown`` figures.
+        tables: tables of the day.
+        day: name of the day.
+        features: feature columns.
+        vocabularies: vocabularies of the champion; without them there are no ``unknown`` statistics.
 
     Returns:
-        ``impressions``, ``behaviors``, ``ctr``, ``repeated`` (share of impressions left out as duplicates), ``other_days``
+        ``impressions``, ``behaviors``, ``ctr``, ``repeated`` (share of impressions removed as duplicates), ``other_days``
         (impressions of another day), ``later`` (behaviours after the day), ``missing.<feature>`` and ``unknown.<feature>``
-        (shares of the impressions, or of the day's rows of items and users).
+        (shares of the impressions, or of the rows of items and users).
     """
-    shown, number = tables.impressions, day_number(day)
+    shown, number = tables.shown, day_number(day)
     duplicates = sum(n for why, n in tables.left_out.items() if why.startswith("duplicate impressions"))
     figures = {
         "impressions": float(len(shown)),
@@ -127,12 +127,12 @@ def day_figures(
 
 
 def _feature_columns(tables: CanonicalTables, features: FeatureColumns) -> Iterator[tuple[str, pd.Series]]:
-    """Every feature: the item's id and the context by impressions, the others by the rows that say anything of an entity."""
-    shown = tables.impressions
-    yield from ((name, shown["item"]) for name in features.item if name == GOODS)
+    """Yield all features: item id and context by impressions, the others by the rows of items and users with any value."""
+    shown = tables.shown
+    yield from ((name, shown["item"]) for name in features.item if name == ITEM_ID)
     yield from ((name, shown[name]) for name in features.context)
     for table, names in ((tables.items, features.item), (tables.users, features.profile)):
-        own = [name for name in names if name not in (GOODS, USER_ID)]
+        own = [name for name in names if name not in (ITEM_ID, USER_ID)]
         if own and table is not None:
             rows = table[~table[own].isna().all(axis=1)]
             yield from ((name, rows[name]) for name in own if len(rows))
@@ -144,10 +144,10 @@ def _copies(day: str, record: Record, known: Mapping[str, Record]) -> Iterator[s
         yield f"the same files as {same[0]}"
 
 
-def _outside(
+def _violations(
     day: str, figures: Mapping[str, float], known: Mapping[str, Record], bounds: DayBounds
 ) -> Iterator[str]:
-    """What is out of bounds, a sentence each."""
+    """Yield a sentence for each violated bound."""
     if figures["other_days"]:
         yield f"{figures['other_days']:,.0f} of {figures['impressions']:,.0f} impressions are of another day"
     if figures["later"]:
@@ -157,9 +157,9 @@ def _outside(
             f"{figures['impressions']:,.0f} impressions, expected {bounds.minimum_impressions:,} (days.minimum_impressions)"
         )
     if figures["repeated"] > bounds.repeated:
-        yield f"{figures['repeated']:.1%} of the impressions stand there twice, at most {bounds.repeated:.1%} (days.repeated)"
+        yield f"{figures['repeated']:.1%} of the impressions are repeated, at most {bounds.repeated:.1%} (days.repeated)"
     earlier = sorted(other for other in known if other < day)[-bounds.trailing_days :]
-    if len(earlier) < _FEWEST_TRAILING:
+    if len(earlier) < _MINIMUM_TRAILING:
         return
     usual = {
         name: median(found)
@@ -167,7 +167,7 @@ def _outside(
         if len(
             found := [known[other]["figures"][name] for other in earlier if name in known[other]["figures"]]
         )
-        >= _FEWEST_TRAILING
+        >= _MINIMUM_TRAILING
     }
     for name, factors, form in (
         ("impressions", bounds.volume, ",.0f"),

@@ -1,4 +1,4 @@
-"""Daily partitions: which days there are, what is in them, and several of them as one log."""
+"""Daily partitions: list them, read one, and combine several into one log."""
 
 import hashlib
 import re
@@ -21,15 +21,15 @@ _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 @dataclass(frozen=True)
-class Reading:
-    """How a day's files are read.
+class ReaderConfig:
+    """How the files of a day are read.
 
     Attributes:
-        source: its tables.
-        features: the feature columns that are wanted.
-        on_bad_line: as of ``reading`` in the dataset's block.
-        tie_seed: of the hash that orders behaviours of one user and time.
-        repeated_impressions: the same impression again counts again.
+        source: declaration of the tables.
+        features: feature columns.
+        on_bad_line: ``reading.on_bad_line`` of the dataset.
+        tie_seed: seed of the hash that orders behaviours of one user at the same time.
+        repeated_impressions: whether repeated impressions are kept.
     """
 
     source: Source
@@ -40,24 +40,24 @@ class Reading:
 
 
 def list_days(folder: Path) -> list[str]:
-    """The days below ``folder`` by their names, ``2024-03-01``; what is called otherwise is none."""
+    """List the days under ``folder``, such as ``2024-03-01``; other folders and files are ignored."""
     return sorted(path.name for path in folder.iterdir() if path.is_dir() and _DAY.fullmatch(path.name))
 
 
 def day_number(day: str) -> int:
-    """Days since 1970-01-01.
+    """Return the number of days since 1970-01-01.
 
     Raises:
-        InputError: there is no such day.
+        InputError: the date does not exist.
     """
     try:
         return (date.fromisoformat(day) - date(1970, 1, 1)).days
     except ValueError as error:
-        raise InputError(f"{day}: the calendar has no such day; rename the folder") from error
+        raise InputError(f"{day} is not a date of the calendar; rename the folder") from error
 
 
 def file_sizes(folder: Path) -> dict[str, int]:
-    """``{file: bytes}`` of a day."""
+    """Return ``{file: bytes}`` of a day."""
     return {
         str(file.relative_to(folder)): file.stat().st_size
         for file in sorted(folder.rglob("*"))
@@ -66,7 +66,7 @@ def file_sizes(folder: Path) -> dict[str, int]:
 
 
 def content_hash(folder: Path) -> str:
-    """SHA-256 of a day's files, names included."""
+    """Return the SHA-256 of the files of a day, including their names."""
     digest = hashlib.sha256()
     for name in file_sizes(folder):
         digest.update(name.encode() + b"\0")
@@ -75,26 +75,26 @@ def content_hash(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def read_day(folder: Path, reading: Reading) -> CanonicalTables:
-    """A day's canonical tables.
+def read_day(folder: Path, reading: ReaderConfig) -> CanonicalTables:
+    """Read the canonical tables of a day.
 
     Raises:
-        InputError: a file is missing, damaged or empty, a column is missing, or a value is not what it must be.
+        InputError: a file is missing, damaged or empty, a column is missing, or a value is invalid.
     """
     tables = read_tables(folder, reading.source, reading.features, on_bad_line=reading.on_bad_line)
     return canonical(tables, seed=reading.tie_seed, repeated_impressions=reading.repeated_impressions)
 
 
-def read_days(folder: Path, days: Sequence[str], reading: Reading) -> CanonicalTables:
-    """Several days as one log.
+def read_days(folder: Path, days: Sequence[str], reading: ReaderConfig) -> CanonicalTables:
+    """Read several days into one log.
 
     Args:
-        folder: of the days.
-        days: their names.
-        reading: how.
+        folder: folder of the days.
+        days: names of the days.
+        reading: how their files are read.
 
     Raises:
-        InputError: as of `read_day`, with the day's name; or the days' ids or times are of different kinds.
+        InputError: see `read_day`; or ids or times have different types on different days.
     """
     tables = []
     for day in days:
@@ -102,21 +102,23 @@ def read_days(folder: Path, days: Sequence[str], reading: Reading) -> CanonicalT
             tables.append(read_day(folder / day, reading))
         except InputError as error:
             raise InputError(f"{folder / day}: {error}") from error
-    return joined(tables, days, reading)
+    return combine_days(tables, days, reading)
 
 
-def joined(tables: Sequence[CanonicalTables], days: Sequence[str], reading: Reading) -> CanonicalTables:
-    """The tables of several days as one log; of an item or user that stands in several, the last day's row counts.
+def combine_days(
+    tables: Sequence[CanonicalTables], days: Sequence[str], reading: ReaderConfig
+) -> CanonicalTables:
+    """Combine the tables of several days; the last row of an item or user takes precedence.
 
     Args:
-        tables: of each day, in order.
-        days: their names, for messages.
-        reading: how they were read.
+        tables: tables of each day, in order.
+        days: names of the days, for error messages.
+        reading: how their files were read.
     """
     for name, column in (("user", "user"), ("item", "item"), ("time", "time")):
-        _check_alike(
+        _check_same_type(
             name,
-            {day: one.impressions[column] for day, one in zip(days, tables, strict=True)},
+            {day: one.shown[column] for day, one in zip(days, tables, strict=True)},
             unit=name == "time",
         )
     users = [one.users for one in tables if one.users is not None]
@@ -124,38 +126,38 @@ def joined(tables: Sequence[CanonicalTables], days: Sequence[str], reading: Read
         behaviors=pd.concat([one.behaviors for one in tables], ignore_index=True),
         items=_last_rows([one.items for one in tables], "item"),
         users=_last_rows(users, "user") if users else None,
-        impressions=pd.concat([one.impressions for one in tables], ignore_index=True),
+        impressions=pd.concat([one.shown for one in tables], ignore_index=True),
     )
     return canonical(whole, seed=reading.tie_seed, repeated_impressions=reading.repeated_impressions)
 
 
 def impressions_of(tables: CanonicalTables, days: Sequence[str]) -> CanonicalTables:
-    """The tables with the impressions of some days alone; histories keep all behaviours."""
+    """Select the impressions of some days; all behaviours are kept."""
     numbers = [day_number(day) for day in days]
-    shown = tables.impressions
+    shown = tables.shown
     return replace(tables, impressions=shown[shown["day"].isin(numbers)].reset_index(drop=True))
 
 
 def _last_rows(tables: Sequence[pd.DataFrame], key: str) -> pd.DataFrame:
-    """The last row of each key that says anything beside it."""
-    whole = pd.concat([table for table in tables if len(table)], ignore_index=True)
-    blank = whole.drop(columns=key).isna().all(axis=1)
-    told = whole.loc[~blank, key]
-    whole = whole[~(blank & whole[key].isin(told))]
-    return whole.drop_duplicates(key, keep="last").sort_values(key, ignore_index=True)
+    """Return the last row of each key; rows without any value are only used for keys that have no other row."""
+    rows = pd.concat([table for table in tables if len(table)], ignore_index=True)
+    blank = rows.drop(columns=key).isna().all(axis=1)
+    described = rows.loc[~blank, key]
+    rows = rows[~(blank & rows[key].isin(described))]
+    return rows.drop_duplicates(key, keep="last").sort_values(key, ignore_index=True)
 
 
-def _check_alike(name: str, columns: dict[str, pd.Series], *, unit: bool) -> None:
-    """Ids and times of all days are of one kind."""
+def _check_same_type(name: str, columns: dict[str, pd.Series], *, unit: bool) -> None:
+    """Check that ids, or times, have the same type on all days."""
     kinds = {
-        day: str(ticks_per_second(column)) + " ticks a second"
+        day: str(ticks_per_second(column)) + " ticks per second"
         if unit
-        else ("numbers" if pd.api.types.is_numeric_dtype(column.dtype) else "texts")
+        else ("numbers" if pd.api.types.is_numeric_dtype(column.dtype) else "strings")
         for day, column in columns.items()
     }
     if len(set(kinds.values())) > 1:
         first = next(iter(kinds))
         other = next(day for day, kind in kinds.items() if kind != kinds[first])
         raise InputError(
-            f"impressions.{name}: {kinds[first]} on {first}, {kinds[other]} on {other}; write the days alike"
+            f"impressions.{name}: {kinds[first]} on {first}, {kinds[other]} on {other}; use the same type on all days"
         )

@@ -1,4 +1,4 @@
-"""The gate: may a challenger replace the champion, or serve as the first version?"""
+"""The gate decides whether a challenger replaces the champion or becomes the first version."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -18,14 +18,14 @@ from deep_interest.retraining.parameters import GateParameters
 
 
 @dataclass(frozen=True)
-class Figures:
-    """How a model does on the held-out day.
+class Metrics:
+    """Metrics of a model on the held-out day.
 
     Attributes:
-        gauc, auc, logloss: as the papers define them; NaN where they are undefined.
-        calibration: mean predicted CTR over the observed one.
-        users, user_coverage: users with both classes, and their share of the day's users.
-        samples: impressions.
+        gauc, auc, logloss: metrics as defined in the papers; NaN if undefined.
+        calibration: ratio of mean predicted CTR to observed CTR.
+        users, user_coverage: number of users with both classes, and their share of the users of the day.
+        samples: number of impressions.
     """
 
     gauc: float
@@ -39,13 +39,13 @@ class Figures:
 
 @dataclass(frozen=True)
 class Check:
-    """One condition.
+    """One condition of the gate.
 
     Attributes:
-        name: what is looked at.
+        name: name of the quantity.
         found: its value.
-        expected: what it must be, in words.
-        passed: whether it is.
+        expected: description of the required value.
+        passed: whether the condition is met.
     """
 
     name: str
@@ -56,25 +56,25 @@ class Check:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the gate says.
+    """Decision of the gate.
 
     Attributes:
-        promoted: every check passed.
-        checks: all of them.
-        challenger: the challenger's figures.
-        champion: the champion's, or None before there is one.
-        gain: the challenger's GAUC minus the champion's, or minus popularity's for a first version, with its interval; None where
-            it is undefined.
+        promoted: whether all checks passed.
+        checks: all checks.
+        challenger: metrics of the challenger.
+        champion: metrics of the champion; None for a first version.
+        gain: GAUC of the challenger minus that of the champion (of popularity for a first version) with its interval; None if
+            undefined.
     """
 
     promoted: bool
     checks: tuple[Check, ...]
-    challenger: Figures
-    champion: Figures | None
+    challenger: Metrics
+    champion: Metrics | None
     gain: Interval | None
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, NaN as None."""
+        """Return plain values, with NaN as None."""
         return _plain(asdict(self))
 
 
@@ -89,53 +89,54 @@ def judge(
 ) -> Verdict:
     """Compare two models on the same held-out impressions.
 
-    The challenger must beat the champion's GAUC beyond chance: the lower end of the paired interval over the users is
-    above ``minimum_gain``. Of equal models at most a share of about ``level / 2`` is promoted then. It must be calibrated, its
-    log loss no worse than allowed, and the day must have users enough. Before there is a champion, the challenger must beat
-    the items' popularity instead, and its own GAUC must be above 0.5, each by the lower end of its interval. The intervals
-    are about the fits at hand, as these fits will serve: they leave out other seeds.
+    The challenger must significantly exceed the GAUC of the champion: the lower end of the paired interval over users must be
+    above ``minimum_gain``, so that a model of equal quality is promoted with a probability of about ``level / 2``. It must be
+    calibrated, its log loss must not rise too much, and the day must have enough users. A first version must beat item
+    popularity instead, and its GAUC must be above 0.5, both by the lower ends of their intervals. The intervals refer to the
+    given fits, which are the ones that serve; they do not include variation over seeds.
 
     Args:
         users: ``(n,)`` ids.
         labels: ``(n,)`` in {0, 1}.
-        challenger: ``(n,)`` predicted CTRs.
-        champion: ``(n,)`` the champion's; None before there is one.
-        gate: the conditions.
+        challenger: ``(n,)`` predicted CTR of the challenger.
+        champion: ``(n,)`` predicted CTR of the champion; None for a first version.
+        gate: conditions.
         popularity: ``(n,)`` scores of `baseline.popularity_scores`, for a first version.
     """
     users, labels = np.asarray(users), np.asarray(labels)
-    theirs, our = per_user_auc(users, labels, challenger), _figures(users, labels, challenger)
+    user_aucs, metrics = per_user_auc(users, labels, challenger), _metrics(users, labels, challenger)
     low, high = gate.calibration
     checks = [
         Check(
-            "users with both classes", our.users, f"at least {gate.minimum_users}", our.users >= gate.minimum_users
+            "users with both classes", metrics.users, f"at least {gate.minimum_users}",
+            metrics.users >= gate.minimum_users,
         ),
         Check(
-            "coverage", our.user_coverage, f"at least {gate.minimum_coverage:g}",
-            our.user_coverage >= gate.minimum_coverage,
+            "coverage", metrics.user_coverage, f"at least {gate.minimum_coverage:g}",
+            metrics.user_coverage >= gate.minimum_coverage,
         ),
-        Check("calibration", our.calibration, f"{low:g} to {high:g}", low <= our.calibration <= high),
+        Check("calibration", metrics.calibration, f"{low:g} to {high:g}", low <= metrics.calibration <= high),
     ]  # fmt: skip
     if champion is None:
-        before = None
-        gain = _gain(theirs, per_user_auc(users, labels, popularity), gate)
+        champion_metrics = None
+        gain = _gain(user_aucs, per_user_auc(users, labels, popularity), gate)
         checks += [
-            _lower_end("GAUC, lower end", _above_chance(theirs, gate), CHANCE, offset=CHANCE),
+            _lower_end("GAUC, lower end", _above_chance(user_aucs, gate), CHANCE, offset=CHANCE),
             _lower_end("GAUC gain over popularity, lower end", gain, 0.0),
         ]
     else:
-        before = _figures(users, labels, champion)
-        most = before.logloss * (1 + gate.logloss_rise)
-        gain = _gain(theirs, per_user_auc(users, labels, champion), gate)
+        champion_metrics = _metrics(users, labels, champion)
+        most = champion_metrics.logloss * (1 + gate.logloss_rise)
+        gain = _gain(user_aucs, per_user_auc(users, labels, champion), gate)
         checks += [
-            Check("log loss", our.logloss, f"at most {most:.5f}", our.logloss <= most),
+            Check("log loss", metrics.logloss, f"at most {most:.5f}", metrics.logloss <= most),
             _lower_end("GAUC gain, lower end", gain, gate.minimum_gain),
         ]
-    return Verdict(all(check.passed for check in checks), tuple(checks), our, before, gain)
+    return Verdict(all(check.passed for check in checks), tuple(checks), metrics, champion_metrics, gain)
 
 
 def _lower_end(name: str, interval: Interval | None, bound: float, *, offset: float = 0.0) -> Check:
-    """An interval's lower end, plus an offset, must be above the bound; an undefined one is not."""
+    """Check that the lower end of an interval, plus an offset, is above a bound; an undefined interval fails."""
     lower = np.nan if interval is None else interval.low + offset
     return Check(name, lower, f"above {bound:g}", lower > bound)
 
@@ -152,11 +153,11 @@ def _above_chance(ours: UserAUC, gate: GateParameters) -> Interval | None:
     return chance_interval(ours, confidence=1 - gate.level)
 
 
-def _figures(users: np.ndarray, labels: np.ndarray, scores: ArrayLike) -> Figures:
+def _metrics(users: np.ndarray, labels: np.ndarray, scores: ArrayLike) -> Metrics:
     scores = np.asarray(scores, np.float64)
     by_user = per_user_auc(users, labels, scores)
     clicked = float(labels.mean())
-    return Figures(
+    return Metrics(
         gauc=by_user.gauc().value if len(by_user.users) else np.nan,
         auc=auc(labels, scores),
         logloss=logloss(labels, scores),

@@ -1,4 +1,4 @@
-"""What a user may say about retraining."""
+"""Parameters of retraining."""
 
 from typing import Literal
 
@@ -17,16 +17,16 @@ class _Strict(BaseModel):
 
 
 class DayBounds(_Strict):
-    """What a day must keep to, against the days before it.
+    """Bounds for a new day, relative to the days before it.
 
     Attributes:
-        trailing_days: that many days before it are the measure; the relative bounds begin with the third.
-        volume: fewest and most impressions and behaviours, as factors of the trailing median.
-        ctr: lowest and highest click-through rate, as factors of the trailing median.
-        missing_rise: a column's share of missing values may be above the trailing median by this much.
-        unknown_rise: so may the share of impressions whose item or context value no day before had.
-        repeated: highest share of impressions that stand there twice.
-        minimum_impressions: fewest impressions, whatever the days before had.
+        trailing_days: number of days before it that are the reference; relative bounds need at least three.
+        volume: minimum and maximum number of impressions and behaviours, as factors of the trailing median.
+        ctr: minimum and maximum click-through rate, as factors of the trailing median.
+        missing_rise: maximum increase of the share of missing values in a column over the trailing median.
+        unknown_rise: maximum increase of the share of impressions with an unseen item or context value.
+        repeated: maximum share of repeated impressions.
+        minimum_impressions: minimum number of impressions, independent of earlier days.
     """
 
     trailing_days: int = Field(7, ge=1)
@@ -39,19 +39,19 @@ class DayBounds(_Strict):
 
 
 class GateParameters(_Strict):
-    """What a challenger must show on the held-out day.
+    """Conditions for promoting a challenger, on the held-out day.
 
-    A first version, with no champion to compare with, must beat the items' popularity and guessing, whatever ``minimum_gain`` and
-    ``logloss_rise`` allow.
+    A first version has no champion to compare with. It has to beat item popularity and random ranking, whatever
+    ``minimum_gain`` and ``logloss_rise`` allow.
 
     Attributes:
-        level: the interval of the GAUC's gain has the mass ``1 - level``, half of what is left on each side.
-        minimum_gain: the interval's lower end must be above it. 0: only what is better beyond doubt serves; a small
-            negative number: what is not worse by more than that serves.
-        calibration: lowest and highest predicted CTR over observed CTR.
-        logloss_rise: the log loss may be above the champion's by this share of it.
-        minimum_users: users of the day with both classes, on whom GAUC rests.
-        minimum_coverage: their share of the day's users.
+        level: significance level of the interval of the GAUC gain (two-sided).
+        minimum_gain: the lower end of the interval must be above it. With 0 only significantly better versions are promoted;
+            with a small negative number also versions that are not worse by more than that.
+        calibration: minimum and maximum ratio of predicted to observed CTR.
+        logloss_rise: maximum relative increase of the log loss over that of the champion.
+        minimum_users: minimum number of users with both classes, on which GAUC is based.
+        minimum_coverage: minimum share of these users among the users of the day.
     """
 
     level: float = Field(0.05, gt=0, lt=1)
@@ -63,13 +63,13 @@ class GateParameters(_Strict):
 
 
 class ScoringParameters(_Strict):
-    """How pairs of users and candidates are scored in batches.
+    """Batch scoring of pairs of users and candidates.
 
     Attributes:
         gamma: eCPM = CTR^γ × bid (DIEN, footnote 4).
-        top_k: candidates a user keeps, by eCPM; all if left out.
-        pairs_at_once: users are scored in groups of at most this many pairs, which bounds the memory.
-        context: ``{context feature: value}`` where the users' table has no such column.
+        top_k: number of candidates to keep per user, by eCPM; all if None.
+        pairs_at_once: maximum number of pairs scored at once, which bounds the memory.
+        context: ``{context feature: value}`` for features that are not columns of the users' table.
     """
 
     gamma: float = Field(1.0, gt=0)
@@ -79,28 +79,27 @@ class ScoringParameters(_Strict):
 
 
 class RetrainingParameters(_Strict):
-    """How a row is kept fresh.
+    """How a model is retrained.
 
     Attributes:
-        strategy: ``full_window`` trains anew on the last days; ``warm_start`` goes on from the champion, with its optimiser's
-            state, on the days that it has not seen; ``warm_start_with_distillation`` also learns from the champion's
-            predictions. Without a champion the first run is a ``full_window``.
-        window_days: days that a full window trains on, and how far back a warm start looks for days it has not seen.
-        replay_days: that many days before the unseen ones are trained on again in a warm start, so that one pass over little
-            data neither forgets nor chases the day.
-        history_days: behaviours of that many days before the held-out day make the histories; all if left out.
-        training: training options of a full window that go before the row's.
-        warm_training: those of a warm start.
-        warm_rate: a warm start's learning rate as a multiple of the row's, if ``warm_training`` names none.
-        teacher_weight: share of the champion's prediction in the labels that a distilled model learns (Hinton et al. 2015).
-        seed: of the fits.
-        days: what a day must keep to.
-        gate: what a challenger must show.
-        keep_versions: older ones are deleted, never the champion nor the one before it.
-        webhook: the run's summary is posted to this URL as JSON; failing to is no failure of the run.
-        webhook_seconds: how long that may take.
-        mlflow_uri: an MLflow registry that is told which version serves, as ``sqlite:///mlflow.db``; the files decide.
-        scoring: batches of pairs.
+        strategy: ``full_window`` trains from scratch on the last days; ``warm_start`` continues from the champion, including
+            its optimiser state, on the days that it has not seen; ``warm_start_with_distillation`` also learns from the
+            champion's predictions. Without a champion the first run uses ``full_window``.
+        window_days: training days of a full window, and how far back a warm start looks for unseen days.
+        replay_days: number of seen days before the unseen ones that a warm start trains on again, against forgetting.
+        history_days: number of days before the held-out day whose behaviours are part of histories; all if None.
+        training: training options of a full window, which override those of the model.
+        warm_training: training options of a warm start, which override those of the model.
+        warm_rate: learning rate of a warm start as a multiple of the model's, unless ``warm_training`` sets it.
+        teacher_weight: weight of the champion's prediction in the labels of a distilled model (Hinton et al. 2015).
+        seed: seed of the fits.
+        days: bounds for new days.
+        gate: conditions for promotion.
+        keep_versions: number of versions to keep; the champion and the previous champion are always kept.
+        webhook: URL to which the summary of a run is posted as JSON; a failed request does not fail the run.
+        webhook_seconds: timeout of the request in seconds.
+        mlflow_uri: MLflow registry to which versions are mirrored, such as ``sqlite:///mlflow.db``; the files are authoritative.
+        scoring: batch scoring.
     """
 
     strategy: Strategy = "warm_start"
@@ -125,10 +124,10 @@ class BacktestParameters(_Strict):
     """A replay of the simulated log, day by day.
 
     Attributes:
-        log: what happens to the log from day to day.
-        model: the row that is kept fresh.
-        warm_up_days: days that every strategy has been trained on before the replay begins.
-        seeds: one replay each.
+        log: how the log changes from day to day.
+        model: model to retrain.
+        warm_up_days: training days before the replay.
+        seeds: one replay per seed.
     """
 
     log: DailyLog = DailyLog()
@@ -138,7 +137,7 @@ class BacktestParameters(_Strict):
 
     @field_validator("model")
     @classmethod
-    def _is_a_row(cls, key: str) -> str:
+    def _is_a_model(cls, key: str) -> str:
         if key not in MODELS:
-            raise ValueError(f"{key} is no model; the models are {', '.join(MODELS)}")
+            raise ValueError(f"{key} is not a model; the models are {', '.join(MODELS)}")
         return key

@@ -1,4 +1,4 @@
-"""What a run has to do: which days are new, which train, which one judges, and from which version it starts."""
+"""Plan of a retraining run: new days, training days, held-out day, and the version to start from."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -11,24 +11,24 @@ from deep_interest.serving.version import Version
 
 
 class NothingNewError(InputError):
-    """There is no day that a run could take."""
+    """Raised if there is no new day to train on."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One run.
+    """Plan of one run.
 
     Attributes:
-        new: days that were not taken before, in order.
-        late: those of them that are older than one taken before.
-        history: days whose behaviours make the histories, the held-out day among them.
-        train: days whose impressions the challenger is fitted on.
-        held_out: the newest day; it judges and trains nobody in this run.
-        strategy: how the challenger is fitted.
-        parent: the champion's version, or None.
+        new: days that no earlier run has used, in order.
+        late: new days that are older than a day used before.
+        history: days whose behaviours are part of histories, including the held-out day.
+        train: days whose impressions the challenger is trained on.
+        held_out: the newest day, on which challenger and champion are compared; not trained on in this run.
+        strategy: how the challenger is trained.
+        parent: version of the champion, or None.
         trained: all days that the challenger will have seen.
-        records: of the new and the changed days.
-        changed: days that were taken before and whose files have changed since.
+        records: records of new and changed days.
+        changed: days used before whose files have changed since.
     """
 
     new: tuple[str, ...]
@@ -47,41 +47,41 @@ class Plan:
         return replace(self, changed=tuple(records), records=self.records | records)
 
 
-def new_days(found: Iterable[str], state: RegistryState) -> list[str]:
-    """The days that no run has taken, in order.
+def new_days(available: Iterable[str], state: RegistryState) -> list[str]:
+    """Return the days that no earlier run has used, in order.
 
     Raises:
-        NothingNewError: there is none, or one day alone, with nothing to train on before it.
+        NothingNewError: there is no new day, or only one day, which leaves no day to train on.
     """
-    found = sorted(found)
-    new = [day for day in found if day not in state.days]
+    available = sorted(available)
+    new = [day for day in available if day not in state.days]
     if not new:
         newest = f"the newest is {max(state.days)}" if state.days else "there is no day at all"
         raise NothingNewError(f"no new day: {newest}")
-    if len(found) < 2:
+    if len(available) < 2:
         raise NothingNewError(
-            f"{new[0]} is the only day; it is held out, so one day more is needed to train on"
+            f"{new[0]} is the only day; it is held out, so at least one more day is needed for training"
         )
     return new
 
 
 def plan_run(
-    found: Iterable[str],
+    available: Iterable[str],
     state: RegistryState,
     champion: Version | None,
     retraining: RetrainingParameters,
     records: dict[str, Record],
 ) -> Plan:
-    """Decide what a run does.
+    """Plan a run.
 
     Args:
-        found: all days that there are.
-        state: of the registry.
-        champion: the version that serves.
-        retraining: the parameters.
-        records: of the new days.
+        available: all available days.
+        state: state of the registry.
+        champion: the champion, or None.
+        retraining: parameters of retraining.
+        records: records of the new days.
     """
-    days = sorted(found)
+    days = sorted(available)
     held_out = days[-1]
     window = days[:-1][-retraining.window_days :]
     seen = [] if champion is None else champion.manifest["days"]["trained"]
@@ -110,6 +110,6 @@ def plan_run(
 
 
 def with_replay(window: Sequence[str], fresh: Sequence[str], replay_days: int) -> list[str]:
-    """The unseen days of a window, and the ``replay_days`` newest of the others."""
+    """Return the unseen days of a window together with the ``replay_days`` newest of the other days."""
     seen = [day for day in window if day not in fresh]
     return sorted([*fresh, *(seen[-replay_days:] if replay_days else [])])

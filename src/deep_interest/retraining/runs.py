@@ -1,4 +1,4 @@
-"""The steps of a retraining run, as its plan has them."""
+"""The steps of a retraining run, according to its plan."""
 
 import hashlib
 import json
@@ -11,18 +11,18 @@ import torch
 import deep_interest
 from deep_interest.logs.vocabulary import FieldVocabularies
 from deep_interest.retraining.baseline import popularity_scores
-from deep_interest.retraining.fitting import Fitted, Parent, fit_challenger, held_out_scores
+from deep_interest.retraining.fitting import FittedModel, Parent, fit_challenger, held_out_scores
 from deep_interest.retraining.gate import Verdict, judge
 from deep_interest.retraining.parameters import GateParameters, RetrainingParameters
 from deep_interest.retraining.plan import Plan
 from deep_interest.serving.registry import Registry
 from deep_interest.serving.version import Version, VersionArtifacts
 from deep_interest.training.parameters import Recipes, RowOptions, RunParameters
-from deep_interest.training.runs import Cell, Data, choose_recipe
+from deep_interest.training.runs import Data, Experiment, choose_recipe
 from deep_interest.training.state import code_hash
 
 
-def cell_of(
+def retraining_experiment(
     dataset: str,
     model: str,
     options: RowOptions,
@@ -30,44 +30,44 @@ def cell_of(
     recipes: Recipes,
     run: RunParameters,
     retraining: RetrainingParameters,
-) -> Cell:
-    """The row that is kept fresh.
+) -> Experiment:
+    """Build the experiment that is retrained.
 
     Args:
-        dataset, model: the keys.
-        options: the row's own.
-        settings: the dataset's block, with its ``recipe`` and ``training``.
-        recipes: all of them.
-        run: device, workspace, which recipe.
-        retraining: with the fits' seed.
+        dataset, model: keys of dataset and model.
+        options: options of the model.
+        settings: parameters of the dataset, with its ``recipe`` and ``training``.
+        recipes: all recipes.
+        run: device, workspace, recipe.
+        retraining: parameters of retraining, with the seed of the fits.
     """
     recipe = choose_recipe(recipes.root, run, default=settings.recipe, training=settings.training)
-    return Cell(dataset, model, options, recipe, (retraining.seed,), run)
+    return Experiment(dataset, model, options, recipe, (retraining.seed,), run)
 
 
 def fit_by_plan(
-    cell: Cell, data: Data, plan: Plan, registry: Registry, retraining: RetrainingParameters
-) -> Fitted:
-    """Fit the challenger by the plan's strategy; a run that was killed goes on where it was."""
+    experiment: Experiment, data: Data, plan: Plan, registry: Registry, retraining: RetrainingParameters
+) -> FittedModel:
+    """Fit the challenger with the strategy of the plan; a killed fit resumes."""
     warm = plan.strategy != "full_window"
     return fit_challenger(
-        cell, data, overrides=overrides_of(cell, retraining, warm=warm), seed=retraining.seed,
-        state_file=Path(cell.run.workspace) / cell.dataset / cell.model / "retraining.pt",
+        experiment, data, overrides=overrides_of(experiment, retraining, warm=warm), seed=retraining.seed,
+        state_file=Path(experiment.run.workspace) / experiment.dataset / experiment.model / "retraining.pt",
         parent=parent_of(registry.load(plan.parent)) if warm and plan.parent else None,
         teacher_weight=retraining.teacher_weight if plan.strategy == "warm_start_with_distillation" else 0.0,
     )  # fmt: skip
 
 
-def overrides_of(cell: Cell, retraining: RetrainingParameters, *, warm: bool) -> dict[str, Any]:
-    """The training options that a full window or a warm start puts before the row's."""
+def overrides_of(experiment: Experiment, retraining: RetrainingParameters, *, warm: bool) -> dict[str, Any]:
+    """Return the training options that override those of the model, in a full window or a warm start."""
     if not warm:
         return dict(retraining.training)
-    row = cell.recipe.training_of(cell.model, cell.options, cell.run.options)
-    return {"learning_rate": row.learning_rate * retraining.warm_rate, **retraining.warm_training}
+    options = experiment.recipe.training_of(experiment.model, experiment.options, experiment.run.options)
+    return {"learning_rate": options.learning_rate * retraining.warm_rate, **retraining.warm_training}
 
 
 def parent_of(version: Version) -> Parent:
-    """A version as the model that a warm start goes on from."""
+    """Return a version as the parent of a warm start."""
     manifest = version.manifest
     return Parent(
         version.id, version.weights(), version.optimizer(), version.schema, manifest["config"], manifest["training"]
@@ -75,32 +75,46 @@ def parent_of(version: Version) -> Parent:
 
 
 def judge_by_plan(
-    cell: Cell, fitted: Fitted, data: Data, plan: Plan, registry: Registry, gate: GateParameters
+    experiment: Experiment,
+    fitted: FittedModel,
+    data: Data,
+    plan: Plan,
+    registry: Registry,
+    gate: GateParameters,
 ) -> Verdict:
-    """Both models on the held-out day, or the first one and popularity."""
+    """Compare challenger and champion, or a first version and popularity, on the held-out day."""
     is_held_out = data.samples["split"] == "test"
     held_out = data.samples[is_held_out]
     champion: np.ndarray | None = None
     if plan.parent is not None:
         version = registry.load(plan.parent)
-        champion = held_out_scores(version.model(), version.schema, data, cell, version.manifest["training"])
-    challenger = held_out_scores(fitted.model(cell.model), fitted.schema, data, cell, fitted.training)
+        champion = held_out_scores(
+            version.model(), version.schema, data, experiment, version.manifest["training"]
+        )
+    challenger = held_out_scores(
+        fitted.model(experiment.model), fitted.schema, data, experiment, fitted.training
+    )
     popularity = popularity_scores(data.samples[~is_held_out], held_out)
     return judge(held_out["user"], held_out["label"], challenger, champion, gate, popularity=popularity)
 
 
-def version_name(plan: Plan, fitted: Fitted, gate: GateParameters) -> str:
-    """The newest training day, and a hash of everything that decides the version."""
-    whole = json.dumps(
+def version_name(plan: Plan, fitted: FittedModel, gate: GateParameters) -> str:
+    """Return the newest training day with a hash of everything that determines the version."""
+    identity = json.dumps(
         [fitted.identity, plan.strategy, plan.parent, plan.trained, gate.model_dump(mode="json")]
     )
-    return f"{plan.trained[-1]}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
+    return f"{plan.trained[-1]}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
 
 
 def artifacts_of(
-    dataset: str, model: str, plan: Plan, fitted: Fitted, verdict: Verdict, vocabularies: FieldVocabularies
+    dataset: str,
+    model: str,
+    plan: Plan,
+    fitted: FittedModel,
+    verdict: Verdict,
+    vocabularies: FieldVocabularies,
 ) -> VersionArtifacts:
-    """The challenger as a version of the registry."""
+    """Return the challenger as a version for the registry."""
     manifest = {
         "dataset": dataset, "model": model, "strategy": plan.strategy, "parent": plan.parent,
         "days": {"trained": list(plan.trained), "fitted_on": list(plan.train), "held_out": plan.held_out},

@@ -1,4 +1,4 @@
-"""Batch scoring with a version of the registry: its vocabularies, its parameters, today's histories."""
+"""Batch scoring with a version of the registry: its vocabularies and parameters, and current histories."""
 
 import logging
 from dataclasses import dataclass
@@ -29,40 +29,40 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Coded:
-    """Today's log in a version's codes.
+class ScoringInput:
+    """The current log and a scoring request in the codes of a version.
 
     Attributes:
-        log: every user's behaviours.
-        features: of items and users.
-        asked: users and candidates.
+        log: behaviours of all users.
+        features: feature codes of items and users.
+        request: users and candidates.
     """
 
     log: BehaviorLog
     features: FeatureTables
-    asked: ScoringRequest
+    request: ScoringRequest
 
 
-def code_pairs(
+def encode_request(
     tables: CanonicalTables,
     users: pd.DataFrame | None,
     candidates: pd.DataFrame | None,
     features: FeatureColumns,
     scoring: ScoringParameters,
     champion: Version,
-) -> Coded:
-    """Code today's log, and who is scored with what.
+) -> ScoringInput:
+    """Encode the current log and a scoring request.
 
     Args:
-        tables: of the days whose behaviours make the histories.
+        tables: tables of the days whose behaviours are part of histories.
         users: ``user`` [and context columns]; all users of the log if None.
         candidates: ``item`` [, ``bid``]; all items with a bid of 1 if None.
-        features: the feature columns.
-        scoring: with the context where the users' table has none.
-        champion: whose vocabularies code.
+        features: feature columns.
+        scoring: parameters, with the values of context features that the users' table lacks.
+        champion: version whose vocabularies are used.
 
     Raises:
-        InputError: a column is missing, an id stands there twice, or a bid is no number above 0.
+        InputError: a column is missing, an id is repeated, or a bid is not a positive number.
     """
     vocabularies = FieldVocabularies(champion.vocabularies().fields, frozen=True)
     if users is None:
@@ -78,31 +78,30 @@ def code_pairs(
         name: code_column(vocabularies, name, _context(users, name, scoring), features)
         for name in features.context
     }
-    coded = encode_features(tables, log, features, context=context, vocabularies=vocabularies)
+    encoded = encode_features(tables, log, features, context=context, vocabularies=vocabularies)
     user_codes, item_codes = log.users.encode(users["user"]), log.items.encode(candidates["item"])
-    for what, codes in (
-        ("users without behaviours", user_codes),
-        ("candidates of no known item", item_codes),
-    ):
+    for name, codes in (("users without behaviours", user_codes), ("unknown candidates", item_codes)):
         if (codes == 0).any():
             logger.warning(
-                "%s: %s of %s, scored as unknown", what, f"{(codes == 0).sum():,}", f"{len(codes):,}"
+                "%s: %s of %s, scored as unknown", name, f"{(codes == 0).sum():,}", f"{len(codes):,}"
             )
     bids = candidates["bid"].to_numpy(np.float64) if "bid" in candidates else np.ones(len(candidates))
     if not (bids > 0).all():
         raise InputError(f"candidates.bid: found {bids[~(bids > 0)][0]}, expected numbers above 0")
-    asked = ScoringRequest(
+    request = ScoringRequest(
         users["user"].reset_index(drop=True), user_codes, {name: column.codes for name, column in context.items()}, candidates["item"].reset_index(drop=True),
         item_codes, bids,
     )  # fmt: skip
-    return Coded(behavior_log(log, coded), coded, asked)
+    return ScoringInput(behavior_log(log, encoded), encoded, request)
 
 
-def score_with(champion: Version, coded: Coded, scoring: ScoringParameters, run: RunParameters) -> Scores:
-    """The champion's scores as a stream."""
+def score_with(
+    champion: Version, inputs: ScoringInput, scoring: ScoringParameters, run: RunParameters
+) -> Scores:
+    """Score a request with the champion, as a stream."""
     device = prepare_device(run)
     blocks = score_pairs(
-        champion.model().to(device), FeatureStore.build(coded.log, coded.features, device), coded.asked,
+        champion.model().to(device), FeatureStore.build(inputs.log, inputs.features, device), inputs.request,
         version=champion.id, max_len=TrainingOptions.model_validate(champion.manifest["training"]).max_len,
         gamma=scoring.gamma, top_k=scoring.top_k, pairs_at_once=scoring.pairs_at_once,
         batch_size=run.evaluation_batch_size,
@@ -114,9 +113,7 @@ def _check(table: pd.DataFrame, name: str, key: str) -> None:
     if key not in table:
         raise InputError(f"{name}: column {key} not found; the table has {', '.join(map(str, table))}")
     if table[key].isna().any() or table[key].duplicated().any():
-        raise InputError(
-            f"{name}.{key}: expected every id once, found one that is missing or stands there twice"
-        )
+        raise InputError(f"{name}.{key}: expected each id once, found a missing or repeated id")
 
 
 def _context(users: pd.DataFrame, name: str, scoring: ScoringParameters) -> pd.Series:

@@ -1,4 +1,4 @@
-"""What a run has done, for programs (JSON) and for people (Markdown), and by which exit status a scheduler knows it."""
+"""Summary of a retraining run: JSON for programs, Markdown for people, exit codes for schedulers."""
 
 import json
 import logging
@@ -12,7 +12,7 @@ from deep_interest.retraining.gate import Verdict
 from deep_interest.retraining.plan import Plan
 
 if TYPE_CHECKING:
-    from deep_interest.retraining.fitting import Fitted
+    from deep_interest.retraining.fitting import FittedModel
 
 logger = logging.getLogger(__name__)
 
@@ -20,13 +20,13 @@ Outcome = Literal["promoted", "refused", "nothing_new", "bad_data", "busy", "fai
 EXIT_CODES: dict[Outcome, int] = {
     "promoted": 0, "failed": 1, "nothing_new": 10, "refused": 11, "bad_data": 12, "busy": 13,
 }  # fmt: skip
-"""Exit status of ``kedro run --pipelines=retrain.<dataset>.<model>``; 1 and 2 are also Python's and the command line's own."""
+"""Exit codes of ``kedro run --pipelines=retrain.<dataset>.<model>``; Python and the command line also use 1 and 2."""
 
 
 def run_summary(
-    dataset: str, model: str, plan: Plan, fitted: "Fitted", verdict: Verdict, version: str
+    dataset: str, model: str, plan: Plan, fitted: "FittedModel", verdict: Verdict, version: str
 ) -> dict[str, Any]:
-    """The summary of a run that has come to a verdict, as plain values."""
+    """Summarise a run that reached the gate, as plain values."""
     outcome: Outcome = "promoted" if verdict.promoted else "refused"
     return {
         **_head(dataset, model, outcome), "version": version, "champion_before": plan.parent,
@@ -40,7 +40,7 @@ def run_summary(
 
 
 def early_end(dataset: str, model: str, outcome: Outcome, message: str) -> dict[str, Any]:
-    """The summary of a run that ended before a verdict."""
+    """Summarise a run that ended before the gate."""
     return {**_head(dataset, model, outcome), "message": message}
 
 
@@ -52,20 +52,20 @@ def _head(dataset: str, model: str, outcome: Outcome) -> dict[str, Any]:
 
 
 def summary_page(summary: dict[str, Any]) -> str:
-    """The summary as a short Markdown page."""
+    """Format a summary as a short Markdown page."""
     lines = [
         f"# {summary['dataset']}.{summary['model']}: {summary['outcome'].replace('_', ' ')}", "",
-        f"{summary['finished']}, exit status {summary['exit_code']}.", "",
+        f"{summary['finished']}, exit code {summary['exit_code']}.", "",
     ]  # fmt: skip
     if "message" in summary:
         return "\n".join([*lines, "```", summary["message"].replace("```", "'''"), "```", ""])
     days = summary["days"]
     lines += [
-        f"Version `{summary['version']}` by {summary['strategy'].replace('_', ' ')}, champion before: "
+        f"Version `{summary['version']}`, strategy {summary['strategy'].replace('_', ' ')}, previous champion: "
         f"{summary['champion_before'] or 'none'}. New days: {', '.join(days['new'])}"
         + (f" (late: {', '.join(days['late'])})" if days["late"] else "")
         + f". Trained on {', '.join(days['trained_on'])} ({summary['cost']['samples']:,} samples, "
-        f"{summary['cost']['seconds']:.1f} s), judged on {days['held_out']}.",
+        f"{summary['cost']['seconds']:.1f} s), evaluated on {days['held_out']}.",
         *_changed(days["changed"]),
         "",
         "| | GAUC | AUC | log loss | calibration |",
@@ -73,9 +73,9 @@ def summary_page(summary: dict[str, Any]) -> str:
     ]
     for name in ("challenger", "champion"):
         if summary[name]:
-            cells = [summary[name][key] for key in ("gauc", "auc", "logloss", "calibration")]
+            values = [summary[name][key] for key in ("gauc", "auc", "logloss", "calibration")]
             lines.append(
-                f"| {name} | {' | '.join('–' if cell is None else f'{cell:.4f}' for cell in cells)} |"
+                f"| {name} | {' | '.join('–' if value is None else f'{value:.4f}' for value in values)} |"
             )
     lines += ["", "| check | found | expected | passed |", "|---|---:|---|---|"]
     for check in summary["checks"]:
@@ -87,17 +87,17 @@ def summary_page(summary: dict[str, Any]) -> str:
 
 
 def _changed(days: list[str]) -> list[str]:
-    """The sentence about days whose files have changed since a run took them."""
+    """Return the sentence about days whose files have changed since an earlier run used them."""
     if not days:
         return []
     return [
         "",
-        f"The files of {', '.join(days)} have changed since an earlier run took them; this run uses the present files.",
+        f"The files of {', '.join(days)} have changed since an earlier run used them; this run uses the current files.",
     ]
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Does not follow a 3xx answer: the summary goes to the configured address and nowhere else."""
+    """Do not follow 3xx responses: the summary is only sent to the configured address."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: HTTPMessage, newurl: str
@@ -106,7 +106,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 def notify(url: str, summary: dict[str, Any], *, seconds: float) -> None:
-    """Post a summary as JSON; whatever goes wrong, a redirect included, is a warning."""
+    """Post a summary as JSON; any failure, including a redirect, is logged as a warning."""
     try:
         request = urllib.request.Request(
             url, json.dumps(summary).encode(), {"Content-Type": "application/json"}, method="POST"
@@ -115,5 +115,5 @@ def notify(url: str, summary: dict[str, Any], *, seconds: float) -> None:
             raise ValueError(f"expected an http(s) address, found {request.type}")
         with urllib.request.build_opener(_NoRedirect).open(request, timeout=seconds):
             pass
-    except Exception as error:  # a run's result stands, whether anybody hears of it or not
+    except Exception as error:  # a failed notification must not fail the run
         logger.warning("retraining.webhook: the summary could not be posted (%s)", error)

@@ -1,4 +1,4 @@
-"""Some days as training data and a held-out day, in codes that never change."""
+"""Encode a window of training days and a held-out day, with codes that never change."""
 
 from collections.abc import Sequence
 
@@ -20,21 +20,21 @@ def encode_window(
     features: FeatureColumns,
     vocabularies: FieldVocabularies,
 ) -> Data:
-    """Log, features and samples of a window of days; the held-out day is the test split, and there is no validation.
+    """Encode log, features and samples of a window of days; the held-out day is the test split, there is no validation split.
 
     Args:
-        tables: of all days whose behaviours make the histories.
-        train: days whose impressions train.
-        held_out: the day that judges; its values teach no vocabulary.
-        protocol: the dataset's, ``by_day``.
-        features: the feature columns.
-        vocabularies: of the version before; they grow by what the training days bring.
+        tables: tables of all days whose behaviours are part of histories.
+        train: training days.
+        held_out: the held-out day; its values are not added to the vocabularies.
+        protocol: protocol of the dataset, ``by_day``.
+        features: feature columns.
+        vocabularies: vocabularies of the previous version, extended in place by the values of the training days.
     """
     tables = impressions_of(tables, [*train, held_out])
     protocol = protocol.model_copy(
         update={"validation_days": 0, "test_days": 1, "train_days": None, "last_day": None}
     )
-    users = Vocabulary.fit(tables.behaviors["user"], tables.impressions["user"])
+    users = Vocabulary.fit(tables.behaviors["user"], tables.shown["user"])
     log = encode_log(tables, users=users, items=Vocabulary.fit(tables.items["item"]))
     made = impression_samples(tables.impressions, log, protocol, features=features, vocabularies=vocabularies)
     coded = encode_features(

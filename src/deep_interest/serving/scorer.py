@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from deep_interest.errors import InputError
 from deep_interest.logs.schema import Field
-from deep_interest.models.batch import Batch, Cells
-from deep_interest.models.layers import NO_CELLS
+from deep_interest.models.batch import Batch, ValueSetsByField
+from deep_interest.models.layers import NO_VALUE_SETS
 from deep_interest.ops.bounds import check_codes
 from deep_interest.ops.runtime.host_copies import copy_to_device
 
@@ -21,19 +21,19 @@ class Scorer:
 
     Args:
         model: trained model; it is set to evaluation mode.
-        cells: values of the multi-hot fields, from the feature store.
+        value_sets: value sets of the multi-hot fields, from the feature store.
 
     Raises:
-        InputError: the values of a multi-hot field are missing.
+        InputError: the value sets of a multi-hot field are missing.
     """
 
-    def __init__(self, model: nn.Module, *, cells: Cells = NO_CELLS) -> None:
+    def __init__(self, model: nn.Module, *, value_sets: ValueSetsByField = NO_VALUE_SETS) -> None:
         self.model = model.eval()
         self.schema = model.schema
-        self.cells = cells
-        if missing := sorted(self.schema.multi_hot - set(cells)):
+        self.value_sets = value_sets
+        if missing := sorted(self.schema.multi_hot - set(value_sets)):
             raise InputError(
-                f"cells: the values of the multi-hot {', '.join(missing)} are missing; pass those of the feature store"
+                f"value_sets: the value sets of the multi-hot {', '.join(missing)} are missing; pass those of the feature store"
             )
 
     @torch.inference_mode()
@@ -67,7 +67,7 @@ class Scorer:
             profile=_expand("profile", profile or {}, self.schema.profile, size),
             context=_expand("context", context or {}, self.schema.context, size),
             labels=torch.zeros(size, device=device), owner=copy_to_device(np.zeros(size, np.int64), device),
-            cells=self.cells,
+            value_sets=self.value_sets,
         )  # fmt: skip
         return torch.sigmoid(self.model(batch).logits)
 
@@ -75,7 +75,7 @@ class Scorer:
         """Check the codes on the CPU; with an invalid code, a GPU would read memory outside the table."""
         for field in fields:
             if field.name in codes:
-                size = len(self.cells[field.name].offsets) - 1 if field.pooling else field.size
+                size = len(self.value_sets[field.name].offsets) - 1 if field.pooling else field.size
                 check_codes(codes[field.name].cpu().numpy(), size, f"{what}: {field.name}")
 
 

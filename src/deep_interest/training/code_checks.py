@@ -1,6 +1,6 @@
-"""Bounds of the log's, the features' and the samples' codes, checked on the host when they are built.
+"""Bounds checks of the codes of log, features and samples, on the host when they are built.
 
-A batch on the CPU is checked again where its codes are looked up; on a GPU this check is the only one, so that nothing waits for it.
+A CPU batch is checked again at each lookup; on a GPU this is the only check, to avoid synchronisation.
 """
 
 from collections.abc import Mapping
@@ -15,12 +15,12 @@ from deep_interest.ops.bounds import check_codes, check_offsets
 
 
 def check_log(log: BehaviorLog, features: FeatureTables) -> None:
-    """Check the log and the feature codes against the schema's tables and the multi-hot fields' cells.
+    """Check the log and the feature codes against the schema's tables and the multi-hot fields' value sets.
 
     Raises:
         InputError: a code or an offset is out of range; names the group, the field, the code and the table's size.
     """
-    schema, cells = features.schema, features.cells
+    schema, value_sets = features.schema, features.value_sets
     groups = (
         ("behavior", schema.behavior, log.fields),
         ("item", schema.item, features.items),
@@ -30,12 +30,12 @@ def check_log(log: BehaviorLog, features: FeatureTables) -> None:
         for field in fields:
             _check(
                 columns[field.name],
-                _size(field, {name: len(of.offsets) - 1 for name, of in cells.items()}),
+                _size(field, {name: len(of.offsets) - 1 for name, of in value_sets.items()}),
                 group,
                 field,
             )
-    for name, of in cells.items():
-        check_offsets(np.ascontiguousarray(of.offsets), len(of.values), f"{name}, cells")
+    for name, of in value_sets.items():
+        check_offsets(np.ascontiguousarray(of.offsets), len(of.values), f"{name}, value sets")
         check_codes(np.ascontiguousarray(of.values), schema.tables[name], name)
     for name, codes in log.fields.items():
         check_offsets(np.ascontiguousarray(log.offsets), len(codes), f"offsets of the log, field {name}")
@@ -48,37 +48,37 @@ def check_samples(
     offsets: np.ndarray,
     items: int,
     users: int,
-    cells: Mapping[str, int],
+    value_sets: Mapping[str, int],
 ) -> None:
     """Check the columns of samples.
 
     Args:
-        schema: the feature groups.
+        schema: feature groups.
         columns: ``user``, ``item``, ``history_end`` and the context fields, ``(n,)`` each.
         offsets: ``(U + 1,)`` segments of the users' behaviours in the log.
         items, users: rows of the feature codes by item and by user.
-        cells: of the multi-hot fields, how many cells they have.
+        value_sets: number of value sets of each multi-hot field.
 
     Raises:
-        InputError: a code or a history's end is out of range.
+        InputError: a code or the end of a history is out of range.
     """
     user, end = columns["user"], columns["history_end"]
     check_codes(np.ascontiguousarray(user), min(len(offsets) - 1, users), "samples.user")
     check_codes(np.ascontiguousarray(columns["item"]), items, "samples.item")
-    wrong = np.flatnonzero((end < 0) | (end > np.diff(offsets)[user]))
-    if len(wrong):
-        row = wrong[0]
+    invalid = np.flatnonzero((end < 0) | (end > np.diff(offsets)[user]))
+    if len(invalid):
+        row = invalid[0]
         raise InputError(
             f"samples.history_end: sample {row} has {end[row]} behaviours before it, but user {user[row]} has "
             f"{np.diff(offsets)[user[row]]} in the log; build the samples and the log from the same data"
         )
     for field in schema.context:
-        _check(columns[field.name], _size(field, cells), "context", field)
+        _check(columns[field.name], _size(field, value_sets), "context", field)
 
 
-def _size(field: Field, cells: Mapping[str, int]) -> int:
-    """Codes of a one-hot field, or cells of a multi-hot one."""
-    return field.size if field.pooling is None else cells[field.name]
+def _size(field: Field, value_sets: Mapping[str, int]) -> int:
+    """Return the number of codes of a one-hot field, or of value sets of a multi-hot field."""
+    return field.size if field.pooling is None else value_sets[field.name]
 
 
 def _check(codes: np.ndarray, size: int, group: str, field: Field) -> None:

@@ -1,4 +1,4 @@
-"""What the samples pipeline made of a dataset, and the fingerprint by which results are recognised as made from it."""
+"""Output of the samples pipeline, and its fingerprint, which identifies the data that results were made from."""
 
 import hashlib
 from collections.abc import Mapping
@@ -14,12 +14,12 @@ from deep_interest.logs.protocols import SPLITS
 
 @dataclass(frozen=True)
 class Data:
-    """What the samples pipeline made of a dataset.
+    """Output of the samples pipeline for a dataset.
 
     Attributes:
-        log: every user's behaviours.
+        log: behaviours of all users.
         features: schema and feature codes.
-        samples: the canonical table.
+        samples: canonical table of samples.
     """
 
     log: BehaviorLog
@@ -27,11 +27,11 @@ class Data:
     samples: pd.DataFrame
 
     def fingerprint(self) -> str:
-        """A hash of every value of the three, computed at each call; about a second per GB."""
+        """Hash all values, at each call; takes about a second per GB."""
         return _fingerprint(self.features.schema.model_dump_json(), self.arrays())
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Every array by name: ``samples.<column>``, ``log.<field>``, ``items.<field>``, …"""
+        """Return all arrays by name: ``samples.<column>``, ``log.<field>``, ``items.<field>``, …"""
         samples, features = self.samples, self.features
         columns = {name: samples[name].to_numpy() for name in samples if name != "split"}
         split = samples["split"].map({name: code for code, name in enumerate(SPLITS)}).to_numpy(np.int8)
@@ -40,8 +40,10 @@ class Data:
             "log": self.log.fields | {"": self.log.offsets},
             "items": features.items,
             "users": features.users,
-            "cells": {name: cells.values for name, cells in features.cells.items()},
-            "cell_offsets": {name: cells.offsets for name, cells in features.cells.items()},
+            "value_sets": {name: value_sets.values for name, value_sets in features.value_sets.items()},
+            "value_set_offsets": {
+                name: value_sets.offsets for name, value_sets in features.value_sets.items()
+            },
         }
         return {
             f"{group}.{name}": array for group, arrays in groups.items() for name, array in arrays.items()
@@ -49,11 +51,11 @@ class Data:
 
 
 def _fingerprint(description: str, arrays: Mapping[str, np.ndarray]) -> str:
-    """A hash of named arrays, whatever their order.
+    """Hash named arrays, independently of their order.
 
     Args:
-        description: what the arrays do not say.
-        arrays: of numbers, by name.
+        description: additional text to hash.
+        arrays: numeric arrays by name.
     """
     digest = hashlib.blake2b(description.encode(), digest_size=16)
     for name, array in sorted(arrays.items()):

@@ -1,4 +1,4 @@
-"""The training set on its device, and batches as one gather from it."""
+"""The training set on its device; batches are gathered from it."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
@@ -11,29 +11,29 @@ from torch import Tensor
 
 from deep_interest.errors import InputError
 from deep_interest.logs.behavior_log import BehaviorLog
-from deep_interest.logs.encoding import GOODS, FeatureTables
-from deep_interest.logs.multi_hot import Cells
+from deep_interest.logs.encoding import ITEM_ID, FeatureTables
+from deep_interest.logs.multi_hot import ValueSets
 from deep_interest.logs.schema import FeatureSchema
-from deep_interest.models.batch import Batch, CellValues
+from deep_interest.models.batch import Batch, ValueSetLookup
 from deep_interest.ops.histories import gather_slices, history_slices
 from deep_interest.ops.jagged import Jagged
 from deep_interest.ops.runtime.host_copies import copy_to_device, host_values, with_host_copy
 from deep_interest.training.code_checks import check_log, check_samples
 
-_REDRAWS = 10  # of an item that is like the one clicked
+_MAX_REDRAWS = 10  # of a negative that equals the clicked item
 
 
 @dataclass(frozen=True)
 class FeatureStore:
-    """The log and the feature codes, resident on one device; shared by the splits.
+    """Log and feature codes on one device, shared by all splits.
 
     Attributes:
-        schema: the feature groups.
-        offsets: ``(U + 1,)`` int64 runs of the users' behaviours.
-        history: ``{field: (N,)}`` int32, of every behaviour.
+        schema: feature groups.
+        offsets: ``(U + 1,)`` int64 segments of the users' behaviours.
+        history: ``{field: (N,)}`` int32 codes of all behaviours.
         items: ``{field: (I + 1,)}`` int32, by item code.
         users: ``{field: (U + 1,)}`` int32, by user code.
-        cells: ``{field: the values of its cells}`` of multi-hot fields.
+        value_sets: ``{field: ValueSetLookup}`` of multi-hot fields.
     """
 
     schema: FeatureSchema
@@ -41,7 +41,7 @@ class FeatureStore:
     history: dict[str, Tensor]
     items: dict[str, Tensor]
     users: dict[str, Tensor]
-    cells: dict[str, CellValues] = field(default_factory=dict)
+    value_sets: dict[str, ValueSetLookup] = field(default_factory=dict)
 
     @classmethod
     def build(cls, log: BehaviorLog, features: FeatureTables, device: torch.device) -> "FeatureStore":
@@ -54,74 +54,81 @@ class FeatureStore:
         return cls(
             features.schema, _tensor(log.offsets, device), _tensors(log.fields, device),
             _tensors(features.items, device), _tensors(features.users, device),
-            {name: _cell_values(cells, device) for name, cells in features.cells.items()},
+            {name: _value_set_lookup(value_sets, device) for name, value_sets in features.value_sets.items()},
         )  # fmt: skip
 
     @cached_property
     def on_host(self) -> "FeatureStore":
-        """The same on the CPU."""
+        """A copy on the CPU, or the store itself if it is there already."""
         if self.offsets.device.type == "cpu":
             return self
-        groups = {name: _all_here(getattr(self, name)) for name in ("history", "items", "users")}
-        cells = {name: CellValues(_here(of.offsets), _here(of.values)) for name, of in self.cells.items()}
-        return replace(self, offsets=_here(self.offsets), cells=cells, **groups)
+        value_sets = {
+            name: ValueSetLookup(_on_host(of.offsets), _on_host(of.values))
+            for name, of in self.value_sets.items()
+        }
+        return replace(
+            self, offsets=_on_host(self.offsets), history=_all_on_host(self.history), items=_all_on_host(self.items),
+            users=_all_on_host(self.users), value_sets=value_sets,
+        )  # fmt: skip
 
     @cached_property
-    def _known(self) -> tuple[Tensor, Tensor]:
-        """Item codes that have a goods code of their own, and each goods code's place among them."""
-        goods = self.items[GOODS]
-        items = (goods > 0).nonzero().squeeze(1)
-        place = torch.zeros(int(goods.max()) + 1, dtype=torch.int64, device=goods.device)
-        place[goods[items].long()] = torch.arange(len(items), device=goods.device)
-        return items, place
+    def _known_items(self) -> tuple[Tensor, Tensor]:
+        """Codes of all items with their own item-id code, and the index of each item-id code among them."""
+        item_ids = self.items[ITEM_ID]
+        items = (item_ids > 0).nonzero().squeeze(1)
+        index = torch.zeros(int(item_ids.max()) + 1, dtype=torch.int64, device=item_ids.device)
+        index[item_ids[items].long()] = torch.arange(len(items), device=item_ids.device)
+        return items, index
 
-    def draw_beside(self, history: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Beside each behaviour an item drawn uniformly from all others than the one clicked (DIEN eq. 7).
+    def sample_negatives(self, history: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Sample a negative for each behaviour, uniformly from all items except the clicked one (DIEN eq. 7).
 
-        Without goods, another item is one that differs in a field; it is drawn again until it does, ten times at most.
+        Without item ids, a negative has to differ in at least one field; it is drawn again up to ten times.
 
         Args:
             history: ``{field: (N,)}`` codes of behaviours.
 
         Returns:
-            ``{field: (N,)}`` codes of the drawn items.
+            ``{field: (N,)}`` codes of the negatives.
 
         Raises:
-            InputError: there is one item only.
+            InputError: there is only one item.
         """
-        if GOODS not in history:
-            return self._draw_unlike(history)
-        items, place = self._known
+        if ITEM_ID not in history:
+            return self._sample_by_fields(history)
+        items, index = self._known_items
         if len(items) < 2:
             raise InputError(
-                "items: found one item, expected two or more for the auxiliary loss to draw from"
+                "items: found one item, but the auxiliary loss needs at least two to sample negatives"
             )
-        clicked = history[GOODS].long()
-        drawn = torch.randint(len(items) - 1, clicked.shape, device=clicked.device)
-        drawn += (drawn >= place[clicked]) & (clicked > 0)
-        return {name: self.items[name][items[drawn]] for name in history}
+        clicked = history[ITEM_ID].long()
+        sampled = torch.randint(len(items) - 1, clicked.shape, device=clicked.device)
+        sampled += (sampled >= index[clicked]) & (clicked > 0)
+        return {name: self.items[name][items[sampled]] for name in history}
 
-    def _draw_unlike(self, history: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The same by the fields that there are; item code 0 is no item."""
+    def _sample_by_fields(self, history: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Sample negatives that differ in a field; item code 0, the unknown item, is never sampled."""
         first = next(iter(history.values()))
         items = len(self.items[next(iter(history))])
-        drawn = torch.randint(1, items, first.shape, device=first.device)
-        for _ in range(_REDRAWS):
-            alike = torch.stack([self.items[name][drawn] == codes for name, codes in history.items()]).all(0)
-            again = torch.randint(1, items, first.shape, device=first.device)
-            drawn = torch.where(alike, again, drawn)
-        return {name: self.items[name][drawn] for name in history}
+        sampled = torch.randint(1, items, first.shape, device=first.device)
+        for _ in range(_MAX_REDRAWS):
+            equal = torch.stack([self.items[name][sampled] == codes for name, codes in history.items()]).all(
+                0
+            )
+            redrawn = torch.randint(1, items, first.shape, device=first.device)
+            sampled = torch.where(equal, redrawn, sampled)
+        return {name: self.items[name][sampled] for name in history}
 
 
 @dataclass(frozen=True)
 class SampleSet:
-    """The samples of one split, resident on the store's device; all tensors ``(n,)``.
+    """The samples of one split on the device of the store; all tensors have shape ``(n,)``.
 
     Attributes:
         store: log and feature codes.
-        max_len: behaviours in a history.
+        max_len: maximum length of a history.
         user, item: int32 codes.
-        history_end: int32, how many of the user's behaviours lie before the event.
+        history_end: int32 number of the user's behaviours before the event.
         labels: float32.
         context: ``{field: int32 codes}``.
     """
@@ -136,10 +143,10 @@ class SampleSet:
 
     @classmethod
     def build(cls, store: FeatureStore, samples: pd.DataFrame, split: str, *, max_len: int) -> "SampleSet":
-        """Take the rows of a split, in their order.
+        """Select the samples of a split, in order.
 
         Raises:
-            InputError: a code of a sample is outside its field's table, or the end of its history outside the log.
+            InputError: a code is outside the table of its field, or the end of a history is outside the log.
         """
         rows, device = np.flatnonzero((samples["split"] == split).to_numpy()), store.offsets.device
         own, fields = ("user", "item", "history_end"), [field.name for field in store.schema.context]
@@ -147,7 +154,7 @@ class SampleSet:
         check_samples(
             store.schema, columns, offsets=host_values(store.offsets), items=min(map(len, store.items.values())),
             users=min(map(len, store.users.values()), default=len(store.offsets)),
-            cells={name: len(of.offsets) - 1 for name, of in store.cells.items()},
+            value_sets={name: len(of.offsets) - 1 for name, of in store.value_sets.items()},
         )  # fmt: skip
         tensors = {name: _tensor(column, device) for name, column in columns.items()}
         labels = _tensor(samples["label"].to_numpy()[rows].astype(np.float32), device)
@@ -158,25 +165,25 @@ class SampleSet:
         return len(self.labels)
 
     def batch(self, rows: Tensor, *, negatives: Collection[str] = ()) -> Batch:
-        """Gather the samples ``rows (B,)`` and the windows of the log that are their histories.
+        """Gather the samples ``rows (B,)`` and their histories, which are slices of the log.
 
-        Neighbours in ``rows`` that have the same history share it. The host says which slices of the log these are, and so how
-        large they are together: nothing waits for the device. With multi-hot fields the host gathers the batch and sends it,
-        since it wants to know how many values they have.
+        Consecutive samples with the same history share it. The host computes the slices and their total length, so that
+        nothing waits for the device. With multi-hot fields the host gathers the whole batch and copies it to the device,
+        because it needs the numbers of values.
 
         Args:
-            rows: numbers of samples, on the CPU.
-            negatives: draw an item beside each behaviour, from torch's random state (with multi-hot fields the CPU's), with
-                these fields of it.
+            rows: indices of the samples, on the CPU.
+            negatives: fields of the negatives to sample for each behaviour, from torch's random state (with multi-hot fields,
+                that of the CPU); empty for no negatives.
         """
-        if self.store.cells:
+        if self.store.value_sets:
             batch = self.on_host._gathered(rows, negatives)
-            return batch.sent_to(self.labels.device, self.store.cells)
+            return batch.to_device(self.labels.device, self.store.value_sets)
         return self._gathered(rows, negatives)
 
     def _gathered(self, rows: Tensor, negatives: Collection[str]) -> Batch:
         store, device = self.store, self.labels.device
-        slices = history_slices(rows, *self._whose, max_len=self.max_len)
+        slices = history_slices(rows, *self._history_arrays, max_len=self.max_len)
         starts, offsets, rows = (
             copy_to_device(array, device) for array in (slices.starts, slices.offsets, rows.numpy())
         )
@@ -191,51 +198,55 @@ class SampleSet:
             profile={field.name: store.users[field.name].index_select(0, user) for field in schema.profile},
             context={field.name: codes.index_select(0, rows) for field, codes in self._context()},
             labels=self.labels.index_select(0, rows),
-            negatives=store.draw_beside({name: history[name] for name in negatives}) if negatives else None,
+            negatives=store.sample_negatives({name: history[name] for name in negatives})
+            if negatives
+            else None,
             owner=None if slices.owner is None else copy_to_device(slices.owner, device),
-            cells=store.cells,
+            value_sets=store.value_sets,
         )
 
     @cached_property
-    def _whose(self) -> tuple[Tensor, Tensor, Tensor]:
-        """User and history end of the samples, and the users' runs in the log, on the CPU."""
-        return _here(self.user), _here(self.history_end), _here(self.store.offsets)
+    def _history_arrays(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Users and history ends of the samples, and the offsets of the log, on the CPU."""
+        return _on_host(self.user), _on_host(self.history_end), _on_host(self.store.offsets)
 
     @cached_property
     def on_host(self) -> "SampleSet":
-        """The same on the CPU."""
+        """A copy on the CPU, or the samples themselves if they are there already."""
         if self.labels.device.type == "cpu":
             return self
-        columns = {name: _here(getattr(self, name)) for name in ("user", "item", "history_end", "labels")}
-        return replace(self, store=self.store.on_host, context=_all_here(self.context), **columns)
+        return replace(
+            self, store=self.store.on_host, user=_on_host(self.user), item=_on_host(self.item),
+            history_end=_on_host(self.history_end), labels=_on_host(self.labels), context=_all_on_host(self.context),
+        )  # fmt: skip
 
     @cached_property
     def requests(self) -> Tensor:
-        """``(n,)`` a number for each sample, the same for those of one user and one history; on the CPU."""
-        user, history_end, _ = self._whose
+        """``(n,)`` request of each sample, on the CPU: samples with the same user and history belong to one request."""
+        user, history_end, _ = self._history_arrays
         history = user.long() << 32 | history_end.long()
         return torch.unique(history, return_inverse=True)[1]
 
-    def as_known_to(self, schema: FeatureSchema) -> "SampleSet":
-        """The samples as a model of an earlier schema sees them: values that it does not know are "unknown".
+    def with_vocabularies_of(self, schema: FeatureSchema) -> "SampleSet":
+        """Return the samples with the vocabularies of an earlier schema: values that it lacks become unknown.
 
         Args:
-            schema: of the same fields, whose vocabularies may have been smaller.
+            schema: schema with the same fields and vocabularies of at most the same sizes.
 
         Raises:
-            InputError: the fields are others.
+            InputError: the fields differ.
         """
         sizes, ours = schema.tables, self.store.schema.tables
         if set(sizes) != set(ours):
             raise InputError(
                 f"features: the model has the fields {', '.join(sizes)}, the configuration {', '.join(ours)}; restore the "
-                "configured features, or begin a registry anew"
+                "configured features, or start a new registry"
             )
 
         def known(codes: dict[str, Tensor]) -> dict[str, Tensor]:
             return {
                 name: values
-                if name in self.store.cells or sizes.get(name) == ours.get(name)
+                if name in self.store.value_sets or sizes.get(name) == ours.get(name)
                 else values * (values < sizes[name])
                 for name, values in codes.items()
             }
@@ -243,12 +254,12 @@ class SampleSet:
         store = replace(
             self.store, schema=schema, history=known(self.store.history), items=known(self.store.items),
             users=known(self.store.users),
-            cells={name: _within(cells, sizes[name]) for name, cells in self.store.cells.items()},
+            value_sets={name: _within(value_sets, sizes[name]) for name, value_sets in self.store.value_sets.items()},
         )  # fmt: skip
         return replace(self, store=store, context=known(self.context))
 
     def candidates(self) -> dict[str, Tensor]:
-        """``{field: (n,)}`` codes of every sample's candidate."""
+        """Return ``{field: (n,)}`` codes of the candidate of each sample."""
         return {field.name: self.store.items[field.name][self.item] for field in self.store.schema.item}
 
     def _context(self):
@@ -256,28 +267,28 @@ class SampleSet:
 
 
 def _tensor(array: np.ndarray, device: torch.device) -> Tensor:
-    """The array's own memory on a CPU: a mapped log is read where it lies, by all processes together."""
+    """Convert to a tensor; on a CPU it shares the memory of the array, so that processes share a memory-mapped log."""
     array = np.ascontiguousarray(array)
     return with_host_copy(torch.from_numpy(array).to(device), array)
 
 
-def _here(tensor: Tensor) -> Tensor:
-    """What the host remembers of a tensor, or else a copy."""
+def _on_host(tensor: Tensor) -> Tensor:
+    """Return the host copy of a tensor."""
     return torch.from_numpy(host_values(tensor))
 
 
-def _all_here(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name: _here(tensor) for name, tensor in tensors.items()}
+def _all_on_host(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: _on_host(tensor) for name, tensor in tensors.items()}
 
 
-def _cell_values(cells: Cells, device: torch.device) -> CellValues:
-    return CellValues(_tensor(cells.offsets, device), _tensor(cells.values, device))
+def _value_set_lookup(value_sets: ValueSets, device: torch.device) -> ValueSetLookup:
+    return ValueSetLookup(_tensor(value_sets.offsets, device), _tensor(value_sets.values, device))
 
 
-def _within(cells: CellValues, size: int) -> CellValues:
-    """The cells as a vocabulary of ``size`` codes knows them."""
-    arrays = Cells(host_values(cells.offsets), host_values(cells.values))
-    return _cell_values(arrays.within(size), cells.values.device)
+def _within(value_sets: ValueSetLookup, size: int) -> ValueSetLookup:
+    """Restrict value sets to the codes below ``size``."""
+    arrays = ValueSets(host_values(value_sets.offsets), host_values(value_sets.values))
+    return _value_set_lookup(arrays.within(size), value_sets.values.device)
 
 
 def _tensors(arrays: dict[str, np.ndarray], device: torch.device) -> dict[str, Tensor]:

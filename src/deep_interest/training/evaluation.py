@@ -1,4 +1,4 @@
-"""Scoring a split, and the validation metrics that pick the best evaluation."""
+"""Score a split, and compute the validation metric that selects the best evaluation."""
 
 import math
 from collections.abc import Callable
@@ -16,9 +16,9 @@ from deep_interest.training.data import SampleSet
 
 @torch.no_grad()
 def predict(model: nn.Module, samples: SampleSet, *, batch_size: int) -> np.ndarray:
-    """Predicted CTR ``(n,)`` float32 of every sample, in the samples' order."""
+    """Predict the CTR of every sample, ``(n,)`` float32, in the order of the samples."""
     model.eval()
-    scores = torch.empty_like(samples.labels)  # a piece a batch would lie between what the batches free
+    scores = torch.empty_like(samples.labels)  # one array: a list of pieces would fragment the memory
     numbers = torch.arange(len(samples))
     with use_pool(BufferPool()):
         for rows, out in zip(numbers.split(batch_size), scores.split(batch_size), strict=True):
@@ -29,10 +29,15 @@ def predict(model: nn.Module, samples: SampleSet, *, batch_size: int) -> np.ndar
 def validate(
     scores: np.ndarray, samples: SampleSet, *, selection: Literal["gauc", "auc", "logloss"]
 ) -> tuple[float, float]:
-    """The validation loss, and the selection metric as a value of which more is better, of the predicted CTR ``(n,)``.
+    """Compute the validation loss and the selection metric, with a sign such that larger is better.
+
+    Args:
+        scores: ``(n,)`` predicted CTR.
+        samples: the n validation samples.
+        selection: name of the metric.
 
     Raises:
-        InputError: the metric is not defined for these labels.
+        InputError: the metric is undefined because all labels are equal.
     """
     labels = samples.labels.cpu().numpy()
     loss = logloss(labels, scores)
@@ -44,14 +49,14 @@ def validate(
     value = metrics[selection]()
     if math.isnan(value):
         raise InputError(
-            f"{selection} of the {len(labels)} validation samples is not defined, for their labels are all alike; give more "
+            f"{selection} is undefined because all labels of the {len(labels)} validation samples are equal; provide more "
             "validation data, or set selection to logloss"
         )
     return loss, value
 
 
 def watch(model: nn.Module, samples: SampleSet, *, batch_size: int) -> dict[str, float]:
-    """Loss, AUC and GAUC of a split, for learning curves."""
+    """Compute loss, AUC and GAUC of a split, for learning curves."""
     scores = predict(model, samples, batch_size=batch_size)
     labels = samples.labels.cpu().numpy()
     return {

@@ -1,4 +1,4 @@
-"""Fitting one model once: epochs, selection on validation data, exact resume."""
+"""One fit of a model: epochs, selection on validation data, exact resume."""
 
 import logging
 import math
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from deep_interest.errors import InputError
-from deep_interest.models.layers import leans_on_torch
+from deep_interest.models.layers import relies_on_torch
 from deep_interest.ops.gradients import adding_to_gradients
 from deep_interest.ops.loss import log_loss
 from deep_interest.ops.runtime.engine import current_engine
@@ -27,38 +27,44 @@ from deep_interest.training.evaluation import predict, validate, watch
 from deep_interest.training.optimizers import Optimizer
 from deep_interest.training.parameters import TrainingOptions
 from deep_interest.training.state import Progress, load_state, save_state
-from deep_interest.training.unknown import UnknownRows, drawn_fields
+from deep_interest.training.unknown import UnknownRows, negative_fields
 
 logger = logging.getLogger(__name__)
 
+_LOGGED = {
+    "train_loss": "train loss", "auxiliary_loss": "auxiliary loss", "validation_loss": "val loss", "validation_gauc": "val GAUC",
+    "validation_auc": "val AUC", "test_loss": "test loss", "test_gauc": "test GAUC",
+}  # fmt: skip
+"""Columns of an evaluation that the log shows, and their names there."""
+
 
 class DivergedError(InputError):
-    """The loss of a fit is no longer a finite number."""
+    """Raised if the loss of a fit is no longer finite."""
 
 
 @dataclass
 class Fit:
     """One fit of one model with one seed.
 
-    A fit that was killed and is run again goes on from its last saved state and ends with the same parameters, bit
-    for bit on CPU: order of the samples, moments, random state and what selection remembers are all restored.
+    A fit that was killed resumes from its last saved state and ends with the same parameters, bit for bit on CPU: the order
+    of the samples, moments, random state and the state of the selection are all restored.
 
     Attributes:
-        label: what the progress bar and the log call it.
-        model: freshly initialised; holds the selected parameters in the end.
-        train, validation: samples; an empty validation set means that the last epoch is taken (``paper`` mode).
-        options: how to fit.
-        seed: of the order of the samples and of whatever the model draws.
-        state_file: where the state is saved.
-        fingerprint: of everything that decides the result; a state of another fingerprint is not resumed.
+        label: name in the progress bar and the log.
+        model: newly initialised model; has the selected parameters at the end.
+        train, validation: samples; with an empty validation set the last epoch is selected (``paper`` mode).
+        options: training options.
+        seed: seed of the order of the samples and of everything that the model samples.
+        state_file: file of the saved state.
+        fingerprint: hash of everything that determines the result; a state with another fingerprint is not resumed.
         occurrences: n_j of the tables, for the ``mba`` penalty.
-        unknown: sets untrained embedding rows before each evaluation, so that the selected parameters have them; None leaves
-            them at their initial values.
-        watched: samples whose figures the learning curves show too; nothing is selected by them.
-        evaluation_batch_size: samples scored at once.
-        checkpoint_seconds: the state is saved this often.
-        keep_optimizer: the state of a finished fit holds the optimiser's too, for a later fit that goes on from there.
-        after_evaluation: is given all evaluations so far after each of them; it may end the fit by an exception.
+        unknown: sets untrained embedding rows before each evaluation, so that the selected parameters include them; None
+            keeps their initial values.
+        watched: samples whose metrics are added to the learning curves; never used for selection.
+        evaluation_batch_size: samples per batch in evaluation.
+        checkpoint_seconds: interval in seconds at which the state is saved.
+        keep_optimizer: whether the state of a finished fit includes the optimiser, for a later fit that continues from it.
+        after_evaluation: called with all evaluations so far after each evaluation; may end the fit by an exception.
     """
 
     label: str
@@ -79,20 +85,20 @@ class Fit:
 
     def __post_init__(self) -> None:
         self.device = self.train.labels.device
-        plain = current_engine() == "plain" or leans_on_torch(self.model)
+        plain = current_engine() == "plain" or relies_on_torch(self.model)
         self._threads = nullcontext if plain else threads_for_kernels
         self._scratch = BufferPool()
         self.optimizer = Optimizer(self.model, self.options, occurrences=self.occurrences)
-        self.drawn_fields = drawn_fields(self.model)
+        self.negative_fields = negative_fields(self.model)
         self.progress = Progress()
         self.best_model: dict[str, Tensor] | None = None
-        self.steps = math.ceil(len(self.train) / self.options.batch_size)  # an epoch
+        self.steps = math.ceil(len(self.train) / self.options.batch_size)  # per epoch
         parts = min(self.options.evaluations_per_epoch, self.steps)
         self.evaluation_steps = {round(self.steps * (k + 1) / parts) for k in range(parts)}
         self._loss_sums = torch.zeros(2, dtype=torch.float64, device=self.device)  # target and auxiliary loss
 
     def run(self) -> Progress:
-        """Fit, or finish a fit that was interrupted; the model ends with the selected parameters."""
+        """Train, or resume an interrupted fit; afterwards the model has the selected parameters."""
         torch.manual_seed(self.seed)
         self._resume()
         self._last_save = time.monotonic()
@@ -120,16 +126,16 @@ class Fit:
             progress.epoch, progress.step = progress.epoch + 1, 0
 
     def _order(self, epoch: int) -> Tensor:
-        """The samples in the order of an epoch, ``(n,)``."""
+        """Return the order of the samples in an epoch, ``(n,)``."""
         generator = torch.Generator().manual_seed(self.seed * 1_000_003 + epoch)
         if self.options.shuffle == "samples":
             return torch.randperm(len(self.train), generator=generator)
         requests = self.train.requests
-        place = torch.randperm(int(requests.max()) + 1, generator=generator)
-        return place[requests].argsort(stable=True)
+        rank = torch.randperm(int(requests.max()) + 1, generator=generator)
+        return rank[requests].argsort(stable=True)
 
     def _train_steps(self, order: Tensor, until: int, bar: tqdm) -> None:
-        """Train up to step ``until``, or until it is time to save."""
+        """Train up to step ``until``, or until the state is due to be saved."""
         progress, size = self.progress, self.options.batch_size
         self.model.train()
         start = time.perf_counter()
@@ -152,33 +158,37 @@ class Fit:
         progress.seconds += time.perf_counter() - start
 
     def train_step(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
-        """One step on the samples ``rows (B,)``, numbered on the CPU; the target loss, and the auxiliary loss with its weight if there is one."""
+        """Train one step on the samples with indices ``rows (B,)`` (on the CPU).
+
+        Returns:
+            The target loss, and the weighted auxiliary loss if there is one.
+        """
         with self._threads(), use_pool(self._scratch):
             return self._step(rows)
 
     def _step(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
-        batch = self.train.batch(rows, negatives=self.drawn_fields)
+        batch = self.train.batch(rows, negatives=self.negative_fields)
         if self.options.behavior_dropout:
             batch = drop_behaviors(batch, self.options.behavior_dropout)
         output = self.model(batch)
-        loss, to_logits = log_loss(output.logits, batch.labels)
+        loss, grad_logits = log_loss(output.logits, batch.labels)
         auxiliary = output.auxiliary_loss
         with adding_to_gradients():
             if auxiliary is None:
-                output.logits.backward(to_logits)
+                output.logits.backward(grad_logits)
             else:
-                torch.autograd.backward([output.logits, auxiliary], [to_logits, None])
+                torch.autograd.backward([output.logits, auxiliary], [grad_logits, None])
         self.optimizer.step(batch)
         return loss, None if auxiliary is None else auxiliary.detach()
 
     def learning_rate(self) -> float:
-        """The learning rate of the next step."""
+        """Return the learning rate of the next step."""
         options, progress = self.options, self.progress
         decays = progress.total_steps // options.decay_steps if options.decay_steps else progress.epoch
         return options.learning_rate * options.decay_rate**decays * progress.learning_rate_factor
 
     def _evaluate(self) -> None:
-        """Validate; remember the best parameters; drop the learning rate, or stop, when there is no improvement."""
+        """Validate and keep the best parameters; without improvement, reduce the learning rate or stop."""
         progress, options = self.progress, self.options
         if self.unknown is not None:
             self.unknown.fill()
@@ -193,7 +203,7 @@ class Fit:
             "samples": progress.samples,
             "seconds": progress.seconds,
         }
-        if self.drawn_fields:
+        if self.negative_fields:
             row["auxiliary_loss"] = progress.auxiliary_sum / progress.loss_samples
         if scores is not None:
             row["validation_loss"], value = validate(scores, self.validation, selection=options.selection)
@@ -205,8 +215,8 @@ class Fit:
                 progress.bad_evaluations += 1
                 progress.learning_rate_factor *= options.plateau_factor
         if self.watched is not None:
-            figures = watch(self.model, self.watched, batch_size=self.evaluation_batch_size)
-            row |= {f"test_{name}": value for name, value in figures.items()}
+            metrics = watch(self.model, self.watched, batch_size=self.evaluation_batch_size)
+            row |= {f"test_{name}": value for name, value in metrics.items()}
         progress.history.append(row)
         progress.loss_sum, progress.auxiliary_sum, progress.loss_samples = 0.0, 0.0, 0
         self._loss_sums.zero_()
@@ -221,18 +231,17 @@ class Fit:
         finite = finite and (scores is None or bool(np.isfinite(scores).all()))
         if not finite or not math.isfinite(self.progress.loss_sum):
             raise DivergedError(
-                f"{self.label}: the training diverged in epoch {self.progress.epoch + 1} (loss, parameters or scores are no longer "
-                "finite); lower learning_rate or the penalty, or set gradient_norm"
+                f"{self.label}: training diverged in epoch {self.progress.epoch + 1} (loss, parameters or scores are not "
+                "finite); reduce learning_rate or the penalty, or set gradient_norm"
             )
 
     def _report(self, row: dict[str, float]) -> None:
-        figures = ", ".join(
-            f"{name.replace('_', ' ')} {value:.4f}"
-            for name, value in row.items()
-            if name not in ("epoch", "learning_rate")
-        )
         speed = self.progress.samples / max(self.progress.seconds, 1e-9)
-        logger.info("%s: epoch %.4g, %s, %s samples/s", self.label, row["epoch"], figures, f"{speed:,.0f}")
+        metrics = [f"{label} {row[name]:.3f}" for name, label in _LOGGED.items() if name in row]
+        logger.info(
+            "%s",
+            " · ".join([f"{self.label} epoch {row['epoch']:.3g}", *metrics, f"{_rate(speed)} samples/s"]),
+        )
 
     def _save(self, *, force: bool) -> None:
         if not force and time.monotonic() - self._last_save <= self.checkpoint_seconds:
@@ -279,3 +288,11 @@ class Fit:
             self.progress.step,
             self.steps,
         )
+
+
+def _rate(value: float) -> str:
+    """Format a rate with three significant digits: ``18.9k``, ``1.25M``."""
+    for unit, size in (("M", 1e6), ("k", 1e3)):
+        if value >= size:
+            return f"{value / size:.3g}{unit}"
+    return f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""n_j: in how many training samples an id occurs (DIN §5.1)."""
+"""n_j: the number of training samples in which an id occurs (DIN §5.1)."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,15 +12,15 @@ from deep_interest.models.layers import Table
 from deep_interest.training.data import SampleSet
 from deep_interest.training.regularizers import occurrence_key
 
-AT_ONCE = 1 << 20  # behaviours whose occurrences are counted at once
+BLOCK_SIZE = 1 << 20  # behaviours whose occurrences are counted at once
 
 
 def occurrences_of(tables: list[Table], samples: SampleSet) -> dict[str, Tensor]:
-    """n_j of the tables, ``{key: (rows,) int64}`` by `regularizers.occurrence_key`; not of crossed features.
+    """Count n_j for all tables except those of crossed features: ``{key: (rows,) int64}`` by `regularizers.occurrence_key`.
 
     Args:
         tables: embedding tables.
-        samples: the training samples.
+        samples: training samples.
     """
     return {
         occurrence_key(table): torch.from_numpy(
@@ -32,7 +32,7 @@ def occurrences_of(tables: list[Table], samples: SampleSet) -> dict[str, Tensor]
 
 
 def _as_rows(samples: SampleSet, table: Table) -> SampleSet:
-    """The samples with the rows that the table's codes look up in their place."""
+    """Replace the codes of a table's field by the rows that they look up."""
     if not table.keep_top:
         return samples
     store, name = samples.store, table.field
@@ -42,15 +42,15 @@ def _as_rows(samples: SampleSet, table: Table) -> SampleSet:
 
 
 def samples_with_each_id(samples: SampleSet, field: str, groups: tuple[Group, ...], size: int) -> np.ndarray:
-    """Count for each code of a field the samples in which it occurs, as candidate, in the history, or as a feature.
+    """Count the samples in which each code of a field occurs, as candidate, in the history, or as another feature.
 
-    A sample counts once for an id, however often the id stands in its history: DIN eq. 4 sums ``I(x_j ≠ 0) / n_j`` over
-    the samples, which is the plain L2 norm for that ``n_j``. No history is materialised.
+    A sample counts once for an id, however often the id occurs in its history: DIN eq. 4 sums ``I(x_j ≠ 0) / n_j`` over
+    the samples, which is the plain L2 norm for that ``n_j``. Histories are not materialised.
 
     Args:
-        samples: the training samples; histories are their windows of ``max_len``.
+        samples: training samples; a history has at most ``max_len`` behaviours.
         field: name of the field.
-        groups: where to look for it.
+        groups: feature groups that contain the field.
         size: number of codes.
 
     Returns:
@@ -69,7 +69,7 @@ def samples_with_each_id(samples: SampleSet, field: str, groups: tuple[Group, ..
 
 
 def _codes(samples: SampleSet, field: str, group: Group) -> tuple[np.ndarray, np.ndarray]:
-    """A sample's number and a code that it has, for each value that one of the samples has."""
+    """Return pairs of a sample index and one of its codes, one pair for each value."""
     store, user = samples.store, samples.user
     if group == "item":
         codes = store.items[field][samples.item]
@@ -79,94 +79,98 @@ def _codes(samples: SampleSet, field: str, group: Group) -> tuple[np.ndarray, np
 
 
 def _values(samples: SampleSet, field: str, codes: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """The places of codes and they themselves; of a multi-hot field each value of a cell with the cell's place."""
-    if field not in samples.store.cells:
+    """Return the positions of codes and the codes; for a multi-hot field, one pair for each value of a value set."""
+    if field not in samples.store.value_sets:
         return np.arange(len(codes)), codes.numpy()
-    values, runs = samples.store.cells[field].of(codes, field)
+    values, runs = samples.store.value_sets[field].of(codes, field)
     return runs.segments.numpy(), values.numpy()
 
 
 def _history_counts(samples: SampleSet, field: str, size: int) -> np.ndarray:
-    """Samples whose window holds an id: each counts at the id's newest behaviour in the window."""
-    offsets, user, end = _runs(samples)
+    """Count the samples whose history contains an id, at the newest behaviour with that id in the history."""
+    offsets, user, end = _histories(samples)
     counts = np.zeros(size, np.int64)
     for block in _blocks(offsets):
         first, last = block
-        asked, runs = _samples_of(user, block), offsets[first : last + 1]
-        shifted = runs - runs[0] + np.arange(len(runs))
-        ends = np.bincount(shifted[user[asked] - first] + end[asked], minlength=shifted[-1])
+        own, starts = _samples_of(user, block), offsets[first : last + 1]
+        shifted = starts - starts[0] + np.arange(len(starts))
+        ends = np.bincount(shifted[user[own] - first] + end[own], minlength=shifted[-1])
         np.cumsum(ends, out=ends)  # samples by user and history end 0 … n_u, cumulated
-        owner, place, codes = _behaviors(samples, field, offsets, block)
+        owner, row, codes = _behaviors(samples, field, offsets, block)
         owner -= first
-        position = place - runs[owner]
+        position = row - starts[owner]
         order = np.lexsort((position, codes, owner))
-        again = (owner[order][1:] == owner[order][:-1]) & (codes[order][1:] == codes[order][:-1])
-        until = np.diff(runs)[owner]  # the newest up to and including this history end
-        until[order[:-1][again]] = position[order[1:][again]]
+        repeated = (owner[order][1:] == owner[order][:-1]) & (codes[order][1:] == codes[order][:-1])
+        until = np.diff(starts)[
+            owner
+        ]  # last history end for which this is the newest behaviour with its code
+        until[order[:-1][repeated]] = position[order[1:][repeated]]
         until = np.minimum(until, position + samples.max_len)
-        holding = ends[shifted[owner] + until] - ends[shifted[owner] + position]
-        counts += np.bincount(codes, weights=holding, minlength=size).astype(np.int64)
+        containing = ends[shifted[owner] + until] - ends[shifted[owner] + position]
+        counts += np.bincount(codes, weights=containing, minlength=size).astype(np.int64)
     return counts
 
 
 def _in_history(samples: SampleSet, field: str, rows: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """``(k,)`` whether the window of each of the samples ``rows (k,)`` holds the code ``wanted (k,)``."""
-    offsets, user, end = _runs(samples)
-    found = np.zeros(len(rows), bool)
+    """Return whether the histories of the samples ``rows (k,)`` contain the codes ``wanted (k,)``, ``(k,)`` bool."""
+    offsets, user, end = _histories(samples)
+    contained = np.zeros(len(rows), bool)
     for block in _blocks(offsets):
-        asked = _samples_of(user[rows], block)
-        own = rows[asked]
+        chosen = _samples_of(user[rows], block)
+        own = rows[chosen]
         begin = offsets[user[own]] + np.maximum(end[own] - samples.max_len, 0)
         log = _behaviors(samples, field, offsets, block)
-        found[asked] = _held(log, user[own], wanted[asked], begin, offsets[user[own]] + end[own])
-    return found
+        contained[chosen] = _contains(log, user[own], wanted[chosen], begin, offsets[user[own]] + end[own])
+    return contained
 
 
-def _held(
+def _contains(
     log: tuple[np.ndarray, np.ndarray, np.ndarray], user: np.ndarray, wanted: np.ndarray, begin: np.ndarray, end: np.ndarray
 ) -> np.ndarray:  # fmt: skip
-    """``(k,)`` whether a user's behaviours at the places ``[begin, end)`` of the log have the code ``wanted``."""
-    owner, place, codes = log
-    if not len(place):
+    """Return whether the rows ``[begin, end)`` of the log contain the code ``wanted``, ``(k,)`` bool."""
+    owner, row, codes = log
+    if not len(row):
         return np.zeros(len(user), bool)
     first, length = (
-        place[0],
-        place[-1] - place[0] + 2,
-    )  # places from the block's first; products stay below 2^63
+        row[0],
+        row[-1] - row[0] + 2,
+    )  # rows relative to the block's first: products stay below 2^63
     span = np.int64(max(int(codes.max()), int(wanted.max(initial=0))) + 1)
     pairs, pair = np.unique(owner * span + codes, return_inverse=True)  # (user, code)
-    keys = np.sort(pair * length + (place - first))
-    asked = user * span + wanted
-    pair = np.searchsorted(pairs, asked)
-    known = pairs[np.minimum(pair, len(pairs) - 1)] == asked
-    newest = np.searchsorted(keys, pair * length + (end - first)) - 1  # of the pair, before the history's end
-    return known & (newest >= 0) & (keys[newest] >= pair * length + (begin - first))
+    keys = np.sort(pair * length + (row - first))
+    query = user * span + wanted
+    pair = np.searchsorted(pairs, query)
+    exists = pairs[np.minimum(pair, len(pairs) - 1)] == query
+    newest = (
+        np.searchsorted(keys, pair * length + (end - first)) - 1
+    )  # of the pair, before the end of the history
+    return exists & (newest >= 0) & (keys[newest] >= pair * length + (begin - first))
 
 
-def _runs(samples: SampleSet) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Offsets of the users' runs, and the samples' users and history ends."""
+def _histories(samples: SampleSet) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the offsets of the log, and users and history ends of the samples."""
     return samples.store.offsets.numpy(), samples.user.numpy(), samples.history_end.numpy()
 
 
 def _samples_of(user: np.ndarray, block: tuple[int, int]) -> np.ndarray:
-    """The places of the samples of a block's users."""
+    """Return the indices of the samples whose users are in a block."""
     return np.flatnonzero((user >= block[0]) & (user < block[1]))
 
 
 def _blocks(offsets: np.ndarray) -> Iterator[tuple[int, int]]:
-    """First user and last + 1 of blocks with a bounded number of behaviours, so that a long log needs no more memory."""
+    """Yield first user and last + 1 of blocks with a bounded number of behaviours, so that memory is bounded."""
     first, users = 0, len(offsets) - 1
     while first < users:
-        fitting = int(np.searchsorted(offsets, offsets[first] + AT_ONCE, side="right")) - 1
+        fitting = int(np.searchsorted(offsets, offsets[first] + BLOCK_SIZE, side="right")) - 1
         yield first, (first := max(fitting, first + 1))
 
 
 def _behaviors(
     samples: SampleSet, field: str, offsets: np.ndarray, block: tuple[int, int]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The users, the places in the log and the codes of a block's behaviours, one for each value."""
+    """Return users, rows of the log and codes of the behaviours in a block, one for each value."""
     first, last = block
     begin = offsets[first]
-    place, codes = _values(samples, field, samples.store.history[field][begin : offsets[last]])
-    owner = np.repeat(np.arange(first, last), np.diff(offsets[first : last + 1]))[place]
-    return owner, place + begin, codes
+    row, codes = _values(samples, field, samples.store.history[field][begin : offsets[last]])
+    owner = np.repeat(np.arange(first, last), np.diff(offsets[first : last + 1]))[row]
+    return owner, row + begin, codes

@@ -1,4 +1,4 @@
-"""Optimisers: a dense one for the network, a row-sparse one for the embedding tables, driven as one."""
+"""The optimiser of a model: dense updates of the network, row-sparse updates of the embedding tables."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,17 +16,17 @@ from deep_interest.training.update_rules import SGD, Adam, Flat, clip
 
 
 class Optimizer:
-    """Steps the network's parameters and the rows of the tables that a batch touched.
+    """Update the parameters of the network and the rows of the tables that a batch touched.
 
-    A step's cost depends on the rows touched, never on the tables' sizes. Adam on the tables is the lazy form: the
-    moments of a row move when the row is touched.
+    The cost of a step depends on the touched rows, not on the sizes of the tables. Adam on the tables is the lazy form: the
+    moments of a row only change when the row is touched.
 
-    A penalty on the tables joins the gradient (coupled: clipped with it, and rescaled by Adam's moments), or, with
-    ``decoupled``, is subtracted from the rows beside the step, as in DIN eq. 7 to the letter and in AdamW (Loshchilov
-    and Hutter 2019). For SGD without clipping both are one.
+    A penalty on the tables is added to the gradient (coupled: clipped with it, and rescaled by Adam's moments), or, with
+    ``decoupled``, subtracted from the rows separately, as in DIN eq. 7 and AdamW (Loshchilov and Hutter 2019). For SGD
+    without clipping both are equivalent.
 
     Args:
-        model: the model.
+        model: model to optimise.
         options: optimiser, learning rate, clipping, penalties.
         occurrences: n_j of the tables, for the ``mba`` penalty (`regularizers.occurrence_key`).
     """
@@ -45,7 +45,7 @@ class Optimizer:
 
     @torch.no_grad()
     def step(self, batch: Batch) -> None:
-        """Regularise and clip the gradients of ``batch``, then apply and clear them."""
+        """Regularise and clip the gradients of ``batch``, apply them, and set them to zero."""
         touched = [coalesce(table) for table in self.tables]
         for table, found, regularizer in zip(self.tables, touched, self.regularizers, strict=True):
             if found is not None and regularizer.on:
@@ -57,7 +57,7 @@ class Optimizer:
         self.network.gradient.zero_()
 
     def _penalize(
-        self, table: nn.Parameter, touched: CoalescedGrad, regularizer: Regularizer, batch: Batch
+        self, table: Tensor, touched: CoalescedGrad, regularizer: Regularizer, batch: Batch
     ) -> None:
         rows, gradient, real = touched
         penalty = table.index_select(0, rows).mul_(regularizer(rows, batch).unsqueeze(1))

@@ -1,4 +1,4 @@
-"""Fits side by side: one process and one thread each, so that the cores do not wait for one another."""
+"""Parallel fits: one process with one thread each, so that cores do not wait for one another."""
 
 import contextlib
 import logging
@@ -21,25 +21,25 @@ import torch
 
 from deep_interest.errors import InputError
 
-_alive: list[Connection] = []  # our end of the pool's pipe: the system closes it when we die
+_alive: list[Connection] = []  # this end of the pipe to the pool: the system closes it when this process dies
 
 
 def map_seeds(
     fit: Callable[..., Any], shared: tuple[Any, ...], seeds: Sequence[int], *, processes: int
 ) -> list[Any]:
-    """``fit(*shared, seed)`` for each seed, in the order of the seeds.
+    """Call ``fit(*shared, seed)`` for each seed and return the results in the order of the seeds.
 
-    With more than one process each fit has one thread, whatever their number, so that its result does not depend on it.
-    The processes stay for the next call; when this one dies, however it dies, they end too.
+    With more than one process each fit has one thread, so that its result does not depend on the number of processes.
+    The processes are kept for the next call; they end when this process dies for any reason.
 
     Args:
-        fit: a function of a module; what it takes and returns is pickled.
-        shared: the arguments before the seed.
-        seeds: one call each.
-        processes: at most this many at once.
+        fit: function of a module; its arguments and results are pickled.
+        shared: arguments before the seed.
+        seeds: one call per seed.
+        processes: maximum number of processes.
 
     Raises:
-        InputError: the system has ended one of the processes.
+        InputError: the system has killed one of the processes.
     """
     workers = min(processes, len(seeds))
     if workers <= 1:
@@ -52,18 +52,18 @@ def map_seeds(
     except BaseException as error:
         _pool.cache_clear()
         while _alive:
-            _alive.pop().close()  # the other fits end, and their finished steps stay saved
+            _alive.pop().close()  # ends the other fits; their saved states remain
         pool.shutdown(wait=False, cancel_futures=True)
         if isinstance(error, BrokenProcessPool):
             raise InputError(
-                f"one of {workers} processes was killed, perhaps as memory was short; the same command goes on from there, with "
-                "fewer at once by training.processes or tuning.workers"
+                f"one of {workers} processes was killed, perhaps because memory ran out; run the same command again to resume, if "
+                "necessary with a lower training.processes or tuning.workers"
             ) from error
         raise
 
 
-def _reduce_mapped(array: np.memmap) -> tuple[Any, ...]:
-    """A mapped file goes to another process by its name, not by its content; a part of one by its content."""
+def _reduce_mapped(array: np.memmap) -> str | tuple[Any, ...]:
+    """Pickle a memory-mapped file by its name, and a slice of one by its content."""
     if not isinstance(array.base, mmap.mmap):
         return np.asarray(array).__reduce__()
     order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
@@ -75,7 +75,7 @@ def _pool(workers: int, module: str) -> ProcessPoolExecutor:
     methods = multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
     if "forkserver" in methods:
-        context.set_forkserver_preload([module])  # torch is imported once for all
+        context.set_forkserver_preload([module])  # imports torch once for all workers
     ForkingPickler.register(np.memmap, _reduce_mapped)
     ended, alive = context.Pipe(duplex=False)
     _alive.append(alive)
@@ -83,7 +83,7 @@ def _pool(workers: int, module: str) -> ProcessPoolExecutor:
 
 
 def usable_cores() -> int:
-    """The cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -93,7 +93,7 @@ def _call(log_level: int, fit: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _begin(parent: Connection) -> None:
-    """Prepare a worker: one thread, the project's plain log lines, and an end when its parent ends."""
+    """Prepare a worker: one thread, the project's log format, and an exit when the parent ends."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches every process of the terminal
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     torch.set_num_threads(1)

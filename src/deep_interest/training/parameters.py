@@ -1,4 +1,4 @@
-"""What a user may say about training: the recipe (how a model is fitted) and the run (where and how often)."""
+"""Parameters of training: the recipe (how a model is fitted) and the run (where and how often)."""
 
 from typing import Annotated, Any, Literal
 
@@ -24,28 +24,28 @@ class TrainingOptions(BaseModel):
 
     Attributes:
         optimizer: ``adam`` (row-sparse on the embedding tables: only touched rows and their moments move) or ``sgd``.
-        learning_rate: at the first step.
-        decay_rate: the learning rate's factor (DIN §6.2: SGD from 1, × 0.1); 1 keeps it.
-        decay_steps: after how many steps the factor applies, again and again; every epoch if left out.
-        plateau_factor: the learning rate's factor after each evaluation without improvement; 1 keeps it.
-        patience: stop after this many evaluations in a row without improvement.
-        selection: the validation metric that picks the best evaluation.
-        batch_size: samples a step.
-        shuffle: ``samples`` one by one, or ``requests``: samples of one user and one history stay together, as the
-            impressions of a request or a positive and its drawn negative do, and what depends on the history alone is
-            computed once for them.
-        epochs: at most this many.
-        evaluations_per_epoch: validations within an epoch, evenly spaced.
-        max_len: behaviours in a history, in training and in evaluation; the oldest are cut.
-        gradient_norm: the gradient's norm is clipped to it; no clipping if left out.
+        learning_rate: learning rate of the first step.
+        decay_rate: factor of the learning rate per decay (DIN §6.2: SGD from 1, × 0.1); 1 for no decay.
+        decay_steps: number of steps between decays; one epoch if None.
+        plateau_factor: factor of the learning rate after each evaluation without improvement; 1 for none.
+        patience: number of consecutive evaluations without improvement after which training stops.
+        selection: validation metric that selects the best evaluation.
+        batch_size: samples per step.
+        shuffle: ``samples`` one by one, or ``requests``: samples of the same user and history stay together, such as the
+            impressions of a request or a positive and its sampled negative, so that everything that depends on the history
+            alone is computed once.
+        epochs: maximum number of epochs.
+        evaluations_per_epoch: number of evenly spaced validations per epoch.
+        max_len: maximum length of a history, in training and in evaluation; the newest behaviours are kept.
+        gradient_norm: maximum norm of the gradient, which is clipped to it; no clipping if None.
         l2: λ of the L2 penalty ``λ / 2 · |w_j|²`` on the embedding rows that a batch touches.
         mba: λ of the mini-batch aware penalty, ``λ / (2 n_j) · |w_j|²`` (DIN eq. 6).
-        difacto: λ of the penalty that grows with an id's occurrences in the batch (DIN §6.5).
-        decoupled: the penalties act beside the optimiser's step and do not pass through its moments.
-        behavior_dropout: share of each history's behaviours that a training step leaves out at random (DIN §6.5: 0.5).
-        unknown: embedding rows that no training sample looks up, the unknown id's above all: the ``mean`` of the
+        difacto: λ of the penalty that grows with the occurrences of an id in the batch (DIN §6.5).
+        decoupled: whether penalties are applied separately from the optimiser's step, without passing through its moments.
+        behavior_dropout: dropout rate of behaviours in training (DIN §6.5: 0.5).
+        unknown: value of embedding rows that no training sample looks up, such as the unknown row: the ``mean`` of the
             trained rows, or ``untrained``, their random initial values.
-        watch_test: the learning curves also show the test set's figures, for DIN Fig. 4; nothing is selected by them.
+        watch_test: whether learning curves include the test set, for DIN Fig. 4; it is never used for selection.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -78,13 +78,13 @@ def _known(options: dict[str, Any]) -> dict[str, Any]:
 
 
 KnownOptions = Annotated[dict[str, Any], AfterValidator(_known)]
-"""Some of the training options, by name; an unknown name or a bad value is an error."""
+"""A subset of the training options, by name; an unknown name or an invalid value is an error."""
 
 
 class RowOptions(RootModel[dict[str, Any]]):
-    """The block of one row: options of its model, and under ``training`` those training options that make it the row.
+    """Configuration of a model: its options, and under ``training`` the training options that define the model variant.
 
-    ``din_mba`` is a DIN whose training has the mini-batch aware penalty.
+    For example, ``din_mba`` is a DIN with the mini-batch aware penalty in its training options.
     """
 
     @model_validator(mode="after")
@@ -102,11 +102,11 @@ class RowOptions(RootModel[dict[str, Any]]):
 
 
 class RecipeRow(BaseModel):
-    """What a recipe says of one row.
+    """Options of a recipe for a single model.
 
     Attributes:
         training: training options.
-        model: options of the row's model.
+        model: model options.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -116,12 +116,12 @@ class RecipeRow(BaseModel):
 
 
 class Recipe(BaseModel):
-    """A named way to fit every model.
+    """A named set of options for fitting all models.
 
     Attributes:
-        training: options of the training.
-        model: options for every model that has them (``embedding_dim``, ``hidden``, …).
-        rows: what goes before both for single rows, by model key.
+        training: training options.
+        model: options of every model that has them (``embedding_dim``, ``hidden``, …).
+        rows: options of single models, by key, which take precedence over both.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -131,17 +131,18 @@ class Recipe(BaseModel):
     rows: dict[str, RecipeRow] = {}
 
     def training_of(self, key: str, row: RowOptions, overrides: dict[str, Any]) -> TrainingOptions:
-        """The training options of a row: the recipe's, before them the row's own, the recipe's for it, the run's."""
+        """Return the training options of a model: those of the recipe, overridden by those of the model, the recipe's for the
+        model, and the run."""
         return TrainingOptions.model_validate(
             self.training | row.training | self._row(key).training | overrides
         )
 
     def model_of(self, key: str, row: RowOptions) -> ModelConfig:
-        """The model options of a row: the recipe's, before them the row's own, and the recipe's for it."""
+        """Return the options of a model: those of the recipe, overridden by those of the model and the recipe's for the model."""
         return model_config(key, row.model | self._row(key).model, common=self.model)
 
     def with_values(self, key: str, values: dict[str, Any]) -> "Recipe":
-        """The recipe with values for one row that go before all others of it; ``training.mba`` is the option ``mba`` of ``training``."""
+        """Return the recipe with values that override all other options of a model, by dotted name such as ``training.mba``."""
         row = self._row(key)
         blocks: dict[str, dict[str, Any]] = {"training": dict(row.training), "model": dict(row.model)}
         for name, value in values.items():
@@ -157,7 +158,7 @@ class Recipe(BaseModel):
     def _rows_are_models(cls, rows: dict[str, RecipeRow]) -> dict[str, RecipeRow]:
         for key, row in rows.items():
             if key not in MODELS:
-                raise ValueError(f"{key} is no model; the models are {', '.join(MODELS)}")
+                raise ValueError(f"{key} is not a model; the models are {', '.join(MODELS)}")
             if row.model:
                 model_config(key, row.model)
         return rows
@@ -183,19 +184,19 @@ class RunParameters(BaseModel):
     """Where and how often models are trained.
 
     Attributes:
-        seeds: one fit each, the table shows their mean and deviation; the datasets' own if left out.
-        device: ``auto`` takes CUDA where there is one; or ``cpu``, ``cuda``, ``cuda:1``, …
-        engine: ``compiled`` runs our kernels, ``plain`` the implementations in torch and NumPy alone; the environment variable
-            ``DEEP_INTEREST_ENGINE`` decides if left out, by default for ``compiled``.
-        threads: CPU threads of a fit; one where fits run side by side, else torch's choice, if left out.
-        processes: seeds of a row that are fitted side by side on the CPU; one a core if left out.
-        recipe: overrides the datasets' own recipe.
-        tuned: take the best values that ``tune.<dataset>.<model>`` has found for each row.
-        options: overrides single training options of every recipe.
-        evaluation_batch_size: samples scored at once.
-        checkpoint_seconds: the state of a running fit is saved this often; a killed run resumes from there.
-        workspace: folder of the running and finished fits.
-        mlflow_uri: an MLflow server or database that is told of trained rows too.
+        seeds: one fit per seed; tables show mean and standard deviation. The dataset's own seeds if None.
+        device: ``auto`` uses CUDA if available; or ``cpu``, ``cuda``, ``cuda:1``, …
+        engine: ``compiled`` runs the compiled kernels, ``plain`` the implementations in torch and NumPy; the environment variable
+            ``DEEP_INTEREST_ENGINE``, or else ``compiled``, if None.
+        threads: CPU threads per fit; if None, one for parallel fits, otherwise torch's default.
+        processes: number of parallel fits on the CPU; one per core if None.
+        recipe: recipe to use instead of the dataset's own.
+        tuned: whether to use the best values that ``tune.<dataset>.<model>`` has found.
+        options: training options that override those of every recipe.
+        evaluation_batch_size: samples per batch in evaluation.
+        checkpoint_seconds: interval in seconds at which the state of a fit is saved; a killed run resumes from it.
+        workspace: folder of running and finished fits.
+        mlflow_uri: MLflow server or database to which trained models are logged as well.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -12,21 +12,21 @@ from deep_interest.training.parameters import TrainingOptions
 
 
 class Regularizer:
-    """The penalty's gradient of the rows ``w_j`` of one table, for the ids j of a mini-batch m.
+    """Gradient of the penalty on the rows ``w_j`` of one table, for the ids j of a mini-batch m.
 
-    The sum of what the options switch on, with ``α_mj`` = 1 if id j occurs in m and else 0:
+    It is the sum of the enabled terms, where ``α_mj`` is 1 if id j occurs in m and 0 otherwise:
 
     - ``l2``: ``λ α_mj w_j``, plain L2 on the touched rows;
     - ``mba``: ``λ (α_mj / n_j) w_j``, mini-batch aware (DIN eq. 6, 7);
-    - ``difacto``: ``λ c_mj w_j`` with the c_mj occurrences of j in m, so that frequent ids are regularised more.
+    - ``difacto``: ``λ c_mj w_j`` with c_mj occurrences of j in m, so that frequent ids are regularised more strongly.
 
-    Items drawn for an auxiliary loss are no occurrences. A table of crossed features, whose ids the log does not
-    count, has ``l2`` only, on all rows that have a gradient.
+    Negatives of an auxiliary loss do not count as occurrences. Tables of crossed features have no occurrence counts; they
+    only have ``l2``, on all rows with a gradient.
 
     Args:
-        table: the embedding table.
-        options: the coefficients λ.
-        occurrences: ``(rows,)`` n_j, the training samples in which id j occurs; needed for ``mba``.
+        table: embedding table.
+        options: coefficients λ.
+        occurrences: ``(rows,)`` n_j, number of training samples in which id j occurs; needed for ``mba``.
     """
 
     def __init__(self, table: Table, options: TrainingOptions, occurrences: Tensor | None) -> None:
@@ -43,7 +43,7 @@ class Regularizer:
             self._counts = torch.zeros(table.num_embeddings, dtype=torch.int32, device=table.weight.device)
 
     def __call__(self, rows: Tensor, batch: Batch) -> Tensor:
-        """The coefficient of ``w_j`` for some rows. Shape: ``(k,) -> (k,)``."""
+        """Return the coefficient of ``w_j`` for some rows. Shape: ``(k,) -> (k,)``."""
         if not self.table.groups:
             return self.table.weight.new_full((len(rows),), self.per_row)
         counts = self._occurrences_in(batch, rows)
@@ -56,21 +56,21 @@ class Regularizer:
         return strength
 
     def _occurrences_in(self, batch: Batch, rows: Tensor) -> Tensor:
-        """``c_mj`` of some rows; touches those rows of the counter only."""
-        looked_up = []
+        """Return ``c_mj`` of some rows; only these rows of the counter are touched."""
+        touched = []
         for group in self.table.groups:
-            values, cells = batch.values(group, self.table.field)
+            values, value_sets = batch.values(group, self.table.field)
             codes = self.table.rows_of(values)
             times = _times(batch, group, batch.codes(group, self.table.field))
-            self._counts.index_add_(0, codes, times if cells is None else times[cells.segments])
-            looked_up.append(codes)
-        found = self._counts[rows]
-        self._counts.index_fill_(0, torch.cat(looked_up).long(), 0)
-        return found
+            self._counts.index_add_(0, codes, times if value_sets is None else times[value_sets.segments])
+            touched.append(codes)
+        counts = self._counts[rows]
+        self._counts.index_fill_(0, torch.cat(touched).long(), 0)
+        return counts
 
 
 def _times(batch: Batch, group: Group, rows: Tensor) -> Tensor:
-    """In how many samples each of a group's ``rows`` stands: a shared history's behaviours stand in several. int32."""
+    """Return the number of samples that contain each row of a group, int32: more than one for shared histories."""
     if group != "behavior" or batch.owner is None:
         return torch.ones(len(rows), dtype=torch.int32, device=rows.device)
     return batch.samples_per_history[batch.histories.segments]
@@ -79,11 +79,11 @@ def _times(batch: Batch, group: Group, rows: Tensor) -> Tensor:
 def regularizers(
     tables: list[Table], options: TrainingOptions, occurrences: Mapping[str, Tensor] | None
 ) -> list[Regularizer]:
-    """One for each table.
+    """Build the regulariser of each table.
 
     Args:
-        tables: the model's embedding tables.
-        options: the coefficients.
+        tables: embedding tables of a model.
+        options: coefficients λ.
         occurrences: ``{key: n_j}`` by `occurrence_key`; needed for ``mba``.
     """
     counted = occurrences or {}
@@ -91,5 +91,5 @@ def regularizers(
 
 
 def occurrence_key(table: Table) -> str:
-    """What a table's occurrences are called: its field and the groups that look it up."""
+    """Return the key of a table in a mapping of occurrences: its field and the feature groups that use it."""
     return f"{table.field}:{'+'.join(table.groups)}"

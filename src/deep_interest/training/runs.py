@@ -1,4 +1,4 @@
-"""All seeds of one row: fit each, keep what is finished, hand over one checkpoint."""
+"""Train all seeds of an experiment: finished fits are kept, and the results are collected in one checkpoint."""
 
 import json
 import logging
@@ -19,7 +19,7 @@ from deep_interest.logs.protocols import SPLITS
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.config import ModelConfig
 from deep_interest.models.layers import embedding_tables
-from deep_interest.models.registry import build_model, model_config, model_row
+from deep_interest.models.registry import build_model, find_model, model_config
 from deep_interest.ops.runtime.engine import current_engine, resolve_engine, set_engine
 from deep_interest.training.content import Data
 from deep_interest.training.data import FeatureStore, SampleSet
@@ -39,16 +39,16 @@ Checkpoint = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One row of one dataset's table: which model, fitted how, on what.
+class Experiment:
+    """A model on a dataset, and how it is trained.
 
     Attributes:
-        dataset, model: the keys.
-        options: the row's own.
-        recipe: training and common model options.
-        seeds: one fit each.
+        dataset, model: keys of dataset and model.
+        options: options of the model.
+        recipe: training options and common model options.
+        seeds: one fit per seed.
         run: device, workspace.
-        variant: what the row's name and folder have after the model's key.
+        variant: suffix of the model key in names and folders, such as ``_tuned``.
     """
 
     dataset: str
@@ -60,28 +60,29 @@ class Cell:
     variant: str = ""
 
     @property
-    def row(self) -> str:
+    def model_variant(self) -> str:
+        """Key of the model with its variant."""
         return f"{self.model}{self.variant}"
 
     @property
     def name(self) -> str:
-        return f"{self.dataset}.{self.row}"
+        """``<dataset>.<model>`` with its variant."""
+        return f"{self.dataset}.{self.model_variant}"
 
 
-def train_cell(cell: Cell, data: Data) -> tuple[Checkpoint, pd.DataFrame]:
-    """Fit every seed of a row, or load those that are finished.
+def train_experiment(experiment: Experiment, data: Data) -> tuple[Checkpoint, pd.DataFrame]:
+    """Fit all seeds of an experiment; finished fits are loaded.
 
     Returns:
-        The checkpoint with every seed's selected parameters, and the learning curves: a row for each seed and
-        evaluation.
+        The checkpoint with the selected parameters of each seed, and the learning curves: one row per seed and evaluation.
     """
-    device = prepare_device(cell.run)
-    seeds = cell.seeds[:1] if model_row(cell.model).closed_form else cell.seeds
-    fits = map_seeds(fit_seed, (cell, data), seeds, processes=_processes(cell.run, device))
+    device = prepare_device(experiment.run)
+    seeds = experiment.seeds[:1] if find_model(experiment.model).closed_form else experiment.seeds
+    fits = map_seeds(fit_seed, (experiment, data), seeds, processes=_processes(experiment.run, device))
     curves = [{"seed": seed, **row} for seed, fit in zip(seeds, fits, strict=True) for row in fit.history]
-    config, options = _config_and_options(cell)
+    config, options = _config_and_options(experiment)
     checkpoint = {
-        "dataset": cell.dataset, "model": cell.model, "variant": cell.variant,
+        "dataset": experiment.dataset, "model": experiment.model, "variant": experiment.variant,
         "config": config.model_dump_json(), "training": options.model_dump_json(),
         "schema": data.features.schema.model_dump_json(), "seeds": list(seeds),
         "data": data.fingerprint(),
@@ -92,11 +93,11 @@ def train_cell(cell: Cell, data: Data) -> tuple[Checkpoint, pd.DataFrame]:
 
 @dataclass(frozen=True)
 class FittedSeed:
-    """One finished fit.
+    """A finished fit.
 
     Attributes:
-        state: the selected parameters, by name.
-        history: a row for each evaluation.
+        state: selected parameters, by name.
+        history: one row per evaluation.
     """
 
     state: dict[str, np.ndarray]
@@ -104,26 +105,26 @@ class FittedSeed:
 
 
 def settings_of(
-    cell: Cell, *, recipe: str, tuned: dict[str, Any], data: str, tuned_on_other_data: bool
+    experiment: Experiment, *, recipe: str, tuned: dict[str, Any], data: str, tuned_on_other_data: bool
 ) -> dict[str, Any]:
-    """What a row was made with, as plain values: options, seeds, tuned values, versions, fingerprint of the data.
+    """Describe an experiment as plain values: options, seeds, tuned values, versions, fingerprint of the data.
 
     Args:
-        cell: the row.
+        experiment: the experiment.
         recipe: name of its recipe.
-        tuned: the values of it that a search has found, by dotted name.
+        tuned: values that a search has found, by dotted name.
         data: fingerprint of the data.
-        tuned_on_other_data: the search saw other data than the present ones.
+        tuned_on_other_data: whether the search used other data.
     """
-    config, options = _config_and_options(cell)
+    config, options = _config_and_options(experiment)
     versions = {
         "deep_interest": deep_interest.__version__,
         "torch": torch.__version__,
         "python": platform.python_version(),
     }
     return {
-        "dataset": cell.dataset, "model": cell.model, "recipe": recipe, "seeds": list(cell.seeds),
-        "device": resolve_device(cell.run.device).type, "engine": resolve_engine(cell.run.engine), "tuned": tuned,
+        "dataset": experiment.dataset, "model": experiment.model, "recipe": recipe, "seeds": list(experiment.seeds),
+        "device": resolve_device(experiment.run.device).type, "engine": resolve_engine(experiment.run.engine), "tuned": tuned,
         "config": config.model_dump(mode="json"),
         "training": options.model_dump(mode="json"), "versions": versions, "data": data,
         "tuned_on_other_data": tuned_on_other_data,
@@ -131,43 +132,43 @@ def settings_of(
 
 
 def fit_seed(
-    cell: Cell,
+    experiment: Experiment,
     data: Data,
     seed: int,
     *,
     after_evaluation: Callable[[list[dict[str, float]]], None] | None = None,
 ) -> FittedSeed:
-    """Fit one seed of a row, or load it if it is finished.
+    """Fit one seed of an experiment, or load the fit if it is finished.
 
     Args:
-        cell: the row.
-        data: the dataset.
-        seed: the seed.
+        experiment: the experiment.
+        data: samples, features and log.
+        seed: seed of the fit.
         after_evaluation: see `Fit`.
     """
-    device = prepare_device(cell.run)
-    config, options = _config_and_options(cell)
+    device = prepare_device(experiment.run)
+    config, options = _config_and_options(experiment)
     schema = data.features.schema
     store = FeatureStore.build(data.log, data.features, device)
     train, validation, test = (
         SampleSet.build(store, data.samples, split, max_len=options.max_len) for split in SPLITS
     )
     torch.manual_seed(seed)
-    model = build_model(cell.model, config, schema).to(device)
+    model = build_model(experiment.model, config, schema).to(device)
     for table in embedding_tables(model):
         if table.keep_top:
             table.keep_most_frequent(occurrences_of([table], train)[occurrence_key(table)])
-    if model_row(cell.model).closed_form:
+    if find_model(experiment.model).closed_form:
         model.fit(train.candidates(), train.labels)
         history = [{"epoch": 0.0, "samples": 0, "seconds": 0.0}]
         if len(validation):
-            size = cell.run.evaluation_batch_size
+            size = experiment.run.evaluation_batch_size
             scores = predict(model, validation, batch_size=size)
             loss, value = validate(scores, validation, selection="gauc")
             history[0] |= {"validation_loss": loss, "validation_gauc": value}
     else:
         described = (
-            cell.model,
+            experiment.model,
             config.model_dump_json(),
             options.model_dump_json(),
             schema.model_dump_json(),
@@ -176,11 +177,11 @@ def fit_seed(
         )
         occurrences = occurrences_of(embedding_tables(model), train)
         history = Fit(
-            label=f"{cell.name} seed {seed}", model=model, train=train, validation=validation, options=options, seed=seed,
-            state_file=Path(cell.run.workspace) / cell.dataset / cell.row / f"seed_{seed}.pt",
+            label=f"{experiment.name} seed {seed}", model=model, train=train, validation=validation, options=options, seed=seed,
+            state_file=Path(experiment.run.workspace) / experiment.dataset / experiment.model_variant / f"seed_{seed}.pt",
             fingerprint=fingerprint(*described, seed, data.fingerprint()), watched=test if options.watch_test else None,
             occurrences=occurrences, unknown=UnknownRows.of(model, occurrences) if options.unknown == "mean" else None,
-            evaluation_batch_size=cell.run.evaluation_batch_size, checkpoint_seconds=cell.run.checkpoint_seconds,
+            evaluation_batch_size=experiment.run.evaluation_batch_size, checkpoint_seconds=experiment.run.checkpoint_seconds,
             after_evaluation=after_evaluation,
         ).run().history  # fmt: skip
     return FittedSeed(
@@ -188,35 +189,35 @@ def fit_seed(
     )
 
 
-def _config_and_options(cell: Cell) -> tuple[ModelConfig, TrainingOptions]:
-    recipe = cell.recipe
+def _config_and_options(experiment: Experiment) -> tuple[ModelConfig, TrainingOptions]:
+    recipe = experiment.recipe
     return (
-        recipe.model_of(cell.model, cell.options),
-        recipe.training_of(cell.model, cell.options, cell.run.options),
+        recipe.model_of(experiment.model, experiment.options),
+        recipe.training_of(experiment.model, experiment.options, experiment.run.options),
     )
 
 
 def _processes(run: RunParameters, device: torch.device) -> int:
-    """Fits at once: one a core, unless the run says how many; on a GPU one after the other."""
+    """Return the number of parallel fits: as configured or one per core; one on a GPU."""
     if device.type != "cpu":
         return 1
     return run.processes or max(1, usable_cores() // (run.threads or 1))
 
 
-def predict_cell(
+def predict_experiment(
     checkpoint: Checkpoint, run: RunParameters, data: Data, *, split: str = "test"
 ) -> pd.DataFrame:
-    """Score a split with every seed's parameters.
+    """Score a split with the parameters of each seed.
 
     Returns:
-        A row for each sample of the split: ``user``, ``item`` and one column ``seed_<k>`` each; the attribute ``data`` (also in the
-        file's metadata) is the fingerprint of the data that they were made from.
+        One row per sample of the split: ``user``, ``item`` and a column ``seed_<k>`` per seed; the attribute ``data`` (also in
+        the metadata of the file) is the fingerprint of the data.
 
     Raises:
         InputError: the checkpoint was trained on other data.
     """
-    present = data.fingerprint()
-    require_same_data(checkpoint, present)
+    fingerprint_of_data = data.fingerprint()
+    require_same_data(checkpoint, fingerprint_of_data)
     device = prepare_device(run)
     options = TrainingOptions.model_validate_json(checkpoint["training"])
     chosen = SampleSet.build(
@@ -230,38 +231,38 @@ def predict_cell(
     }
     rows = data.samples.loc[data.samples["split"] == split, ["user", "item"]]
     predictions = rows.reset_index(drop=True).assign(**scores)
-    predictions.attrs["data"] = present
+    predictions.attrs["data"] = fingerprint_of_data
     return predictions
 
 
 def require_same_data(checkpoint: Checkpoint, present: str) -> None:
-    """Refuse a checkpoint that was trained on other data than those that it is used with.
+    """Check that a checkpoint was trained on the data that it is used with.
 
     Args:
-        checkpoint: the trained parameters.
+        checkpoint: trained parameters.
         present: fingerprint of the data.
 
     Raises:
-        InputError: it was; the message names the command that trains it again.
+        InputError: it was trained on other data; the message names the command that trains it again.
     """
     if checkpoint.get("data") != present:
-        row = f"{checkpoint['dataset']}.{checkpoint['model']}"
-        pipeline = f"tuned.{row}" if checkpoint.get("variant") else row
+        name = f"{checkpoint['dataset']}.{checkpoint['model']}"
+        pipeline = f"tuned.{name}" if checkpoint.get("variant") else name
         raise InputError(
-            f"{row}{checkpoint.get('variant', '')}: the checkpoint was trained on other samples, features or behaviours than the "
-            f"present ones; train it again by `kedro run --pipelines={pipeline}`"
+            f"{name}{checkpoint.get('variant', '')}: the samples, features or behaviours have changed since the checkpoint was "
+            f"trained; train it again with `kedro run --pipelines={pipeline}`"
         )
 
 
 def restore(checkpoint: Checkpoint, seed: int) -> nn.Module:
-    """The model of a checkpoint with one seed's parameters."""
+    """Build the model of a checkpoint with the parameters of a seed."""
     model = untrained(checkpoint, seed)
     model.load_state_dict(checkpoint["states"][checkpoint["seeds"].index(seed)])
     return model
 
 
 def untrained(checkpoint: Checkpoint, seed: int) -> nn.Module:
-    """The model of a checkpoint with the parameters that a seed draws."""
+    """Build the model of a checkpoint with the initial parameters of a seed."""
     key = checkpoint["model"]
     config = model_config(key, json.loads(checkpoint["config"]))
     with torch.random.fork_rng(devices=[]):
@@ -286,10 +287,10 @@ def engine_identity() -> tuple[str, ...]:
 def choose_recipe(
     recipes: dict[str, Recipe], run: RunParameters, *, default: str, training: dict[str, Any]
 ) -> Recipe:
-    """The run's recipe, or else the dataset's own with the dataset's own training options.
+    """Return the recipe of the run, or else that of the dataset with the dataset's training options.
 
     Raises:
-        InputError: no recipe of that name.
+        InputError: there is no recipe with that name.
     """
     name = run.recipe or default
     if name not in recipes:

@@ -1,4 +1,4 @@
-"""The state of a running fit on disk: what a killed run needs to go on as if it had not been killed."""
+"""Saved state of a running fit, from which a killed run resumes exactly."""
 
 import hashlib
 import json
@@ -21,24 +21,24 @@ _CODE = (
     "models/*.py",
     "training/*.py",
     "evaluation/metrics.py",
-)  # what decides a fit's result
+)  # sources that determine the result of a fit
 
 
 @dataclass
 class Progress:
-    """How far a fit is; plain values only, so that it can be saved beside the tensors.
+    """Progress of a fit, as plain values that can be saved with the tensors.
 
     Attributes:
-        epoch: the running epoch, from 0.
-        step: steps done in it.
-        total_steps: steps done since the start.
-        learning_rate_factor: what plateaus have made of the learning rate.
-        best: the best value of the selection metric; None before the first evaluation.
-        bad_evaluations: evaluations in a row that were no better.
-        loss_sum, auxiliary_sum, loss_samples: of the training since the last evaluation.
-        samples, seconds: trained in all, evaluation and saving not counted.
-        done: the fit is over.
-        history: a row for each evaluation.
+        epoch: current epoch, from 0.
+        step: completed steps of the epoch.
+        total_steps: completed steps since the start.
+        learning_rate_factor: factor of the learning rate after plateaus.
+        best: best value of the selection metric; None before the first evaluation.
+        bad_evaluations: number of consecutive evaluations without improvement.
+        loss_sum, auxiliary_sum, loss_samples: sums of the losses, and number of samples, since the last evaluation.
+        samples, seconds: samples trained and seconds of training in total, without evaluation and saving.
+        done: whether the fit is complete.
+        history: one row per evaluation.
     """
 
     epoch: int = 0
@@ -57,25 +57,26 @@ class Progress:
 
 
 def save_state(path: Path, *, fingerprint: str, progress: Progress, tensors: dict[str, Any]) -> None:
-    """Write the state in one atomic step.
+    """Write the state atomically.
 
     Args:
-        path: the file.
-        fingerprint: of everything that decides the result.
-        progress: plain values.
+        path: file to write.
+        fingerprint: hash of everything that determines the result.
+        progress: progress of the fit.
         tensors: model, optimiser, best model and random state.
     """
     with (
         atomic_path(path, checksum=True) as temporary,
         temporary.open("wb") as file,
-    ):  # by its path, torch would hide a full disk
+    ):  # given a path, torch would hide the error of a full disk
         torch.save({"fingerprint": fingerprint, "progress": asdict(progress), **tensors}, file)
 
 
 def load_state(path: Path, *, fingerprint: str, device: torch.device) -> dict[str, Any] | None:
-    """Load the saved state if it belongs to this very fit; None if there is none or it is of another one.
+    """Load the saved state of a fit; None if there is none or if its fingerprint differs.
 
-    A damaged state is one warning, and None as well: the fit starts again. What a killed writer has left is removed.
+    A damaged state is logged as a warning and ignored, so that the fit starts again. Unfinished files of killed writers are
+    removed.
     """
     clear_unfinished(path)
     if not path.exists():
@@ -84,14 +85,14 @@ def load_state(path: Path, *, fingerprint: str, device: torch.device) -> dict[st
         if damage := damage_of(path):
             raise ValueError(damage)
         state = torch.load(path, map_location=device, weights_only=True)
-    except Exception as error:  # also a whole file that another version of torch has written
+    except Exception as error:  # including valid files written by another version of torch
         logger.warning("%s: %s; the fit starts again", path, error)
         return None
     return state if state["fingerprint"] == fingerprint else None
 
 
 def fingerprint(*parts: Any) -> str:
-    """A hash of everything that decides a fit's result: options, data, code, torch's version."""
+    """Hash everything that determines the result of a fit: options, data, code, torch's version."""
     digest = hashlib.blake2b(digest_size=16)
     digest.update(json.dumps([str(part) for part in parts]).encode())
     digest.update(torch.__version__.encode())
@@ -100,7 +101,7 @@ def fingerprint(*parts: Any) -> str:
 
 
 def code_hash() -> str:
-    """A hash of the sources that decide a fit's result."""
+    """Hash the sources that determine the result of a fit."""
     root = Path(deep_interest.__file__).parent
     digest = hashlib.blake2b(digest_size=16)
     for pattern in _CODE:

@@ -1,7 +1,7 @@
-"""Embedding rows that no training sample looks up: the unknown id's (code 0) and those of ids without a sample.
+"""Embedding rows that no training sample looks up: the unknown row (code 0) and those of ids without a sample.
 
-Gradients never reach such a row, so it would keep its random initial values and add noise to every prediction for a new
-id. It is set to the mean of its table's trained rows instead, which makes an unknown id an average known one.
+Such a row receives no gradient, so it would keep its random initial values and add noise to every prediction for a new id.
+It is set to the mean of the trained rows of its table instead, so that an unknown id behaves like an average known one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,10 +10,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.layers import Table, embedding_tables
 from deep_interest.training.regularizers import occurrence_key
 
-_CHUNK = 1 << 14  # rows added up at once: torch sums so few in one order whatever the number of threads
+_CHUNK = (
+    1 << 14
+)  # rows summed at once: few enough for torch to sum in one order, whatever the number of threads
 
 
 @dataclass(frozen=True)
@@ -22,8 +25,8 @@ class _TableRows:
 
     Attributes:
         table: the embedding table.
-        trained: ``(rows,)`` bool, the rows that training samples look up.
-        untrained: ``(k,)`` int64, the rows to set.
+        trained: ``(rows,)`` bool, rows that training samples look up.
+        untrained: ``(k,)`` int64, rows to set.
     """
 
     table: Table
@@ -32,16 +35,16 @@ class _TableRows:
 
 
 class UnknownRows:
-    """Sets the untrained rows of a model's tables to the mean of the trained ones, each of which counts once.
+    """Set the untrained rows of a model's tables to the unweighted mean of the trained rows.
 
-    A mean weighted by occurrences would make an unknown id a popular one, and validates worse: a new id resembles the many
-    rare ones. Tables of crossed features are left alone: their weights begin at 0, and a cross without a sample adds nothing.
+    A mean weighted by occurrences would make an unknown id similar to popular ids, which validates worse: a new id resembles
+    the many rare ones. Tables of crossed features do not change: their weights start at 0, which is right for an unseen cross.
 
     Args:
         tables: embedding tables of a model.
         occurrences: ``{key: (rows,)}`` training samples of each id, by `regularizers.occurrence_key`.
-        drawn: fields whose ids the model draws as negatives of an auxiliary loss, which trains them too.
-        trained_before: ``{key: rows}``: the rows from 1 up to this number are an earlier model's and stay as they are.
+        negative_fields: fields of the negatives of an auxiliary loss, which trains all their ids.
+        trained_before: ``{key: rows}``: the rows from 1 up to this number come from an earlier model and are kept.
     """
 
     def __init__(
@@ -49,7 +52,7 @@ class UnknownRows:
         tables: Sequence[Table],
         occurrences: Mapping[str, Tensor],
         *,
-        drawn: Sequence[str] = (),
+        negative_fields: Sequence[str] = (),
         trained_before: Mapping[str, int] | None = None,
     ) -> None:
         before = trained_before or {}
@@ -58,7 +61,7 @@ class UnknownRows:
             key = occurrence_key(table)
             trained = occurrences[key] > 0
             untrained = ~trained
-            if table.field in drawn:
+            if table.field in negative_fields:
                 untrained[1:] = False
             untrained[1 : before.get(key, 1)] = False
             if trained.any() and untrained.any():
@@ -72,26 +75,32 @@ class UnknownRows:
         *,
         trained_before: Mapping[str, int] | None = None,
     ) -> "UnknownRows":
-        """The untrained rows of a model; see the class for the arguments."""
+        """Build from a model; see the class for the arguments."""
         return cls(
-            embedding_tables(model), occurrences, drawn=drawn_fields(model), trained_before=trained_before
+            embedding_tables(model),
+            occurrences,
+            negative_fields=negative_fields(model),
+            trained_before=trained_before,
         )
 
     @torch.no_grad()
     def fill(self) -> None:
-        """Set the untrained rows to the mean of the trained ones as they are now."""
+        """Set the untrained rows to the current mean of the trained rows."""
         for rows in self._tables:
             rows.table.weight[rows.untrained] = _mean(rows.table.weight, rows.trained)
 
 
-def drawn_fields(model: nn.Module) -> list[str]:
-    """The behaviour fields of the items that a model's auxiliary loss draws; none without such a loss."""
-    draws = getattr(model, "draws_negatives", False)
-    return [field.name for field in model.schema.behavior] if draws else []
+def negative_fields(model: nn.Module) -> list[str]:
+    """Return the fields of the negatives of a model's auxiliary loss; none without such a loss."""
+    if not getattr(model, "uses_negatives", False):
+        return []
+    schema = model.schema
+    assert isinstance(schema, FeatureSchema)
+    return [field.name for field in schema.behavior]
 
 
 def _mean(table: Tensor, chosen: Tensor) -> Tensor:
-    """The mean of the chosen rows, summed in float64. Shape: ``(rows, dim), (rows,) -> (dim,)`` of the table's type."""
+    """Return the mean of the chosen rows, summed in float64. Shape: ``(rows, dim), (rows,) -> (dim,)`` of the table's dtype."""
     total = torch.zeros(table.shape[1], dtype=torch.float64, device=table.device)
     for rows, mask in zip(table.split(_CHUNK), chosen.split(_CHUNK), strict=True):
         total += (rows.double() * mask.unsqueeze(1)).sum(0)

@@ -1,4 +1,4 @@
-"""Adam and SGD: the network's parameters as one vector, the tables by the rows that a batch touched."""
+"""Adam and SGD: one vector for all network parameters, row-sparse updates for embedding tables."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,10 +12,10 @@ from deep_interest.ops.runtime.memory import use_huge_pages
 
 
 class Flat:
-    """Parameters that share one vector, and their gradients another, so that one operation moves them all.
+    """Parameters that share one vector, as do their gradients, so that one operation updates all of them.
 
     Args:
-        parameters: of one device and dtype; they become views of the vector, and so do their gradients.
+        parameters: parameters with the same device and dtype; they and their gradients become views of the vectors.
     """
 
     def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
@@ -31,41 +31,52 @@ class Flat:
 
 
 class Adam:
-    """Adam (Kingma and Ba 2015); on the tables its lazy form: a row's moments move when the row is touched.
+    """Adam (Kingma and Ba 2015), in its lazy form for tables: the moments of a row only change when the row is touched.
 
-    As ``torch.optim.Adam`` and ``torch.optim.SparseAdam``, whose bias correction counts a table's own steps.
+    Equivalent to ``torch.optim.Adam`` and ``torch.optim.SparseAdam``; the bias correction counts the steps of each table.
 
     Args:
-        network: the dense parameters.
+        network: dense parameters.
         tables: ``(R, D)`` parameters.
-        betas: decay of the two moments.
+        betas: decay rates of the two moments.
         eps: added to the denominator.
     """
 
     def __init__(
         self,
         network: Flat,
-        tables: Sequence[nn.Parameter],
+        tables: Sequence[Tensor],
         *,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
     ) -> None:
         self.network, self.tables, self.betas, self.eps = network, tables, betas, eps
-        self.steps = [0] * (1 + len(tables))  # the network's, and each table's
+        self.steps = [0] * (1 + len(tables))  # of the network and of each table
         self.moments = [
             (use_huge_pages(torch.zeros_like(values)), use_huge_pages(torch.zeros_like(values)))
             for values in (network.values, *(table.detach() for table in tables))
         ]
 
     def step(self, rate: float, touched: Sequence[CoalescedGrad | None]) -> None:
-        """Move the network, and the touched rows of every table, None where there are none."""
-        common = {"rate": rate, "betas": self.betas, "eps": self.eps}
+        """Update the network and the touched rows of each table; None for tables that were not touched."""
+        betas, eps = self.betas, self.eps
         self.steps[0] += 1
-        adam(self.network.values, self.network.gradient, *self.moments[0], **common, step=self.steps[0])
+        adam(
+            self.network.values, self.network.gradient, *self.moments[0],
+            rate=rate, betas=betas, eps=eps, step=self.steps[0],
+        )  # fmt: skip
         for number, (table, found) in enumerate(zip(self.tables, touched, strict=True), start=1):
             if found is not None:
                 self.steps[number] += 1
-                adam_rows(table, found, *self.moments[number], **common, step=self.steps[number])
+                adam_rows(
+                    table,
+                    found,
+                    *self.moments[number],
+                    rate=rate,
+                    betas=betas,
+                    eps=eps,
+                    step=self.steps[number],
+                )
 
     def state_dict(self) -> dict[str, Any]:
         return {"steps": list(self.steps), "moments": self.moments}
@@ -81,14 +92,14 @@ class SGD:
     """Stochastic gradient descent.
 
     Args:
-        network, tables: as of `Adam`.
+        network, tables: see `Adam`.
     """
 
-    def __init__(self, network: Flat, tables: Sequence[nn.Parameter]) -> None:
+    def __init__(self, network: Flat, tables: Sequence[Tensor]) -> None:
         self.network, self.tables = network, tables
 
     def step(self, rate: float, touched: Sequence[CoalescedGrad | None]) -> None:
-        """Move the network, and the touched rows of every table, None where there are none."""
+        """Update the network and the touched rows of each table; None for tables that were not touched."""
         self.network.values.add_(self.network.gradient, alpha=-rate)
         for table, found in zip(self.tables, touched, strict=True):
             if found is not None:
@@ -98,11 +109,11 @@ class SGD:
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """There is nothing to remember."""
+        """SGD has no state."""
 
 
 def clip(gradients: Sequence[Tensor], limit: float) -> None:
-    """Scale all gradients so that their common norm is at most ``limit``."""
+    """Scale all gradients so that their global norm is at most ``limit``."""
     norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(g) for g in gradients]))
     scale = (limit / (norm + 1e-12)).clamp(max=1.0)
     for gradient in gradients:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from pydantic.fields import FieldInfo
 
 from deep_interest.errors import InputError
-from deep_interest.models.registry import model_row
+from deep_interest.models.registry import find_model
 from deep_interest.training.parameters import TrainingOptions
 
 SET_BY_THE_SEARCH = {
@@ -133,7 +133,7 @@ class TuningParameters(BaseModel):
                     f"{', '.join(known) or 'nothing'} has one"
                 )
         for model in self.rows:
-            model_row(model)
+            find_model(model)
         return self
 
     def ranges_of(self, model: str) -> dict[str, SearchRange]:
@@ -152,7 +152,7 @@ class TuningParameters(BaseModel):
 
 def _options_of(model: str, names: Iterable[str]) -> dict[str, FieldInfo]:
     """All options of a row's model and of the training by dotted name, those asked for among them."""
-    options = {f"model.{name}": field for name, field in model_row(model).load().Config.model_fields.items()}
+    options = {f"model.{name}": field for name, field in find_model(model).load().Config.model_fields.items()}
     options |= {f"training.{name}": field for name, field in TrainingOptions.model_fields.items()}
     if unknown := [name for name in names if name not in options]:
         raise InputError(

@@ -61,7 +61,7 @@ def tune(search: Search, data: Data) -> optuna.Study:
             return study
     except Timeout:
         raise InputError(
-            f"{search.folder}: another run is searching for {search.cell.name}; wait for it, or raise tuning.workers there"
+            f"{search.folder}: another run is searching for {search.experiment.name}; wait for it, or raise tuning.workers there"
         ) from None
 
 
@@ -73,10 +73,12 @@ def _check(search: Search, data: Data) -> None:
         )
     if "validation" not in present:
         raise InputError(
-            f"tuning {search.cell.name}: the dataset has no validation samples, so nothing can be chosen; use another protocol "
+            f"tuning {search.experiment.name}: the dataset has no validation samples, so nothing can be chosen; use another protocol "
             "mode than `paper`"
         )
-    if fixed := [name for name in search.ranges if name.removeprefix("training.") in search.cell.run.options]:
+    if fixed := [
+        name for name in search.ranges if name.removeprefix("training.") in search.experiment.run.options
+    ]:
         raise InputError(
             f"training.options: {', '.join(fixed)} is set by the run and searched by tuning.rows; leave it out of one of them"
         )
@@ -84,13 +86,13 @@ def _check(search: Search, data: Data) -> None:
 
 def _check_same(study: optuna.Study, search: Search, data: Data) -> None:
     """A study goes on only with the data and the settings that it began with."""
-    cell = search.cell
+    experiment = search.experiment
     found = {
         "data": data.fingerprint(),
-        "recipe": cell.recipe.model_dump_json(exclude={"rows"})
-        + json.dumps(cell.recipe.model_dump()["rows"].get(cell.model)),
-        "options": json.dumps(cell.options.root, sort_keys=True),
-        "training.options": json.dumps(cell.run.options, sort_keys=True),
+        "recipe": experiment.recipe.model_dump_json(exclude={"rows"})
+        + json.dumps(experiment.recipe.model_dump()["rows"].get(experiment.model)),
+        "options": json.dumps(experiment.options.root, sort_keys=True),
+        "training.options": json.dumps(experiment.run.options, sort_keys=True),
         "ranges": json.dumps({name: found.model_dump() for name, found in search.ranges.items()}),
         "seeds": json.dumps([search.tuning.seed, search.tuning.fit_seed]),
     }
@@ -119,7 +121,7 @@ def _tell_if_done(study: optuna.Study, search: Search) -> None:
     done = sum(trial.state in FINISHED for trial in study.get_trials(deepcopy=False))
     if done >= search.tuning.n_trials:
         logger.info(
-            "%s: %d trials are finished and tuning.n_trials is %d, so nothing is tried", search.cell.name, done, search.tuning.n_trials,
+            "%s: %d trials are finished and tuning.n_trials is %d, so nothing is tried", search.experiment.name, done, search.tuning.n_trials,
         )  # fmt: skip
 
 
@@ -137,7 +139,7 @@ def _work(search: Search, data: Data, fingerprint: str, worker: int) -> None:
     """
     if data.fingerprint() != fingerprint:
         raise InputError(
-            f"{search.cell.name}: another run replaced the samples while the search was starting its workers; run the same "
+            f"{search.experiment.name}: another run replaced the samples while the search was starting its workers; run the same "
             "command again"
         )
     study = open_study(search)
@@ -201,16 +203,16 @@ class _Reporter:
 
 def _fit(search: Search, data: Data, values: dict[str, Any], reporter: _Reporter) -> float:
     """The best validation GAUC of a fit with these options."""
-    cell = search.cell
+    experiment = search.experiment
     name = hashlib.blake2b(json.dumps(values, sort_keys=True).encode(), digest_size=8).hexdigest()
     folder = search.folder / "fits" / name
-    run = cell.run.model_copy(
+    run = experiment.run.model_copy(
         update={
             "workspace": str(folder),
-            "options": {**cell.run.options, "selection": "gauc", "watch_test": False},
+            "options": {**experiment.run.options, "selection": "gauc", "watch_test": False},
         }
     )
-    tried = replace(cell, recipe=cell.recipe.with_values(cell.model, values), run=run)
+    tried = replace(experiment, recipe=experiment.recipe.with_values(experiment.model, values), run=run)
     try:
         history = fit_seed(tried, data, search.tuning.fit_seed, after_evaluation=reporter).history
     except (optuna.TrialPruned, DivergedError):
@@ -225,7 +227,7 @@ def _log(study: optuna.Study, search: Search, number: int) -> None:
     trials = study.get_trials(deepcopy=False)
     trial = trials[number]
     logger.info(
-        "%s trial %d %s, GAUC %.4f, %s (%d of %d finished)", search.cell.name, number, trial.state.name.lower(), best_so_far(trial),
+        "%s trial %d %s, GAUC %.4f, %s (%d of %d finished)", search.experiment.name, number, trial.state.name.lower(), best_so_far(trial),
         ", ".join(f"{name} {_short(value)}" for name, value in trial.params.items()),
         sum(other.state in FINISHED for other in trials), search.tuning.n_trials,
     )  # fmt: skip

@@ -10,7 +10,7 @@ import pandas as pd
 from optuna.trial import FrozenTrial, TrialState
 
 from deep_interest.errors import InputError
-from deep_interest.training.runs import Cell
+from deep_interest.training.runs import Experiment
 from deep_interest.tuning.parameters import SearchRange, TuningParameters
 
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
@@ -22,22 +22,24 @@ class Search:
     """What is searched for one row, and where its study lies.
 
     Attributes:
-        cell: the row and how it is fitted before anything is tuned.
+        experiment: the row and how it is fitted before anything is tuned.
         tuning: how to search.
-        recipe: name of the cell's recipe.
+        recipe: name of the experiment's recipe.
     """
 
-    cell: Cell
+    experiment: Experiment
     tuning: TuningParameters
     recipe: str
 
     @property
     def folder(self) -> Path:
-        return Path(self.cell.run.workspace) / self.cell.dataset / self.cell.model / "tuning"
+        return (
+            Path(self.experiment.run.workspace) / self.experiment.dataset / self.experiment.model / "tuning"
+        )
 
     @property
     def ranges(self) -> dict[str, SearchRange]:
-        return self.tuning.ranges_of(self.cell.model)
+        return self.tuning.ranges_of(self.experiment.model)
 
 
 def open_study(search: Search) -> optuna.Study:
@@ -51,7 +53,7 @@ def open_study(search: Search) -> optuna.Study:
         n_startup_trials=settings.unpruned_trials, n_warmup_steps=settings.unpruned_evaluations
     )
     return optuna.create_study(
-        study_name=search.cell.name, storage=storage, load_if_exists=True, direction="maximize",
+        study_name=search.experiment.name, storage=storage, load_if_exists=True, direction="maximize",
         pruner=pruner if settings.pruning else optuna.pruners.NopPruner(),
     )  # fmt: skip
 
@@ -65,12 +67,12 @@ def best_values(study: optuna.Study, search: Search) -> dict[str, Any]:
     complete = study.get_trials(states=(TrialState.COMPLETE,))
     if not complete:
         raise InputError(
-            f"{search.cell.name}: none of the trials ended with a finite loss; lower the ranges in tuning.ranges"
+            f"{search.experiment.name}: none of the trials ended with a finite loss; lower the ranges in tuning.ranges"
         )
     best = max(complete, key=lambda trial: (trial.value, -trial.number))
     states = [trial.state for trial in study.get_trials(deepcopy=False)]
     return {
-        "dataset": search.cell.dataset, "model": search.cell.model, "recipe": search.recipe, "data": study.user_attrs["data"],
+        "dataset": search.experiment.dataset, "model": search.experiment.model, "recipe": search.recipe, "data": study.user_attrs["data"],
         "values": best.params, "validation_gauc": best.value, "trial": best.number,
         "finished": sum(state in FINISHED for state in states), "pruned": states.count(TrialState.PRUNED),
         "ranges": {name: found.model_dump(exclude_defaults=True) for name, found in search.ranges.items()},

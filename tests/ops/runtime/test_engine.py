@@ -70,12 +70,12 @@ def test_both_engines_take_the_same_slices_of_the_log(lengths, max_len, data):
     samples = data.draw(st.lists(pairs, max_size=8))
     users, ends = (torch.tensor([pair[i] for pair in samples], dtype=torch.int32) for i in range(2))
     rows = torch.tensor(data.draw(st.permutations(range(len(samples)))), dtype=torch.int64)
-    log, found = {"goods": torch.arange(int(offsets[-1]), dtype=torch.int32)}, []
+    log, found = {"item_id": torch.arange(int(offsets[-1]), dtype=torch.int32)}, []
     for engine in ("compiled", "plain"):
         with use_engine(engine):
             slices = history_slices(rows, users, ends, offsets, max_len=max_len)
             runs = Jagged(torch.from_numpy(slices.offsets))
-            found.append((slices, gather_slices(log, torch.from_numpy(slices.starts), runs)["goods"]))
+            found.append((slices, gather_slices(log, torch.from_numpy(slices.starts), runs)["item_id"]))
     (compiled, codes), (plain, plain_codes) = found
     for ours, theirs in zip(compiled, plain, strict=True):
         assert (ours is None) == (theirs is None)

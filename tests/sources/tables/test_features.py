@@ -15,7 +15,7 @@ def test_a_value_set_may_be_a_string_or_a_list(tmp_path):
     frame.to_parquet(tmp_path / "items.parquet")
     frame.to_json(tmp_path / "items.jsonl", orient="records", lines=True)
     pd.DataFrame({"item": [10, 11], "tags": [[7, 8], None]}).to_parquet(tmp_path / "numbers.parquet")
-    features = FeatureColumns(item=("goods", "tags"), multi_hot={"tags": "|"})
+    features = FeatureColumns(item=("item_id", "tags"), multi_hot={"tags": "|"})
     for file in ("items.csv", "items.parquet", "items.jsonl"):
         tags = read(tmp_path, features, items={"files": file}).items["tags"]
         assert tags.str.strip().fillna("missing").tolist() == ["a|b c", "missing", "39", "[x"]
@@ -27,7 +27,7 @@ def test_a_list_value_that_contains_the_separator_is_an_error(tmp_path):
     write(tmp_path)
     frame = pd.DataFrame({"item": [10, 11], "tags": [["a|b"], ["c"]]})
     frame.to_parquet(tmp_path / "items.parquet")
-    features = FeatureColumns(item=("goods", "tags"), multi_hot={"tags": "|"})
+    features = FeatureColumns(item=("item_id", "tags"), multi_hot={"tags": "|"})
     with pytest.raises(
         InputError, match=r"column tags: found 1 list value\(s\) that contain the separator '\|', for example 'a\|b'; set features.multi_hot.tags"
     ):  # fmt: skip
@@ -38,7 +38,7 @@ def test_nan_in_a_parquet_file_is_a_missing_value(tmp_path):
     write(tmp_path, items="item,category,price\n10,a,1.5\n11,b,2\n")
     nan = float("nan")
     pd.DataFrame({"item": [10, 11], "price": [1.5, nan]}).to_parquet(tmp_path / "items.parquet")
-    features = FeatureColumns(item=("goods", "price"), buckets={"price": 3})
+    features = FeatureColumns(item=("item_id", "price"), buckets={"price": 3})
     assert read(tmp_path, features, items={"files": "items.parquet"}).items["price"].isna().tolist() == [
         False,
         True,
@@ -56,7 +56,7 @@ def test_nan_in_a_parquet_file_is_a_missing_value(tmp_path):
 
 def test_buckets_of_values_that_are_not_numbers_are_an_error(tmp_path):
     write(tmp_path, items="item,category,price\n10,a,1.5\n11,b,cheap\n")
-    features = FeatureColumns(item=("goods", "price"), buckets={"price": 3})
+    features = FeatureColumns(item=("item_id", "price"), buckets={"price": 3})
     with pytest.raises(
         InputError,
         match=r"items.csv, column price: found 1 value\(s\) that are not numbers, for example 'cheap'",

@@ -24,7 +24,7 @@ GLOBS = set("*?[")
 
 def read(folder: Path, files: str | list[str], features: FeatureColumns | None = None, **block: object):
     source = Source.model_validate({"behaviors": {"files": files, **block}})
-    return read_tables(folder, source, features or FeatureColumns(item=("goods",)))
+    return read_tables(folder, source, features or FeatureColumns(item=("item_id",)))
 
 
 def items_of(folder: Path, files: str | list[str], **block: object) -> list[int]:
@@ -130,7 +130,7 @@ def test_columns_are_read_whatever_their_names(names, ending):
         block = {"files": path.name, "user": user, "item": item, "time": {"column": time}}
         source = {"behaviors": block, "items": {"files": path.name, "item": item, "columns": {"kind": kind}}}
         tables = read_tables(
-            Path(root), Source.model_validate(source), FeatureColumns(item=("goods", "kind"))
+            Path(root), Source.model_validate(source), FeatureColumns(item=("item_id", "kind"))
         )
         assert tables.behaviors[["user", "item", "time"]].to_numpy().tolist() == [[1, 2, 3]]
         assert tables.items[["item", "kind"]].to_numpy().tolist() == [[2, "top"]]

@@ -30,7 +30,7 @@ def test_tables_with_canonical_names_need_only_their_files(tmp_path):
 def test_columns_may_have_any_name_and_features_may_be_renamed(tmp_path):
     write(tmp_path, items='"Item no.";"Product group, new"\n10;a\n11;b\n')
     items = {"files": "items.csv", "item": "Item no.", "columns": {"kind": "Product group, new"}}
-    tables = read(tmp_path, FeatureColumns(item=("goods", "kind")), items=items)
+    tables = read(tmp_path, FeatureColumns(item=("item_id", "kind")), items=items)
     assert tables.items.to_dict("list") == {"item": [10, 11], "kind": ["a", "b"]}
 
 
@@ -142,7 +142,7 @@ def test_a_source_may_have_neither_items_nor_impressions(tmp_path):
     tables = read_tables(
         tmp_path,
         Source.model_validate({"behaviors": {"files": "visits.csv"}}),
-        FeatureColumns(item=("goods",)),
+        FeatureColumns(item=("item_id",)),
     )
     assert tables.items["item"].tolist() == [10, 11]
     assert tables.impressions is None

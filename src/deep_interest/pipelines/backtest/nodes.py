@@ -36,9 +36,9 @@ def replay(
 ) -> pd.DataFrame:  # fmt: skip
     """Return GAUC and cost of every strategy on every day."""
     from deep_interest.retraining.backtest import backtest
-    from deep_interest.retraining.runs import cell_of
+    from deep_interest.retraining.runs import retraining_experiment
 
-    cell = cell_of(
+    experiment = retraining_experiment(
         "simulated",
         parameters.model,
         RowOptions(models[parameters.model]),
@@ -48,7 +48,7 @@ def replay(
         retraining,
     )
     return backtest(
-        partial(read_days, days, reading=reading_of(settings)), checked["accepted"], cell, warm_up=parameters.warm_up_days,
+        partial(read_days, days, reading=reading_of(settings)), checked["accepted"], experiment, warm_up=parameters.warm_up_days,
         seeds=parameters.seeds, retraining=retraining, protocol=settings.protocol, features=settings.features,
         workspace=Path(run.workspace) / "simulated" / parameters.model / "backtest",
     )  # fmt: skip

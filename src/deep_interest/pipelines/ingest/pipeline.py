@@ -6,6 +6,7 @@ from kedro.pipeline import Node, Pipeline
 
 from deep_interest.experiments import DatasetSpec
 from deep_interest.pipelines.ingest import nodes
+from deep_interest.pipelines.wiring import dataset_pipeline
 
 
 def create_pipeline(dataset: str, spec: DatasetSpec) -> Pipeline:
@@ -13,8 +14,7 @@ def create_pipeline(dataset: str, spec: DatasetSpec) -> Pipeline:
     reader, raw_files = _reader(dataset, spec)
     outputs = ["behaviors", "items", "left_out", *(["users", "impressions"] if spec.impressions else [])]
     node = Node(reader, inputs=[*raw_files, "params:dataset"], outputs=outputs, name="ingest")
-    parameters = {"params:dataset": f"params:datasets.{dataset}"}
-    return Pipeline([node], namespace=dataset, parameters=parameters, tags=[dataset, "ingest"])
+    return dataset_pipeline([node], dataset, tags=["ingest"])
 
 
 def _reader(dataset: str, spec: DatasetSpec) -> tuple[Callable, list[str]]:

@@ -1,4 +1,4 @@
-"""New days to a version that serves, or to the reasons why not."""
+"""Pipeline that retrains a model on new days and promotes the new version if it is better."""
 
 from deep_interest.pipelines.retrain.pipeline import create_pipeline
 

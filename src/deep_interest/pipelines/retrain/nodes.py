@@ -1,4 +1,4 @@
-"""Check the new days, fit a challenger, judge it, keep it, and let it serve if it is better."""
+"""Check new days, fit a challenger, compare it with the champion, register it and promote it if it is better."""
 
 import logging
 from collections.abc import Callable
@@ -9,9 +9,9 @@ from typing import Any
 from deep_interest.errors import InputError
 from deep_interest.logs.vocabulary import FieldVocabularies
 from deep_interest.pipelines.parameters import DatasetParameters
-from deep_interest.pipelines.train.nodes import options_of
+from deep_interest.pipelines.train.nodes import options_type
 from deep_interest.retraining.checks import changed_days, check_days
-from deep_interest.retraining.days import Reading, list_days, read_days
+from deep_interest.retraining.days import ReaderConfig, list_days, read_days
 from deep_interest.retraining.parameters import RetrainingParameters
 from deep_interest.retraining.plan import Plan, new_days, plan_run
 from deep_interest.retraining.summary import run_summary, summary_page
@@ -24,32 +24,32 @@ logger = logging.getLogger(__name__)
 def plan(
     days: Path, registry: Registry, settings: DatasetParameters, retraining: RetrainingParameters
 ) -> Plan:
-    """Check every new day, and decide what to train on and what judges.
+    """Check every new day and select the days to train on and the held-out day.
 
-    Days that were taken before and have changed since are checked like new ones, and are a warning.
+    Days of earlier runs whose files have changed are checked like new days, with a warning.
     """
-    state, champion, found = registry.state(), registry.champion(), list_days(days)
+    state, champion, all_days = registry.state(), registry.champion(), list_days(days)
     check = partial(
         check_days, days, reading=reading_of(settings), bounds=retraining.days,
         vocabularies=champion.vocabularies() if champion else None,
     )  # fmt: skip
-    records = check(new_days(found, state), state.days)
-    planned = plan_run(found, state, champion, retraining, records)
-    changed = changed_days(days, planned.history, state.days)
+    records = check(new_days(all_days, state), state.days)
+    run_plan = plan_run(all_days, state, champion, retraining, records)
+    changed = changed_days(days, run_plan.history, state.days)
     if not changed:
-        return planned
+        return run_plan
     logger.warning(
-        "%s: the files of %s have changed since an earlier run took them; this run uses the present files, "
-        "versions trained before have seen the earlier ones",
+        "%s: the files of %s have changed since an earlier run used them; this run uses the current files, "
+        "existing versions were trained on the earlier ones",
         days, ", ".join(changed),
     )  # fmt: skip
-    return planned.with_changed(check(changed, state.days | records))
+    return run_plan.with_changed(check(changed, state.days | records))
 
 
 def prepare(
     days: Path, plan: Plan, registry: Registry, settings: DatasetParameters
 ) -> tuple[Any, FieldVocabularies]:
-    """The window's log, features and samples, and the vocabularies as they have grown."""
+    """Return the log, features and samples of the window, and the extended vocabularies."""
     from deep_interest.retraining.window import encode_window
 
     vocabularies = registry.load(plan.parent).vocabularies() if plan.parent else FieldVocabularies()
@@ -61,47 +61,51 @@ def prepare(
 
 
 def make_fit(dataset: str, model: str) -> Callable[..., Any]:
-    """The fitting node's function of one row."""
-    options_type = options_of(model)
+    """Return the node function that fits the challenger."""
+    ModelOptions = options_type(model)
 
     def fit(
-        data: Any, plan: Plan, registry: Registry, options: options_type, settings: DatasetParameters,
+        data: Any, plan: Plan, registry: Registry, options: ModelOptions, settings: DatasetParameters,
         recipes: Recipes, run: RunParameters, retraining: RetrainingParameters,
     ) -> Any:  # fmt: skip
-        """The challenger."""
-        from deep_interest.retraining.runs import cell_of, fit_by_plan
+        """Return the challenger."""
+        from deep_interest.retraining.runs import fit_by_plan, retraining_experiment
 
-        cell = cell_of(dataset, model, RowOptions(options.root), settings, recipes, run, retraining)
-        return fit_by_plan(cell, data, plan, registry, retraining)
+        experiment = retraining_experiment(
+            dataset, model, RowOptions(options.root), settings, recipes, run, retraining
+        )
+        return fit_by_plan(experiment, data, plan, registry, retraining)
 
     return fit
 
 
 def make_judge(dataset: str, model: str) -> Callable[..., Any]:
-    """The judging node's function of one row."""
-    options_type = options_of(model)
+    """Return the node function that compares the challenger with the champion."""
+    ModelOptions = options_type(model)
 
     def judge(
-        fitted: Any, data: Any, plan: Plan, registry: Registry, options: options_type, settings: DatasetParameters,
+        fitted: Any, data: Any, plan: Plan, registry: Registry, options: ModelOptions, settings: DatasetParameters,
         recipes: Recipes, run: RunParameters, retraining: RetrainingParameters,
     ) -> Any:  # fmt: skip
-        """The verdict on the held-out day."""
-        from deep_interest.retraining.runs import cell_of, judge_by_plan
+        """Return the verdict on the held-out day."""
+        from deep_interest.retraining.runs import judge_by_plan, retraining_experiment
 
-        cell = cell_of(dataset, model, RowOptions(options.root), settings, recipes, run, retraining)
-        return judge_by_plan(cell, fitted, data, plan, registry, retraining.gate)
+        experiment = retraining_experiment(
+            dataset, model, RowOptions(options.root), settings, recipes, run, retraining
+        )
+        return judge_by_plan(experiment, fitted, data, plan, registry, retraining.gate)
 
     return judge
 
 
 def make_register(dataset: str, model: str) -> Callable[..., str]:
-    """The registering node's function of one row."""
+    """Return the node function that registers the challenger."""
 
     def register(
         fitted: Any, verdict: Any, plan: Plan, vocabularies: FieldVocabularies, registry: Registry,
         retraining: RetrainingParameters,
     ) -> str:  # fmt: skip
-        """Write the challenger as a version, whatever the verdict; its name."""
+        """Add the challenger to the registry, whatever the verdict, and return the name of its version."""
         from deep_interest.retraining.runs import artifacts_of, version_name
 
         version = version_name(plan, fitted, retraining.gate)
@@ -112,10 +116,10 @@ def make_register(dataset: str, model: str) -> Callable[..., str]:
 
 
 def make_summarize(dataset: str, model: str) -> Callable[..., tuple[dict[str, Any], str]]:
-    """The summarising node's function of one row."""
+    """Return the node function that summarises the run."""
 
     def summarize(plan: Plan, fitted: Any, verdict: Any, version: str) -> tuple[dict[str, Any], str]:
-        """The run's summary, and its page."""
+        """Return the summary of the run and its page."""
         summary = run_summary(dataset, model, plan, fitted, verdict, version)
         return summary, summary_page(summary)
 
@@ -125,28 +129,32 @@ def make_summarize(dataset: str, model: str) -> Callable[..., tuple[dict[str, An
 def conclude(
     summary: dict[str, Any], plan: Plan, registry: Registry, retraining: RetrainingParameters
 ) -> list[str]:
-    """Confirm the new days and, if the gate let it pass, the new champion, in one step; delete what is old."""
+    """Record the new days and, if the gate passed, the new champion in one step; delete old versions.
+
+    Raises:
+        InputError: another run has changed the champion.
+    """
     state = registry.state()
     if state.champion != plan.parent:
         raise InputError(
-            f"{registry.folder}: the champion has changed during the run, from {plan.parent} to {state.champion}; run again"
+            f"{registry.folder}: the champion changed during the run, from {plan.parent} to {state.champion}; run the pipeline again"
         )
     promotions = state.promotions + ((summary["version"],) if summary["outcome"] == "promoted" else ())
     registry.commit(state.model_copy(update={"promotions": promotions, "days": state.days | plan.records}))
     return registry.prune(retraining.keep_versions)
 
 
-def reading_of(settings: DatasetParameters) -> Reading:
-    """How a dataset's days are read.
+def reading_of(settings: DatasetParameters) -> ReaderConfig:
+    """Return the configuration for reading the days of a dataset.
 
     Raises:
-        InputError: it declares no tables with impressions.
+        InputError: the dataset does not declare impressions.
     """
     if settings.source is None or not settings.source.impressions:
         raise InputError(
-            f"{settings.title}: its block has no source with impressions, which retraining needs"
+            f"{settings.title}: retraining needs impressions; declare source.impressions in the dataset's block"
         )
     reading = settings.reading
-    return Reading(
+    return ReaderConfig(
         settings.source, settings.features, reading.on_bad_line, reading.tie_seed, reading.repeated_impressions == "keep"
     )  # fmt: skip

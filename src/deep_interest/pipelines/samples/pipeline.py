@@ -4,6 +4,7 @@ from kedro.pipeline import Node, Pipeline
 
 from deep_interest.experiments import DatasetSpec
 from deep_interest.pipelines.samples import nodes
+from deep_interest.pipelines.wiring import DATA, dataset_entries, dataset_pipeline
 
 
 def create_pipeline(dataset: str, spec: DatasetSpec) -> Pipeline:
@@ -26,18 +27,13 @@ def create_pipeline(dataset: str, spec: DatasetSpec) -> Pipeline:
             "params:dataset",
             *impression_tables,
         ],
-        outputs=["log", "features", "samples", "samples_summary"],
+        outputs=[*DATA, "samples_summary"],
         name="make_samples",
     )
-    template = Pipeline([vocabularies, make_samples])
-    tables = {name: f"{dataset}.{name}" for name in ("behaviors", "items", "left_out", *impression_tables)}
-    outputs = {name: f"{dataset}.{name}" for name in ("log", "features", "samples", "samples_summary")}
-    parameters = {"params:dataset": f"params:datasets.{dataset}"}
-    return Pipeline(
-        template,
-        namespace=dataset,
-        inputs=tables,
-        outputs=outputs,
-        parameters=parameters,
-        tags=[dataset, "samples"],
+    return dataset_pipeline(
+        [vocabularies, make_samples],
+        dataset,
+        inputs=dataset_entries(dataset, "behaviors", "items", "left_out", *impression_tables),
+        outputs=dataset_entries(dataset, *DATA, "samples_summary"),
+        tags=["samples"],
     )

@@ -40,7 +40,7 @@ def score(
     Raises:
         InputError: the registry has no champion.
     """
-    from deep_interest.retraining.scoring import code_pairs, score_with
+    from deep_interest.retraining.scoring import encode_request, score_with
 
     champion = registry.champion()
     if champion is None:
@@ -49,10 +49,10 @@ def score(
         )
     first_day = None if retraining.history_days is None else -retraining.history_days - 1
     tables = read_days(days, list_days(days)[first_day:], reading_of(settings))
-    encoded_pairs = code_pairs(
+    inputs = encode_request(
         tables, _table(users), _table(candidates), settings.features, retraining.scoring, champion
     )
-    return score_with(champion, encoded_pairs, retraining.scoring, run)
+    return score_with(champion, inputs, retraining.scoring, run)
 
 
 def _table(path: Path | None) -> pd.DataFrame | None:

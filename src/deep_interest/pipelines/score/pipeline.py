@@ -1,28 +1,15 @@
-"""One node per retrainable model, in the namespace ``<dataset>.<model>``."""
+"""One node per retrainable experiment, in the namespace ``<dataset>.<model>``."""
 
 from kedro.pipeline import Node, Pipeline
 
 from deep_interest.pipelines.score.nodes import score
+from deep_interest.pipelines.wiring import dataset_entries, experiment_pipeline
 
 
 def create_pipeline(dataset: str, model: str) -> Pipeline:
     """Return the pipeline that scores the users and candidates of ``dataset`` with the champion of ``model``."""
-    parameters = {
-        "params:dataset": f"params:datasets.{dataset}",
-        "params:retraining": "params:retraining",
-        "params:training": "params:training",
-    }
-    shared = ("days", "score_users", "score_candidates")
-    node = Node(
-        score,
-        inputs=["days", "registry", "score_users", "score_candidates", *parameters],
-        outputs="scores",
-        name="score",
-    )
-    return Pipeline(
-        [node],
-        namespace=f"{dataset}.{model}",
-        inputs={name: f"{dataset}.{name}" for name in shared},
-        parameters=parameters,
-        tags=[dataset, model, "score"],
-    )
+    tables = ("score_users", "score_candidates")
+    parameters = ["params:dataset", "params:retraining", "params:training"]
+    node = Node(score, inputs=["days", "registry", *tables, *parameters], outputs="scores", name="score")
+    inputs = dataset_entries(dataset, "days", *tables)
+    return experiment_pipeline([node], dataset, model, inputs=inputs, tags=["score"])

@@ -1,4 +1,4 @@
-"""One cell of the grid: train a model on a dataset, score the test set."""
+"""Pipeline that trains a model on a dataset and predicts the test set."""
 
 from deep_interest.pipelines.train.pipeline import create_pipeline
 

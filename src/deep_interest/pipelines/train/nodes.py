@@ -1,4 +1,7 @@
-"""Train a row and score its test set; torch is imported when a node runs, not when pipelines are listed."""
+"""Train a model and predict the test set.
+
+The nodes import torch when they run, so that listing pipelines does not.
+"""
 
 import logging
 from collections.abc import Callable
@@ -20,12 +23,12 @@ logger = logging.getLogger(__name__)
 
 
 @cache
-def options_of(model: str) -> type[RowOptions]:
-    """The type of ``params:models.<model>``: options that the model's class and the training know."""
+def options_type(model: str) -> type[RowOptions]:
+    """Return the type of ``params:models.<model>``, which validates the options of the model and of training."""
 
     class ModelOptions(RowOptions):
         @model_validator(mode="after")
-        def are_known(self) -> "ModelOptions":
+        def validate_options(self) -> "ModelOptions":
             model_config(model, self.model)
             return self
 
@@ -35,31 +38,32 @@ def options_of(model: str) -> type[RowOptions]:
 def make_train(
     dataset: str, model: str, *, tuned: bool = False
 ) -> Callable[..., tuple[dict[str, Any], pd.DataFrame, dict[str, Any]]]:
-    """The training node's function of one cell; it knows the cell's name, to keep and label its fits.
+    """Return the node function that trains an experiment.
 
     Args:
-        dataset, model: the keys.
-        tuned: with the values of the row's search, whatever the run says. These are then handed over alone, else those of
-            every row by its key.
+        dataset: key of the dataset.
+        model: key of the model.
+        tuned: whether to use the tuned values regardless of the run's parameters. The node's input then has the values of
+            this model; otherwise it has those of all models by key.
     """
-    options_type = options_of(model)
+    ModelOptions = options_type(model)
 
     def train(
-        log: BehaviorLog, features: FeatureTables, samples: pd.DataFrame, options: options_type,
-        settings: DatasetParameters, recipes: Recipes, run: RunParameters, found: dict[str, Any],
+        log: BehaviorLog, features: FeatureTables, samples: pd.DataFrame, options: ModelOptions,
+        settings: DatasetParameters, recipes: Recipes, run: RunParameters, tuned_results: dict[str, Any],
     ) -> tuple[dict[str, Any], pd.DataFrame, dict[str, Any]]:  # fmt: skip
-        """Fit every seed; the checkpoint, the learning curves, and what the row was made with."""
-        from deep_interest.training.runs import Cell, Data, choose_recipe, settings_of, train_cell
+        """Fit every seed; return the checkpoint, the learning curves and the settings of the fit."""
+        from deep_interest.training.runs import Data, Experiment, choose_recipe, settings_of, train_experiment
 
         recipe = choose_recipe(recipes.root, run, default=settings.recipe, training=settings.training)
         name = run.recipe or settings.recipe
         values, other_data = {}, False
         if tuned or (run.tuned and model in TUNABLE):
-            own = found if tuned else found.get(model, {})
-            values = tuned_values(own, dataset=dataset, model=model, recipe=name)
+            result = tuned_results if tuned else tuned_results.get(model, {})
+            values = tuned_values(result, dataset=dataset, model=model, recipe=name)
             recipe = recipe.with_values(model, values)
-            other_data = _was_tuned_on_other_data(own, Data(log, features, without_test(samples)))
-        cell = Cell(
+            other_data = _was_tuned_on_other_data(result, Data(log, features, without_test(samples)))
+        experiment = Experiment(
             dataset=dataset,
             model=model,
             options=RowOptions(options.root),
@@ -68,58 +72,59 @@ def make_train(
             run=run,
             variant=TUNED_SUFFIX if tuned else "",
         )
-        checkpoint, curves = train_cell(cell, Data(log, features, samples))
+        checkpoint, curves = train_experiment(experiment, Data(log, features, samples))
         return (
             checkpoint,
             curves,
             settings_of(
-                cell, recipe=name, tuned=values, data=checkpoint["data"], tuned_on_other_data=other_data
+                experiment, recipe=name, tuned=values, data=checkpoint["data"], tuned_on_other_data=other_data
             ),
         )
 
     return train
 
 
-def tuned_values(found: dict[str, Any], *, dataset: str, model: str, recipe: str) -> dict[str, Any]:
-    """The values that a row's search has found, by dotted name.
+def tuned_values(result: dict[str, Any], *, dataset: str, model: str, recipe: str) -> dict[str, Any]:
+    """Return the best values of a search, by dotted option name.
 
     Args:
-        found: the search's result; empty where there is none.
-        dataset, model: the keys.
-        recipe: the recipe that the values are to be used with.
+        result: result of the search; empty if there is none.
+        dataset: key of the dataset.
+        model: key of the model.
+        recipe: recipe to use the values with.
 
     Raises:
-        InputError: there is no result, or it is of another recipe.
+        InputError: there is no result, or it belongs to another recipe.
     """
-    search = f"kedro run --pipelines=tune.{dataset}.{model}"
-    if not found:
+    command = f"kedro run --pipelines=tune.{dataset}.{model}"
+    if not result:
         raise InputError(
-            f"training.tuned: no tuned values for {dataset}.{model}; find some by `{search}`, or leave it out"
+            f"training.tuned: no tuned values for {dataset}.{model}; find them with `{command}`, or remove training.tuned"
         )
-    if found["recipe"] != recipe:
+    if result["recipe"] != recipe:
         raise InputError(
-            f"training.tuned: the values for {dataset}.{model} were found with the recipe {found['recipe']}, this run uses "
-            f"{recipe}; search again by `{search} --params=training.recipe={recipe}`"
+            f"training.tuned: the values for {dataset}.{model} were tuned with the recipe {result['recipe']}, but this run uses "
+            f"{recipe}; run `{command} --params=training.recipe={recipe}`"
         )
-    return found["values"]
+    return result["values"]
 
 
 def without_test(samples: pd.DataFrame) -> pd.DataFrame:
-    """The samples that a search sees: those of the training and validation splits."""
+    """Return the samples of the training and validation splits, the only ones that a search may use."""
     return samples[samples["split"] != "test"].reset_index(drop=True)
 
 
-def _was_tuned_on_other_data(found: dict[str, Any], seen: Any) -> bool:
-    """Whether a search's values were found on other data than ``seen``, those that a search would see now; if so, warn."""
-    other = found.get("data") != seen.fingerprint()
-    if other:
-        name = f"{found['dataset']}.{found['model']}"
+def _was_tuned_on_other_data(result: dict[str, Any], data: Any) -> bool:
+    """Return whether a search used other data than ``data``, the data of a new search; log a warning if so."""
+    is_other = result.get("data") != data.fingerprint()
+    if is_other:
+        name = f"{result['dataset']}.{result['model']}"
         logger.warning(
-            "training.tuned: the values for %s were found on other samples, features or behaviours than the present ones; they "
-            "are used as they are. To search again, delete the study below 06_models and run `kedro run --pipelines=tune.%s`",
+            "training.tuned: the values for %s were tuned on other samples, features or behaviours than the current ones; they "
+            "are used unchanged. To search again, delete the study below 06_models and run `kedro run --pipelines=tune.%s`",
             name, name,
         )  # fmt: skip
-    return other
+    return is_other
 
 
 def predict(
@@ -129,7 +134,10 @@ def predict(
     samples: pd.DataFrame,
     run: RunParameters,
 ) -> pd.DataFrame:
-    """Predicted CTR of every test sample, a column a seed. Nothing is chosen by it: this is the test set's one use beside watched curves."""
-    from deep_interest.training.runs import Data, predict_cell
+    """Return the predicted CTR of every test sample, one column per seed.
 
-    return predict_cell(checkpoint, run, Data(log, features, samples))
+    Nothing is selected by these predictions: apart from monitored learning curves, this is the only use of the test set.
+    """
+    from deep_interest.training.runs import Data, predict_experiment
+
+    return predict_experiment(checkpoint, run, Data(log, features, samples))

@@ -1,4 +1,4 @@
-"""Search a row's options on validation data."""
+"""Pipeline that searches the options of a model on validation data."""
 
 from deep_interest.pipelines.tune.pipeline import create_pipeline
 

@@ -1,35 +1,32 @@
-"""A node for the dataset, which takes the test set away, and two for each cell, in the namespace ``<dataset>.<model>``."""
+"""One node per dataset, which removes the test set, and two per experiment: search and chart."""
 
 from kedro.pipeline import Node, Pipeline
 
 from deep_interest.pipelines.tune.nodes import hide_test, make_figure, make_tune
+from deep_interest.pipelines.wiring import (
+    FIT_PARAMETERS,
+    dataset_entries,
+    dataset_pipeline,
+    experiment_pipeline,
+)
 
 
 def create_pipeline(dataset: str, model: str) -> Pipeline:
-    """Samples of ``dataset`` to the best values of ``model``'s options."""
-    inputs = [
-        "log", "features", "tuning_samples", "params:model", "params:dataset", "params:recipes", "params:training",
-        "params:tuning",
-    ]  # fmt: skip
+    """Return the pipeline from the samples of ``dataset`` to the best values of the options of ``model``."""
+    data = ("log", "features", "tuning_samples")
+    hide = Node(hide_test, inputs="samples", outputs="tuning_samples", name="hide_test")
     nodes = [
-        Node(make_tune(dataset, model), inputs=inputs, outputs=["tuned", "trials"], name="tune"),
+        Node(
+            make_tune(dataset, model),
+            inputs=[*data, *FIT_PARAMETERS, "params:tuning"],
+            outputs=["tuned", "trials"],
+            name="tune",
+        ),
         Node(make_figure(model), inputs=["trials", "tuned"], outputs="tuning_figure", name="draw_tuning"),
     ]
-    hide = Node(
-        hide_test, inputs=f"{dataset}.samples", outputs=f"{dataset}.tuning_samples", name="hide_test", namespace=dataset,
-        tags=[dataset, "tune"],
-    )  # fmt: skip
-    row = Pipeline(
-        nodes,
-        namespace=f"{dataset}.{model}",
-        inputs={name: f"{dataset}.{name}" for name in ("log", "features", "tuning_samples")},
-        parameters={
-            "params:model": f"params:models.{model}",
-            "params:dataset": f"params:datasets.{dataset}",
-            "params:recipes": "params:recipes",
-            "params:training": "params:training",
-            "params:tuning": "params:tuning",
-        },
-        tags=[dataset, model, "tune"],
+    return Pipeline(
+        [
+            dataset_pipeline([hide], dataset, inputs=dataset_entries(dataset, "samples"), tags=["tune"]),
+            experiment_pipeline(nodes, dataset, model, inputs=dataset_entries(dataset, *data), tags=["tune"]),
+        ]
     )
-    return Pipeline([hide, row])

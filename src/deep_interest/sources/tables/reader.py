@@ -9,7 +9,7 @@ import duckdb
 import pandas as pd
 
 from deep_interest.errors import InputError
-from deep_interest.logs.encoding import GOODS, USER_ID, FeatureColumns
+from deep_interest.logs.encoding import ITEM_ID, USER_ID, FeatureColumns
 from deep_interest.logs.tables import TRUE_PROBABILITY, CanonicalTables
 from deep_interest.sources.database import connect, restrict_to_files
 from deep_interest.sources.sql import quote_identifier
@@ -65,7 +65,7 @@ class _Reader:
         self.checks = RowChecks(connection, skip=on_bad_line == "skip")
         target_features = {
             "behaviors": [],
-            "items": [name for name in features.item if name != GOODS],
+            "items": [name for name in features.item if name != ITEM_ID],
             "users": [name for name in features.profile if name != USER_ID],
             "impressions": list(features.context),
         }

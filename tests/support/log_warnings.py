@@ -27,7 +27,7 @@ def warnings_of(behaviors, shown, *, items=None, users=None, repeated=False, pro
     tables = canonical(CanonicalTables(behaviors, items, users, shown), repeated_impressions=repeated)
     ids = Vocabulary.fit(tables.behaviors["user"], tables.impressions["user"])
     log = encode_log(tables, users=ids, items=Vocabulary.fit(tables.items["item"]))
-    columns = FeatureColumns(**{"item": ("goods",)} | features)
+    columns = FeatureColumns(**{"item": ("item_id",)} | features)
     return list(suspicions(tables, log, protocol, columns))
 
 
