@@ -142,7 +142,7 @@ def test_every_part_of_a_coded_log():
 
 def test_behaviours_of_items_without_a_row_are_counted_and_the_first_named():
     tables = tables_of([("u", 7, 1), ("u", 8, 2), ("u", 1, 3)], items=3)
-    with pytest.raises(InputError, match=r"2 behaviours are of items that have no row, the first .*7"):
+    with pytest.raises(InputError, match=r"2 behaviours refer to items without a row, the first is .*7"):
         encoded(tables)
 
 

@@ -119,9 +119,9 @@ def test_ties_across_days_follow_the_readings_seed_and_repetitions_its_choice():
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        ({"user": 7}, r"impressions\.user: texts on d0, numbers on d2"),
-        ({"item": "x"}, r"impressions\.item: numbers on d0, texts on d2"),
-        ({"time": 10**12}, r"impressions\.time: 1 ticks a second on d0, 1000 ticks a second on d2"),
+        ({"user": 7}, r"impressions\.user: strings on d0, numbers on d2"),
+        ({"item": "x"}, r"impressions\.item: numbers on d0, strings on d2"),
+        ({"time": 10**12}, r"impressions\.time: 1 ticks per second on d0, 1000 ticks per second on d2"),
     ],
 )
 def test_days_of_other_kinds_are_named(other, message):
