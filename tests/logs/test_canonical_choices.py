@@ -157,5 +157,5 @@ def test_a_missing_id_or_time_is_counted_in_its_column(table, column):
 def test_empty_impressions_and_repeated_items_are_refused():
     with pytest.raises(InputError, match="impressions: no rows remain"):
         canonical(CanonicalTables(BEHAVIORS, ITEMS, None, shown([])))
-    with pytest.raises(InputError, match="item 5 stands there twice"):
+    with pytest.raises(InputError, match="item 5 has several rows"):
         canonical(CanonicalTables(BEHAVIORS, pd.DataFrame({"item": [1, 2, 5, 5, 6, 6]})))
