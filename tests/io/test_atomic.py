@@ -191,6 +191,7 @@ def killed_after(calls: int, write) -> bool:
     return os.waitpid(child, 0)[1] != 0
 
 
+@pytest.mark.slow
 def test_a_file_verifies_whenever_its_writer_was_killed(tmp_path):
     """Three renames: sidecar with both checksums, file, sidecar with the new one; also over what an earlier kill has left."""
     target, contents = tmp_path / "x", []

@@ -123,6 +123,7 @@ def test_logits_and_auxiliary_loss_agree_with_the_equations(key, options, expect
     assert ours == pytest.approx(auxiliary, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("key", "options", "expected"), REFERENCES, ids=IDS)
 def test_gradients_agree_with_finite_differences_of_the_equations(key, options, expected):
     model, batch = build(key, options), random_batch(LENGTHS)
