@@ -124,7 +124,7 @@ fit.run()
 
 
 def wait_for_change(path: Path) -> None:
-    """Wait until the file is written anew, a minute at most."""
+    """Wait until the file is written again, a minute at most."""
     before, until = path.stat().st_mtime_ns if path.exists() else 0, time.monotonic() + 60
     while not path.exists() or path.stat().st_mtime_ns == before:
         assert time.monotonic() < until, f"{path} was not written"
@@ -206,7 +206,7 @@ def test_the_best_evaluation_is_taken_and_patience_ends_the_fit(tmp_path, monkey
 
     monkeypatch.setattr(loop, "validate", score)
     fit.run()
-    assert len(fit.progress.history) == 4  # 0.7 again is no improvement
+    assert len(fit.progress.history) == 4  # 0.7 again is not an improvement
     for name, tensor in fit.model.state_dict().items():
         torch.testing.assert_close(tensor, states[1][name])
     assert [row["learning_rate"] for row in fit.progress.history] == [0.01, 0.01, 0.01, 0.005]
