@@ -41,7 +41,7 @@ REPLACEMENTS = {
 
 ALLOWED = {
     r"tell(?:s|ing)?|told": r"study\.tell\(",  # method of Optuna
-    r"goods": r"goods_|_goods|without goods|goods:|`goods`|[Gg]oods features?",  # DIN's Table 4; the old configuration key
+    r"goods": r"goods_|_goods|without goods|goods:|`goods`|\"goods\"|[Gg]oods features?",  # DIN's Table 4; the old configuration key
     r"pictures?": r"<picture|</picture",
 }
 """Lines in which a word is allowed, by pattern."""
@@ -64,7 +64,11 @@ def tracked_files() -> list[Path]:
     """Return the text files under version control."""
     names = subprocess.run(["git", "ls-files", "-z"], capture_output=True, text=True, check=True).stdout
     files = [Path(name) for name in names.split("\0") if name]
-    return [file for file in files if file.suffix in SUFFIXES and file.name != _SELF and file.is_file()]
+    return [
+        file
+        for file in files
+        if file.suffix in SUFFIXES and file.name not in (_SELF, "LICENSE") and file.is_file()
+    ]
 
 
 def main(arguments: list[str]) -> int:

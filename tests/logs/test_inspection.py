@@ -20,7 +20,7 @@ BY_DAY = ProtocolParameters(name="by_day")
 def shop(
     rows: int = 4_000, *, users: int = 200, items: int = 60, days: int = 6, seed: int = 0
 ) -> CanonicalTables:
-    """Impressions at random, a third of them clicked, the clicks among the behaviours; no feature tells anything."""
+    """Impressions at random, a third of them clicked, the clicks among the behaviours; no feature is informative."""
     rng = np.random.default_rng(seed)
     shown = pd.DataFrame({
         "user": rng.integers(0, users, rows), "item": rng.integers(0, items, rows), "time": START + rng.integers(0, days * DAY, rows),
@@ -147,7 +147,7 @@ def test_behaviours_whole_hours_off_are_warned_about(hours):
 
 
 @pytest.mark.parametrize("offset", [-1, -60, -600, -15 * HOUR, -24 * HOUR, -19_800])
-def test_clicks_that_stand_in_their_own_histories_are_warned_about(offset):
+def test_clicks_that_are_in_their_own_histories_are_warned_about(offset):
     tables = shop()
     moved = changed(tables, "behaviors", time=tables.behaviors["time"] + offset)
     (warning,) = inspected(moved).warnings
@@ -210,6 +210,18 @@ def test_validation_names_every_column_that_fails():
         validate(broken)
     assert "impressions.label: 4,000 values" in str(error.value)
     assert "behaviors.time" in str(error.value)
+
+
+def test_validation_needs_neither_days_nor_impressions():
+    tables = shop()
+    without_days = CanonicalTables(
+        tables.behaviors.drop(columns="day", errors="ignore"), tables.items, tables.users,
+        tables.impressions.drop(columns="day"),
+    )  # fmt: skip
+    validate(without_days)
+    repeated = pd.concat([tables.items, tables.items.head(1)])
+    with pytest.raises(InputError, match=r"items\.item"):
+        validate(CanonicalTables(tables.behaviors, repeated))
 
 
 def test_the_check_counts_histories_with_behaviours_of_the_samples_own_time():

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -135,11 +136,25 @@ def test_page_lists_data_options_tuned_values_and_versions(page):
         assert expected in text
 
 
+def test_shares_of_unknown_values_are_a_table_of_their_own(page):
+    tables = re.findall(r"<table.*?</table>", page[page.index("<h2>Dataset") :], re.DOTALL)
+    counts, shares = (re.findall(r"<th>(.*?)</th>", table) for table in tables)
+    assert counts == ["split", "rows", "mean history"]
+    assert shares == ["split", "items"]
+    assert tables[1].count("<tr") == 2  # heading and train; the test split has no share
+
+
+def test_marks_are_explained_only_if_differences_are_tested():
+    untested = replace(report(), results=results(minimum=EvaluationParameters(minimum_users=201)))
+    assert "* significant at the 5% level" in report_html(report())
+    assert "* significant at the 5% level" not in report_html(untested)
+
+
 def test_sentences_claim_only_what_the_intervals_support():
     text = " ".join(sentences(results(), protocol="next_item"))
     din = results().set_index("model").loc["din"]
     assert f"DIN <b> has the highest GAUC, {din['gauc']:.4f}" in text
-    assert "One model is significantly better than BaseModel: DIN <b>." in text
+    assert "DIN <b> is significantly better than BaseModel: +" in text
     assert "Popularity alone, which ignores the user" in text
     assert "The intervals include this variation." in text
 
@@ -152,7 +167,7 @@ def test_a_gain_that_may_be_chance_is_not_claimed():
 
 
 @pytest.mark.parametrize(("gain", "sentence"), [
-    (2.0, "significantly better than PNN, the best baseline on the validation set: DIN <b>"),
+    (2.0, "DIN <b> is significantly better than PNN, the best baseline on the validation set: +"),
     (0.5, "No gain over PNN, the best baseline on the validation set, is significant."),
 ])  # fmt: skip
 def test_models_are_compared_with_the_best_baseline_too(gain, sentence):

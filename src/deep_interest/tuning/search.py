@@ -199,6 +199,7 @@ class _Reporter:
             raise optuna.TrialPruned
 
     def report(self, history: list[dict[str, float]]) -> None:
+        """Report the evaluations that are new since the last call."""
         for step in range(self.reported, len(history)):
             self.trial.report(history[step]["validation_gauc"], step)
         self.reported = len(history)
