@@ -20,7 +20,7 @@ from torch import Tensor
 
 from deep_interest.evaluation.metrics import gauc, logloss
 from deep_interest.models.batch import Batch
-from deep_interest.models.layers import Table, embedding_tables
+from deep_interest.models.embeddings import Table, embedding_tables
 from deep_interest.models.registry import build_model, model_config
 from deep_interest.training.data import FeatureStore, SampleSet
 from deep_interest.training.evaluation import predict

@@ -4,7 +4,8 @@ from support.logs import encoded, tables_of
 
 from deep_interest.errors import InputError
 from deep_interest.logs.behavior_log import BehaviorLog
-from deep_interest.logs.encoding import FeatureColumns, behavior_log, encode_features
+from deep_interest.logs.encoding import behavior_log, encode_features
+from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.storage import load_features, load_log, save_features, save_log
 
 LOG = BehaviorLog(np.array([0, 0, 5, 7]), {"item_id": np.arange(10, 17, dtype=np.int32)})

@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from deep_interest.logs.buckets import borders_of, bucketise
-from deep_interest.logs.encoding import FeatureColumns
+from deep_interest.logs.feature_columns import FeatureColumns
 
 
 def test_a_border_begins_its_bucket_and_missing_stays_missing():

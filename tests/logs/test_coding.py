@@ -13,12 +13,12 @@ from deep_interest.logs.coverage import Uncovered, uncovered_values, unknown_fie
 from deep_interest.logs.encoding import (
     CodedColumn,
     EncodedLog,
-    FeatureColumns,
     behavior_log,
     code_column,
     encode_features,
     encode_log,
 )
+from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.multi_hot import SplitColumn, ValueSets
 from deep_interest.logs.protocols import TEST, TRAIN, VALIDATION, Samples
 from deep_interest.logs.schema import FeatureSchema, Field

@@ -9,7 +9,8 @@ from support.logs import encoded, tables_of
 
 from deep_interest.errors import InputError
 from deep_interest.logs.canonical import canonical
-from deep_interest.logs.encoding import FeatureColumns, behavior_log, encode_features
+from deep_interest.logs.encoding import behavior_log, encode_features
+from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.impressions import history_ends, impression_samples
 from deep_interest.logs.protocols import TEST, TRAIN, VALIDATION, ProtocolParameters
 from deep_interest.logs.tables import CanonicalTables

@@ -8,7 +8,8 @@ import pytest
 from pydantic import ValidationError
 from support.logs import encoded, tables_of
 
-from deep_interest.logs.encoding import FeatureColumns, behavior_log, code_column, encode_features
+from deep_interest.logs.encoding import behavior_log, code_column, encode_features
+from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.impressions import impression_samples
 from deep_interest.logs.multi_hot import MultiHot, ValueSets
 from deep_interest.logs.protocols import ProtocolParameters

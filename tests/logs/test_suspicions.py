@@ -17,7 +17,8 @@ from support.log_warnings import (
 )
 
 from deep_interest.logs.canonical import canonical
-from deep_interest.logs.encoding import FeatureColumns, encode_log
+from deep_interest.logs.encoding import encode_log
+from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.suspicions import suspicions, ticks_per_second
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import Vocabulary

@@ -3,7 +3,8 @@ import pytest
 import torch
 from support.batches import PLAIN_SCHEMA, random_batch
 
-from deep_interest.models.layers import MLP, Dice, Embeddings, make_activation
+from deep_interest.models.embeddings import Embeddings
+from deep_interest.models.layers import MLP, Dice, make_activation
 
 
 def dice_by_equation(s, alpha, mean, variance, eps=1e-8):

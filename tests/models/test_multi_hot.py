@@ -11,7 +11,7 @@ from support.batches import random_batch, sharing_batches
 from deep_interest.errors import InputError
 from deep_interest.logs.schema import FeatureSchema, Field
 from deep_interest.models.batch import ValueSetLookup
-from deep_interest.models.layers import Embeddings
+from deep_interest.models.embeddings import Embeddings
 from deep_interest.models.registry import MODELS, build_model, model_config
 from deep_interest.serving.scorer import Scorer
 

@@ -7,18 +7,16 @@ from support.batches import SCHEMA
 from torch import nn
 
 from deep_interest.models.base import SameFields
+from deep_interest.models.embeddings import Embeddings, mean_by_length, pool
 from deep_interest.models.layers import (
     MLP,
     BatchNorm,
     Dice,
-    Embeddings,
     LayerNorm,
     PReLU,
     apply_stages,
     fuse_layers,
     make_activation,
-    mean_by_length,
-    pool,
 )
 from deep_interest.ops.jagged import Jagged
 from deep_interest.ops.mlp import Layers

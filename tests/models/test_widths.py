@@ -7,7 +7,8 @@ from torch import nn
 
 from deep_interest.errors import InputError
 from deep_interest.logs.schema import FeatureSchema, Field
-from deep_interest.models.layers import embedding_tables, relies_on_torch
+from deep_interest.models.embeddings import embedding_tables
+from deep_interest.models.layers import relies_on_torch
 from deep_interest.models.registry import build_model, model_config
 
 D, WIDTH = 18, 36  # the papers' embeddings, and a behaviour of two fields

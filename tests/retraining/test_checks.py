@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from support.days import DAY, FEATURES, day_name, day_tables, write_days, write_tables
 
-from deep_interest.logs.encoding import FeatureColumns
+from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.vocabulary import FieldVocabularies
 from deep_interest.retraining.checks import BadDayError, changed_days, check_days
 from deep_interest.retraining.days import (

@@ -8,7 +8,7 @@ import pytest
 from support.days import DAY, FEATURES, day_name, day_tables, write_tables
 
 from deep_interest.logs.canonical import canonical
-from deep_interest.logs.encoding import FeatureColumns
+from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies
 from deep_interest.retraining.checks import BadDayError, check_days, day_statistics

@@ -6,7 +6,7 @@ import pytest
 from support.logs import tables_of
 
 from deep_interest.errors import InputError
-from deep_interest.logs.encoding import FeatureColumns
+from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.vocabulary import FieldVocabularies
 from deep_interest.retraining.parameters import ScoringParameters
 from deep_interest.retraining.scoring import encode_request

@@ -13,7 +13,7 @@ import pytest
 from support.raw_files import asin, write_amazon, write_lines, write_movielens
 
 from deep_interest.errors import InputError
-from deep_interest.logs.encoding import FeatureColumns
+from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.sources.amazon import read_amazon
 from deep_interest.sources.movielens import read_movielens
 from deep_interest.sources.raw_files import text_lines, verify_text
@@ -26,7 +26,7 @@ MEASURE_MEMORY = """
 import resource, sys
 from pathlib import Path
 from deep_interest.errors import InputError
-from deep_interest.logs.encoding import FeatureColumns
+from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.sources.amazon import read_amazon
 from deep_interest.sources.tables.declaration import Source
 from deep_interest.sources.movielens import read_movielens

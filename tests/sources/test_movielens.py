@@ -9,7 +9,8 @@ import pytest
 from support.raw_files import draw_actions, write_movielens
 
 from deep_interest.errors import InputError
-from deep_interest.logs.encoding import FeatureColumns, code_column
+from deep_interest.logs.encoding import code_column
+from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.vocabulary import FieldVocabularies
 from deep_interest.sources.movielens import read_movielens
 

@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 
 from deep_interest.logs.canonical import canonical
-from deep_interest.logs.encoding import FeatureColumns, encode_log
+from deep_interest.logs.encoding import encode_log
+from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.protocols import ProtocolParameters
 from deep_interest.logs.suspicions import suspicions
 from deep_interest.logs.tables import CanonicalTables

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from deep_interest.logs.encoding import FeatureColumns
+from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.sources.tables.declaration import Source
 from deep_interest.sources.tables.reader import read_tables

@@ -10,7 +10,7 @@ from support.training import sample_set, small_data, with_tags
 
 from deep_interest.errors import InputError
 from deep_interest.logs.schema import Field
-from deep_interest.models.layers import Table
+from deep_interest.models.embeddings import Table
 from deep_interest.models.registry import build_model, model_config
 from deep_interest.training import occurrences
 from deep_interest.training.code_checks import check_log, check_samples

@@ -6,7 +6,7 @@ import pytest
 import torch
 from support.training import sample_set, small_data
 
-from deep_interest.models.layers import embedding_tables
+from deep_interest.models.embeddings import embedding_tables
 from deep_interest.models.registry import build_model, model_config
 from deep_interest.training.loop import Fit
 from deep_interest.training.parameters import TrainingOptions

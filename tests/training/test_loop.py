@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from support.training import sample_set, small_data
 
 from deep_interest.errors import InputError
-from deep_interest.models.layers import embedding_tables
+from deep_interest.models.embeddings import embedding_tables
 from deep_interest.models.registry import build_model, model_config
 from deep_interest.training import loop
 from deep_interest.training.loop import DivergedError, Fit

@@ -6,7 +6,7 @@ import torch
 from support.training import CATEGORIES, ITEMS, TAGS, sample_set, small_data, with_tags
 
 from deep_interest.logs.schema import FeatureSchema, Field
-from deep_interest.models.layers import Table
+from deep_interest.models.embeddings import Table
 from deep_interest.training import occurrences
 from deep_interest.training.data import FeatureStore, SampleSet
 from deep_interest.training.occurrences import samples_with_each_id

@@ -5,7 +5,7 @@ from torch import nn
 
 from deep_interest.logs.schema import Field
 from deep_interest.models.batch import Batch
-from deep_interest.models.layers import Table
+from deep_interest.models.embeddings import Table
 from deep_interest.training.optimizers import Optimizer
 from deep_interest.training.parameters import TrainingOptions
 from deep_interest.training.regularizers import Regularizer

@@ -4,7 +4,7 @@ import pytest
 import torch
 from support.training import sample_set, small_data, with_tags
 
-from deep_interest.models.layers import Table
+from deep_interest.models.embeddings import Table
 from deep_interest.models.registry import build_model, model_config
 from deep_interest.ops.gradients import CoalescedGrad
 from deep_interest.ops.runtime.parallel import threads_for_kernels

@@ -6,7 +6,7 @@ import torch
 from support.training import sample_set, small_data, with_tags
 
 from deep_interest.logs.schema import Field
-from deep_interest.models.layers import Table, embedding_tables
+from deep_interest.models.embeddings import Table, embedding_tables
 from deep_interest.models.registry import build_model, model_config
 from deep_interest.training.loop import Fit
 from deep_interest.training.occurrences import occurrences_of

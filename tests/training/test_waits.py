@@ -11,7 +11,7 @@ from support.training import sample_set, small_data, with_tags
 from torch.profiler import ProfilerActivity, profile, record_function
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from deep_interest.models.layers import embedding_tables
+from deep_interest.models.embeddings import embedding_tables
 from deep_interest.models.registry import build_model, model_config
 from deep_interest.ops import gru
 from deep_interest.ops.runtime import host_copies

@@ -1,83 +1,20 @@
 """Encode canonical tables: the behaviour log, and the feature codes of all items and users."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, model_validator
 
 from deep_interest.errors import InputError
 from deep_interest.logs.behavior_log import BehaviorLog, run_offsets
-from deep_interest.logs.buckets import Buckets
-from deep_interest.logs.multi_hot import MultiHot, ValueSets
+from deep_interest.logs.feature_columns import ITEM_ID, USER_ID, FeatureColumns
+from deep_interest.logs.multi_hot import ValueSets
 from deep_interest.logs.schema import FeatureSchema, Field
 from deep_interest.logs.tables import TRUE_PROBABILITY, CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies, Vocabulary, check_fits_int32
 
-ITEM_ID = "item_id"
-_FORMER_ITEM_ID = "goods"
-USER_ID = "user_id"
 RESERVED = ("user", "item", "label", "time", "day", "history_end", "split", TRUE_PROBABILITY)
-
-
-class FeatureColumns(BaseModel):
-    """Which columns of the canonical tables are features.
-
-    Attributes:
-        item: item features: ``item_id`` (alias ``goods``) is the item's id, the others are columns of ``items``.
-        behavior: item features that a behaviour has as well; all of them if None.
-        profile: columns of ``users``; ``user_id`` is the user's id.
-        context: columns of ``impressions``.
-        buckets: for numeric features, the number of buckets with equally many rows, or the borders between buckets.
-        multi_hot: for features with several values per row, the separator between the values.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    item: tuple[str, ...] = (ITEM_ID, "category")
-    behavior: tuple[str, ...] | None = None
-    profile: tuple[str, ...] = ()
-    context: tuple[str, ...] = ()
-    buckets: dict[str, Buckets] = {}
-    multi_hot: dict[str, MultiHot] = {}
-
-    @model_validator(mode="before")
-    @classmethod
-    def _rename_goods(cls, block: Any) -> Any:
-        """Accept ``goods``, the former name of ``item_id``."""
-        return {key: _renamed(value) for key, value in block.items()} if isinstance(block, Mapping) else block
-
-    @model_validator(mode="after")
-    def _names_can_be_used(self) -> "FeatureColumns":
-        names = [*self.item, *self.profile, *self.context]
-        for name in names:
-            if not re.fullmatch(r"[\w-]+", name):
-                raise ValueError(
-                    f"{name!r} is not a valid feature name; use letters, digits and _, and map the column under source.….columns: "
-                    f"{{my_name: {name!r}}}"
-                )
-        for key, named in (("buckets", self.buckets), ("multi_hot", self.multi_hot)):
-            if unknown := set(named) - set(names) - {ITEM_ID, USER_ID}:
-                raise ValueError(
-                    f"{key}: {', '.join(sorted(unknown))} is not a feature; the features are {', '.join(names)}"
-                )
-        if single := set(self.multi_hot) & {ITEM_ID, USER_ID, *self.buckets}:
-            raise ValueError(
-                f"multi_hot: {', '.join(sorted(single))} has a single value, because it is an id or has buckets; remove it from "
-                "multi_hot"
-            )
-        return self
-
-
-def _renamed(names: Any) -> Any:
-    if isinstance(names, Mapping):
-        return {ITEM_ID if name == _FORMER_ITEM_ID else name: option for name, option in names.items()}
-    if isinstance(names, list | tuple):
-        return [ITEM_ID if name == _FORMER_ITEM_ID else name for name in names]
-    return names
 
 
 @dataclass(frozen=True)

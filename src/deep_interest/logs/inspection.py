@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 
 from deep_interest.logs.coverage import Uncovered
-from deep_interest.logs.encoding import EncodedLog, FeatureColumns, encode_log
+from deep_interest.logs.encoding import EncodedLog, encode_log
+from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.impressions import ImpressionSamples, history_ends, impression_samples
 from deep_interest.logs.protocols import SPLITS, TEST, ProtocolParameters, Samples, catalogue_samples
 from deep_interest.logs.suspicions import suspicions, ticks_per_second

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from deep_interest.logs.encoding import ITEM_ID, USER_ID, EncodedLog, FeatureColumns
+from deep_interest.logs.encoding import EncodedLog
+from deep_interest.logs.feature_columns import ITEM_ID, USER_ID, FeatureColumns
 from deep_interest.logs.impressions import days_of, history_ends
 from deep_interest.logs.protocols import ProtocolParameters
 from deep_interest.logs.tables import CanonicalTables

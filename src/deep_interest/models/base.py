@@ -7,10 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from deep_interest.errors import InputError
-from deep_interest.logs.schema import FeatureSchema
+from deep_interest.logs.schema import FeatureSchema, Pooling
 from deep_interest.models.batch import Batch, ModelOutput
 from deep_interest.models.config import DeepConfig
-from deep_interest.models.layers import MLP, Embeddings, Pooling, pool
+from deep_interest.models.embeddings import Embeddings, pool
+from deep_interest.models.layers import MLP
 
 
 class BaseModelConfig(DeepConfig):

@@ -10,7 +10,8 @@ from deep_interest.models.attention import AttentionHeads, SelfAttention
 from deep_interest.models.auxiliary import AuxiliaryConfig, AuxiliaryLoss
 from deep_interest.models.base import EmbeddingMLP, Interest, SameFields
 from deep_interest.models.batch import Batch
-from deep_interest.models.layers import MLP, Activation, LayerNorm, pool
+from deep_interest.models.embeddings import pool
+from deep_interest.models.layers import MLP, Activation, LayerNorm
 from deep_interest.ops.jagged import Jagged
 from deep_interest.ops.jagged_products import weighted_sum
 from deep_interest.ops.segments import expand, segment_repeat, segment_softmax

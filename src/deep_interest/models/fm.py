@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor, nn
 
-from deep_interest.logs.schema import FeatureSchema
+from deep_interest.logs.schema import FeatureSchema, Pooling
 from deep_interest.models.batch import Batch, ModelOutput
 from deep_interest.models.config import ModelConfig
-from deep_interest.models.layers import Embeddings, Pooling, pool
+from deep_interest.models.embeddings import Embeddings, pool
 from deep_interest.models.lr import LR, LRConfig
 
 

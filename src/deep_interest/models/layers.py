@@ -1,183 +1,19 @@
-"""Layers that several models share: embeddings with row-sparse gradients, activations, normalisation, MLP, pooling."""
+"""Layers that several models share: activations, normalisation, MLP."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import groupby, pairwise
-from types import MappingProxyType
-from typing import Literal, NamedTuple
+from itertools import pairwise
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from deep_interest.logs.encoding import ITEM_ID
-from deep_interest.logs.schema import FeatureSchema, Field, Group, Pooling
-from deep_interest.models.batch import ValueSetsByField
 from deep_interest.ops.activations import dice, prelu
-from deep_interest.ops.bounds import check_codes
-from deep_interest.ops.embedding import lookup
 from deep_interest.ops.gradients import GradientAccumulator
-from deep_interest.ops.jagged import Jagged
 from deep_interest.ops.mlp import Layer, LayerActivation, Layers, mlp
-from deep_interest.ops.segments import segment_sum
 
-NO_VALUE_SETS: ValueSetsByField = MappingProxyType({})
 Activation = Literal["dice", "prelu", "relu", "sigmoid"]
-
-
-class Table(nn.Embedding):
-    """Embedding table of a field, with row-sparse gradients.
-
-    Args:
-        field: field whose codes are the rows.
-        dim: embedding width.
-        groups: feature groups that use the table; regularisers count the occurrences of codes in them.
-        std: standard deviation of the initial embeddings.
-        keep_top: number of codes that keep their own row, see `keep_most_frequent`; 0 for all.
-    """
-
-    kept: Tensor
-
-    accumulator: GradientAccumulator | None = None  # during a training step, see `Optimizer.accumulate`
-
-    def __init__(
-        self, field: Field, dim: int, *, groups: Sequence[Group], std: float, keep_top: int = 0
-    ) -> None:
-        super().__init__(field.size, dim, sparse=True)
-        self.field, self.groups, self.keep_top = field.name, tuple(groups), keep_top
-        if keep_top:
-            self.register_buffer("kept", torch.ones(field.size, dtype=torch.bool))
-        nn.init.normal_(self.weight, std=std) if std else nn.init.zeros_(self.weight)
-
-    def forward(self, codes: Tensor) -> Tensor:
-        groups = [{0: self.rows_of(codes)}]
-        return lookup([self.weight], groups, names=[self.field], accumulator=self.accumulator)[0]
-
-    def rows_of(self, codes: Tensor) -> Tensor:
-        """Return the row of each code: its own, or the unknown row. Shape: ``(n,) -> (n,)``.
-
-        Raises:
-            InputError: a code on the CPU is outside the table.
-        """
-        if not self.keep_top:
-            return codes
-        if codes.is_cpu:
-            check_codes(codes.numpy(), self.num_embeddings, self.field)
-        return codes * self.kept[codes]
-
-    def keep_most_frequent(self, occurrences: Tensor) -> None:
-        """Make all codes except the ``keep_top`` most frequent share the unknown row (DIN §6.5, filter).
-
-        Args:
-            occurrences: ``(rows,)`` number of occurrences of each code in training; ties keep the lower code.
-        """
-        order = occurrences.argsort(descending=True, stable=True)
-        self.kept.zero_()[order[: self.keep_top]] = True
-
-
-class Embeddings(nn.Module):
-    """One embedding table per field; candidate and behaviours share tables. Gradients are row-sparse.
-
-    The vectors of the values of a multi-hot field are pooled, so that every field is one vector (DIN §4.1).
-
-    Args:
-        schema: feature groups.
-        dim: embedding width of every table.
-        std: standard deviation of the initial embeddings.
-        keep_top: number of items that keep their own row; 0 for all.
-    """
-
-    accumulator: GradientAccumulator | None = None  # during a training step, see `Optimizer.accumulate`
-
-    def __init__(self, schema: FeatureSchema, *, dim: int, std: float = 0.01, keep_top: int = 0) -> None:
-        super().__init__()
-        self.tables = nn.ModuleDict(
-            {
-                name: Table(
-                    Field(name=name, size=size),
-                    dim,
-                    groups=schema.groups_of(name),
-                    std=std,
-                    keep_top=keep_top if name == ITEM_ID else 0,
-                )
-                for name, size in schema.tables.items()
-            }
-        )
-
-    def forward(
-        self,
-        codes: Mapping[str, Tensor],
-        fields: Sequence[Field],
-        value_sets: ValueSetsByField = NO_VALUE_SETS,
-    ) -> Tensor:
-        """Look up and concatenate the fields' vectors.
-
-        Args:
-            codes: ``{field: (n,)}``; for a multi-hot field, indices of value sets.
-            fields: fields to look up, in order.
-            value_sets: value sets of the multi-hot fields.
-
-        Returns:
-            ``(n, len(fields) * dim)``.
-        """
-        return self.lookup_groups((codes, fields), value_sets=value_sets)[0]
-
-    def lookup_groups(
-        self,
-        *groups: tuple[Mapping[str, Tensor], Sequence[Field]],
-        value_sets: ValueSetsByField = NO_VALUE_SETS,
-    ) -> list[Tensor]:
-        """Apply ``forward`` to several groups of codes in one operation, so that the gradient contains each row once."""
-        parts = [_parts(codes, fields, value_sets) for codes, fields in groups]
-        rows = iter(self._rows([part.codes for group in parts for part in group]))
-        return [_concatenate([part.pooled(next(rows)) for part in group]) for group in parts]
-
-    def _rows(self, groups: Sequence[Mapping[str, Tensor]]) -> list[Tensor]:
-        names = list(dict.fromkeys(name for group in groups for name in group))
-        tables = {name: self._table(name) for name in names}
-        index = {name: position for position, name in enumerate(names)}
-        rows = [
-            {index[name]: tables[name].rows_of(codes) for name, codes in group.items()} for group in groups
-        ]
-        return lookup(
-            [table.weight for table in tables.values()], rows, names=names, accumulator=self.accumulator
-        )
-
-    def _table(self, name: str) -> Table:
-        table = self.tables[name]
-        assert isinstance(table, Table)
-        return table
-
-
-class _Part(NamedTuple):
-    """Fields of one lookup: consecutive one-hot fields, or one multi-hot field with its value sets."""
-
-    codes: dict[str, Tensor]
-    value_sets: Jagged | None = None
-    pooling: Pooling | None = None
-
-    def pooled(self, rows: Tensor) -> Tensor:
-        if self.value_sets is None or self.pooling is None:
-            return rows
-        return pool(rows, self.value_sets, self.pooling)
-
-
-def _parts(codes: Mapping[str, Tensor], fields: Sequence[Field], value_sets: ValueSetsByField) -> list[_Part]:
-    if not value_sets:
-        return [_Part({field.name: codes[field.name] for field in fields})]
-    parts = []
-    for multi_hot, neighbours in groupby(fields, key=lambda field: field.pooling is not None):
-        if multi_hot:
-            for field in neighbours:
-                values, runs = value_sets[field.name].of(codes[field.name], field.name)
-                parts.append(_Part({field.name: values}, runs, field.pooling))
-        else:
-            parts.append(_Part({field.name: codes[field.name] for field in neighbours}))
-    return parts
-
-
-def _concatenate(parts: list[Tensor]) -> Tensor:
-    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
 
 class Dice(nn.Module):
@@ -337,25 +173,6 @@ _FUSED_ACTIVATIONS: dict[type[nn.Module] | type[None], LayerActivation] = {
     nn.ReLU: "relu",
     nn.Sigmoid: "sigmoid",
 }
-
-
-def pool(values: Tensor, segments: Jagged, pooling: Pooling) -> Tensor:
-    """Return the sum or mean of the rows of each segment; 0 for an empty one. Shape: ``(N, D) -> (B, D)``."""
-    sums = segment_sum(values, segments)
-    return sums if pooling == "sum" else mean_by_length(sums, segments.lengths)
-
-
-def mean_by_length(sums: Tensor, lengths: Tensor) -> Tensor:
-    """Divide each sum by the length of its segment; an empty segment stays 0.
-
-    Shape: ``sums (B, D)``, ``lengths (B,)`` -> ``(B, D)``.
-    """
-    return sums / lengths.clamp(min=1).unsqueeze(-1).to(sums.dtype)
-
-
-def embedding_tables(module: nn.Module) -> list[Table]:
-    """Return the embedding tables of a model; their gradients are row-sparse."""
-    return [child for child in module.modules() if isinstance(child, Table)]
 
 
 def relies_on_torch(module: nn.Module) -> bool:

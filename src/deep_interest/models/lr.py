@@ -6,7 +6,7 @@ from torch import nn
 from deep_interest.logs.schema import GROUPS, FeatureSchema
 from deep_interest.models.batch import Batch, ModelOutput
 from deep_interest.models.config import ModelConfig
-from deep_interest.models.layers import Table, pool
+from deep_interest.models.embeddings import Table, pool
 
 
 class LRConfig(ModelConfig):

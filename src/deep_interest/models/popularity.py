@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from deep_interest.errors import InputError
-from deep_interest.logs.encoding import ITEM_ID
+from deep_interest.logs.feature_columns import ITEM_ID
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.batch import Batch, ModelOutput
 from deep_interest.models.config import ModelConfig

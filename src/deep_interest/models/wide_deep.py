@@ -7,10 +7,10 @@ from pydantic import Field as Option
 from torch import Tensor, nn
 
 from deep_interest.errors import InputError
-from deep_interest.logs.schema import FeatureSchema, Field
+from deep_interest.logs.schema import FeatureSchema, Field, Pooling
 from deep_interest.models.base import BaseModel, UnfilteredConfig
 from deep_interest.models.batch import Batch, ModelOutput
-from deep_interest.models.layers import Pooling, Table, pool
+from deep_interest.models.embeddings import Table, pool
 from deep_interest.ops.segments import expand
 
 _ODD = 0x9E3779B97F4A7C1  # multiplicative hashing: an odd constant near 2^60 / golden ratio

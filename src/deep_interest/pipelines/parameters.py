@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from deep_interest.config import as_list, rename_key
-from deep_interest.logs.encoding import FeatureColumns
+from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.protocols import ProtocolParameters
 from deep_interest.sources.tables.declaration import Source
 from deep_interest.training.parameters import KnownOptions

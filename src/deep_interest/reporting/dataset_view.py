@@ -8,7 +8,7 @@ import pandas as pd
 import torch
 
 from deep_interest.errors import InputError
-from deep_interest.logs.encoding import ITEM_ID
+from deep_interest.logs.feature_columns import ITEM_ID
 from deep_interest.training.data import FeatureStore, SampleSet
 from deep_interest.training.runs import Data
 

@@ -15,7 +15,7 @@ from deep_interest.analysis.attribution import (
 from deep_interest.errors import InputError
 from deep_interest.figures.analysis import explanation_chart
 from deep_interest.figures.chart import Chart
-from deep_interest.logs.encoding import ITEM_ID
+from deep_interest.logs.feature_columns import ITEM_ID
 from deep_interest.models.batch import Batch
 from deep_interest.models.registry import find_model
 from deep_interest.reporting.dataset_view import DatasetView

@@ -7,7 +7,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from deep_interest.logs.encoding import ITEM_ID
+from deep_interest.logs.feature_columns import ITEM_ID
 from deep_interest.reporting.dataset_view import DatasetView
 
 MAX_CATEGORIES, MAX_ITEMS = 8, 600

@@ -8,7 +8,7 @@ import torch
 
 from deep_interest.analysis.attribution import BehaviorAttention, behavior_attention, interest_states
 from deep_interest.analysis.structure import attention_on_related, cluster_silhouette, state_movement
-from deep_interest.logs.encoding import ITEM_ID
+from deep_interest.logs.feature_columns import ITEM_ID
 from deep_interest.models.batch import Batch
 from deep_interest.reporting.dataset_view import DatasetView
 from deep_interest.reporting.item_embeddings import item_vectors, items_of_largest_categories

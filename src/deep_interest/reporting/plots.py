@@ -15,7 +15,7 @@ from deep_interest.analysis.attribution import (
 from deep_interest.analysis.structure import cluster_silhouette
 from deep_interest.figures.analysis import activation_chart, attention_chart, embedding_chart, evolution_chart
 from deep_interest.figures.chart import Chart
-from deep_interest.logs.encoding import ITEM_ID
+from deep_interest.logs.feature_columns import ITEM_ID
 from deep_interest.models.batch import Batch
 from deep_interest.models.layers import Dice, PReLU
 from deep_interest.reporting.dataset_view import DatasetView

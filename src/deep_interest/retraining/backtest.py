@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from deep_interest.evaluation.metrics import gauc, logloss
-from deep_interest.logs.encoding import FeatureColumns
+from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.protocols import ProtocolParameters
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies

@@ -10,7 +10,8 @@ import pandas as pd
 
 from deep_interest.errors import InputError
 from deep_interest.logs.contracts import validate
-from deep_interest.logs.encoding import ITEM_ID, USER_ID, FeatureColumns, code_column
+from deep_interest.logs.encoding import code_column
+from deep_interest.logs.feature_columns import ITEM_ID, USER_ID, FeatureColumns
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies
 from deep_interest.retraining.days import ReaderConfig, content_hash, day_number, file_sizes, read_day

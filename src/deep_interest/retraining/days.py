@@ -11,7 +11,7 @@ import pandas as pd
 
 from deep_interest.errors import InputError
 from deep_interest.logs.canonical import canonical
-from deep_interest.logs.encoding import FeatureColumns
+from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.suspicions import ticks_per_second
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.sources.tables.declaration import Source

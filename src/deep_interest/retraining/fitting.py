@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from deep_interest.errors import InputError
 from deep_interest.logs.schema import FeatureSchema
-from deep_interest.models.layers import Table, embedding_tables
+from deep_interest.models.embeddings import Table, embedding_tables
 from deep_interest.models.registry import build_model, model_config
 from deep_interest.training.data import FeatureStore, SampleSet
 from deep_interest.training.evaluation import predict

@@ -8,14 +8,8 @@ import pandas as pd
 
 from deep_interest.errors import InputError
 from deep_interest.logs.behavior_log import BehaviorLog
-from deep_interest.logs.encoding import (
-    FeatureColumns,
-    FeatureTables,
-    behavior_log,
-    code_column,
-    encode_features,
-    encode_log,
-)
+from deep_interest.logs.encoding import FeatureTables, behavior_log, code_column, encode_features, encode_log
+from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies, Vocabulary
 from deep_interest.retraining.parameters import ScoringParameters

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from deep_interest.logs.encoding import FeatureColumns, behavior_log, encode_features, encode_log
+from deep_interest.logs.encoding import behavior_log, encode_features, encode_log
+from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.impressions import impression_samples
 from deep_interest.logs.protocols import ProtocolParameters
 from deep_interest.logs.tables import CanonicalTables

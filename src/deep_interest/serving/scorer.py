@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from deep_interest.errors import InputError
 from deep_interest.logs.schema import Field
 from deep_interest.models.batch import Batch, ValueSetsByField
-from deep_interest.models.layers import NO_VALUE_SETS
+from deep_interest.models.embeddings import NO_VALUE_SETS
 from deep_interest.ops.bounds import check_codes
 from deep_interest.ops.runtime.host_copies import copy_to_device
 

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from deep_interest.errors import InputError
 from deep_interest.logs.behavior_log import BehaviorLog
-from deep_interest.logs.encoding import ITEM_ID, FeatureTables
+from deep_interest.logs.encoding import FeatureTables
+from deep_interest.logs.feature_columns import ITEM_ID
 from deep_interest.logs.multi_hot import ValueSets
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.batch import Batch, ValueSetLookup

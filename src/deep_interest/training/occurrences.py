@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from deep_interest.logs.schema import Group
-from deep_interest.models.layers import Table
+from deep_interest.models.embeddings import Table
 from deep_interest.training.data import SampleSet
 from deep_interest.training.regularizers import occurrence_key
 

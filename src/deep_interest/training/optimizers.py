@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from deep_interest.models.batch import Batch
-from deep_interest.models.layers import embedding_tables
+from deep_interest.models.embeddings import embedding_tables
 from deep_interest.ops.gradients import CoalescedGrad, GradientAccumulator
 from deep_interest.ops.runtime.memory import use_huge_pages
 from deep_interest.training.parameters import TrainingOptions

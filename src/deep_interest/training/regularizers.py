@@ -7,7 +7,7 @@ from torch import Tensor
 
 from deep_interest.logs.schema import Group
 from deep_interest.models.batch import Batch
-from deep_interest.models.layers import Table
+from deep_interest.models.embeddings import Table
 from deep_interest.training.parameters import TrainingOptions
 
 

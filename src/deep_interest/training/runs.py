@@ -18,7 +18,7 @@ from deep_interest.errors import InputError
 from deep_interest.logs.protocols import SPLITS
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.config import ModelConfig
-from deep_interest.models.layers import embedding_tables
+from deep_interest.models.embeddings import embedding_tables
 from deep_interest.models.registry import build_model, find_model, model_config
 from deep_interest.ops.runtime.engine import current_engine, resolve_engine, set_engine
 from deep_interest.training.content import Data

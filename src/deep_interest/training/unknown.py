@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from deep_interest.logs.schema import FeatureSchema
-from deep_interest.models.layers import Table, embedding_tables
+from deep_interest.models.embeddings import Table, embedding_tables
 from deep_interest.training.regularizers import occurrence_key
 
 _CHUNK = (

@@ -5,7 +5,7 @@ import pytest
 from support.tables import read, write
 
 from deep_interest.errors import InputError
-from deep_interest.logs.encoding import FeatureColumns
+from deep_interest.logs.feature_columns import FeatureColumns
 
 
 def test_a_value_set_may_be_a_string_or_a_list(tmp_path):

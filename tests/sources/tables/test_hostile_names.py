@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deep_interest.errors import InputError
-from deep_interest.logs.encoding import FeatureColumns
+from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.sources.tables.declaration import Source
 from deep_interest.sources.tables.reader import read_tables
 

@@ -5,7 +5,7 @@ import pytest
 from support.tables import declare_impressions, read, write
 
 from deep_interest.errors import InputError
-from deep_interest.logs.encoding import FeatureColumns
+from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.sources.tables.declaration import Source
 from deep_interest.sources.tables.reader import read_tables
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from support.tables import declare_impressions, read, write
 
-from deep_interest.logs.encoding import FeatureColumns
+from deep_interest.logs.feature_columns import FeatureColumns
 
 
 def seconds(*when: int) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from deep_interest.errors import InputError
-from deep_interest.logs.encoding import FeatureColumns
+from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.sources.sql import quote_identifier
 from deep_interest.sources.tables.checks import RowChecks
 from deep_interest.sources.tables.columns import IdType, RawTable

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from deep_interest.logs.encoding import FeatureColumns
+from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.tables import TRUE_PROBABILITY
 from deep_interest.sources.sql import quote_identifier, quote_literal
 from deep_interest.sources.tables.checks import RowChecks

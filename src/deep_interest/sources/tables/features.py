@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import duckdb
 
 from deep_interest.errors import InputError
-from deep_interest.logs.encoding import FeatureColumns
+from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.sources.sql import quote_identifier, quote_literal
 from deep_interest.sources.tables.columns import INTEGERS, RawTable
 from deep_interest.sources.tables.scan import fetch_first_row

@@ -9,7 +9,7 @@ import duckdb
 import pandas as pd
 
 from deep_interest.errors import InputError
-from deep_interest.logs.encoding import ITEM_ID, USER_ID, FeatureColumns
+from deep_interest.logs.feature_columns import ITEM_ID, USER_ID, FeatureColumns
 from deep_interest.logs.tables import TRUE_PROBABILITY, CanonicalTables
 from deep_interest.sources.database import connect, restrict_to_files
 from deep_interest.sources.sql import quote_identifier
