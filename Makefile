@@ -22,10 +22,10 @@ run: $(VENV)/.installed  ## run the simulated dataset, from the log to the table
 test: $(VENV)/.installed  ## run all tests
 	$(BIN)/python -m pytest --numprocesses=2 --dist=worksteal
 
-test-fast: $(VENV)/.installed  ## the tests that take at most a second each, in under a minute
+test-fast: $(VENV)/.installed  ## run the tests that take at most a second each (under a minute)
 	$(BIN)/python -m pytest --numprocesses=2 --dist=worksteal -m "not slow"
 
-coverage: $(VENV)/.installed  ## the whole test suite, with the lines that no test runs; compiled kernels do not count
+coverage: $(VENV)/.installed  ## run all tests and list the lines that no test runs, without compiled kernels
 	$(BIN)/python -m pytest --numprocesses=2 --dist=worksteal --cov=deep_interest --cov-report=term-missing:skip-covered
 
 test-kills: $(VENV)/.installed  ## kill retraining at 20 random moments of a run

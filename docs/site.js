@@ -1,4 +1,4 @@
-// On a phone a row of a wide table is a card, each figure behind its heading (site.css); headings are copied to the cells here.
+// On phones the rows of wide tables are cards (site.css). Copy the headings to the cells as labels.
 for (const table of document.querySelectorAll(".md-typeset table:not([class])")) {
   const headings = [...table.querySelectorAll("thead th")].map(heading => heading.textContent.trim());
   if (headings.length < 3) continue;

@@ -40,6 +40,7 @@ REPLACEMENTS = {
 """Patterns, matched as whole words in any case, and what to write instead."""
 
 ALLOWED = {
+    r"tell(?:s|ing)?|told": r"study\.tell\(",  # method of Optuna
     r"goods": r"goods_|_goods|without goods|goods:|`goods`|[Gg]oods features?",  # DIN's Table 4; the old configuration key
     r"pictures?": r"<picture|</picture",
 }

@@ -43,7 +43,7 @@ def test_attention_weights_reproduce_the_user_vector(key, options):
         history = model.evolution_gru(model.extractor(history, batch.histories), batch.histories)
     if options.get("positions"):
         history = history + model.positions[(1 + batch.histories.distances).clamp(max=5)]
-    rows = batch.pairs.places.numpy() if batch.owner is not None else np.arange(len(history))
+    rows = batch.pairs.positions.numpy() if batch.owner is not None else np.arange(len(history))
     vectors = history.detach().numpy()[rows]
     pooled = np.stack(
         [attention.weight[attention.sample == b] @ vectors[attention.sample == b] for b in range(batch.size)]

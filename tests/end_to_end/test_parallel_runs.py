@@ -116,7 +116,7 @@ def test_a_search_releases_its_dataset_once_it_has_its_samples(tmp_path):
         rejected = run(project, *search)
         assert rejected.returncode == 1
         assert "error: simulated.lr.tuning is in use by `kedro run" in rejected.stdout
-        assert "raise tuning.workers there" in rejected.stdout
+        assert "higher tuning.workers" in rejected.stdout
         other = run(project, MODEL, OTHER_LOG)
         assert other.returncode == 0, other.stdout
     done = first.wait()

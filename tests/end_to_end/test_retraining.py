@@ -275,7 +275,7 @@ def test_invalid_days_stop_the_run_and_are_used_once_corrected(shop):
     for finding in (
         "2024-03-04: ctr 1.0000, expected",
         "/2024-03-05/behaviors.parquet: not a valid Parquet file",
-        "2024-03-06: impressions: no rows are left",
+        "2024-03-06: impressions: no rows remain",
         "2024-03-07: the same files as 2024-03-03",
         "/2024-03-08/items.parquet: not a valid Parquet file",
     ):

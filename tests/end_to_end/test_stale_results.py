@@ -24,7 +24,10 @@ def test_a_report_lists_every_model_trained_on_other_samples(tmp_path):
     explain = ["explain", "simulated.lr", "--user=1", "--candidate=1", "--env=smoke"]
     rejected = Forked(["deep-interest", *explain], cwd=project, env=environment()).wait()
     assert rejected.returncode == 1
-    assert "simulated.lr: the checkpoint was trained on other samples" in rejected.stdout
+    assert (
+        "simulated.lr: the samples, features or behaviours have changed since the checkpoint was trained"
+        in rejected.stdout
+    )
     assert run(project, "--pipelines=simulated.base", NEW).returncode == 0
     stale = run(project, "--pipelines=report.simulated", NEW)
     assert stale.returncode == 1

@@ -69,8 +69,8 @@ def test_an_unknown_option_stops_the_run_before_it_starts(tmp_path):
     (project / "conf/local").mkdir(exist_ok=True)
     parameters = project / "conf/smoke/parameters.yml"
     for addition, message in (
-        ("  ranges: {training: {lamda: {low: 0, high: 1}}}\n", "training.lamda is no training option"),
-        ("  rows: {din: [model.aux_weight]}\n", "model.aux_weight is no option of din"),
+        ("  ranges: {training: {lamda: {low: 0, high: 1}}}\n", "training.lamda is not a training option"),
+        ("  rows: {din: [model.aux_weight]}\n", "model.aux_weight is not an option of din"),
     ):
         original = parameters.read_text()
         parameters.write_text(

@@ -33,14 +33,14 @@ def test_the_newest_behaviours_of_each_sample():
     batch = batch_of([0, 3, 3, 4, 9])
     newest = batch.newest(2)
     assert newest.offsets.tolist() == [0, 2, 2, 3, 5]
-    assert newest.places.tolist() == [1, 2, 3, 7, 8]
-    assert batch.newest(100).places.tolist() == list(range(9))
+    assert newest.positions.tolist() == [1, 2, 3, 7, 8]
+    assert batch.newest(100).positions.tolist() == list(range(9))
 
 
 def test_the_newest_behaviours_of_samples_that_share_histories():
     newest = batch_of([0, 3, 3, 4, 9], owner=[0, 0, 2, 3]).newest(2)
     assert newest.offsets.tolist() == [0, 2, 4, 5, 7]
-    assert newest.places.tolist() == [1, 2, 1, 2, 3, 7, 8]
+    assert newest.positions.tolist() == [1, 2, 1, 2, 3, 7, 8]
 
 
 def test_the_samples_of_each_history():
@@ -138,7 +138,7 @@ def test_every_tensor_is_sent_and_the_host_remembers_its_values(owner, monkeypat
             continue
         for one, other in pairs:
             assert other.device.type == "meta"
-            np.testing.assert_array_equal(other.known_values, one.numpy())
+            np.testing.assert_array_equal(other.host_copy, one.numpy())
 
 
 TRAINED = [key for key, row in MODELS.items() if not row.closed_form]

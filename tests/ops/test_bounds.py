@@ -1,4 +1,4 @@
-"""Codes and offsets that are out of range raise before a compiled loop reads or writes foreign memory."""
+"""Codes and offsets that are out of range raise before a kernel accesses memory outside its arrays."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from deep_interest.errors import InputError
 from deep_interest.ops.adam import adam_rows
 from deep_interest.ops.bounds import check_codes, check_offsets, check_slices
 from deep_interest.ops.embedding import lookup
-from deep_interest.ops.gradients import CoalescedGrad, SparseGrad, coalesce_parts
+from deep_interest.ops.gradients import CoalescedGrad, GradientAccumulator, SparseGrad
 from deep_interest.ops.histories import gather_slices, history_slices
 from deep_interest.ops.jagged import Jagged, share_segments
 
@@ -63,9 +63,12 @@ def test_fields_of_one_group_have_as_many_codes():
 @pytest.mark.parametrize("code", BAD)
 def test_a_gradient_is_not_added_to_a_row_that_does_not_exist(code):
     table = torch.zeros(1_000, 2)
+    accumulator = GradientAccumulator([table])
+    accumulator.add(table, [SparseGrad(torch.tensor([3, code]), torch.ones(2, 2))])
     with pytest.raises(InputError, match=f"code {code} "):
-        coalesce_parts(table, [SparseGrad(torch.tensor([3, code]), torch.ones(2, 2))])
-    rows, gradient, _ = coalesce_parts(table, [SparseGrad(torch.tensor([3, 3]), torch.ones(2, 2))])
+        accumulator.coalesce()
+    accumulator.add(table, [SparseGrad(torch.tensor([3, 3]), torch.ones(2, 2))])
+    ((rows, gradient, _),) = accumulator.coalesce()
     assert (rows.tolist(), gradient.tolist()) == ([3], [[2, 2]])
 
 
@@ -76,7 +79,7 @@ def test_adam_does_not_update_a_row_that_does_not_exist(code):
     with pytest.raises(InputError, match=f"code {code} "):
         adam_rows(
             table, CoalescedGrad(torch.tensor([code]), torch.ones(1, 2)), first, second,
-            rate=0.1, betas=(0.9, 0.999), eps=1e-8, step=1,
+            learning_rate=0.1, betas=(0.9, 0.999), eps=1e-8, step=1,
         )  # fmt: skip
 
 

@@ -1,91 +1,143 @@
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.ops import sharing
+from support.ops import partitioned
 
-from deep_interest.ops.gradients import SparseGrad, accumulate_grads, coalesce, coalesce_parts, plain_coalesce
+from deep_interest.ops.embedding import lookup
+from deep_interest.ops.gradients import GradientAccumulator, SparseGrad, plain_coalesce
 
-
-def sparse(codes, *, rows=6, width=3, dtype=torch.float32):
-    torch.manual_seed(0)
-    values = torch.randn(len(codes), width, dtype=dtype)
-    return torch.sparse_coo_tensor(torch.tensor([codes], dtype=torch.int64), values, (rows, width))
+ROWS, WIDTH = 6, 3
 
 
-def table_with(gradient):
-    table = torch.zeros(gradient.shape, requires_grad=True)
+def table_with(gradient=None):
+    table = torch.zeros(ROWS, WIDTH, requires_grad=True)
     table.grad = gradient
     return table
 
 
-def dense(found, rows=6):
-    return torch.zeros(rows, found.gradient.shape[1]).index_add_(0, found.rows, found.gradient)
+def sparse_tensor(codes, values):
+    indices = torch.tensor([codes], dtype=torch.int64)
+    return torch.sparse_coo_tensor(indices, values, (ROWS, WIDTH), check_invariants=False)
 
 
-@given(st.lists(st.integers(0, 5), max_size=12))
+def coalesced(*grads):
+    """The sum of some gradients of a table."""
+    table = table_with()
+    accumulator = GradientAccumulator([table])
+    accumulator.add(table, grads)
+    (gradient,) = accumulator.coalesce()
+    return gradient
+
+
+def dense(gradient):
+    return torch.zeros(ROWS, WIDTH).index_add_(0, gradient.rows, gradient.gradient)
+
+
+@given(st.lists(st.integers(0, ROWS - 1), max_size=12))
 @settings(max_examples=30, deadline=None)
-def test_a_merged_gradient_has_each_row_once_and_the_same_sum(codes):
-    gradient = sparse(codes)
-    for threads in (1, 3):
-        with sharing(threads):
-            found = coalesce(table_with(gradient))
-        assert sorted(found.rows.tolist()) == sorted(set(codes))
-        torch.testing.assert_close(dense(found), gradient.to_dense())
-    found = plain_coalesce(torch.tensor(codes, dtype=torch.int64), gradient._values())
-    torch.testing.assert_close(dense(found), gradient.to_dense())
-    if codes:
-        counts = found.real[:, 0] == 1
-        assert found.rows[counts].tolist() == sorted(set(codes))
-        assert set(found.rows.tolist()) == set(codes)
-        assert not found.gradient[~counts].any()
-
-
-def test_pieces_are_columns_of_wider_gradients():
-    wide, codes = torch.arange(12.0).view(2, 6), torch.tensor([4, 1], dtype=torch.int32)
-    found = dense(
-        coalesce_parts(
-            torch.zeros(6, 3), [SparseGrad(codes, wide, 2), SparseGrad(codes[:1], torch.ones(1, 3))]
-        )
-    )
-    assert found[4].tolist() == [3, 4, 5]
-    assert found[1].tolist() == [8, 9, 10]
-    assert not found[[0, 2, 3, 5]].any()
-
-
-def test_the_number_of_threads_changes_no_bit():
-    gradient, found = sparse([0, 1, 0, 2, 1, 0] * 7), []
-    for threads in (1, 2, 3):
-        with sharing(threads):
-            found.append(coalesce(table_with(gradient)).gradient)
-    assert torch.equal(found[0], found[1])
-    assert torch.equal(found[0], found[2])
-
-
-def test_what_was_handed_in_and_a_sparse_gradient_are_merged_together_once():
-    table = table_with(sparse([5, 1, 5]))
-    expected = table.grad.to_dense()
-    for codes in ([1, 2], [2, 0]):
-        gradient = torch.randn(2, 3)
-        accumulate_grads(table, [SparseGrad(torch.tensor(codes), gradient)])
-        expected = expected.index_add(0, torch.tensor(codes), gradient)
-    found = coalesce(table)
-    assert sorted(found.rows.tolist()) == [0, 1, 2, 5]
-    torch.testing.assert_close(dense(found), expected)
-    assert table.grad is None
-    assert coalesce(table) is None
-
-
-@given(st.lists(st.integers(0, 5), min_size=1, max_size=12), st.integers(0, 12))
-@settings(max_examples=30, deadline=None)
-def test_pieces_are_added_in_their_order_however_they_are_shared_out(codes, first):
+def test_a_coalesced_gradient_has_each_row_once_and_the_same_sum(codes):
     torch.manual_seed(0)
-    rows, gradient = torch.tensor(codes, dtype=torch.int32), torch.randn(len(codes), 3)
-    pieces = [SparseGrad(rows[:first], gradient[:first]), SparseGrad(rows[first:], gradient[first:])]
-    expected = torch.zeros(6, 3)
-    for code, row in zip(codes, gradient, strict=True):
+    rows, values = torch.tensor(codes, dtype=torch.int64), torch.randn(len(codes), WIDTH)
+    expected = torch.zeros(ROWS, WIDTH).index_add(0, rows, values)
+    for threads in (1, 3):
+        with partitioned(threads):
+            compiled = coalesced(SparseGrad(rows, values))
+        assert sorted(compiled.rows.tolist()) == sorted(set(codes))
+        torch.testing.assert_close(dense(compiled), expected)
+    plain = plain_coalesce([SparseGrad(rows, values)], WIDTH)
+    torch.testing.assert_close(dense(plain), expected)
+    if codes:
+        counts = plain.mask[:, 0] == 1
+        assert plain.rows[counts].tolist() == sorted(set(codes))
+        assert set(plain.rows.tolist()) == set(codes)
+        assert not plain.gradient[~counts].any()
+
+
+def test_a_gradient_may_be_some_columns_of_a_wider_tensor():
+    wide, codes = torch.arange(12.0).view(2, 6), torch.tensor([4, 1], dtype=torch.int32)
+    grads = [SparseGrad(codes, wide, 2), SparseGrad(codes[:1], torch.ones(1, WIDTH))]
+    for gradient in (coalesced(*grads), plain_coalesce(grads, WIDTH)):
+        total = dense(gradient)
+        assert total[4].tolist() == [3, 4, 5]
+        assert total[1].tolist() == [8, 9, 10]
+        assert not total[[0, 2, 3, 5]].any()
+
+
+def test_the_number_of_threads_changes_no_bit_of_a_coalesced_gradient():
+    torch.manual_seed(0)
+    rows, values, sums = torch.tensor([0, 1, 0, 2, 1, 0] * 7), torch.randn(42, WIDTH), []
+    for threads in (1, 2, 3):
+        with partitioned(threads):
+            sums.append(coalesced(SparseGrad(rows, values)).gradient)
+    assert torch.equal(sums[0], sums[1])
+    assert torch.equal(sums[0], sums[2])
+
+
+def test_accumulated_gradients_and_a_sparse_grad_are_summed_together_once():
+    values = torch.randn(3, WIDTH)
+    table = table_with(sparse_tensor([5, 1, 5], values))
+    expected = table.grad.to_dense()
+    accumulator = GradientAccumulator([table_with(), table])
+    for codes in ([1, 2], [2, 0]):
+        gradient = torch.randn(2, WIDTH)
+        accumulator.add(table, [SparseGrad(torch.tensor(codes), gradient)])
+        expected = expected.index_add(0, torch.tensor(codes), gradient)
+    untouched, total = accumulator.coalesce()
+    assert untouched is None
+    assert sorted(total.rows.tolist()) == [0, 1, 2, 5]
+    torch.testing.assert_close(dense(total), expected)
+    assert table.grad is None
+    assert accumulator.coalesce() == [None, None]
+
+
+@given(st.lists(st.integers(0, ROWS - 1), min_size=1, max_size=12), st.integers(0, 12))
+@settings(max_examples=30, deadline=None)
+def test_gradients_are_added_in_their_order_for_any_number_of_threads(codes, first):
+    torch.manual_seed(0)
+    rows, values = torch.tensor(codes, dtype=torch.int32), torch.randn(len(codes), WIDTH)
+    grads = [SparseGrad(rows[:first], values[:first]), SparseGrad(rows[first:], values[first:])]
+    expected = torch.zeros(ROWS, WIDTH)
+    for code, row in zip(codes, values, strict=True):
         expected[code] += row
     for threads in (1, 2, 3):
-        with sharing(threads):
-            found = coalesce_parts(torch.zeros(6, 3), pieces)
-        assert found.rows.tolist() == list(dict.fromkeys(codes))
-        assert torch.equal(dense(found), expected)
+        with partitioned(threads):
+            gradient = coalesced(*grads)
+        assert gradient.rows.tolist() == list(dict.fromkeys(codes))
+        assert torch.equal(dense(gradient), expected)
+
+
+def test_a_cleared_accumulator_has_no_gradients():
+    table = table_with(sparse_tensor([1], torch.ones(1, WIDTH)))
+    accumulator = GradientAccumulator([table])
+    accumulator.add(table, [SparseGrad(torch.tensor([2]), torch.ones(1, WIDTH))])
+    accumulator.clear()
+    assert accumulator.coalesce() == [None]
+
+
+def test_the_gradient_of_another_table_is_refused():
+    accumulator = GradientAccumulator([table_with()])
+    with pytest.raises(KeyError):
+        accumulator.add(table_with(), [SparseGrad(torch.tensor([2]), torch.ones(1, WIDTH))])
+
+
+def test_a_lookup_accumulates_the_gradient_that_autograd_would_return():
+    tables = [torch.randn(ROWS, WIDTH, requires_grad=True) for _ in range(2)]
+    groups = [
+        [{0: torch.tensor([5, 1, 5]), 1: torch.tensor([0, 0, 2])}, {0: torch.tensor([1])}],
+        [{0: torch.tensor([1, 3])}],
+    ]
+
+    def backward(accumulator):
+        rows = [x for group in groups for x in lookup(tables, group, accumulator=accumulator)]
+        sum(x.square().sum() for x in rows).backward()
+
+    backward(None)
+    expected = [table.grad.to_dense() for table in tables]
+    for table in tables:
+        table.grad = None
+    accumulator = GradientAccumulator(tables)
+    backward(accumulator)
+    assert all(table.grad is None for table in tables)
+    for gradient, total in zip(accumulator.coalesce(), expected, strict=True):
+        torch.testing.assert_close(dense(gradient), total)

@@ -13,13 +13,13 @@ import types
 
 import numpy as np
 import torch
-from support.ops import assert_writings_agree, runs, sharing, use_engine
+from support.ops import assert_implementations_agree, jagged, partitioned, use_engine
 
 from deep_interest.ops.activations import dice, prelu
 from deep_interest.ops.adam import adam, adam_rows
 from deep_interest.ops.attention import attention_pool, pair_mlp
 from deep_interest.ops.embedding import lookup
-from deep_interest.ops.gradients import CoalescedGrad, adding_to_gradients, coalesce
+from deep_interest.ops.gradients import GradientAccumulator
 from deep_interest.ops.gru import GRUWeights, gru, gru_last_states
 from deep_interest.ops.histories import gather_slices, history_slices
 from deep_interest.ops.jagged import share_segments
@@ -31,7 +31,7 @@ from deep_interest.ops.segments import expand, fan_out, segment_repeat, segment_
 
 assert isinstance(mlp_forward, types.FunctionType)
 LENGTHS = [7, 0, 2, 1]  # a segment with a matrix of its own in the factorised layer, and shorter ones
-own, N, B = runs(LENGTHS), sum(LENGTHS), len(LENGTHS)
+own, N, B = jagged(LENGTHS), sum(LENGTHS), len(LENGTHS)
 shared = share_segments(own, torch.tensor([0, 0, 2, 3, 3]))
 M = int(shared.offsets[-1])
 
@@ -46,7 +46,7 @@ def net_shapes(inputs):
 
 
 def check(name, operation, *shapes):
-    assert_writings_agree(operation, *shapes, threads=(1, 2))
+    assert_implementations_agree(operation, *shapes, threads=(1, 2))
     print(name)
 
 
@@ -74,19 +74,19 @@ for segments, rows in ((own, B), (shared, 5)):
             lambda v, q, *p: attention_pool(v, q, layers(*p), segments, softmax_scale=scale),
             (N, 5), (rows, 5), *net_shapes(15),
         )
-for cell, gates in (("gru", 3), ("agru", 2), ("augru", 3), ("augru_code", 3)):
+for variant, gates in (("gru", 3), ("agru", 2), ("augru", 3), ("augru_code", 3)):
     shapes = (N, 5), (gates * 4, 5), (gates * 4, 4), (gates * 4,)
-    attention = () if cell == "gru" else ((N,),)
+    attention = () if variant == "gru" else ((N,),)
     for operation in (gru, gru_last_states):
-        def run(x, *given):
-            gate = torch.sigmoid(given[3]) if attention else x.new_empty(0)
-            return operation(x, GRUWeights(*given[:3]), gate, own, cell)
+        def run(x, *weights):
+            gate = torch.sigmoid(weights[3]) if attention else x.new_empty(0)
+            return operation(x, GRUWeights(*weights[:3]), gate, own, variant)
 
         check(operation.__name__, run, *shapes, *attention)
-        with torch.no_grad(), sharing(2):
-            given = [torch.randn(shape) for shape in (*shapes, *attention)]
-            ours = run(*given)
-            torch.testing.assert_close(ours.double(), run(*(tensor.double() for tensor in given)), atol=1e-5, rtol=1e-5)
+        with torch.no_grad(), partitioned(2):
+            tensors = [torch.randn(shape) for shape in (*shapes, *attention)]
+            ours = run(*tensors)
+            torch.testing.assert_close(ours.double(), run(*(tensor.double() for tensor in tensors)), atol=1e-5, rtol=1e-5)
 
 logits, labels = torch.randn(6), torch.tensor([0.0, 1, 0, 1, 1, 0])
 for ours, expected in zip(log_loss(logits, labels), log_loss(logits.double(), labels.double())):
@@ -100,21 +100,21 @@ def trained(engine):
     table, vector = torch.randn(9, 3, requires_grad=True), torch.randn(8)
     moments, dense = torch.zeros(2, 9, 3), torch.zeros(2, 8)
     log = {"item": torch.tensor([1, 8, 1, 3, 0, 3, 3], dtype=torch.int32)}
-    rate = {"rate": 0.1, "betas": (0.9, 0.999), "eps": 1e-8}
-    with use_engine(engine), sharing(2):
+    options = {"learning_rate": 0.1, "betas": (0.9, 0.999), "eps": 1e-8}
+    with use_engine(engine), partitioned(2):
         for step in (1, 2):
             slices = history_slices(
                 torch.tensor([0, 1, 2]), torch.tensor([0, 0, 1]).int(), torch.tensor([2, 2, 4]).int(), torch.tensor([0, 3, 7]),
                 max_len=3,
             )
-            segments = runs(np.diff(slices.offsets).tolist())
+            segments = jagged(np.diff(slices.offsets).tolist())
             codes = gather_slices(log, torch.from_numpy(slices.starts), segments)["item"]
-            one, other = lookup([table], [{0: codes}, {0: codes[:2]}])
-            with adding_to_gradients():
-                (one.square().sum() + other.sum()).backward()
+            accumulator = GradientAccumulator([table])
+            one, other = lookup([table], [{0: codes}, {0: codes[:2]}], accumulator=accumulator)
+            (one.square().sum() + other.sum()).backward()
             with torch.no_grad():
-                adam_rows(table, coalesce(table), *moments, **rate, step=step)
-                adam(vector, vector.square(), *dense, **rate, step=step)
+                adam_rows(table, *accumulator.coalesce(), *moments, **options, step=step)
+                adam(vector, vector.square(), *dense, **options, step=step)
     return slices.starts, slices.offsets, slices.owner, codes, table.detach(), moments, vector, dense
 
 

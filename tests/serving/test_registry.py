@@ -187,7 +187,7 @@ def test_lock_is_released_when_its_process_is_killed(registry):
 
 
 def test_full_disk_leaves_the_registry_unchanged(registry):
-    """A limit of the operating system on the size of files stands in for a full disk."""
+    """A file size limit of the operating system simulates a full disk."""
     before = {str(path): path.read_bytes() for path in registry.folder.rglob("*") if path.is_file()}
     script = (
         "import resource, signal, sys; from pathlib import Path; sys.path.insert(0, sys.argv[1])\n"

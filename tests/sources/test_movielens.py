@@ -66,12 +66,12 @@ def test_all_genres_may_form_the_category(tmp_path: Path, layout: str) -> None:
 def test_a_multi_hot_category_has_one_value_per_genre(tmp_path: Path) -> None:
     items = read_movielens(write_movielens(tmp_path, "csv"), category="all_genres").items
     vocabularies, features = FieldVocabularies(), FeatureColumns(multi_hot={"category": "|"})
-    coded = code_column(vocabularies, "category", items["category"], features)
-    known = vocabularies.fields["category"].vocabulary.values
-    assert sorted(known) == sorted(GENRES)
-    cell = coded.codes[items["item"].tolist().index(4)]
-    begin, end = coded.cells.offsets[cell : cell + 2]
-    assert {known[code - 1] for code in coded.cells.values[begin:end]} == {"Drama", "Sci-Fi"}
+    column = code_column(vocabularies, "category", items["category"], features)
+    genres = vocabularies.fields["category"].vocabulary.values
+    assert sorted(genres) == sorted(GENRES)
+    value_set = column.codes[items["item"].tolist().index(4)]
+    start, end = column.value_sets.offsets[value_set : value_set + 2]
+    assert {genres[code - 1] for code in column.value_sets.values[start:end]} == {"Drama", "Sci-Fi"}
 
 
 @pytest.mark.parametrize(

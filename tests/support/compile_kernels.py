@@ -15,7 +15,7 @@ WHOLE = {"offsets": "*i64", "order": "*i64", "size": "i32"}  # all other argumen
 def shared_memory(kernel, hidden: int, capability: int) -> int:
     """Bytes a program of AUGRU's kernel asks for."""
     settings = gru_triton.settings(hidden)
-    constants = {name: value for name, value in settings.items() if name.isupper()} | {"CELL": 2}
+    constants = {name: value for name, value in settings.items() if name.isupper()} | {"VARIANT": 2}
     options = {name: value for name, value in settings.items() if not name.isupper()}
     signature = {
         name: "constexpr" if name in constants else WHOLE.get(name, "*fp32") for name in kernel.arg_names

@@ -1,4 +1,4 @@
-"""A small search; as a script, one in a process of its own: ``python tuning.py FOLDER N_TRIALS WORKERS``."""
+"""A small search for tests; as a script it runs one: ``python tuning.py FOLDER N_TRIALS WORKERS EPOCHS``."""
 
 import sys
 from dataclasses import replace
@@ -21,7 +21,7 @@ RANGES = SearchRanges(
 
 
 def seen_data(**options) -> Data:
-    """Training and validation samples of the small log."""
+    """Return training and validation samples of the small log."""
     data = small_data(**options)
     return replace(data, samples=data.samples[data.samples["split"] != "test"].reset_index(drop=True))
 
@@ -29,7 +29,7 @@ def seen_data(**options) -> Data:
 def small_search(
     folder: Path, *, epochs: int = 3, ranges: SearchRanges = RANGES, training=None, **options
 ) -> Search:
-    """A search of λ and the learning rate of a small DIN."""
+    """Return a search of λ and the learning rate of a small DIN."""
     recipe = Recipe(
         training={"epochs": epochs, "batch_size": 32, "patience": epochs, **(training or {})},
         model={"embedding_dim": 4, "hidden": (8,), "attention_hidden": (8,)},
@@ -44,7 +44,7 @@ def small_search(
 
 
 def data_to_kill() -> Data:
-    """So many samples that a trial is still running when it has been looked up and is killed."""
+    """Return so many samples that a trial is still running when the test finds it and kills it."""
     return seen_data(users=600)
 
 

@@ -37,8 +37,8 @@ def test_neighbours_with_the_same_history_share_it():
     frame = data.samples[data.samples["split"] == "train"].iloc[rows.numpy()]
     for b, row in enumerate(frame.itertuples()):
         expected = data.log.history(row.user, row.history_end, max_len=100)["item_id"]
-        places = batch.pairs.places[batch.pairs.offsets[b] : batch.pairs.offsets[b + 1]]
-        np.testing.assert_array_equal(batch.history["item_id"][places].numpy(), expected)
+        positions = batch.pairs.positions[batch.pairs.offsets[b] : batch.pairs.offsets[b + 1]]
+        np.testing.assert_array_equal(batch.history["item_id"][positions].numpy(), expected)
         assert batch.candidate["item_id"][b] == row.item
     assert alone.pairs.size == alone.size
 

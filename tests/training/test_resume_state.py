@@ -164,8 +164,8 @@ def test_a_penalty_counts_a_repeated_row_once():
 def test_the_host_keeps_the_cells_of_the_behaviours_that_stay():
     batch = sample_set(with_tags(small_data())).batch(torch.arange(30))
     kept = drop_behaviors(batch, 0.4)
-    assert kept.history["tags"].known_values.tolist() == kept.history["tags"].tolist()
-    assert not hasattr(kept.history["item_id"], "known_values")
+    assert kept.history["tags"].host_copy.tolist() == kept.history["tags"].tolist()
+    assert not hasattr(kept.history["item_id"], "host_copy")
 
 
 @pytest.mark.parametrize("fields", [("item_id", "category"), ("category",)])

@@ -2,6 +2,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -37,24 +38,27 @@ def search_process(folder, n_trials, workers, epochs=3):
 
 
 def kill_when(process, search, ready):
-    """SIGKILL the searching process once its trials are as wanted; the states that it leaves, and the numbers of the trials to be
-    tried again: those that were running with their options drawn."""
+    """Kill the searching process once its trials are ``ready``.
+
+    Returns:
+        The states of its trials, and the numbers of the running trials whose options were drawn: they are to be repeated.
+    """
     deadline, trials = time.monotonic() + 300, []
     while time.monotonic() < deadline and not ready(trials):
         assert process.poll() is None, process.communicate()[1]
         time.sleep(0.02)
         try:
             trials = open_study(search).get_trials(deepcopy=False)
-        except Exception:  # the file or its tables are not whole yet
+        except Exception:  # the file or its tables do not exist yet
             trials = []
     process.send_signal(signal.SIGKILL)
     process.wait()
     study = open_study(search)
-    return states(study), [trial.number for trial in begun(study.get_trials(deepcopy=False))]
+    return states(study), [trial.number for trial in started(study.get_trials(deepcopy=False))]
 
 
-def begun(trials):
-    """Running trials whose options are drawn."""
+def started(trials):
+    """Return the running trials whose options are drawn."""
     return [trial for trial in trials if trial.state == TrialState.RUNNING and len(trial.params) == 2]
 
 
@@ -63,31 +67,31 @@ def states(study):
 
 
 def finished(study):
-    """Options, evaluations and value of the finished trials, in order."""
+    """Return options, evaluations and value of the finished trials, in order."""
     trials = [trial for trial in study.get_trials(deepcopy=False) if trial.state in FINISHED]
     return [(trial.params, trial.intermediate_values, trial.value) for trial in trials]
 
 
-def test_the_best_value_is_that_of_a_fit_with_the_best_options(tmp_path):
+def test_best_value_is_that_of_training_with_the_best_options(tmp_path):
     from deep_interest.training.runs import fit_seed
 
     search, data = small_search(tmp_path / "a"), seen_data()
-    found = best_values(tune(search, data), search)
-    recipe = search.experiment.recipe.with_values("din_mba", found["values"])
-    experiment = small_search(tmp_path / "b").experiment
-    again = fit_seed(type(experiment)(**{**vars(experiment), "recipe": recipe}), data, 1)
-    assert max(row["validation_gauc"] for row in again.history) == found["validation_gauc"]
-    assert found["finished"] == 6
-    for name, value in found["values"].items():
+    best = best_values(tune(search, data), search)
+    recipe = search.experiment.recipe.with_values("din_mba", best["values"])
+    experiment = replace(small_search(tmp_path / "b").experiment, recipe=recipe)
+    again = fit_seed(experiment, data, 1)
+    assert max(row["validation_gauc"] for row in again.history) == best["validation_gauc"]
+    assert best["finished"] == 6
+    for name, value in best["values"].items():
         found_range = RANGES.by_name()[name]
         assert found_range.low <= value <= found_range.high
 
 
-def test_a_search_killed_in_the_middle_ends_with_the_trials_of_one_that_was_not(tmp_path):
+def test_killed_search_resumes_to_the_trials_of_an_uninterrupted_one(tmp_path):
     undisturbed = tune(small_search(tmp_path / "undisturbed", n_trials=6, epochs=12), data_to_kill())
     process = search_process(tmp_path / "killed", 6, 1, 12)
     search = small_search(tmp_path / "killed", n_trials=6, epochs=12)
-    left, again = kill_when(process, search, lambda trials: len(trials) > 2 and begun(trials))
+    left, again = kill_when(process, search, lambda trials: len(trials) > 2 and started(trials))
     assert left.count(TrialState.RUNNING) == 1
     assert sum(state in FINISHED for state in left) < 6
     ended = search_process(tmp_path / "killed", 6, 1, 12)
@@ -100,7 +104,7 @@ def test_a_search_killed_in_the_middle_ends_with_the_trials_of_one_that_was_not(
     assert retried["retry_of"].tolist() == again
 
 
-def test_a_finished_search_goes_on_when_more_trials_are_asked_for(tmp_path):
+def test_finished_search_continues_with_a_larger_n_trials(tmp_path):
     few = tune(small_search(tmp_path / "a", n_trials=3), seen_data())
     assert len(finished(few)) == 3
     fewer = small_search(tmp_path / "a", n_trials=2)
@@ -112,10 +116,10 @@ def test_a_finished_search_goes_on_when_more_trials_are_asked_for(tmp_path):
     assert finished(more) == finished(again) == finished(at_once)
 
 
-def test_two_workers_killed_in_the_middle_finish_exactly_the_trials_asked_for(tmp_path):
+def test_two_killed_workers_finish_exactly_n_trials(tmp_path):
     search = small_search(tmp_path, n_trials=8, epochs=12)
     process = search_process(tmp_path, 8, 2, 12)
-    left, again = kill_when(process, search, lambda trials: len(trials) > 2 and len(begun(trials)) == 2)
+    left, again = kill_when(process, search, lambda trials: len(trials) > 2 and len(started(trials)) == 2)
     ended = search_process(tmp_path, 8, 2, 12)
     assert ended.wait(timeout=300) == 0, ended.communicate()[1]
     study = open_study(search)
@@ -128,14 +132,17 @@ def test_two_workers_killed_in_the_middle_finish_exactly_the_trials_asked_for(tm
     assert any(a[0] < b[0] < a[1] for a in spans for b in spans), "no two trials ran at the same time"
 
 
-def test_two_runs_never_search_the_same_row_at_once(tmp_path):
+def test_two_runs_cannot_use_one_study_at_the_same_time(tmp_path):
     search = small_search(tmp_path)
     search.folder.mkdir(parents=True)
-    with FileLock(search.folder / "study.lock"), pytest.raises(InputError, match="another run is searching"):
+    with (
+        FileLock(search.folder / "study.lock"),
+        pytest.raises(InputError, match="another run is tuning"),
+    ):
         tune(search, seen_data())
 
 
-def test_a_worker_that_gets_other_samples_than_the_search_began_with_stops_it(tmp_path, monkeypatch):
+def test_samples_replaced_during_the_start_stop_the_search(tmp_path, monkeypatch):
     data, other = seen_data(), seen_data(seed=1)
 
     def map_with_replaced_files(work, shared, workers, *, processes):
@@ -146,7 +153,7 @@ def test_a_worker_that_gets_other_samples_than_the_search_began_with_stops_it(tm
         tune(small_search(tmp_path), data)
 
 
-def test_bad_trials_end_early(tmp_path):
+def test_bad_trials_are_pruned(tmp_path):
     ranges = SearchRanges(training={"learning_rate": SearchRange(low=1e-7, high=0.05, log=True)})
     options = {"n_trials": 14, "epochs": 6, "ranges": ranges}
     table = trial_table(tune(small_search(tmp_path / "a", **options), seen_data()))
@@ -154,7 +161,7 @@ def test_bad_trials_end_early(tmp_path):
     assert len(pruned)
     assert (pruned["evaluations"] < 6).all()
     assert (pruned["evaluations"] > 1).all()  # never after the first
-    assert (pruned["trial"] >= 2).all()  # nor among the first trials
+    assert (pruned["trial"] >= 2).all()  # and not among the first trials
     best = table.loc[table["validation_gauc"].idxmax()]
     assert best["state"] == "complete"
     first = int(pruned["trial"].min())
@@ -164,7 +171,7 @@ def test_bad_trials_end_early(tmp_path):
     assert whole["state"].tolist() == ["complete"] * (first + 1)
 
 
-def test_a_trial_that_diverges_is_counted_and_never_the_best(tmp_path):
+def test_diverged_trial_counts_as_finished_and_is_never_the_best(tmp_path):
     ranges = SearchRanges(training={"learning_rate": SearchRange(choices=(0.01, 1e30))})
     search = small_search(tmp_path, n_trials=6, ranges=ranges, training={"optimizer": "sgd"})
     study = tune(search, seen_data())
@@ -174,7 +181,7 @@ def test_a_trial_that_diverges_is_counted_and_never_the_best(tmp_path):
     assert best_values(study, search)["values"] == {"training.learning_rate": 0.01}
 
 
-def test_nothing_of_the_test_set_reaches_a_search(tmp_path, monkeypatch):
+def test_search_does_not_depend_on_the_test_set(tmp_path, monkeypatch):
     from deep_interest.pipelines.tune.nodes import hide_test
 
     data, other = small_data(), small_data()
@@ -193,42 +200,45 @@ def test_nothing_of_the_test_set_reaches_a_search(tmp_path, monkeypatch):
         results.append(finished(tune(small_search(tmp_path / name), seen)))
     assert results[0] == results[1]
     assert all("test" not in present for _, present in splits)
-    with pytest.raises(InputError, match="found test samples"):
+    with pytest.raises(InputError, match="the data contain test samples"):
         tune(small_search(tmp_path / "c"), data)
 
 
-def test_a_study_never_mixes_trials_of_other_data_or_settings(tmp_path):
+def test_study_refuses_other_data_or_settings(tmp_path):
     tune(small_search(tmp_path, n_trials=1), seen_data())
-    with pytest.raises(InputError, match=r"study was begun with other data; .* remove the file"):
+    with pytest.raises(InputError, match=r"study was started with other data, .* remove the file"):
         tune(small_search(tmp_path, n_trials=2), seen_data(seed=1))
-    with pytest.raises(InputError, match="begun with other recipe"):
+    with pytest.raises(InputError, match="started with other recipe"):
         tune(small_search(tmp_path, n_trials=2, epochs=2), seen_data())
-    with pytest.raises(InputError, match="begun with other seeds"):
+    with pytest.raises(InputError, match="started with other seeds"):
         tune(small_search(tmp_path, n_trials=2, seed=5), seen_data())
     narrower = SearchRanges(training={"mba": SearchRange(low=1, high=2)})
-    with pytest.raises(InputError, match="begun with other ranges"):
+    with pytest.raises(InputError, match="started with other ranges"):
         tune(small_search(tmp_path, n_trials=2, ranges=narrower), seen_data())
 
 
-def test_a_dataset_without_validation_samples_cannot_be_searched(tmp_path):
+def test_dataset_without_validation_samples_cannot_be_tuned(tmp_path):
     data = seen_data()
     train = type(data)(data.log, data.features, data.samples[data.samples["split"] == "train"])
     with pytest.raises(InputError, match="no validation samples"):
         tune(small_search(tmp_path), train)
 
 
-def test_an_option_is_not_both_searched_and_set_by_the_run(tmp_path):
+def test_option_set_by_the_run_cannot_be_searched(tmp_path):
     search = small_search(tmp_path)
     run = search.experiment.run.model_copy(update={"options": {"mba": 1.0}})
-    experiment = type(search.experiment)(**{**vars(search.experiment), "run": run})
-    with pytest.raises(InputError, match=r"training\.mba is set by the run and searched"):
-        tune(type(search)(experiment, search.tuning, "small"), seen_data())
+    experiment = replace(search.experiment, run=run)
+    with pytest.raises(InputError, match=r"training\.mba is set by the run, but tuning\.models searches it"):
+        tune(replace(search, experiment=experiment), seen_data())
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"ranges": {"training": {"lamda": {"low": 0, "high": 1}}}}, "training.lamda is no training option"),
+        (
+            {"ranges": {"training": {"lamda": {"low": 0, "high": 1}}}},
+            "training.lamda is not a training option",
+        ),
         ({"searched": ["training.l2"]}, "training.l2 has no range; add it under ranges"),
         ({"models": {"dim": ["training.mba"]}}, "model 'dim' is unknown"),
         (
@@ -249,23 +259,23 @@ def test_an_option_is_not_both_searched_and_set_by_the_run(tmp_path):
         ),
     ],
 )
-def test_a_mistake_in_the_block_is_named(change, message):
+def test_mistakes_in_the_parameters_are_reported(change, message):
     block = {"ranges": {"training": {"mba": {"low": 0.1, "high": 1}}}, "searched": ["training.mba"]}
     with pytest.raises(ValueError, match=message):
         TuningParameters.model_validate(block | change)
 
 
-def test_an_option_that_the_row_does_not_have_is_named():
+def test_option_that_the_model_does_not_have_is_reported():
     ranges = SearchRanges(model={"aux_weight": SearchRange(low=0, high=4)})
     tuning = TuningParameters(ranges=ranges, searched=("model.aux_weight",))
     assert list(tuning.ranges_of("dien")) == ["model.aux_weight"]
     with pytest.raises(
-        InputError, match=r"model\.aux_weight is no option of din; its options are .*model\.normalize"
+        InputError, match=r"model\.aux_weight is not an option of din; its options are .*model\.normalize"
     ):
         tuning.ranges_of("din")
 
 
-def test_values_go_before_everything_else_that_is_said_of_the_row():
+def test_tuned_values_override_recipe_and_model_options():
     search = small_search(Path("nowhere"))
     recipe = search.experiment.recipe.with_values("din_mba", {"training.mba": 3.0, "model.embedding_dim": 6})
     recipe = recipe.with_values("din_mba", {"training.learning_rate": 0.5})
@@ -277,23 +287,39 @@ def test_values_go_before_everything_else_that_is_said_of_the_row():
 
 
 @pytest.mark.parametrize(
-    ("name", "found", "message"),
+    ("name", "values", "message"),
     [
-        ("batch_size", {"low": 64, "high": 1024}, r"it cannot be 369\.5\d* \(.*integer.*with integer: true"),
-        ("batch_size", {"low": 0, "high": 1024, "integer": True}, r"training\.batch_size: it cannot be 0 \("),
-        ("learning_rate", {"low": -0.1, "high": 0.1}, r"training\.learning_rate: it cannot be -0\.1 \("),
-        ("optimizer", {"choices": ["adam", "adamm"]}, r"training\.optimizer: it cannot be adamm \("),
+        (
+            "batch_size",
+            {"low": 64, "high": 1024},
+            r"the option does not accept 369\.5\d* \(.*integer.*with integer: true",
+        ),
+        (
+            "batch_size",
+            {"low": 0, "high": 1024, "integer": True},
+            r"training\.batch_size: the option does not accept 0 \(",
+        ),
+        (
+            "learning_rate",
+            {"low": -0.1, "high": 0.1},
+            r"training\.learning_rate: the option does not accept -0\.1 \(",
+        ),
+        (
+            "optimizer",
+            {"choices": ["adam", "adamm"]},
+            r"training\.optimizer: the option does not accept adamm \(",
+        ),
     ],
 )
-def test_a_range_with_values_that_its_option_cannot_have_is_refused_before_a_trial(name, found, message):
-    ranges = SearchRanges(training={name: SearchRange(**found)})
+def test_range_with_invalid_values_is_refused_before_any_trial(name, values, message):
+    ranges = SearchRanges(training={name: SearchRange(**values)})
     tuning = TuningParameters(ranges=ranges, searched=(f"training.{name}",))
     with pytest.raises(InputError, match=message):
         tuning.ranges_of("din")
 
 
 @pytest.mark.parametrize(
-    ("name", "found"),
+    ("name", "values"),
     [
         ("batch_size", {"low": 64, "high": 1024, "integer": True}),
         ("batch_size", {"choices": [64, 128]}),
@@ -301,7 +327,7 @@ def test_a_range_with_values_that_its_option_cannot_have_is_refused_before_a_tri
         ("decoupled", {"choices": [True, False]}),
     ],
 )
-def test_a_range_of_values_that_its_option_can_have_is_searched(name, found):
-    ranges = SearchRanges(training={name: SearchRange(**found)})
+def test_range_of_valid_values_is_accepted(name, values):
+    ranges = SearchRanges(training={name: SearchRange(**values)})
     tuning = TuningParameters(ranges=ranges, searched=(f"training.{name}",))
     assert list(tuning.ranges_of("din")) == [f"training.{name}"]

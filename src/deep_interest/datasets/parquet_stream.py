@@ -69,7 +69,8 @@ def stream_parquet(
                     dict(zip(s.names, s.types, strict=True)) for s in (table.schema, first.schema)
                 )
                 raise ValueError(
-                    f"{name or path}: a block has the columns {columns}, expected {expected}, the columns of the first block"
+                    f"{name or path}: a block has the columns {columns}, expected {expected}, the columns of the first "
+                    "block"
                 )
             writer.write_table(table.replace_schema_metadata(schema.metadata))
             rows += table.num_rows

@@ -33,8 +33,13 @@ class JSONFile(LocalDataset[dict[str, Any], dict[str, Any]]):
     """
 
     def __init__(
-        self, *, filepath: str, optional: bool = False, pipeline: str | None = None, metadata: dict[str, Any] | None = None
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        filepath: str,
+        optional: bool = False,
+        pipeline: str | None = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> None:
         super().__init__(filepath=filepath, pipeline=pipeline, metadata=metadata)
         self._optional = optional
 

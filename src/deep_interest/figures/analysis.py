@@ -45,7 +45,7 @@ def activation_chart(
         Panel(control, title="Control function p(s)", x_label="s"),
         Panel(activation, title="Activation f(s)", x_label="s"),
         Panel(
-            [channels, VerticalLine(0, "rectified point of PReLU")], title="Statistics of Dice's channels", x_label="E[s]",
+            [channels, VerticalLine(0, "slope change of PReLU")], title="Statistics of Dice's channels", x_label="E[s]",
             y_label="sqrt(Var[s])",
         ),
     ]  # fmt: skip
@@ -165,7 +165,7 @@ def structure_chart(measures: pd.DataFrame) -> Chart:
         ]
         panels.append(
             Panel(
-                marks, title=str(measure).capitalize(), y_ticks=rows["model"].tolist(), y_reversed=True,
+                marks, title=measure[0].upper() + measure[1:], y_ticks=rows["model"].tolist(), y_reversed=True,
                 right_labels=[f"{value:.3f}" for value in rows["found"]],
             )
         )  # fmt: skip

@@ -146,7 +146,7 @@ class Panel:
 
     @property
     def spans_many_decades(self) -> bool:
-        """Whether a logarithmic x axis is so long that only powers of ten have room for a tick."""
+        """Whether a logarithmic x axis is so long that only powers of ten can have a tick."""
         values = [x for mark in self.marks if isinstance(mark, Line | Points) for x in mark.x if x > 0]
         return bool(values) and max(values) > 1000 * min(values)
 

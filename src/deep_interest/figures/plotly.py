@@ -27,7 +27,7 @@ def plotly_figure(chart: Chart) -> dict[str, Any]:
     figure = make_subplots(
         rows, columns,
         specs=[[{} if row * columns + column < count else None for column in range(columns)] for row in range(rows)],
-        horizontal_spacing=0.09 if columns > 1 else 0,
+        horizontal_spacing=_horizontal_spacing(chart, columns),
         vertical_spacing=min(0.16, 0.6 / rows) if rows > 1 else 0,
     )  # fmt: skip
     legend_names: set[str] = set()
@@ -44,9 +44,17 @@ def plotly_figure(chart: Chart) -> dict[str, Any]:
         font={"family": "system-ui, sans-serif", "size": 12, "color": GREY},
         paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)",
         legend={"orientation": "h", "y": -0.16, "yanchor": "top", "x": 0},
-        margin={"l": 60, "r": 20, "t": 60, "b": 50}, bargap=0.3, hovermode="closest",
+        margin={"l": 60, "r": 64 if any(panel.right_labels for panel in chart.panels) else 20, "t": 60, "b": 50}, bargap=0.3, hovermode="closest",
     )  # fmt: skip
     return json.loads(figure.to_json())  # NaN becomes null
+
+
+def _horizontal_spacing(chart: Chart, columns: int) -> float:
+    """Return the gap between columns as a share of the width; wider if labels of both neighbours are in it."""
+    if columns == 1:
+        return 0
+    labelled = any(panel.y_ticks or panel.right_labels for panel in chart.panels)
+    return 0.5 / columns if labelled else 0.09
 
 
 def _add_panel(figure: go.Figure, panel: Panel, cell: dict[str, int], legend_names: set[str]) -> None:

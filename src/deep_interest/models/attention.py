@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from deep_interest.models.layers import MLP, Activation, PReLU, apply_stages, fuse_layers, make_activation
 from deep_interest.models.length_groups import length_groups
 from deep_interest.ops.attention import attention_pool, pair_mlp, pool_by_scores
+from deep_interest.ops.gradients import GradientAccumulator
 from deep_interest.ops.jagged import Jagged, SharedSegments
 from deep_interest.ops.jagged_products import segment_dot, weighted_sum
 from deep_interest.ops.mlp import Layers
@@ -27,6 +28,8 @@ class LocalActivationUnit(nn.Module):
         activation: activation of the hidden layers.
         difference: whether ``e_j - v_A`` is an input as well.
     """
+
+    accumulator: GradientAccumulator | None = None  # during a training step, see `Optimizer.accumulate`
 
     def __init__(self, dim: int, hidden: Sequence[int], *, activation: Activation, difference: bool) -> None:
         super().__init__()
@@ -44,7 +47,8 @@ class LocalActivationUnit(nn.Module):
     def forward(self, history: Tensor, candidate: Tensor, pairs: Jagged) -> Tensor:
         """Shape: ``history (N, dim)``, ``candidate (B, dim)``, P behaviours in the B pairs -> scores ``(P,)``."""
         fused, others = self._stages
-        return apply_stages(others, pair_mlp(history, candidate, fused, pairs)).squeeze(-1)
+        scores = pair_mlp(history, candidate, fused, pairs, accumulator=self.accumulator)
+        return apply_stages(others, scores, self.accumulator).squeeze(-1)
 
     def pool(
         self, history: Tensor, candidate: Tensor, pairs: Jagged, *, softmax_scale: float | None = None
@@ -57,7 +61,9 @@ class LocalActivationUnit(nn.Module):
         if others:
             scores = self(history, candidate, pairs)
             return pool_by_scores(scores, history, pairs, softmax_scale=softmax_scale)
-        return attention_pool(history, candidate, fused, pairs, softmax_scale=softmax_scale)
+        return attention_pool(
+            history, candidate, fused, pairs, softmax_scale=softmax_scale, accumulator=self.accumulator
+        )
 
 
 class BilinearAttention(nn.Module):

@@ -119,7 +119,7 @@ class Batch:
         """Check lengths and offsets on the host, once per batch, before any model uses them as indices."""
         behaviors = {name: codes.shape[0] for name, codes in self.history.items()}
         rows = next(iter(behaviors.values()), runs.total)
-        check_offsets(runs.on_host, rows, "offsets of the histories")
+        check_offsets(runs.host_offsets, rows, "offsets of the histories")
         if self.negatives:
             behaviors |= {f"negatives, {name}": codes.shape[0] for name, codes in self.negatives.items()}
         _check_lengths(behaviors, rows, "behaviours")
@@ -143,7 +143,7 @@ class Batch:
 
     def newest(self, count: int) -> SharedSegments:
         """Return the last ``count`` behaviours of each sample, or all if there are fewer, oldest first."""
-        ends, lengths = self.histories.on_host[1:], np.diff(self.pairs.on_host).clip(max=count)
+        ends, lengths = self.histories.host_offsets[1:], np.diff(self.pairs.host_offsets).clip(max=count)
         if self.owner is not None:
             ends = ends[host_values(self.owner)]
         device = self.offsets.device

@@ -102,7 +102,7 @@ class BST(EmbeddingMLP):
     def _sequences(self, history: Tensor, candidate: Tensor, batch: Batch) -> tuple[Tensor, Jagged]:
         """Build the sequences of newest behaviours, candidate and their positions, ``(N', width)``."""
         newest = batch.newest(self.length - 1)
-        sequences = Jagged(copy_to_device(newest.on_host + np.arange(batch.size + 1), history.device))
+        sequences = Jagged(copy_to_device(newest.host_offsets + np.arange(batch.size + 1), history.device))
         behaviors = expand(history, newest)
         rows = torch.arange(len(behaviors), device=history.device) + newest.segments
         items = history.new_zeros(sequences.total, history.shape[1])

@@ -11,13 +11,13 @@ from deep_interest.models.attention import ActivationAttention, BilinearAttentio
 from deep_interest.models.auxiliary import AuxiliaryConfig, AuxiliaryLoss
 from deep_interest.models.base import EmbeddingMLP, Interest
 from deep_interest.models.batch import Batch
-from deep_interest.models.recurrent import GRU, Cell
+from deep_interest.models.recurrent import GRU, Variant
 from deep_interest.ops.jagged import Jagged
 from deep_interest.ops.jagged_products import weighted_sum
 from deep_interest.ops.segments import expand, fan_out
 
 Evolution = Literal["attention", "aigru", "agru", "augru", "augru_code"]
-_CELLS: dict[Evolution, Cell] = {
+_VARIANTS: dict[Evolution, Variant] = {
     "attention": "gru", "aigru": "gru", "agru": "agru", "augru": "augru", "augru_code": "augru_code",
 }  # fmt: skip
 
@@ -55,7 +55,7 @@ class DIEN(EmbeddingMLP):
         self.extractor = GRU(width, hidden)
         attention = ActivationAttention if config.attention == "din" else BilinearAttention
         self.attention = attention(hidden, self.item_width)
-        self.evolution_gru = GRU(hidden, hidden, cell=_CELLS[config.evolution])
+        self.evolution_gru = GRU(hidden, hidden, variant=_VARIANTS[config.evolution])
         self.uses_negatives = config.aux_weight > 0
         if self.uses_negatives:
             if hidden != width:
@@ -98,7 +98,7 @@ class DIEN(EmbeddingMLP):
         pairs, (states, keys) = batch.pairs, fan_out(states)
         weights = self.attention(keys, candidate, pairs)
         if self.evolution == "aigru":
-            return weights, (weights.unsqueeze(1) * expand(states, pairs), pairs.shown, None)
+            return weights, (weights.unsqueeze(1) * expand(states, pairs), pairs.gathered, None)
         return weights, (states, pairs, weights)
 
     def attention_weights(self, batch: Batch) -> Tensor:

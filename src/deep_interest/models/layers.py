@@ -16,6 +16,7 @@ from deep_interest.models.batch import ValueSetsByField
 from deep_interest.ops.activations import dice, prelu
 from deep_interest.ops.bounds import check_codes
 from deep_interest.ops.embedding import lookup
+from deep_interest.ops.gradients import GradientAccumulator
 from deep_interest.ops.jagged import Jagged
 from deep_interest.ops.mlp import Layer, LayerActivation, Layers, mlp
 from deep_interest.ops.segments import segment_sum
@@ -37,6 +38,8 @@ class Table(nn.Embedding):
 
     kept: Tensor
 
+    accumulator: GradientAccumulator | None = None  # during a training step, see `Optimizer.accumulate`
+
     def __init__(
         self, field: Field, dim: int, *, groups: Sequence[Group], std: float, keep_top: int = 0
     ) -> None:
@@ -47,7 +50,8 @@ class Table(nn.Embedding):
         nn.init.normal_(self.weight, std=std) if std else nn.init.zeros_(self.weight)
 
     def forward(self, codes: Tensor) -> Tensor:
-        return lookup([self.weight], [{0: self.rows_of(codes)}], names=[self.field])[0]
+        groups = [{0: self.rows_of(codes)}]
+        return lookup([self.weight], groups, names=[self.field], accumulator=self.accumulator)[0]
 
     def rows_of(self, codes: Tensor) -> Tensor:
         """Return the row of each code: its own, or the unknown row. Shape: ``(n,) -> (n,)``.
@@ -82,6 +86,8 @@ class Embeddings(nn.Module):
         std: standard deviation of the initial embeddings.
         keep_top: number of items that keep their own row; 0 for all.
     """
+
+    accumulator: GradientAccumulator | None = None  # during a training step, see `Optimizer.accumulate`
 
     def __init__(self, schema: FeatureSchema, *, dim: int, std: float = 0.01, keep_top: int = 0) -> None:
         super().__init__()
@@ -133,7 +139,9 @@ class Embeddings(nn.Module):
         rows = [
             {index[name]: tables[name].rows_of(codes) for name, codes in group.items()} for group in groups
         ]
-        return lookup([table.weight for table in tables.values()], rows, names=names)
+        return lookup(
+            [table.weight for table in tables.values()], rows, names=names, accumulator=self.accumulator
+        )
 
     def _table(self, name: str) -> Table:
         table = self.tables[name]
@@ -250,6 +258,8 @@ class MLP(nn.Module):
         batch_norm: whether batch normalisation precedes each activation.
     """
 
+    accumulator: GradientAccumulator | None = None  # during a training step, see `Optimizer.accumulate`
+
     def __init__(
         self,
         inputs: int,
@@ -273,7 +283,7 @@ class MLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Shape: ``(n, inputs) -> (n, outputs)``."""
-        return apply_stages(self._stages, x)
+        return apply_stages(self._stages, x, self.accumulator)
 
 
 def fuse_layers(modules: Iterable[nn.Module]) -> list[Layers | nn.Module]:
@@ -304,10 +314,12 @@ def _with_activations(modules: Iterable[nn.Module]) -> Iterator[Layer | nn.Modul
         yield Layer(module.weight, module.bias, _FUSED_ACTIVATIONS.get(type(activation), "linear"), slope)
 
 
-def apply_stages(stages: Iterable[Layers | nn.Module], x: Tensor) -> Tensor:
+def apply_stages(
+    stages: Iterable[Layers | nn.Module], x: Tensor, accumulator: GradientAccumulator | None = None
+) -> Tensor:
     """Apply the result of `fuse_layers`."""
     for stage in stages:
-        x = mlp(x, stage) if isinstance(stage, Layers) else stage(x)
+        x = mlp(x, stage, accumulator=accumulator) if isinstance(stage, Layers) else stage(x)
     return x
 
 

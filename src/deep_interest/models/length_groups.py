@@ -27,7 +27,7 @@ class LengthGroup(NamedTuple):
 
 def length_groups(runs: Jagged) -> Iterator[LengthGroup]:
     """Yield the groups of all histories that are not empty."""
-    lengths, device = np.diff(runs.on_host), runs.offsets.device
+    lengths, device = np.diff(runs.host_offsets), runs.offsets.device
     classes = np.ceil(np.log2(lengths.clip(min=1)))
     for number in np.unique(classes[lengths > 0]):
         members = np.flatnonzero((classes == number) & (lengths > 0))

@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-from deep_interest.ops.gru import Cell, GRUWeights, gru, gru_last_states
+from deep_interest.ops.gradients import GradientAccumulator
+from deep_interest.ops.gru import GRUWeights, Variant, gru, gru_last_states
 from deep_interest.ops.jagged import Jagged
 
 
@@ -23,13 +24,15 @@ class GRU(nn.Module):
     Args:
         inputs: width of ``i_t``.
         hidden: width of the state.
-        cell: kind of the update gate.
+        variant: kind of the update gate.
     """
 
-    def __init__(self, inputs: int, hidden: int, *, cell: Cell = "gru") -> None:
+    accumulator: GradientAccumulator | None = None  # during a training step, see `Optimizer.accumulate`
+
+    def __init__(self, inputs: int, hidden: int, *, variant: Variant = "gru") -> None:
         super().__init__()
-        self.cell: Cell = cell
-        gates = 2 if cell == "agru" else 3  # reset, update where there is one, candidate state
+        self.variant: Variant = variant
+        gates = 2 if variant == "agru" else 3  # reset, update where there is one, candidate state
         self.input_weight = nn.Parameter(torch.empty(gates * hidden, inputs))
         self.state_weight = nn.Parameter(torch.empty(gates * hidden, hidden))
         self.bias = nn.Parameter(torch.zeros(gates * hidden))
@@ -37,16 +40,20 @@ class GRU(nn.Module):
             for gate in weight.data.chunk(gates):
                 nn.init.xavier_uniform_(gate)
 
-    def forward(self, inputs: Tensor, runs: Jagged, attention: Tensor | None = None) -> Tensor:
-        """The state after every behaviour.
+    def forward(self, inputs: Tensor, histories: Jagged, attention: Tensor | None = None) -> Tensor:
+        """Compute the state after every behaviour.
 
-        Shape: ``inputs (M, inputs)`` of which each run shows its own, ``attention (N,)`` (not for a GRU) -> ``(N, hidden)``.
+        Shape: ``inputs (M, inputs)`` with N behaviours in the histories, ``attention (N,)`` (not for a GRU) -> ``(N, hidden)``.
         """
-        return gru(inputs, self._weights, _or_empty(attention, inputs), runs, self.cell)
+        a = _or_empty(attention, inputs)
+        return gru(inputs, self._weights, a, histories, self.variant, accumulator=self.accumulator)
 
-    def last(self, inputs: Tensor, runs: Jagged, attention: Tensor | None = None) -> Tensor:
-        """Each sample's last state; 0 for an empty history. Shape: as of `forward` -> ``(B, hidden)``."""
-        return gru_last_states(inputs, self._weights, _or_empty(attention, inputs), runs, self.cell)
+    def last(self, inputs: Tensor, histories: Jagged, attention: Tensor | None = None) -> Tensor:
+        """Compute the last state of each history, 0 for an empty one. Shape: as in `forward` -> ``(B, hidden)``."""
+        a = _or_empty(attention, inputs)
+        return gru_last_states(
+            inputs, self._weights, a, histories, self.variant, accumulator=self.accumulator
+        )
 
     @property
     def _weights(self) -> GRUWeights:

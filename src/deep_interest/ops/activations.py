@@ -1,4 +1,4 @@
-"""Activations whose bend is learnt."""
+"""Activations with learned slopes: PReLU and Dice."""
 
 import torch
 import torch.nn.functional as F
@@ -6,10 +6,10 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from deep_interest.ops.kernels.activations import (
+    column_moments,
     dice_backward,
     dice_backward_sums,
     dice_forward,
-    moment_sums,
     prelu_backward,
     prelu_forward,
 )
@@ -19,8 +19,49 @@ from deep_interest.ops.runtime.parallel import partition_count, run_kernel
 
 
 def prelu(x: Tensor, slope: Tensor) -> Tensor:
-    """``x`` where it is positive, else ``slope · x``. Shape: ``x (N, C)``, ``slope (C,)`` -> ``(N, C)``."""
+    """Return ``x`` where it is positive, else ``slope · x`` (DIN eq. 8).
+
+    Shape: ``x (N, C)``, ``slope (C,)`` -> ``(N, C)``.
+    """
     return _PReLU.apply(x, slope) if can_use_compiled(x, slope) else F.prelu(x, slope)
+
+
+def dice(
+    x: Tensor, alpha: Tensor, running_mean: Tensor, running_var: Tensor, *, training: bool, momentum: float, eps: float
+) -> Tensor:  # fmt: skip
+    """Apply Dice, a PReLU whose slope follows the distribution of its input (DIN eq. 9).
+
+    ``p x + (1 - p) α x`` with ``p = sigmoid((x - E[x]) / √(Var[x] + eps))``.
+
+    Args:
+        x: ``(N, C)``; at least two rows in training.
+        alpha: ``(C,)`` slopes.
+        running_mean: ``(C,)`` moving average of E[x].
+        running_var: ``(C,)`` moving average of Var[x].
+        training: whether to take E and Var over the rows and to update the moving averages, which are used otherwise.
+        momentum: update rate of the moving averages, as in `torch.nn.BatchNorm1d`.
+        eps: value added to the variance.
+
+    Returns:
+        ``(N, C)``.
+    """
+    if not can_use_compiled(x, alpha):
+        standard = F.batch_norm(x, running_mean, running_var, training=training, momentum=momentum, eps=eps)
+        return torch.lerp(alpha * x, x, torch.sigmoid(standard))
+    if not training:
+        return _Dice.apply(x, alpha, running_mean, (running_var + eps).rsqrt(), False)
+    mean, variance = _moments(x)
+    running_mean.lerp_(mean, momentum)
+    running_var.lerp_(variance * (len(x) / (len(x) - 1)), momentum)
+    return _Dice.apply(x, alpha, mean, (variance + eps).rsqrt(), True)
+
+
+def _moments(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the mean and the variance of each column."""
+    sums = torch.zeros(partition_count(x.numel()), 2, x.shape[1], dtype=torch.float64)
+    run_kernel(column_moments, *as_arrays(x, sums), work=x.numel())
+    mean, square = sums.sum(0) / len(x)
+    return mean.float(), (square - mean * mean).clamp(min=0).float()
 
 
 class _PReLU(torch.autograd.Function):
@@ -34,68 +75,33 @@ class _PReLU(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, grad: Tensor):
+    def backward(ctx, grad_output: Tensor):
         x, slope = ctx.saved_tensors
-        to_x, to_slope = empty(x, *x.shape), x.new_zeros(partition_count(x.numel()), len(slope))
-        run_kernel(prelu_backward, *as_arrays(x, slope, grad, to_x, to_slope), work=x.numel())
-        return to_x, to_slope.sum(0)
-
-
-def dice(
-    s: Tensor, alpha: Tensor, running_mean: Tensor, running_var: Tensor, *, training: bool, momentum: float, eps: float
-) -> Tensor:  # fmt: skip
-    """``p s + (1 - p) α s`` with ``p = sigmoid((s - E[s]) / √(Var[s] + eps))``.
-
-    Args:
-        s: ``(N, C)``; in training at least two rows.
-        alpha: ``(C,)``.
-        running_mean, running_var: ``(C,)`` moving averages of E and Var.
-        training: E and Var are of the rows at hand, and the moving averages are moved; else they are the averages.
-        momentum: how far the averages move, as in `torch.nn.BatchNorm1d`.
-        eps: added to the variance.
-
-    Returns:
-        ``(N, C)``.
-    """
-    if not can_use_compiled(s, alpha):
-        standard = F.batch_norm(s, running_mean, running_var, training=training, momentum=momentum, eps=eps)
-        return torch.lerp(alpha * s, s, torch.sigmoid(standard))
-    if not training:
-        return _Dice.apply(s, alpha, running_mean, (running_var + eps).rsqrt(), False)
-    mean, variance = _moments(s)
-    running_mean.lerp_(mean, momentum)
-    running_var.lerp_(variance * (len(s) / (len(s) - 1)), momentum)
-    return _Dice.apply(s, alpha, mean, (variance + eps).rsqrt(), True)
-
-
-def _moments(s: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and variance of each column."""
-    sums = torch.zeros(partition_count(s.numel()), 2, s.shape[1], dtype=torch.float64)
-    run_kernel(moment_sums, *as_arrays(s, sums), work=s.numel())
-    mean, square = sums.sum(0) / len(s)
-    return mean.float(), (square - mean * mean).clamp(min=0).float()
+        grad_x, grad_slope = empty(x, *x.shape), x.new_zeros(partition_count(x.numel()), len(slope))
+        run_kernel(prelu_backward, *as_arrays(x, slope, grad_output, grad_x, grad_slope), work=x.numel())
+        return grad_x, grad_slope.sum(0)
 
 
 class _Dice(torch.autograd.Function):
-    """``moving``: mean and variance are of the rows, and their gradient goes back to them."""
+    """``batch_moments``: mean and variance are those of the rows, so that gradients flow through them."""
 
     @staticmethod
-    def forward(ctx, s: Tensor, alpha: Tensor, mean: Tensor, scale: Tensor, moving: bool) -> Tensor:
-        s, ctx.moving = s.contiguous(), moving
-        p, y = empty(s, *s.shape), empty(s, *s.shape)
-        run_kernel(dice_forward, *as_arrays(s, alpha, mean, scale, p, y), work=s.numel())
-        ctx.save_for_backward(s, alpha, mean, scale, p)
+    def forward(ctx, x: Tensor, alpha: Tensor, mean: Tensor, scale: Tensor, batch_moments: bool) -> Tensor:
+        x, ctx.batch_moments = x.contiguous(), batch_moments
+        p, y = empty(x, *x.shape), empty(x, *x.shape)
+        run_kernel(dice_forward, *as_arrays(x, alpha, mean, scale, p, y), work=x.numel())
+        ctx.save_for_backward(x, alpha, mean, scale, p)
         return y
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, grad: Tensor):
-        s, alpha, mean, scale, p = ctx.saved_tensors
-        given, to_s = as_arrays(grad, s, alpha, mean), empty(s, *s.shape)
-        sums = s.new_zeros(partition_count(s.numel()), 3, s.shape[1])
-        run_kernel(dice_backward_sums, *given, *as_arrays(p, to_s, sums), work=s.numel())
-        to_alpha, total, products = sums.sum(0)
-        share = ctx.moving / max(1, len(s))
-        back = as_arrays(scale, scale * share * total, scale.pow(3) * share * products)
-        run_kernel(dice_backward, *given, *back, *as_arrays(p, to_s), work=s.numel())
-        return to_s, to_alpha, None, None, None
+    def backward(ctx, grad_output: Tensor):
+        x, alpha, mean, scale, p = ctx.saved_tensors
+        (grad, *inputs), grad_x = as_arrays(grad_output, x, alpha, mean), empty(x, *x.shape)
+        sums = x.new_zeros(partition_count(x.numel()), 3, x.shape[1])
+        run_kernel(dice_backward_sums, grad, *inputs, *as_arrays(p, grad_x, sums), work=x.numel())
+        grad_alpha, total, products = sums.sum(0)
+        weight = ctx.batch_moments / max(1, len(x))
+        factors = as_arrays(scale, scale * weight * total, scale.pow(3) * weight * products)
+        run_kernel(dice_backward, grad, tuple(inputs), tuple(factors), *as_arrays(p, grad_x), work=x.numel())
+        return grad_x, grad_alpha, None, None, None

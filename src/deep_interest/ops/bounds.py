@@ -1,4 +1,4 @@
-"""Bounds checks: the compiled loops index memory without a check of their own, so what indexes it is checked before them."""
+"""Bounds checks: kernels index memory without checks of their own, so the indices are checked before."""
 
 import numpy as np
 
@@ -12,34 +12,48 @@ def check_codes(codes: np.ndarray, size: int, field: str) -> None:
 
     Args:
         codes: ``(n,)`` integers.
-        size: rows of the table.
-        field: name of the field, for the message.
+        size: number of rows of the table.
+        field: name of the field in the error message.
 
     Raises:
-        InputError: a code is negative, or not below ``size``.
+        InputError: a code is negative or not below ``size``.
     """
     position = _first_out_of_range(codes, size)
     if position >= 0:
         raise InputError(
-            f"{field}: code {codes[position]} at position {position} is outside the table of {size} rows; expected 0 to "
-            f"{size - 1}. Encode the values with the vocabulary of the model: a value that it does not contain has code 0"
+            f"{field}: code {codes[position]} at position {position} is outside the table of {size} rows; expected "
+            f"0 to {size - 1}. Encode the values with the vocabulary of the model: a value that it does not contain "
+            "has code 0"
         )
 
 
 def check_offsets(offsets: np.ndarray, rows: int, name: str) -> None:
-    """Check that segments ``[offsets[b], offsets[b + 1])`` cover rows 0 to ``rows``, one after the other.
+    """Check that segments ``[offsets[b], offsets[b + 1])`` cover the rows 0 to ``rows`` in order.
 
     Args:
         offsets: ``(B + 1,)`` integers.
-        rows: how many rows there are.
-        name: what the message calls the offsets.
+        rows: number of rows.
+        name: name of the offsets in the error message.
 
     Raises:
-        InputError: the first is not 0, one is smaller than the one before, or the last is not ``rows``.
+        InputError: the first offset is not 0, one is smaller than its predecessor, or the last is not ``rows``.
     """
     if not len(offsets) or offsets[0] != 0 or offsets[-1] != rows:
         found = f"{offsets[0]} to {offsets[-1]}" if len(offsets) else "no offset"
         raise InputError(f"{name}: expected offsets from 0 to {rows}, the number of values, found {found}")
+    check_ascending(offsets, name)
+
+
+def check_ascending(offsets: np.ndarray, name: str) -> None:
+    """Check that offsets do not decrease.
+
+    Args:
+        offsets: ``(n,)`` integers.
+        name: name of the offsets in the error message.
+
+    Raises:
+        InputError: an offset is smaller than its predecessor.
+    """
     position = first_decrease(offsets)
     if position >= 0:
         raise InputError(
@@ -49,10 +63,17 @@ def check_offsets(offsets: np.ndarray, rows: int, name: str) -> None:
 
 
 def check_slices(starts: np.ndarray, offsets: np.ndarray, rows: int, name: str) -> None:
-    """Check that slice b, which is ``offsets[b + 1] - offsets[b]`` rows from ``starts[b]`` on, is within ``rows`` rows.
+    """Check that each slice, ``offsets[b + 1] - offsets[b]`` rows from ``starts[b]`` on, is within ``rows`` rows.
+
+    Args:
+        starts: ``(B,)`` first row of each slice.
+        offsets: ``(B + 1,)`` integers.
+        rows: number of rows.
+        name: name of the slices in the error message.
 
     Raises:
-        InputError: a slice begins before row 0 or ends after the last, or the offsets do not fit (`check_offsets`).
+        InputError: a slice begins before row 0 or ends after the last row, or the offsets are invalid
+            (`check_offsets`).
     """
     check_offsets(offsets, int(offsets[-1]) if len(offsets) else 0, name)
     if len(starts) != len(offsets) - 1:

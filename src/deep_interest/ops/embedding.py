@@ -1,4 +1,4 @@
-"""Rows of embedding tables side by side, and histories as slices of the log: what a batch is gathered from."""
+"""Embedding lookup with row-sparse gradients."""
 
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
@@ -10,7 +10,7 @@ from torch.autograd.function import once_differentiable
 
 from deep_interest.errors import InputError
 from deep_interest.ops.bounds import check_codes
-from deep_interest.ops.gradients import SparseGrad, accumulate_grads, coalesce_parts, is_adding
+from deep_interest.ops.gradients import GradientAccumulator, SparseGrad
 from deep_interest.ops.kernels.embedding import gather_rows
 from deep_interest.ops.runtime.dispatch import as_arrays, can_use_compiled
 from deep_interest.ops.runtime.memory import empty_rows
@@ -18,30 +18,35 @@ from deep_interest.ops.runtime.parallel import run_kernel
 
 
 def lookup(
-    tables: Sequence[Tensor], groups: Sequence[Mapping[int, Tensor]], *, names: Sequence[str] | None = None
+    tables: Sequence[Tensor],
+    groups: Sequence[Mapping[int, Tensor]],
+    *,
+    names: Sequence[str] | None = None,
+    accumulator: GradientAccumulator | None = None,
 ) -> list[Tensor]:
-    """Rows of tables, for several groups of codes at once; the gradients of the tables are sparse.
+    """Look up rows of tables for several groups of codes at once.
 
-    Codes on the CPU are checked. Those on a GPU are not, for the host would have to wait for them: they come from a
+    Codes on the CPU are checked. Codes on a GPU are not, since the host would have to wait for them: they come from a
     `training.data.FeatureStore` or a `serving.scorer.Scorer`, which check them on the host.
 
     Args:
         tables: ``(R_f, D_f)`` of each field f.
-        groups: of each one ``{f: codes (n,)}``.
-        names: of the fields, for error messages; their indices if None.
+        groups: ``{f: codes (n,)}`` of each group.
+        names: names of the fields in error messages; their indices if None.
+        accumulator: where to add the gradients of the tables; None for sparse gradients that are returned to autograd.
 
     Returns:
-        For each group the rows of its fields, side by side: ``(n, Σ D_f)``.
+        For each group the rows of its fields, concatenated: ``(n, Σ D_f)``.
 
     Raises:
-        InputError: a code is outside its table, or the fields of a group differ in their number of codes.
+        InputError: a code is outside its table, or the fields of a group have different numbers of codes.
     """
     _check_codes(tables, groups, names or [f"table {field}" for field in range(len(tables))])
     if can_use_compiled(*tables):
         fields = [list(group) for group in groups]
         codes = [group[field] for group in groups for field in group]
-        return list(_Lookup.apply(fields, len(tables), *tables, *codes))
-    rows = {}  # of each field for all groups at once: a table's gradient is one piece, which none is added to
+        return list(_Lookup.apply(fields, len(tables), accumulator, *tables, *codes))
+    rows = {}  # one lookup per field for all groups: sparse gradients are never added to each other
     for field in {field: None for group in groups for field in group}:
         codes = [group[field] for group in groups if field in group]
         found = F.embedding(torch.cat(codes), tables[field], sparse=True)
@@ -64,51 +69,53 @@ def _check_codes(
 
 class _Lookup(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, fields: list[list[int]], count: int, *tables_and_codes: Tensor) -> tuple[Tensor, ...]:
-        tables, codes = tables_and_codes[:count], tables_and_codes[count:]
+    def forward(
+        ctx, fields: list[list[int]], count: int, accumulator: GradientAccumulator | None, *tables_and_codes: Tensor
+    ) -> tuple[Tensor, ...]:  # fmt: skip
+        tables, codes = tables_and_codes[:count], iter(tables_and_codes[count:])
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*tables_and_codes)
-        ctx.fields = fields
-        left, found = iter(codes), []
+        ctx.fields, ctx.accumulator = fields, accumulator
+        results = []
         for group in fields:
-            taken = [next(left) for _ in group]
+            group_codes = [next(codes) for _ in group]
             widths = [tables[field].shape[1] for field in group]
-            rows = empty_rows(len(taken[0]), sum(widths), tables[0])
-            for field, code, column in zip(group, taken, _starts(widths), strict=True):
-                run_kernel(
-                    gather_rows,
-                    *as_arrays(tables[field], code, rows),
-                    column,
-                    work=len(code) * tables[field].shape[1],
-                )
-            found.append(rows)
-        return tuple(found)
+            rows = empty_rows(len(group_codes[0]), sum(widths), tables[0])
+            for field, code, column in zip(group, group_codes, _first_columns(widths), strict=True):
+                work = len(code) * tables[field].shape[1]
+                run_kernel(gather_rows, *as_arrays(tables[field], code, rows), column, work=work)
+            results.append(rows)
+        return tuple(results)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, *gradients: Tensor | None):
+    def backward(ctx, *grad_outputs: Tensor | None):
         count = len(ctx.saved_tensors) - sum(map(len, ctx.fields))
         tables, codes = ctx.saved_tensors[:count], iter(ctx.saved_tensors[count:])
-        pieces: list[list[SparseGrad]] = [[] for _ in tables]
-        for group, gradient in zip(ctx.fields, gradients, strict=True):
-            starts = _starts([tables[field].shape[1] for field in group])
-            for field, column in zip(group, starts, strict=True):
+        grads: list[list[SparseGrad]] = [[] for _ in tables]
+        for group, grad_output in zip(ctx.fields, grad_outputs, strict=True):
+            columns = _first_columns([tables[field].shape[1] for field in group])
+            for field, column in zip(group, columns, strict=True):
                 code = next(codes)
-                if gradient is not None:
-                    pieces[field].append(SparseGrad(code, gradient, column))
-        return None, None, *map(_gradient, tables, pieces), *[None] * (len(ctx.saved_tensors) - count)
+                if grad_output is not None:
+                    grads[field].append(SparseGrad(code, grad_output, column))
+        no_grads = [None] * (len(ctx.saved_tensors) - count)
+        if ctx.accumulator is None:
+            return None, None, None, *map(_sparse_tensor, tables, grads), *no_grads
+        for table, table_grads in zip(tables, grads, strict=True):
+            ctx.accumulator.add(table, table_grads)
+        return None, None, None, *[None] * count, *no_grads
 
 
-def _gradient(table: Tensor, pieces: list[SparseGrad]) -> Tensor | None:
-    """What backward returns for a table: nothing where the pieces are handed in."""
-    if not pieces:
+def _sparse_tensor(table: Tensor, grads: Sequence[SparseGrad]) -> Tensor | None:
+    """Return gradients as one sparse tensor that is not coalesced, as `torch.nn.Embedding` does."""
+    if not grads:
         return None
-    if is_adding():
-        return accumulate_grads(table, pieces)
-    rows, values, _ = coalesce_parts(table, pieces)
+    rows = torch.cat([each.codes for each in grads]).long()
+    values = torch.cat([each.gradient[:, each.column : each.column + table.shape[1]] for each in grads])
     return torch.sparse_coo_tensor(rows.unsqueeze(0), values, table.shape, check_invariants=False)
 
 
-def _starts(widths: Sequence[int]) -> list[int]:
-    """The first column of each part."""
+def _first_columns(widths: Sequence[int]) -> list[int]:
+    """Return the first column of each field."""
     return [0, *accumulate(widths[:-1])]

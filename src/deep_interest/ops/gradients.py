@@ -1,50 +1,34 @@
-"""Gradients of tables with each touched row once; a table's size costs nothing."""
+"""Gradients of one training step: collected by an accumulator in the backward pass, then summed by row.
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+autograd would allocate a gradient for every use of a parameter and add them up one by one; for an embedding table
+it would sort and sum sparse tensors. A `GradientAccumulator` avoids both. The training loop owns it and hands it to
+the modules for the duration of a step (`training.optimizers.Optimizer.accumulate`); their operations receive it as
+an argument and add to it in their backward pass. Without an accumulator the same operations return ordinary
+gradients to autograd.
+"""
+
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.weak import WeakIdKeyDictionary
 
 from deep_interest.ops.bounds import check_codes
-from deep_interest.ops.kernels.embedding import add_rows, group_by_row
+from deep_interest.ops.kernels.embedding import add_grouped_rows, group_by_row
 from deep_interest.ops.runtime.dispatch import as_arrays, can_use_compiled
 from deep_interest.ops.runtime.memory import empty_rows
 from deep_interest.ops.runtime.parallel import run_kernel
-
-_adding = False
-
-
-@contextmanager
-def adding_to_gradients() -> Iterator[None]:
-    """Within, the backward passes of the compiled operations leave gradients where an optimiser takes them, in fewer operations:
-
-    nets and GRUs add to their parameters' ``.grad`` by themselves, where an optimiser has laid these side by side, and lookups hand
-    in the rows of tables (`rows.hand_in`). `torch.autograd.grad` sees neither.
-    """
-    global _adding  # noqa: PLW0603
-    before, _adding = _adding, True
-    try:
-        yield
-    finally:
-        _adding = before
-
-
-def is_adding() -> bool:
-    """Whether that is so now."""
-    return _adding
+from deep_interest.ops.weights import as_one_vector
 
 
 class SparseGrad(NamedTuple):
     """Gradients of some rows of a table.
 
     Attributes:
-        codes: ``(n,)`` the rows, several times maybe.
-        gradient: ``(n, W)``; the table's columns start at ``column``.
-        column: where.
+        codes: ``(n,)`` row indices, which may repeat.
+        gradient: ``(n, W)``, of which the columns ``[column, column + D)`` belong to the table.
+        column: first column.
     """
 
     codes: Tensor
@@ -53,93 +37,128 @@ class SparseGrad(NamedTuple):
 
 
 class CoalescedGrad(NamedTuple):
-    """The rows of a table that a batch touched, and their gradients.
+    """The gradient of a table, summed by row.
 
     Attributes:
-        rows: ``(k,)`` int64, all different where ``real`` is None.
-        gradient: ``(k, D)``.
-        real: ``(k, 1)``, 0 where an entry only repeats a row, with a gradient of 0; else 1. None if all count.
+        rows: ``(k,)`` int64 row indices, all different if ``mask`` is None.
+        grad: ``(k, D)``.
+        mask: ``(k, 1)``, 0 for padding entries, which repeat a row with a gradient of 0, else 1; None if there
+            are none.
     """
 
     rows: Tensor
     gradient: Tensor
-    real: Tensor | None = None
+    mask: Tensor | None = None
 
 
-class _TableState:
-    """What is remembered of a table.
+class GradientAccumulator:
+    """Collects the gradients of a model's parameters in the backward pass of a training step.
 
-    Attributes:
-        places: ``(R,)`` a number for every row, -1 between two merges.
-        pieces: its gradients that backward passes have handed in.
+    Args:
+        tables: embedding tables ``(R, D)``, whose gradients are row-sparse.
     """
 
-    def __init__(self, rows: int) -> None:
-        self.places, self.pieces = np.full(rows, -1, np.int32), list[SparseGrad]()
+    def __init__(self, tables: Sequence[Tensor]) -> None:
+        self._tables = list(tables)
+        self._indices = {id(table): index for index, table in enumerate(self._tables)}
+        self._sparse: list[list[SparseGrad]] = [[] for _ in self._tables]
+        self._slots: list[np.ndarray | None] = [None] * len(self._tables)  # scratch buffers of `coalesce`
+
+    def add(self, table: Tensor, grads: Sequence[SparseGrad]) -> None:
+        """Add gradients of rows of a table.
+
+        Raises:
+            KeyError: the table is not one of the accumulator's.
+        """
+        self._sparse[self._indices[id(table)]] += grads
+
+    @staticmethod
+    def dense(parameters: Sequence[Tensor]) -> Tensor | None:
+        """Return the ``.grad`` of some parameters as one vector ``(P,)`` to add to.
+
+        None if a parameter has no ``.grad`` or does not require one, or if they are not adjacent in memory, see
+        `weights.as_one_vector`.
+        """
+        grads = [parameter.grad for parameter in parameters if parameter.requires_grad]
+        if len(grads) < len(parameters) or any(grad is None for grad in grads):
+            return None
+        return as_one_vector(grads)
+
+    def coalesce(self) -> list[CoalescedGrad | None]:
+        """Sum the gradients of every table by row, with a sparse ``.grad`` that autograd has left, and remove them.
+
+        Returns:
+            One gradient per table, None for a table without gradients.
+        """
+        results = []
+        for index, table in enumerate(self._tables):
+            grads, self._sparse[index] = self._sparse[index], []
+            sparse, table.grad = table.grad, None
+            if sparse is not None:
+                grads.append(SparseGrad(sparse._indices()[0], sparse._values()))
+            if not grads:
+                results.append(None)
+            elif can_use_compiled(table):
+                results.append(coalesce(grads, table, self._slots_of(index)))
+            else:
+                results.append(plain_coalesce(grads, table.shape[1]))
+        return results
+
+    def clear(self) -> None:
+        """Discard all sparse gradients, after a step that was interrupted."""
+        for index, table in enumerate(self._tables):
+            self._sparse[index], table.grad = [], None
+
+    def _slots_of(self, index: int) -> np.ndarray:
+        slots = self._slots[index]
+        if slots is None:
+            slots = self._slots[index] = np.full(len(self._tables[index]), -1, np.int32)
+        return slots
 
 
-_TABLE_STATES = WeakIdKeyDictionary()
+def coalesce(grads: Sequence[SparseGrad], table: Tensor, slots: np.ndarray) -> CoalescedGrad:
+    """Sum gradients by row with compiled kernels, in the order in which they are given.
 
+    Args:
+        grads: gradients of rows.
+        table: ``(R, D)``.
+        slots: ``(R,)`` int32 scratch buffer, -1 everywhere before and after, so that the cost does not depend on R.
 
-def _table_state(table: Tensor) -> _TableState:
-    known = _TABLE_STATES.get(table)
-    if known is None:
-        known = _TABLE_STATES[table] = _TableState(len(table))
-    return known
-
-
-def accumulate_grads(table: Tensor, pieces: Sequence[SparseGrad]) -> None:
-    """Keep gradients of a table for `merged`, in place of a sparse one in ``.grad``."""
-    _table_state(table).pieces += pieces
-
-
-def coalesce(table: Tensor) -> CoalescedGrad | None:
-    """The gradient of a table, one entry a touched row: what was handed in, and what ``.grad`` says, which is sparse; none of it is kept.
-
-    None if there is none.
+    Raises:
+        InputError: a row index is outside the table.
     """
-    gradient, table.grad = table.grad, None
-    if not can_use_compiled(table):
-        return None if gradient is None else plain_coalesce(gradient._indices()[0], gradient._values())
-    known = _table_state(table)
-    pieces, known.pieces = known.pieces, []
-    if gradient is not None:
-        pieces.append(SparseGrad(gradient._indices()[0], gradient._values()))
-    return coalesce_parts(table, pieces) if pieces else None
+    arrays, width = as_arrays(*(each.codes for each in grads)), table.shape[1]
+    codes = np.concatenate(arrays) if len(arrays) > 1 else arrays[0]
+    check_codes(codes, len(table), "gradient of a table")
+    rows, order, starts = (np.empty(len(codes) + extra, np.int64) for extra in (0, 0, 2))
+    count = group_by_row(codes, slots, rows, order, starts)
+    sums, begin = empty_rows(count, width, table), 0
+    for each in grads:
+        arguments = each.column, begin, order, starts, sums.numpy()
+        run_kernel(add_grouped_rows, *as_arrays(each.gradient), *arguments, work=len(each.codes) * width)
+        begin += len(each.codes)
+    return CoalescedGrad(torch.from_numpy(rows[:count]), sums)
 
 
-def plain_coalesce(rows: Tensor, values: Tensor) -> CoalescedGrad:
-    """As `merged`, in torch's operations, for any device: as many entries as there were, so that nothing waits for their number."""
+def plain_coalesce(grads: Sequence[SparseGrad], width: int) -> CoalescedGrad:
+    """Sum gradients by row with torch operations, for any device and dtype.
+
+    The result has as many entries as the gradients, so that the host does not wait for the number of different rows.
+
+    Args:
+        grads: gradients of rows.
+        width: D, number of columns of the table.
+    """
+    rows = torch.cat([each.codes for each in grads]).long()
+    values = torch.cat([each.gradient[:, each.column : each.column + width] for each in grads])
     if not len(rows):
         return CoalescedGrad(rows, values)
     rows, order = rows.sort(stable=True)
-    first = torch.ones_like(rows)
-    first[1:] = rows[1:] != rows[:-1]
-    place = first.cumsum(0) - 1
-    lengths = torch.zeros_like(rows).index_add_(0, place, torch.ones_like(rows))
+    is_first = torch.ones_like(rows)
+    is_first[1:] = rows[1:] != rows[:-1]
+    slot = is_first.cumsum(0) - 1
+    lengths = torch.zeros_like(rows).index_add_(0, slot, torch.ones_like(rows))
     sums = torch.segment_reduce(values[order], "sum", lengths=lengths, axis=0, unsafe=True, initial=0)
-    real = torch.arange(len(rows), device=rows.device) <= place[-1]
-    return CoalescedGrad(
-        rows[-1:].repeat(len(rows)).scatter_(0, place, rows), sums, real.to(values).unsqueeze(1)
-    )
-
-
-def coalesce_parts(table: Tensor, pieces: Sequence[SparseGrad]) -> CoalescedGrad:
-    """The sum of all pieces, of a table ``(R, D)``.
-
-    Raises:
-        InputError: a piece has a row that the table does not have.
-    """
-    codes, width = as_arrays(*(piece.codes for piece in pieces)), table.shape[1]
-    codes = np.concatenate(codes) if len(codes) > 1 else codes[0]
-    check_codes(codes, len(table), "gradient of a table")
-    rows, order, starts = (np.empty(len(codes) + more, np.int64) for more in (0, 0, 2))
-    count = group_by_row(codes, _table_state(table).places, rows, order, starts)
-    sums, begin = empty_rows(count, width, table), 0
-    for piece in pieces:
-        work = len(piece.codes) * width
-        run_kernel(
-            add_rows, *as_arrays(piece.gradient), piece.column, begin, order, starts, sums.numpy(), work=work
-        )
-        begin += len(piece.codes)
-    return CoalescedGrad(torch.from_numpy(rows[:count]), sums)
+    mask = torch.arange(len(rows), device=rows.device) <= slot[-1]
+    coalesced = rows[-1:].repeat(len(rows)).scatter_(0, slot, rows)
+    return CoalescedGrad(coalesced, sums, mask.to(values).unsqueeze(1))

@@ -1,100 +1,102 @@
-"""The loops of `gru.gru` for CPUs, compiled by numba: float32, no padding, states kept in the cache.
-
-Some histories of similar length are walked together; the threads share these groups, so that the result does not depend
-on their number.
-"""
+"""The CPU backend of `gru.gru`: tensors as arguments of the kernels."""
 
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
+from deep_interest.ops.gradients import GradientAccumulator
 from deep_interest.ops.kernels.gemm import pack
-from deep_interest.ops.kernels.gru import GROUP_SIZE, gru_backward, gru_forward, gru_last_forward
+from deep_interest.ops.kernels.gru import GROUP_SIZE, GRUGrads, gru_backward, gru_forward, gru_last_forward
+from deep_interest.ops.kernels.gru_step import GRUInputs, GRUSaved
 from deep_interest.ops.runtime.dispatch import as_arrays
 from deep_interest.ops.runtime.memory import empty
 from deep_interest.ops.runtime.parallel import MIN_PARTITION_WORK, run_kernel
 from deep_interest.ops.weights import GradientSums
 
 
-def forward(
-    inputs: Tensor, weights: Sequence[Tensor], attention: Tensor, offsets: Tensor, order: Tensor, cell: int,
-    states: Tensor, activated: Tensor, recalled: Tensor,
-) -> None:  # fmt: skip
-    """Fill the states, and what `backward` needs to know of them.
+def forward(inputs: GRUInputs, weights: Sequence[Tensor], variant: int, saved: GRUSaved) -> None:
+    """Compute all states.
 
     Args:
-        inputs: ``(N, I)``; or ``(N, G)`` what they add to the gates, bias included.
-        weights: ``(G, I)`` of the inputs, ``(G, H)`` of the state, and the bias ``(G,)``; or the state's alone.
-        attention: ``(N,)``, or empty for a GRU.
-        offsets: ``(B + 1,)``.
-        order: ``(B,)`` samples by falling length.
-        cell: GRU, AGRU, AUGRU or AUGRU_CODE.
-        states: ``(N, H)``.
-        activated: ``(N, G)`` reset, update where there is one, candidate.
-        recalled: ``(N, H)`` U^h h_{t-1}.
+        inputs: tensors of `GRUInputs`.
+        weights: ``(G, I)`` of the inputs, ``(G, H)`` of the state, and the bias ``(G,)``; of the state alone if
+            the inputs are the gates.
+        variant: GRU, AGRU, AUGRU or AUGRU_CODE.
+        saved: OUT tensors of `GRUSaved`.
     """
-    of_inputs, of_state, *others = as_arrays(*_with_empty_input_weights(weights), attention, offsets, order)
-    rights, work = (pack(of_inputs.T), pack(of_state.T)), _work(order, len(inputs), weights)
-    run_kernel(
-        gru_forward,
-        *as_arrays(inputs),
-        rights,
-        *others,
-        cell,
-        *as_arrays(states, activated, recalled),
-        work=work,
+    input_weight, state_weight, bias = as_arrays(*_with_empty_input_weights(weights))
+    packed, work = (
+        (pack(input_weight.T), pack(state_weight.T)),
+        _work(inputs.order, len(inputs.values), weights),
     )
+    arrays, outputs = GRUInputs(*as_arrays(*inputs)), GRUSaved(*as_arrays(*saved))
+    run_kernel(gru_forward, arrays, packed, bias, variant, outputs, work=work)
 
 
 def backward(
-    grad_states: Tensor, last: bool, inputs: Tensor | None, weights: Sequence[Tensor], attention: Tensor, offsets: Tensor,
-    order: Tensor, cell: int, states: Tensor, activated: Tensor, recalled: Tensor,
+    grad_states: Tensor, last: bool, inputs: GRUInputs, weights: Sequence[Tensor], variant: int, saved: GRUSaved,
+    accumulator: GradientAccumulator | None,
 ) -> tuple[Tensor, list[Tensor | None], Tensor]:  # fmt: skip
-    """The gradients of the inputs, the weights and the attention; ``grad_states (N, H)``, or ``(B, H)`` if only the last states
-    have any; the rest as of `forward`.
+    """Compute the gradients of `forward`.
 
-    ``inputs`` may be left out where they are the gates. A weight whose gradient was added to its own already has None, see
-    `gradients.adding_to_gradients`.
+    Args:
+        grad_states: ``(N, H)``; or ``(B, H)`` if only the last states have gradients.
+        last: whether only the last states have gradients.
+        inputs: as there; ``values`` is None if they are the gates.
+        weights, variant, saved: as there.
+        accumulator: where to add the gradients of the weights; None to return them.
+
+    Returns:
+        The gradients of the inputs, of the weights (None where they are added to the accumulator's) and of the
+        attention.
     """
-    rows, work = len(states), _work(order, len(states), weights)
-    if inputs is None:
-        inputs = states.new_empty(0, 0)
-        to_inputs = empty(activated, *activated.shape)
+    states, values = saved.states, inputs.values
+    work = _work(inputs.order, len(states), weights)
+    if values is None:
+        values = states.new_empty(0, 0)
+        grad_values = empty(saved.gates, *saved.gates.shape)
     else:
-        to_inputs = empty(states, rows, inputs.shape[1])
-    sums, to_attention = GradientSums.of(weights, work), torch.zeros_like(attention)
-    of_inputs, of_state, *others = as_arrays(
-        *_with_empty_input_weights(weights)[:2], attention, offsets, order
-    )
-    given, rights = as_arrays(grad_states, inputs), (pack(of_inputs), pack(of_state))
-    found = as_arrays(states, activated, recalled, to_inputs, sums.parts, to_attention)
-    run_kernel(gru_backward, last, *given, rights, *others, cell, *found, work=work)
-    return to_inputs, sums.gradients(), to_attention
+        grad_values = empty(states, len(states), values.shape[1])
+    sums, grad_attention = GradientSums.make(weights, work, accumulator), torch.zeros_like(inputs.attention)
+    input_weight, state_weight = as_arrays(*_with_empty_input_weights(weights)[:2])
+    arrays = GRUInputs(*as_arrays(values, *inputs[1:]))
+    grads = GRUGrads(*as_arrays(grad_values, sums.partitions, grad_attention))
+    run_kernel(
+        gru_backward, *as_arrays(grad_states), last, arrays, (pack(input_weight), pack(state_weight)), variant,
+        GRUSaved(*as_arrays(*saved)), grads, work=work,
+    )  # fmt: skip
+    return grad_values, sums.gradients(), grad_attention
+
+
+def last_states(
+    inputs: GRUInputs, starts: Tensor, state_weight: Tensor, variant: int, states: Tensor
+) -> None:
+    """Compute the last states only; nothing is kept for `backward`.
+
+    Args:
+        inputs: tensors of `GRUInputs`, whose ``values (M, G)`` are the gates.
+        starts: ``(B,)`` first row of each history in ``values``, which several histories may share.
+        state_weight: ``(G, H)``.
+        variant: GRU, AGRU, AUGRU or AUGRU_CODE.
+        states: OUT ``(B, H)``; 0 for an empty history.
+    """
+    work = _work(inputs.order, int(inputs.offsets[-1]), [state_weight])
+    weight, starts_array, out = as_arrays(state_weight, starts, states)
+    arrays = GRUInputs(*as_arrays(*inputs))
+    run_kernel(gru_last_forward, arrays, starts_array, pack(weight.T), variant, out, work=work)
 
 
 def _with_empty_input_weights(weights: Sequence[Tensor]) -> Sequence[Tensor]:
-    """The weights; those of inputs that are the gates are empty."""
+    """Return three weights; those of inputs that are the gates are empty."""
     if len(weights) == 3:
         return weights
     (weight,) = weights
     return weight.new_empty(len(weight), 0), weight, weight.new_empty(0)
 
 
-def last_states(
-    gates: Tensor, weight: Tensor, attention: Tensor, offsets: Tensor, starts: Tensor, order: Tensor, cell: int, states: Tensor
-) -> None:  # fmt: skip
-    """Fill the last states ``(B, H)``, 0 of an empty history; nothing is kept for `backward`.
-
-    As `forward`, but for ``gates (M, G)``, in which history b has the rows from ``starts[b]`` on, as others may.
-    """
-    work = _work(order, int(offsets[-1]), [weight])
-    of_state, gates, *others, states = as_arrays(weight, gates, attention, offsets, starts, order, states)
-    run_kernel(gru_last_forward, gates, pack(of_state.T), *others, cell, states, work=work)
-
-
-def _work(order: Tensor, places: int, weights: Sequence[Tensor]) -> int:
-    """The work as `parts_of` takes it, but never so much that a part is left without a group of histories."""
-    numbers = sum(weight.numel() for weight in weights)
+def _work(order: Tensor, steps: int, weights: Sequence[Tensor]) -> int:
+    """Return the work for `partition_count`, limited so that every partition has a group of histories."""
+    size = sum(weight.numel() for weight in weights)
     groups = (len(order) + GROUP_SIZE - 1) // GROUP_SIZE
-    return min(places * (2 * len(weights[0]) + numbers // 32), groups * MIN_PARTITION_WORK)
+    return min(steps * (2 * len(weights[0]) + size // 32), groups * MIN_PARTITION_WORK)

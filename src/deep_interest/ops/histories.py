@@ -1,4 +1,4 @@
-"""Rows of embedding tables side by side, and histories as slices of the log: what a batch is gathered from."""
+"""Histories as slices of the behaviour log: which slices a batch needs, and their codes."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from torch import Tensor
 from deep_interest.errors import InputError
 from deep_interest.ops.bounds import check_slices
 from deep_interest.ops.jagged import Jagged, SharedSegments
-from deep_interest.ops.kernels.histories import copy_slices, newest_slices
+from deep_interest.ops.kernels.histories import copy_slices, find_slices
 from deep_interest.ops.runtime.dispatch import as_arrays
 from deep_interest.ops.runtime.engine import current_engine
 from deep_interest.ops.runtime.host_copies import host_values
@@ -17,12 +17,12 @@ from deep_interest.ops.runtime.parallel import run_kernel
 
 
 class HistorySlices(NamedTuple):
-    """Slices of the log as `windows` takes them, and what they are for.
+    """Slices of the log for `gather_slices`, and the samples that they belong to.
 
     Attributes:
-        starts: ``(H,)`` int64, where each begins in the log.
-        offsets: ``(H + 1,)`` int64, where they begin side by side.
-        owner: ``(B,)`` int64, the slice of each sample; None if each has its own.
+        starts: ``(H,)`` int64 first position of each slice in the log.
+        offsets: ``(H + 1,)`` int64 segments of the slices once they are concatenated.
+        owner: ``(B,)`` int64 slice of each sample; None if every sample has a slice of its own.
     """
 
     starts: np.ndarray
@@ -31,76 +31,77 @@ class HistorySlices(NamedTuple):
 
 
 def history_slices(
-    rows: Tensor, users: Tensor, ends: Tensor, offsets: Tensor, *, max_len: int
+    samples: Tensor, users: Tensor, ends: Tensor, offsets: Tensor, *, max_len: int
 ) -> HistorySlices:
-    """The newest behaviours before each sample, as slices of the log; neighbours of one user and one end share theirs.
+    """Find the newest behaviours before each sample; neighbouring samples with the same user and end share a slice.
 
-    On the host, where their sizes are wanted.
+    All tensors are on the CPU, where the sizes of the slices are needed.
 
     Args:
-        rows: ``(B,)`` int64, which samples; all on the CPU.
-        users, ends: ``(n,)`` int32 of all samples: the user, and how many of his behaviours lie before.
-        offsets: ``(U + 1,)`` int64 runs of the users' behaviours in the log.
-        max_len: behaviours in a slice.
+        samples: ``(B,)`` int64 indices of samples.
+        users: ``(n,)`` int32 user of every sample.
+        ends: ``(n,)`` int32 number of the user's behaviours before every sample.
+        offsets: ``(U + 1,)`` int64 segments of the users' behaviours in the log.
+        max_len: most behaviours of a slice.
 
     Raises:
-        InputError: a row, a user or a number of behaviours is out of range.
+        InputError: a sample, a user or a number of behaviours is out of range.
     """
     if current_engine() == "plain":
-        return _plain_history_slices(rows, users, ends, offsets, max_len)
-    starts, slices, owner = (np.empty(len(rows) + more, np.int64) for more in (0, 1, 0))
-    found = newest_slices(*as_arrays(rows, users, ends, offsets), max_len, starts, slices, owner)
-    if found < 0:
-        raise InputError(_out_of_range(int(rows[-1 - found]), users, ends, offsets))
-    return HistorySlices(starts[:found], slices[: found + 1], None if found == len(rows) else owner)
+        return _plain_history_slices(samples, users, ends, offsets, max_len)
+    starts, slice_offsets, owner = (np.empty(len(samples) + extra, np.int64) for extra in (0, 1, 0))
+    count = find_slices(*as_arrays(samples, users, ends, offsets), max_len, starts, slice_offsets, owner)
+    if count < 0:
+        raise InputError(_out_of_range(int(samples[-1 - count]), users, ends, offsets))
+    return HistorySlices(starts[:count], slice_offsets[: count + 1], None if count == len(samples) else owner)
 
 
 def _plain_history_slices(
-    rows: Tensor, users: Tensor, ends: Tensor, offsets: Tensor, max_len: int
+    samples: Tensor, users: Tensor, ends: Tensor, offsets: Tensor, max_len: int
 ) -> HistorySlices:
-    """As `history_slices`, in NumPy."""
-    samples, sample_users, sample_ends, bounds = as_arrays(rows, users, ends, offsets)
-    in_range = _are_in_range(samples, sample_users, sample_ends, bounds)
+    """Compute `history_slices` with NumPy operations."""
+    indices, sample_users, sample_ends, bounds = as_arrays(samples, users, ends, offsets)
+    in_range = _are_in_range(indices, sample_users, sample_ends, bounds)
     if not in_range.all():
-        raise InputError(_out_of_range(int(samples[in_range.argmin()]), users, ends, offsets))
-    user, end = sample_users[samples], sample_ends[samples].astype(np.int64)
-    first_of_slice = np.ones(len(samples), bool)
-    first_of_slice[1:] = (user[1:] != user[:-1]) | (end[1:] != end[:-1])
-    lengths = np.minimum(end, max_len)[first_of_slice]
-    starts = (bounds[user] + end)[first_of_slice] - lengths
-    owner = None if first_of_slice.all() else first_of_slice.cumsum() - 1
+        raise InputError(_out_of_range(int(indices[in_range.argmin()]), users, ends, offsets))
+    user, end = sample_users[indices], sample_ends[indices].astype(np.int64)
+    is_first = np.ones(len(indices), bool)  # of its slice
+    is_first[1:] = (user[1:] != user[:-1]) | (end[1:] != end[:-1])
+    lengths = np.minimum(end, max_len)[is_first]
+    starts = (bounds[user] + end)[is_first] - lengths
+    owner = None if is_first.all() else is_first.cumsum() - 1
     return HistorySlices(starts, np.append(0, lengths.cumsum()), owner)
 
 
 def _are_in_range(samples: np.ndarray, users: np.ndarray, ends: np.ndarray, bounds: np.ndarray) -> np.ndarray:
-    """Whether each sample exists, its user is in the log, and its user has as many behaviours. Shape: ``(B,)``."""
+    """Check that each sample exists, its user is in the log, and its user has as many behaviours. Shape: ``(B,)``."""
     in_range = (samples >= 0) & (samples < min(len(users), len(ends)))
     user, end = users[samples[in_range]], ends[samples[in_range]]
-    known = (user >= 0) & (user < len(bounds) - 1)
-    behaviors = np.diff(bounds[np.stack([user[known], user[known] + 1])], axis=0)[0]
-    known[known] = (end[known] >= 0) & (end[known] <= behaviors)
-    in_range[in_range] = known
+    has_user = (user >= 0) & (user < len(bounds) - 1)
+    behaviors = np.diff(bounds[np.stack([user[has_user], user[has_user] + 1])], axis=0)[0]
+    has_user[has_user] = (end[has_user] >= 0) & (end[has_user] <= behaviors)
+    in_range[in_range] = has_user
     return in_range
 
 
-def _out_of_range(row: int, users: Tensor, ends: Tensor, offsets: Tensor) -> str:
-    """What is out of range in a sample."""
-    if not 0 <= row < min(len(users), len(ends)):
-        return f"rows: sample {row} is outside the {min(len(users), len(ends))} samples"
-    user, end, known = int(users[row]), int(ends[row]), len(offsets) - 1
-    if not 0 <= user < known:
-        return f"user: code {user} of sample {row} is outside the log of {known} users"
+def _out_of_range(sample: int, users: Tensor, ends: Tensor, offsets: Tensor) -> str:
+    """Describe what is out of range in a sample."""
+    if not 0 <= sample < min(len(users), len(ends)):
+        return f"rows: sample {sample} is outside the {min(len(users), len(ends))} samples"
+    user, end, user_count = int(users[sample]), int(ends[sample]), len(offsets) - 1
+    if not 0 <= user < user_count:
+        return f"user: code {user} of sample {sample} is outside the log of {user_count} users"
     behaviors = int(offsets[user + 1] - offsets[user])
-    return f"history_end: sample {row} has {end} behaviours before it, but user {user} has {behaviors} in the log"
+    return f"history_end: sample {sample} has {end} behaviours before it, but user {user} has {behaviors} in the log"
 
 
-def gather_slices(fields: Mapping[str, Tensor], starts: Tensor, runs: Jagged) -> dict[str, Tensor]:
-    """Slices of the log side by side.
+def gather_slices(fields: Mapping[str, Tensor], starts: Tensor, jagged: Jagged) -> dict[str, Tensor]:
+    """Concatenate slices of the log.
 
     Args:
         fields: ``{field: (M,)}`` int32 codes.
-        starts: ``(B,)`` int64, where each slice begins in the log.
-        runs: the slices in the result.
+        starts: ``(B,)`` int64 first position of each slice in the log.
+        jagged: segments of the slices in the result.
 
     Returns:
         ``{field: (N,)}``.
@@ -110,16 +111,17 @@ def gather_slices(fields: Mapping[str, Tensor], starts: Tensor, runs: Jagged) ->
     """
     if fields:
         rows = min(len(codes) for codes in fields.values())
-        check_slices(host_values(starts), runs.on_host, rows, "slices of the log")
+        check_slices(host_values(starts), jagged.host_offsets, rows, "slices of the log")
     if starts.device.type == "cpu" and current_engine() == "compiled":
-        slices = {name: codes.new_empty(runs.total) for name, codes in fields.items()}
+        slices = {name: codes.new_empty(jagged.total) for name, codes in fields.items()}
         for name, codes in fields.items():
-            run_kernel(copy_slices, *as_arrays(codes, starts, runs.offsets, slices[name]), work=runs.total)
+            arrays = as_arrays(codes, starts, jagged.offsets, slices[name])
+            run_kernel(copy_slices, *arrays, work=jagged.total)
         return slices
-    return plain_gather_slices(fields, starts, runs)
+    return plain_gather_slices(fields, starts, jagged)
 
 
-def plain_gather_slices(fields: Mapping[str, Tensor], starts: Tensor, runs: Jagged) -> dict[str, Tensor]:
-    """As `windows`, in torch's operations, for any device."""
-    places = SharedSegments(runs.offsets, starts).places
-    return {name: codes[places] for name, codes in fields.items()}
+def plain_gather_slices(fields: Mapping[str, Tensor], starts: Tensor, jagged: Jagged) -> dict[str, Tensor]:
+    """Compute `gather_slices` with torch operations, for any device."""
+    positions = SharedSegments(jagged.offsets, starts).positions
+    return {name: codes[positions] for name, codes in fields.items()}

@@ -1,6 +1,7 @@
-"""Runs: which rows belong together.
+"""Jagged batches: the values of all segments, concatenated, and offsets between the segments.
 
-How many rows there are decides the shapes of what follows. Where the host knows it (`ops.host`), nothing waits for the device to tell.
+The number of values determines the shapes of what follows. Where the host knows it (`runtime.host_copies`), no
+operation waits for the device.
 """
 
 from dataclasses import dataclass
@@ -17,105 +18,104 @@ from deep_interest.ops.runtime.host_copies import copy_to_device, host_values
 
 @dataclass
 class Jagged:
-    """B runs of rows, one after the other; some may be empty.
+    """The segments of a jagged batch; operations take them next to the values.
 
     Attributes:
-        offsets: ``(B + 1,)`` int64; run b has the rows ``[offsets[b], offsets[b + 1])``.
+        offsets: ``(B + 1,)`` int64; segment b has the values ``[offsets[b], offsets[b + 1])`` and may be empty.
     """
 
     offsets: Tensor
 
     @property
     def size(self) -> int:
+        """B, the number of segments."""
         return len(self.offsets) - 1
 
     @cached_property
-    def on_host(self) -> np.ndarray:
+    def host_offsets(self) -> np.ndarray:
         """``offsets`` on the host."""
         return host_values(self.offsets)
 
     @property
     def total(self) -> int:
-        """N, the rows of all runs."""
-        return int(self.on_host[-1])
+        """N, the number of values."""
+        return int(self.host_offsets[-1])
 
     @cached_property
     def lengths(self) -> Tensor:
-        """``(B,)`` rows of each run."""
+        """``(B,)`` number of values of each segment."""
         return self.offsets.diff()
 
     @cached_property
     def segments(self) -> Tensor:
-        """``(N,)`` the run that each row belongs to."""
+        """``(N,)`` segment of each value."""
         return torch.repeat_interleave(self.lengths, output_size=self.total)
 
     @property
-    def shown(self) -> "Jagged":
-        """The same runs for rows that were brought to them already."""
+    def gathered(self) -> "Jagged":
+        """The same segments for values that `segments.expand` has gathered."""
         return self
 
     @cached_property
     def distances(self) -> Tensor:
-        """``(N,)`` how many rows of the run come after each one; 0 for the last."""
-        return (
-            self.offsets[1:][self.segments] - 1 - torch.arange(len(self.segments), device=self.offsets.device)
-        )
+        """``(N,)`` number of values of the segment after each value; 0 for the last."""
+        positions = torch.arange(len(self.segments), device=self.offsets.device)
+        return self.offsets[1:][self.segments] - 1 - positions
 
     @property
     def followed_total(self) -> int:
-        """How many rows have another row of their run after them."""
-        return self.total - int(np.count_nonzero(np.diff(self.on_host)))
+        """Number of values that another value of their segment follows."""
+        return self.total - int(np.count_nonzero(np.diff(self.host_offsets)))
 
     @cached_property
     def followed(self) -> Tensor:
-        """The rows after which another one of their run comes, in their order."""
-        before_last = self.distances > 0
+        """Positions of the values that another value of their segment follows, ascending."""
+        is_followed = self.distances > 0
         count = self.followed_total
         rank = torch.where(
-            before_last, before_last.cumsum(0) - 1, count
-        )  # count: a place that the others share
-        places = torch.arange(self.total, device=rank.device)
-        return rank.new_empty(count + 1).scatter_(0, rank, places)[:count]
+            is_followed, is_followed.cumsum(0) - 1, count
+        )  # the others share position ``count``
+        positions = torch.arange(self.total, device=rank.device)
+        return rank.new_empty(count + 1).scatter_(0, rank, positions)[:count]
 
 
 @dataclass
 class SharedSegments(Jagged):
-    """B runs that are looked at in other rows, several of them maybe in the same: those with equal starts are neighbours,
-    unless they are empty.
+    """Segments that several samples may share; those with equal starts are neighbours, unless they are empty.
 
     Attributes:
-        starts: ``(B,)`` int64; run b shows the rows from ``starts[b]`` on, as many as it is long.
+        starts: ``(B,)`` int64; segment b is the values from ``starts[b]`` on, of its own length.
     """
 
     starts: Tensor
 
     @property
-    def shown(self) -> Jagged:
+    def gathered(self) -> Jagged:
         return Jagged(self.offsets)
 
     @cached_property
-    def places(self) -> Tensor:
-        """``(N,)`` the row that each place shows."""
+    def positions(self) -> Tensor:
+        """``(N,)`` position of the shared value of each gathered value."""
         shift = self.starts - self.offsets[:-1]
         return shift[self.segments] + torch.arange(len(self.segments), device=self.offsets.device)
 
 
-def share_segments(runs: Jagged, owner: Tensor) -> SharedSegments:
-    """The runs that the owners have.
+def share_segments(jagged: Jagged, owner: Tensor) -> SharedSegments:
+    """Return the segments that the owners have.
 
     Args:
-        runs: H runs.
-        owner: ``(B,)`` int64, the run of each view; does not decrease.
+        jagged: H segments.
+        owner: ``(B,)`` int64, the segment of each result; does not decrease.
 
     Raises:
-        InputError: an owner is not one of the runs, or is smaller than the one before.
+        InputError: an owner is not one of the segments, or is smaller than its predecessor.
     """
     owners = host_values(owner)
-    check_codes(owners, runs.size, "owner")
+    check_codes(owners, jagged.size, "owner")
     if (position := first_decrease(owners)) >= 0:
         raise InputError(
-            f"owner: history {owners[position]} at position {position} comes after history {owners[position - 1]}; expected the "
-            "samples in the order of their histories"
+            f"owner: history {owners[position]} at position {position} comes after history {owners[position - 1]}; "
+            "expected the samples in the order of their histories"
         )
-    offsets = np.append(0, np.diff(runs.on_host)[owners].cumsum())
-    return SharedSegments(copy_to_device(offsets, owner.device), runs.offsets[:-1][owner])
+    offsets = np.append(0, np.diff(jagged.host_offsets)[owners].cumsum())
+    return SharedSegments(copy_to_device(offsets, owner.device), jagged.offsets[:-1][owner])

@@ -1,6 +1,6 @@
-"""Products of rows with something beside them: weighted sums, and inner products with their run's query or with the next rows.
+"""Products over jagged batches: weighted sums, and dot products of values with queries or with other values.
 
-Shapes: ``N`` rows in ``B`` runs, of width ``D``; a run may be empty.
+Shapes: ``N`` values in ``B`` segments, of width ``D``; a segment may be empty.
 """
 
 from collections.abc import Sequence
@@ -26,33 +26,33 @@ from deep_interest.ops.runtime.parallel import run_kernel
 from deep_interest.ops.segments import plain_segment_sum
 
 
-def weighted_sum(weights: Tensor, values: Tensor, runs: Jagged) -> Tensor:
-    """The weighted sum of each run's rows. Shape: ``weights (N,)``, ``values (N, D)`` -> ``(B, D)``."""
+def weighted_sum(weights: Tensor, values: Tensor, jagged: Jagged) -> Tensor:
+    """Sum the values of each segment with weights. Shape: ``weights (N,)``, ``values (N, D)`` -> ``(B, D)``."""
     if can_use_compiled(weights, values):
-        return _WeightedSum.apply(weights, values, runs.offsets)
-    return plain_segment_sum(weights.unsqueeze(1) * values, runs)
+        return _WeightedSum.apply(weights, values, jagged.offsets)
+    return plain_segment_sum(weights.unsqueeze(1) * values, jagged)
 
 
-def segment_dot(values: Tensor, queries: Tensor, runs: Jagged) -> Tensor:
-    """The inner product of each row with its run's query. Shape: ``values (N, D)``, ``queries (B, D)`` -> ``(N,)``."""
+def segment_dot(values: Tensor, queries: Tensor, jagged: Jagged) -> Tensor:
+    """Multiply each value with its segment's query. Shape: ``values (N, D)``, ``queries (B, D)`` -> ``(N,)``."""
     if can_use_compiled(values, queries):
-        return _SegmentDot.apply(values, queries, runs.offsets)
-    return (values * queries.index_select(0, runs.segments)).sum(1)
+        return _SegmentDot.apply(values, queries, jagged.offsets)
+    return (values * queries.index_select(0, jagged.segments)).sum(1)
 
 
-def shifted_dot(values: Tensor, others: Sequence[Tensor], runs: Jagged) -> tuple[Tensor, ...]:
-    """The inner product of each row with the row one further on in each of ``others``; 0 for a run's last row.
+def shifted_dot(values: Tensor, others: Sequence[Tensor], jagged: Jagged) -> tuple[Tensor, ...]:
+    """Multiply each value with the next row of its segment in each of ``others``; 0 for the last value of a segment.
 
     Shape: ``values``, each of ``others`` ``(N, D)`` -> ``(N,)`` each.
     """
     if can_use_compiled(values, *others):
-        return _ShiftedDot.apply(values, runs.offsets, *others)
-    last = (runs.distances == 0).unsqueeze(1)
+        return _ShiftedDot.apply(values, jagged.offsets, *others)
+    last = (jagged.distances == 0).unsqueeze(1)
     return tuple((values * other.roll(-1, 0).masked_fill(last, 0)).sum(1) for other in others)
 
 
 def circular_dot(values: Tensor, others: Tensor, count: int) -> Tensor:
-    """The inner products of each row with the ``count`` rows after it in others, where the first comes after the last.
+    """Multiply each value with the ``count`` rows of ``others`` after its position; the first row follows the last.
 
     Shape: ``values``, ``others`` ``(N, D)`` -> ``(N, count)``.
     """
@@ -71,15 +71,12 @@ class _WeightedSum(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, grad: Tensor):
+    def backward(ctx, grad_output: Tensor):
         weights, values, offsets = ctx.saved_tensors
-        to_weights, to_values = empty(weights, *weights.shape), empty(values, *values.shape)
-        run_kernel(
-            weighted_sum_backward,
-            *as_arrays(weights, values, grad, offsets, to_weights, to_values),
-            work=values.numel(),
-        )
-        return to_weights, to_values, None
+        grad_weights, grad_values = empty(weights, *weights.shape), empty(values, *values.shape)
+        arrays = as_arrays(weights, values, grad_output, offsets, grad_weights, grad_values)
+        run_kernel(weighted_sum_backward, *arrays, work=values.numel())
+        return grad_weights, grad_values, None
 
 
 class _SegmentDot(torch.autograd.Function):
@@ -92,15 +89,12 @@ class _SegmentDot(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, grad: Tensor):
+    def backward(ctx, grad_output: Tensor):
         values, queries, offsets = ctx.saved_tensors
-        to_values, to_queries = empty(values, *values.shape), empty(queries, *queries.shape)
-        run_kernel(
-            segment_dot_backward,
-            *as_arrays(grad, values, queries, offsets, to_values, to_queries),
-            work=values.numel(),
-        )
-        return to_values, to_queries, None
+        grad_values, grad_queries = empty(values, *values.shape), empty(queries, *queries.shape)
+        arrays = as_arrays(grad_output, values, queries, offsets, grad_values, grad_queries)
+        run_kernel(segment_dot_backward, *arrays, work=values.numel())
+        return grad_values, grad_queries, None
 
 
 class _ShiftedDot(torch.autograd.Function):
@@ -114,16 +108,17 @@ class _ShiftedDot(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, *gradients: Tensor):
+    def backward(ctx, *grad_outputs: Tensor):
         values, offsets, *others = ctx.saved_tensors
-        to_values = empty(values, *values.shape)
-        to_others = [empty(other, *other.shape) for other in others]
-        for number, (grad, other, to_other) in enumerate(zip(gradients, others, to_others, strict=True)):
-            given = as_arrays(grad, values, other, offsets)
-            run_kernel(
-                shifted_dot_backward, *given, number > 0, *as_arrays(to_values, to_other), work=values.numel()
-            )
-        return to_values, None, *to_others
+        grad_values = empty(values, *values.shape)
+        grad_others = [empty(other, *other.shape) for other in others]
+        for index, (grad, other, grad_other) in enumerate(
+            zip(grad_outputs, others, grad_others, strict=True)
+        ):
+            inputs, accumulate = as_arrays(grad, values, other, offsets), index > 0
+            outputs = as_arrays(grad_values, grad_other)
+            run_kernel(shifted_dot_backward, *inputs, accumulate, *outputs, work=values.numel())
+        return grad_values, None, *grad_others
 
 
 class _CircularDot(torch.autograd.Function):
@@ -136,15 +131,11 @@ class _CircularDot(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, grad: Tensor):
+    def backward(ctx, grad_output: Tensor):
         values, others = ctx.saved_tensors
-        to_values, to_others = empty(values, *values.shape), empty(others, *others.shape)
-        for rows, step, out in ((others, 1, to_values), (values, -1, to_others)):
-            run_kernel(
-                circular_dot_backward,
-                *as_arrays(grad, rows),
-                step,
-                *as_arrays(out),
-                work=rows.numel() * grad.shape[1],
-            )
-        return to_values, to_others, None
+        grad_values, grad_others = empty(values, *values.shape), empty(others, *others.shape)
+        for rows, direction, grad in ((others, 1, grad_values), (values, -1, grad_others)):
+            work = rows.numel() * grad_output.shape[1]
+            arrays = as_arrays(grad_output, rows)
+            run_kernel(circular_dot_backward, *arrays, direction, *as_arrays(grad), work=work)
+        return grad_values, grad_others, None

@@ -1,4 +1,4 @@
-"""The target loss of CTR models, with its gradient."""
+"""The loss of CTR models, with its gradient."""
 
 import torch
 import torch.nn.functional as F
@@ -9,9 +9,9 @@ from deep_interest.ops.runtime.dispatch import as_arrays, can_use_compiled
 
 
 def log_loss(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """The mean negative log-likelihood of the labels (DIN eq. 2), and its gradient with respect to the logits.
+    """Compute the mean negative log-likelihood of the labels (DIN eq. 2) and its gradient with respect to the logits.
 
-    Shape: ``logits``, ``labels (B,)`` -> scalar, ``(B,)``; both without a graph.
+    Shape: ``logits``, ``labels (B,)`` -> scalar, ``(B,)``; neither result requires a gradient.
     """
     logits = logits.detach()
     if not can_use_compiled(logits, labels):

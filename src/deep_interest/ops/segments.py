@@ -1,6 +1,6 @@
-"""Sums and softmax over the runs of a jagged batch.
+"""Operations on the segments of a jagged batch: sum, softmax, repeat, expand.
 
-Shapes: ``N`` rows in ``B`` runs, of width ``D``; a run may be empty.
+Shapes: ``N`` values in ``B`` segments, of width ``D``; a segment may be empty.
 """
 
 import torch
@@ -22,108 +22,102 @@ from deep_interest.ops.runtime.memory import empty
 from deep_interest.ops.runtime.parallel import run_kernel
 
 
-def expand(values: Tensor, runs: Jagged) -> Tensor:
-    """The rows that the runs show; for runs that are their own, the rows themselves. Shape: ``(M, D) -> (N, D)``."""
-    if not isinstance(runs, SharedSegments):
+def segment_sum(values: Tensor, jagged: Jagged) -> Tensor:
+    """Sum the values of each segment; 0 for an empty one. Shape: ``(N, D) -> (B, D)``."""
+    if can_use_compiled(values):
+        return _SegmentSum.apply(values, jagged.offsets)
+    return plain_segment_sum(values, jagged)
+
+
+def segment_softmax(scores: Tensor, jagged: Jagged) -> Tensor:
+    """Compute the softmax of the scores within each segment. Shape: ``(N,) -> (N,)``."""
+    if can_use_compiled(scores):
+        return _SegmentSoftmax.apply(scores, jagged.offsets)
+    return plain_segment_softmax(scores, jagged)
+
+
+def segment_repeat(rows: Tensor, jagged: Jagged) -> Tensor:
+    """Repeat each segment's row for every value of the segment. Shape: ``(B, D) -> (N, D)``."""
+    if can_use_compiled(rows):
+        return _SegmentRepeat.apply(rows, jagged.offsets)
+    return rows.index_select(0, jagged.segments)
+
+
+def expand(values: Tensor, jagged: Jagged) -> Tensor:
+    """Gather the values of shared segments, once for every segment.
+
+    For segments that are not shared, the values themselves are returned.
+
+    Shape: ``(M, D) -> (N, D)``.
+    """
+    if not isinstance(jagged, SharedSegments):
         return values
     if can_use_compiled(values):
-        return _Expand.apply(values, runs.offsets, runs.starts)
-    return values.index_select(0, runs.places)
+        return _Expand.apply(values, jagged.offsets, jagged.starts)
+    return values.index_select(0, jagged.positions)
 
 
-class _Expand(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, values: Tensor, offsets: Tensor, starts: Tensor) -> Tensor:
-        ctx.save_for_backward(offsets, starts)
-        ctx.rows = len(values)
-        shown = empty(values, int(offsets[-1]), values.shape[1])
-        run_kernel(expand_forward, *as_arrays(values, offsets, starts, shown), work=shown.numel())
-        return shown
+def fan_out(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Return rows twice, for two consumers whose gradients are then summed by one kernel.
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, grad: Tensor):
-        offsets, starts = ctx.saved_tensors
-        to_values = grad.new_zeros(ctx.rows, grad.shape[1])
-        run_kernel(expand_backward, *as_arrays(grad, offsets, starts, to_values), work=grad.numel())
-        return to_values, None, None
+    Shape: ``(N, D) -> 2 x (N, D)``.
+    """
+    if rows.requires_grad and can_use_compiled(rows):
+        return _FanOut.apply(rows)
+    return rows, rows
 
 
-def segment_sum(values: Tensor, runs: Jagged) -> Tensor:
-    """The sum of each run's rows; 0 for an empty one. Shape: ``(N, D) -> (B, D)``."""
-    return (
-        _SegmentSum.apply(values, runs.offsets)
-        if can_use_compiled(values)
-        else plain_segment_sum(values, runs)
-    )
+def plain_segment_sum(values: Tensor, jagged: Jagged) -> Tensor:
+    """Compute `segment_sum` with torch operations, for any device and dtype."""
+    sums = values.new_zeros(jagged.size, *values.shape[1:])
+    return sums.index_add(0, jagged.segments, values)
 
 
-def segment_softmax(scores: Tensor, runs: Jagged) -> Tensor:
-    """Softmax over each run. Shape: ``(N,) -> (N,)``."""
-    return (
-        _SegmentSoftmax.apply(scores, runs.offsets)
-        if can_use_compiled(scores)
-        else plain_segment_softmax(scores, runs)
-    )
-
-
-def segment_repeat(rows: Tensor, runs: Jagged) -> Tensor:
-    """Each run's row, once for every row of the run. Shape: ``(B, D) -> (N, D)``."""
-    return (
-        _SegmentRepeat.apply(rows, runs.offsets)
-        if can_use_compiled(rows)
-        else rows.index_select(0, runs.segments)
-    )
-
-
-def plain_segment_sum(values: Tensor, runs: Jagged) -> Tensor:
-    sums = values.new_zeros(runs.size, *values.shape[1:])
-    return sums.index_add(0, runs.segments, values)
-
-
-def plain_segment_softmax(scores: Tensor, runs: Jagged) -> Tensor:
-    size, segments = runs.size, runs.segments
-    top = scores.detach().new_full((size,), -torch.inf).scatter_reduce(0, segments, scores.detach(), "amax")
+def plain_segment_softmax(scores: Tensor, jagged: Jagged) -> Tensor:
+    """Compute `segment_softmax` with torch operations, for any device and dtype."""
+    size, segments = jagged.size, jagged.segments
+    lowest = scores.detach().new_full((size,), -torch.inf)
+    top = lowest.scatter_reduce(0, segments, scores.detach(), "amax")
     weights = torch.exp(scores - top[segments])
-    return weights / plain_segment_sum(weights, runs)[segments]
+    return weights / plain_segment_sum(weights, jagged)[segments]
 
 
 class _SegmentSum(torch.autograd.Function):
     @staticmethod
     def forward(ctx, values: Tensor, offsets: Tensor) -> Tensor:
         ctx.save_for_backward(offsets)
-        return _sum_rows(values, offsets)
+        return _sum(values, offsets)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, grad: Tensor):
+    def backward(ctx, grad_output: Tensor):
         (offsets,) = ctx.saved_tensors
-        return _repeat_rows(grad, offsets), None
+        return _repeat(grad_output, offsets), None
 
 
 class _SegmentRepeat(torch.autograd.Function):
     @staticmethod
     def forward(ctx, rows: Tensor, offsets: Tensor) -> Tensor:
         ctx.save_for_backward(offsets)
-        return _repeat_rows(rows, offsets)
+        return _repeat(rows, offsets)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, grad: Tensor):
+    def backward(ctx, grad_output: Tensor):
         (offsets,) = ctx.saved_tensors
-        return _sum_rows(grad, offsets), None
+        return _sum(grad_output, offsets), None
 
 
-def _sum_rows(values: Tensor, offsets: Tensor) -> Tensor:
+def _sum(values: Tensor, offsets: Tensor) -> Tensor:
     sums = empty(values, len(offsets) - 1, values.shape[1])
     run_kernel(segment_sum_forward, *as_arrays(values, offsets, sums), work=values.numel())
     return sums
 
 
-def _repeat_rows(rows: Tensor, offsets: Tensor) -> Tensor:
-    places = empty(rows, int(offsets[-1]), rows.shape[1])
-    run_kernel(segment_repeat_forward, *as_arrays(rows, offsets, places), work=places.numel())
-    return places
+def _repeat(rows: Tensor, offsets: Tensor) -> Tensor:
+    repeated = empty(rows, int(offsets[-1]), rows.shape[1])
+    run_kernel(segment_repeat_forward, *as_arrays(rows, offsets, repeated), work=repeated.numel())
+    return repeated
 
 
 class _SegmentSoftmax(torch.autograd.Function):
@@ -136,18 +130,31 @@ class _SegmentSoftmax(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, grad: Tensor):
+    def backward(ctx, grad_output: Tensor):
         weights, offsets = ctx.saved_tensors
-        to_scores = empty(weights, *weights.shape)
-        run_kernel(segment_softmax_backward, *as_arrays(weights, grad, offsets, to_scores), work=len(weights))
-        return to_scores, None
+        grad_scores = empty(weights, *weights.shape)
+        arrays = as_arrays(weights, grad_output, offsets, grad_scores)
+        run_kernel(segment_softmax_backward, *arrays, work=len(weights))
+        return grad_scores, None
 
 
-def fan_out(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """The same rows for two users. Shape: ``(N, D) -> 2 x (N, D)``."""
-    if rows.requires_grad and can_use_compiled(rows):
-        return _FanOut.apply(rows)
-    return rows, rows
+class _Expand(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, values: Tensor, offsets: Tensor, starts: Tensor) -> Tensor:
+        ctx.save_for_backward(offsets, starts)
+        ctx.rows = len(values)
+        gathered = empty(values, int(offsets[-1]), values.shape[1])
+        run_kernel(expand_forward, *as_arrays(values, offsets, starts, gathered), work=gathered.numel())
+        return gathered
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad_output: Tensor):
+        offsets, starts = ctx.saved_tensors
+        grad_values = grad_output.new_zeros(ctx.rows, grad_output.shape[1])
+        arrays = as_arrays(grad_output, offsets, starts, grad_values)
+        run_kernel(expand_backward, *arrays, work=grad_output.numel())
+        return grad_values, None, None
 
 
 class _FanOut(torch.autograd.Function):
@@ -158,9 +165,9 @@ class _FanOut(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, one: Tensor | None, other: Tensor | None):
-        if one is None or other is None:
-            return one if other is None else other
-        total = empty(one, *one.shape)
-        run_kernel(add_two, *as_arrays(one, other, total), work=2 * total.numel())
+    def backward(ctx, first: Tensor | None, second: Tensor | None):
+        if first is None or second is None:
+            return first if second is None else second
+        total = empty(first, *first.shape)
+        run_kernel(add_two, *as_arrays(first, second, total), work=2 * total.numel())
         return total

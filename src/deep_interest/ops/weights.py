@@ -1,71 +1,81 @@
-"""Feed-forward nets in one pass: a few rows go through all layers while they are in the cache, forward and backward."""
+"""Parameters of an operation as one vector, and the sums of their gradients over the partitions of a kernel call."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
-from deep_interest.ops.gradients import is_adding
-from deep_interest.ops.kernels.vector import sum_partitions
+from deep_interest.ops.kernels.vector import add_partition_sums
 from deep_interest.ops.runtime.dispatch import as_arrays
 from deep_interest.ops.runtime.parallel import partition_count, run_kernel
 
+if TYPE_CHECKING:
+    from deep_interest.ops.gradients import GradientAccumulator
+
 
 def flatten(parameters: Sequence[Tensor]) -> Tensor:
-    """All numbers of a net in one vector: without a copy if they lie so, as an optimiser lays them."""
-    numbers = as_one_vector(parameters)
-    return torch.cat([parameter.reshape(-1) for parameter in parameters]) if numbers is None else numbers
+    """Return the values of all parameters as one vector ``(P,)``, without a copy if they are adjacent in memory."""
+    vector = as_one_vector(parameters)
+    return torch.cat([parameter.reshape(-1) for parameter in parameters]) if vector is None else vector
 
 
-def as_one_vector(parameters: Sequence[Tensor]) -> Tensor | None:
-    """The vector that the parameters are parts of, one after the other; None if they are not."""
-    first = parameters[0]
-    at = begin = first.data_ptr()
-    for parameter in parameters:
-        if parameter.data_ptr() != at or not parameter.is_contiguous():
+def as_one_vector(tensors: Sequence[Tensor]) -> Tensor | None:
+    """Return a view ``(P,)`` of tensors that are adjacent in memory, in this order; None for others.
+
+    `training.update_rules.Flat` makes a model's parameters adjacent, and their gradients.
+    """
+    first = tensors[0]
+    end = begin = first.data_ptr()
+    for tensor in tensors:
+        if tensor.data_ptr() != end or not tensor.is_contiguous():
             return None
-        at += parameter.nbytes
-    size = (at - begin) // first.element_size()
+        end += tensor.nbytes
+    size = (end - begin) // first.element_size()
     if first.storage_offset() + size > first.untyped_storage().nbytes() // first.element_size():
         return None
     return first.detach().as_strided((size,), (1,))
 
 
 class GradientSums(NamedTuple):
-    """Where the gradient of the numbers of a net or a GRU is added up.
+    """The buffer in which a kernel sums the gradients of its parameters.
 
     Attributes:
-        parts: ``(parts, numbers)``, of every part of the operation, see `net_chunks.sums_of`.
-        own: ``(numbers,)`` the parameters' own gradients, if they are to be added to.
-        shapes: of the parameters.
+        partitions: ``(partitions, P)``, one vector for each partition of the call, see `kernels.vector.partition_sums`.
+        target: ``(P,)`` the parameters' own gradients, to which the sums are added; None if they are returned.
+        shapes: shapes of the parameters.
     """
 
-    parts: Tensor
-    own: Tensor | None
+    partitions: Tensor
+    target: Tensor | None
     shapes: list[torch.Size]
 
-    @staticmethod
-    def of(parameters: Sequence[Tensor], work: int) -> "GradientSums":
-        """Room for an operation of so much work, see `compiled.parts_of`."""
-        gradients = (
-            [parameter.grad for parameter in parameters if parameter.requires_grad] if is_adding() else []
-        )
-        whole = len(gradients) == len(parameters) and all(gradient is not None for gradient in gradients)
-        own = as_one_vector(gradients) if whole else None
-        parts, shapes = partition_count(work), [parameter.shape for parameter in parameters]
-        if own is not None and parts == 1:
-            return GradientSums(own.unsqueeze(0), own, shapes)
+    @classmethod
+    def make(
+        cls, parameters: Sequence[Tensor], work: int, accumulator: "GradientAccumulator | None"
+    ) -> "GradientSums":
+        """Return the buffer for a kernel call.
+
+        Args:
+            parameters: parameters of the operation.
+            work: work of the call, see `runtime.parallel.partition_count`.
+            accumulator: where to add the gradients; None to return them to autograd.
+        """
+        target = None if accumulator is None else accumulator.dense(parameters)
+        partitions, shapes = partition_count(work), [parameter.shape for parameter in parameters]
+        if target is not None and partitions == 1:
+            return cls(target.unsqueeze(0), target, shapes)
         size = sum(shape.numel() for shape in shapes)
-        room = parameters[0].new_zeros if parts == 1 else parameters[0].new_empty
-        return GradientSums(room(parts, size), own, shapes)
+        new = parameters[0].new_zeros if partitions == 1 else parameters[0].new_empty
+        return cls(new(partitions, size), target, shapes)
 
     def gradients(self) -> list[Tensor | None]:
-        """What backward returns for the parameters."""
-        if self.own is not None:
-            if len(self.parts) > 1:
-                run_kernel(sum_partitions, *as_arrays(self.parts, self.own), work=self.parts.numel())
+        """Return the gradients of the parameters for autograd; None each if they are added to the accumulator's."""
+        if self.target is not None:
+            if len(self.partitions) > 1:
+                arrays = as_arrays(self.partitions, self.target)
+                run_kernel(add_partition_sums, *arrays, work=self.partitions.numel())
             return [None] * len(self.shapes)
-        total = self.parts.sum(0) if len(self.parts) > 1 else self.parts[0]
-        pieces = total.split([shape.numel() for shape in self.shapes])
-        return [piece.view(shape) for piece, shape in zip(pieces, self.shapes, strict=True)]
+        total = self.partitions.sum(0) if len(self.partitions) > 1 else self.partitions[0]
+        parts = total.split([shape.numel() for shape in self.shapes])
+        return [part.view(shape) for part, shape in zip(parts, self.shapes, strict=True)]

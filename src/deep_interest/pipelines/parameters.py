@@ -15,10 +15,10 @@ class ReadingParameters(BaseModel):
     """Parameters of reading raw files.
 
     Attributes:
-        on_bad_line: treatment of a malformed line of Amazon's reviews, or of a row of declared tables without a valid id,
-            time or label: ``error`` raises an error, ``skip`` skips and counts the line.
-        repeated_impressions: treatment of impressions with the same user, item, time and label: ``drop`` keeps the first
-            and counts the others, ``keep`` keeps all.
+        on_bad_line: treatment of a malformed line of Amazon's reviews, or of a row of declared tables without a valid
+            id, time or label: ``error`` raises an error, ``skip`` skips and counts the line.
+        repeated_impressions: treatment of impressions with the same user, item, time and label: ``drop`` keeps the
+            first and counts the others, ``keep`` keeps all.
         category: category of a MovieLens movie: its ``first_genre``, or the combination of ``all_genres``.
         tie_seed: seed of the hash that orders behaviours of a user with the same time.
         max_users: number of randomly selected users to keep, for a quick test; None for all.

@@ -17,7 +17,7 @@ CATEGORY = "category"
 
 @dataclass(frozen=True)
 class DatasetView:
-    """Samples, behaviour log, and the ids that the codes stand for.
+    """Samples, behaviour log, and the ids that belong to the codes.
 
     Attributes:
         data: log, feature codes and samples.

@@ -57,7 +57,7 @@ def _attention_measures(model: Any, batch: Batch, view: DatasetView, world: Any)
     found = attention_on_related(attention, related)
     measures = [
         ("attention weight on related behaviours", found["weight_share"], found["count_share"]),
-        ("AUC of attention, related against other behaviours", found["auc"], 0.5),
+        ("AUC of attention for related behaviours", found["auc"], 0.5),
     ]
     if hasattr(model, "interest_evolution"):
         attention, states = interest_states(model, batch)

@@ -28,7 +28,7 @@ How the log is generated, in the order of the modules:
    decay, so order matters: pooling a history loses which behaviours matter and when they happened.
 
 Seeds: users are generated in blocks of ``block_users``. Block b draws from ``default_rng([seed, stream, b])``
-(`randomness.STREAMS`), so each block can be generated alone, in any order and on any machine, in the memory of one block.
-Changing ``block_users`` gives a different log with the same distribution, and so does a numpy version that changes the
-streams of its generators.
+(`randomness.STREAMS`), so each block can be generated alone, in any order and on any machine, in the memory of one
+block. Changing ``block_users`` gives a different log with the same distribution, and so does a numpy version that
+changes the streams of its generators.
 """

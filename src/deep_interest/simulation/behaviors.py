@@ -21,7 +21,7 @@ def behavior_blocks(config: SimulationConfig) -> Iterator[pd.DataFrame]:
 
 
 def behavior_block(config: SimulationConfig, block: int) -> pd.DataFrame:
-    """Return the behaviours of one block: ``user``, ``item``, ``time`` (int64; seconds, UTC), sorted by user and time."""
+    """Return the behaviours of one block: ``user``, ``item``, ``time`` (int64; seconds UTC), sorted by user, time."""
     world, users = make_world(config), make_users(config, block)
     behaviors = make_behaviors(config, world, users, make_interests(config, world, users, block), block)
     return pd.DataFrame(

@@ -51,7 +51,7 @@ def log_odds(
 
 
 def _price_match(price: np.ndarray, levels: int, shopping: np.ndarray) -> np.ndarray:
-    """Return how well prices match shopping levels, from -1 (lowest price, highest level, or the reverse) to 1; (M,)."""
+    """Return how well prices match shopping levels, from -1 (lowest price and highest level, or the reverse) to 1."""
     return 1 - 2 * np.abs(price / max(levels - 1, 1) - shopping / (SHOPPING_LEVELS - 1))
 
 

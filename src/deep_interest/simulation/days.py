@@ -50,8 +50,8 @@ def simulated_days(
     """
     if daily.corrupted_day is not None and daily.corrupted_day > simulation.impression_days:
         raise InputError(
-            f"corrupted_day is {daily.corrupted_day}, expected at most {simulation.impression_days}, the number of days with "
-            "impressions"
+            f"corrupted_day is {daily.corrupted_day}, expected at most {simulation.impression_days}, the number of "
+            "days with impressions"
         )
     behaviors, impressions = (
         pd.concat(blocks(simulation), ignore_index=True) for blocks in (behavior_blocks, impression_blocks)

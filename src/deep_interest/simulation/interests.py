@@ -35,7 +35,7 @@ class Interests:
         return (uniforms[:, None] >= self.slot_cumulative[user]).sum(axis=1)
 
     def stage_at(self, user: np.ndarray, slot: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """Return the index, in the flattened arrays, of each slot's stage at ``second`` (k,) since the start of the log."""
+        """Return the index, in the flattened arrays, of each slot's stage at ``second`` (k,) of the log."""
         slot_index = user * self.slot_cumulative.shape[1] + slot
         return np.searchsorted(self.begin, slot_index * self.horizon + second, side="right") - 1
 

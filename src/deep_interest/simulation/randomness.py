@@ -51,7 +51,7 @@ class WeightedGroups:
         )
 
     def draw(self, keys: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
-        """Draw one member of each group ``keys`` (n,) with ``uniforms`` (n,) in [0, 1); -1 if a group does not exist."""
+        """Draw one member of each group ``keys`` (n,) with ``uniforms`` (n,) in [0, 1); -1 for a missing group."""
         group = self._find(keys)
         first, end = self.offsets[group], self.offsets[group + 1]
         low, high = self.cumulative[first], self.cumulative[end]

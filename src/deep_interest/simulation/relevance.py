@@ -10,8 +10,8 @@ from deep_interest.simulation.world import World
 def relevance(world: World, clicks: ClickConfig, behaviors: Events, impressions: Events) -> np.ndarray:
     """Return ``f = Σ_j K(j, a) 2^(-(t - time_j) / half_life)`` of each impression over its user's earlier behaviours.
 
-    K is a sum of matches, so f is a weighted sum of decayed counts of behaviours with an equal key (theme, category, …).
-    No pairs of behaviours and impressions are formed.
+    K is a sum of matches, so f is a weighted sum of decayed counts of behaviours with an equal key (theme, category,
+    …). No pairs of behaviours and impressions are formed.
 
     Args:
         world: catalogue.

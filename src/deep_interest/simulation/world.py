@@ -1,7 +1,7 @@
 """Catalogue of items with categories, themes, styles and shops, and the effects of profiles and placements on clicks.
 
-Inside the simulator, categories and items are indices from 0. Categories are in the order of their themes' paths, so that
-``category + 1`` is the next stage. The tables contain permuted ids from 1, which do not reveal this order.
+Inside the simulator, categories and items are indices from 0. Categories are in the order of their themes' paths, so
+that ``category + 1`` is the next stage. The tables contain permuted ids from 1, which do not reveal this order.
 """
 
 from dataclasses import dataclass

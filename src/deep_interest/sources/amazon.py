@@ -67,8 +67,8 @@ def read_amazon(
 
     Returns:
         Canonical tables. ``behaviors``: ``user`` and ``item`` (str), ``time`` (int64, seconds) and, if any review has a
-        rating, ``rating`` (float32), in the order of the file. ``items``: the reviewed items in order of first appearance,
-        each with the last element of its last category list (DIN, section 6.1), or ``unknown``.
+        rating, ``rating`` (float32), in the order of the file. ``items``: the reviewed items in order of first
+        appearance, each with the last element of its last category list (DIN, section 6.1), or ``unknown``.
 
     Raises:
         InputError: a file is missing, empty or truncated, or a line is invalid and ``on_bad_line`` is ``error``.

@@ -43,8 +43,8 @@ def item_categories(
         The category of each item, and the number of skipped lines as ``{reason: lines}``.
 
     Raises:
-        InputError: the file is empty or truncated; or, unless ``on_bad_line="skip"``, a line has no ``asin``, or the line
-            of one of ``items`` has malformed ``categories``.
+        InputError: the file is empty or truncated; or, unless ``on_bad_line="skip"``, a line has no ``asin``, or the
+            line of one of ``items`` has malformed ``categories``.
     """
     category_by_item: dict[str, str | None] = dict.fromkeys(items)
     skipped = 0

@@ -43,13 +43,13 @@ def check_member(path: Path, member: zipfile.ZipInfo) -> None:
         )
     if member.compress_type not in _METHODS:
         raise InputError(
-            f"{path}: {member.filename} uses compression method {member.compress_type}, which is not supported. Compress it "
-            "again as an ordinary .zip (deflate), or unpack it into a folder."
+            f"{path}: {member.filename} uses compression method {member.compress_type}, which is not supported. "
+            "Compress it again as an ordinary .zip (deflate), or unpack it into a folder."
         )
     if member.file_size > max(_UNCHECKED_SIZE, _MAX_RATIO * member.compress_size):
         raise InputError(
-            f"{path}: {member.filename} would unpack from {member.compress_size:,} to {member.file_size:,} bytes, more than "
-            f"{_MAX_RATIO} times its size, which is implausible for a table. Check where the file comes from."
+            f"{path}: {member.filename} would unpack from {member.compress_size:,} to {member.file_size:,} bytes, more "
+            f"than {_MAX_RATIO} times its size, which is implausible for a table. Check where the file comes from."
         )
 
 

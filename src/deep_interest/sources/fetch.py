@@ -16,8 +16,8 @@ _TIMEOUT = (10, 60)  # seconds
 def fetch(file: RemoteFile, root: Path, *, report: Callable[[str], None]) -> Path:
     """Download ``file`` to its path below ``root``, unless a valid copy already exists.
 
-    The file is called ``<name>.part`` until it is verified by the publisher's MD5 or, if there is none, by the archive's
-    own checksums. An interrupted download is resumed by the next call.
+    The file is called ``<name>.part`` until it is verified by the publisher's MD5 or, if there is none, by the
+    archive's own checksums. An interrupted download is resumed by the next call.
 
     Args:
         file: file to download.

@@ -28,9 +28,9 @@ def read_movielens(
         category: ``first_genre`` for a movie's first genre, ``all_genres`` for all its genres joined by ``|``.
 
     Returns:
-        Canonical tables. ``behaviors``: ``user``, ``item`` (int32), ``time`` (int64, seconds), ``rating`` (float32, 0.5 to 5), in the
-        order of the file. ``items``: the rated movies, sorted by id; a movie without genres has the category
-        ``(no genres listed)``.
+        Canonical tables. ``behaviors``: ``user``, ``item`` (int32), ``time`` (int64, seconds), ``rating`` (float32, 0.5
+        to 5), in the order of the file. ``items``: the rated movies, sorted by id; a movie without genres has the
+        category ``(no genres listed)``.
 
     Raises:
         InputError: a file is missing or damaged, the layout is unknown, or a line is not a rating or out of range.

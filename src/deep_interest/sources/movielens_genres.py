@@ -33,8 +33,9 @@ def movie_categories(archive: Archive, layout: Layout, *, first_only: bool) -> d
     for line_number, movie, genres in movies:
         if not movie.isdecimal() or len(movie) > _MAX_ID_DIGITS or genres is None:
             raise InputError(
-                f"{archive.path}, {layout.movies}, line {line_number}: found movie {movie[:60]!r} with genres {genres and genres[:60]!r}, "
-                "expected an integer id, a title and genres. Fix the line, or download the file again."
+                f"{archive.path}, {layout.movies}, line {line_number}: found movie {movie[:60]!r} with genres "
+                f"{genres and genres[:60]!r}, expected an integer id, a title and genres. Fix the line, or download "
+                "the file again."
             )
         categories[int(movie)] = (genres.split("|")[0] if first_only else genres) or NO_GENRES
     return categories

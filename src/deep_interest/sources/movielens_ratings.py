@@ -145,7 +145,8 @@ def _first_invalid_line(lines: Iterable[tuple[int, bytes]], layout: Layout, colu
             continue
         values = line.decode("utf-8", "replace").rstrip("\r\n").split(layout.separator)
         if len(values) != len(columns):
-            return f"line {line_number}: found {len(values)} fields, expected {len(columns)} split by {layout.separator!r}"
+            separator = repr(layout.separator)
+            return f"line {line_number}: found {len(values)} fields, expected {len(columns)} split by {separator}"
         for name, value in zip(columns, values, strict=True):
             if name in _FIELDS and not _is_valid(name, value):
                 _, type_, (low, high) = _FIELDS[name]

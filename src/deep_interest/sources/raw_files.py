@@ -53,7 +53,8 @@ def decompressed_chunks(path: Path) -> Iterator[Path]:
     before 2.0 read a truncated file without an error; verifying separately would decompress everything twice.
 
     Raises:
-        InputError: a .gz file is truncated or damaged (raised no later than after the last chunk), or a line is too long.
+        InputError: a .gz file is truncated or damaged (raised no later than after the last chunk), or a line is too
+            long.
     """
     if not is_gzip(path):
         verify_text(path)
@@ -105,8 +106,8 @@ def bounded_lines(
     for line_number, line in enumerate(iter(partial(stream.readline, limit + 1), b""), start=1):
         if len(line) > limit and not line.endswith(b"\n"):
             raise InputError(
-                f"{display_name}, line {line_number}: the line is longer than {limit:,} bytes, the longest line that is "
-                "read. Split or remove the line, or check that the file is of the format that its name says."
+                f"{display_name}, line {line_number}: the line is longer than {limit:,} bytes, the longest line that "
+                "is read. Split or remove the line, or check that the file is of the format that its name says."
             )
         yield line_number, line
 

@@ -47,8 +47,8 @@ class SafeSession(requests.Session):
         target = super().get_redirect_target(resp)
         if target and resp.url.startswith("https:") and not urljoin(resp.url, target).startswith("https:"):
             raise InputError(
-                f"{resp.url}: the server redirects to {target}, which is not encrypted; the file was not downloaded. Try again "
-                "later, or download it from the dataset's official page."
+                f"{resp.url}: the server redirects to {target}, which is not encrypted; the file was not downloaded. "
+                "Try again later, or download it from the dataset's official page."
             )
         return target
 
@@ -110,11 +110,13 @@ def convert_network_errors(url: str) -> Iterator[None]:
         timeout = isinstance(error, requests.Timeout | urllib3.exceptions.TimeoutError)
         problem = "the server does not respond" if timeout else "the connection failed or was interrupted"
         raise InputError(
-            f"{url}: {problem} ({type(error).__name__}). The downloaded bytes are kept; run the same command again to resume."
+            f"{url}: {problem} ({type(error).__name__}). The downloaded bytes are kept; run the same command again to "
+            "resume."
         ) from error
     except OSError as error:
         raise InputError(
-            f"{error.filename or url}: cannot be written ({error.strerror}). Fix this, then run the same command again to resume."
+            f"{error.filename or url}: cannot be written ({error.strerror}). Fix this, then run the same command again "
+            "to resume."
         ) from error
 
 

@@ -29,7 +29,7 @@ def drop_behaviors(batch: Batch, rate: float) -> Batch:
     return replace(
         batch,
         history=select(batch.history),
-        offsets=copy_to_device(np.searchsorted(kept, batch.histories.on_host), device),
+        offsets=copy_to_device(np.searchsorted(kept, batch.histories.host_offsets), device),
         negatives=batch.negatives and select(batch.negatives),
         negative_vectors=None,
     )

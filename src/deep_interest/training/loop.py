@@ -16,7 +16,6 @@ from tqdm import tqdm
 
 from deep_interest.errors import InputError
 from deep_interest.models.layers import relies_on_torch
-from deep_interest.ops.gradients import adding_to_gradients
 from deep_interest.ops.loss import log_loss
 from deep_interest.ops.runtime.engine import current_engine
 from deep_interest.ops.runtime.memory import BufferPool, use_pool
@@ -170,15 +169,15 @@ class Fit:
         batch = self.train.batch(rows, negatives=self.negative_fields)
         if self.options.behavior_dropout:
             batch = drop_behaviors(batch, self.options.behavior_dropout)
-        output = self.model(batch)
-        loss, grad_logits = log_loss(output.logits, batch.labels)
-        auxiliary = output.auxiliary_loss
-        with adding_to_gradients():
+        with self.optimizer.accumulate():
+            output = self.model(batch)
+            loss, grad_logits = log_loss(output.logits, batch.labels)
+            auxiliary = output.auxiliary_loss
             if auxiliary is None:
                 output.logits.backward(grad_logits)
             else:
                 torch.autograd.backward([output.logits, auxiliary], [grad_logits, None])
-        self.optimizer.step(batch)
+            self.optimizer.step(batch)
         return loss, None if auxiliary is None else auxiliary.detach()
 
     def learning_rate(self) -> float:

@@ -1,6 +1,7 @@
 """The optimiser of a model: dense updates of the network, row-sparse updates of the embedding tables."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -8,7 +9,7 @@ from torch import Tensor, nn
 
 from deep_interest.models.batch import Batch
 from deep_interest.models.layers import embedding_tables
-from deep_interest.ops.gradients import CoalescedGrad, coalesce
+from deep_interest.ops.gradients import CoalescedGrad, GradientAccumulator
 from deep_interest.ops.runtime.memory import use_huge_pages
 from deep_interest.training.parameters import TrainingOptions
 from deep_interest.training.regularizers import Regularizer, regularizers
@@ -42,11 +43,31 @@ class Optimizer:
         self.rule = (Adam if options.optimizer == "adam" else SGD)(self.network, self.tables)
         self.options = options
         self.learning_rate = options.learning_rate
+        self.accumulator = GradientAccumulator(self.tables)
+        self._accumulating = [module for module in model.modules() if hasattr(type(module), "accumulator")]
+
+    @contextmanager
+    def accumulate(self) -> Iterator[None]:
+        """Let the operations of the model add their gradients to the accumulator while the context is open.
+
+        An exception, as of an interrupted step, discards the gradients: the next step begins without any.
+        """
+        for module in self._accumulating:
+            module.accumulator = self.accumulator
+        try:
+            yield
+        except BaseException:
+            self.accumulator.clear()
+            self.network.gradient.zero_()
+            raise
+        finally:
+            for module in self._accumulating:
+                module.accumulator = None
 
     @torch.no_grad()
     def step(self, batch: Batch) -> None:
         """Regularise and clip the gradients of ``batch``, apply them, and set them to zero."""
-        touched = [coalesce(table) for table in self.tables]
+        touched = self.accumulator.coalesce()
         for table, found, regularizer in zip(self.tables, touched, self.regularizers, strict=True):
             if found is not None and regularizer.on:
                 self._penalize(table, found, regularizer, batch)
@@ -59,10 +80,10 @@ class Optimizer:
     def _penalize(
         self, table: Tensor, touched: CoalescedGrad, regularizer: Regularizer, batch: Batch
     ) -> None:
-        rows, gradient, real = touched
+        rows, gradient, mask = touched
         penalty = table.index_select(0, rows).mul_(regularizer(rows, batch).unsqueeze(1))
-        if real is not None:
-            penalty.mul_(real)
+        if mask is not None:
+            penalty.mul_(mask)
         if self.options.decoupled:
             table.index_add_(0, rows, penalty, alpha=-self.learning_rate)
         else:

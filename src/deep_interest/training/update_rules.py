@@ -63,7 +63,7 @@ class Adam:
         self.steps[0] += 1
         adam(
             self.network.values, self.network.gradient, *self.moments[0],
-            rate=rate, betas=betas, eps=eps, step=self.steps[0],
+            learning_rate=rate, betas=betas, eps=eps, step=self.steps[0],
         )  # fmt: skip
         for number, (table, found) in enumerate(zip(self.tables, touched, strict=True), start=1):
             if found is not None:
@@ -72,7 +72,7 @@ class Adam:
                     table,
                     found,
                     *self.moments[number],
-                    rate=rate,
+                    learning_rate=rate,
                     betas=betas,
                     eps=eps,
                     step=self.steps[number],

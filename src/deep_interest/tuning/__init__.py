@@ -1,1 +1,1 @@
-"""Searching options of a row on validation data."""
+"""Hyperparameter search on validation data."""

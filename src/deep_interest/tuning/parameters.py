@@ -1,4 +1,4 @@
-"""The block ``tuning``: which options of which row are searched, over what ranges, for how long."""
+"""Parameters of the block ``tuning``: which options are searched for which model, in which ranges, and for how long."""
 
 import math
 from collections.abc import Iterable
@@ -15,17 +15,18 @@ from deep_interest.training.parameters import TrainingOptions
 SET_BY_THE_SEARCH = {
     "selection",
     "watch_test",
-}  # every trial is judged by validation GAUC, none sees the test set
+}  # a trial is judged by validation GAUC and never sees the test set
 
 
 class SearchRange(BaseModel):
-    """Where one option is searched: between two bounds, or among some choices.
+    """Values among which one option is searched: an interval, or a list of choices.
 
     Attributes:
-        low, high: the bounds, both included.
+        low: lower bound, included.
+        high: upper bound, included.
         log: search on a logarithmic scale.
-        integer: whole numbers only.
-        choices: plain values, in place of bounds.
+        integer: search whole numbers only.
+        choices: values to choose from, in place of the bounds.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -40,18 +41,18 @@ class SearchRange(BaseModel):
     def _is_a_range(self) -> "SearchRange":
         if self.choices is not None:
             if self.low is not None or self.high is not None or len(self.choices) < 2:
-                raise ValueError("expected low and high, or two choices or more")
+                raise ValueError("expected either low and high, or at least two choices")
             return self
         if self.low is None or self.high is None or not self.low < self.high:
             raise ValueError(f"expected low below high, found low {self.low} and high {self.high}")
         if self.log and self.low <= 0:
-            raise ValueError(f"a logarithmic scale needs low above 0, found {self.low}; leave log out")
+            raise ValueError(f"a logarithmic scale needs low above 0, found {self.low}; remove log")
         if self.integer and not (self.low.is_integer() and self.high.is_integer()):
             raise ValueError(f"expected whole numbers, found low {self.low} and high {self.high}")
         return self
 
     def examples(self) -> list[bool | int | float | str]:
-        """All choices, or the bounds with, where not whole numbers alone are drawn, one in between that is none."""
+        """Return all choices, or the bounds and, unless only integers are searched, a fractional value between them."""
         if self.choices is not None:
             return list(self.choices)
         if self.integer:
@@ -60,11 +61,11 @@ class SearchRange(BaseModel):
 
 
 class SearchRanges(BaseModel):
-    """Ranges by option; ``training.mba`` is the option ``mba`` of the block ``training``.
+    """Search ranges by option.
 
     Attributes:
-        training: of training options.
-        model: of model options.
+        training: ranges of training options; the dotted name of ``mba`` is ``training.mba``.
+        model: ranges of model options; the dotted name of ``aux_weight`` is ``model.aux_weight``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -76,38 +77,40 @@ class SearchRanges(BaseModel):
     def _training_options_exist(self) -> "SearchRanges":
         if unknown := set(self.training) - set(TrainingOptions.model_fields):
             raise ValueError(
-                f"training.{', training.'.join(sorted(unknown))} is no training option; the options are "
+                f"training.{', training.'.join(sorted(unknown))} is not a training option; the options are "
                 f"{', '.join(TrainingOptions.model_fields)}"
             )
         if fixed := SET_BY_THE_SEARCH & set(self.training):
             raise ValueError(
-                f"training.{', training.'.join(sorted(fixed))} is set by the search itself; leave it out"
+                f"training.{', training.'.join(sorted(fixed))} is set by the search itself; remove it"
             )
         return self
 
     def by_name(self) -> dict[str, SearchRange]:
-        """Ranges by dotted name."""
+        """Return the ranges by dotted name."""
         blocks = {"training": self.training, "model": self.model}
         return {
-            f"{block}.{name}": found for block, ranges in blocks.items() for name, found in ranges.items()
+            f"{block}.{name}": searched
+            for block, ranges in blocks.items()
+            for name, searched in ranges.items()
         }
 
 
 class TuningParameters(BaseModel):
-    """How options are searched.
+    """Parameters of a search.
 
     Attributes:
-        n_trials: trials to be finished in all, those of earlier runs included.
-        workers: processes that try options at the same time.
-        seed: of the search.
-        fit_seed: of every trial's fit.
-        random_trials: the first trials are random, the later ones drawn by what these have shown (TPE).
-        pruning: end a trial whose GAUC after an evaluation is below the median of the trials before it.
-        unpruned_trials: this many finished trials come first.
-        unpruned_evaluations: nor is a trial ended after its first evaluations, this many.
-        ranges: what may be searched.
-        searched: dotted names of what is searched for every model that ``models`` does not list.
-        models: likewise for single models, by key.
+        n_trials: number of trials to finish, including those of earlier runs.
+        workers: number of processes that run trials at the same time.
+        seed: seed of the sampler that draws options.
+        fit_seed: seed of the training run of every trial.
+        random_trials: number of first trials with random options; later ones are drawn by the Tree-structured Parzen Estimator.
+        pruning: stop a trial whose validation GAUC is below the median of the earlier trials at the same evaluation.
+        unpruned_trials: number of trials to finish before any is stopped.
+        unpruned_evaluations: number of first evaluations of a trial after which it is not stopped.
+        ranges: search ranges of the options.
+        searched: dotted names of the options to search for models that ``models`` does not list.
+        models: dotted names of the options to search, by model key.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -130,50 +133,53 @@ class TuningParameters(BaseModel):
         return rename_key(block, "rows", "models")
 
     @model_validator(mode="after")
-    def _ranges_are_given(self) -> "TuningParameters":
-        known = self.ranges.by_name()
+    def _searched_options_have_ranges(self) -> "TuningParameters":
+        ranges = self.ranges.by_name()
         for where, names in {"searched": self.searched, **self.models}.items():
-            if unknown := [name for name in names if name not in known]:
+            if unknown := [name for name in names if name not in ranges]:
                 raise ValueError(
-                    f"{where}: {', '.join(unknown)} has no range; add it under ranges, where "
-                    f"{', '.join(known) or 'nothing'} has one"
+                    f"{where}: {', '.join(unknown)} has no range; add it under ranges, which has "
+                    f"{', '.join(ranges) or 'none'}"
                 )
         for model in self.models:
             find_model(model)
         return self
 
     def ranges_of(self, model: str) -> dict[str, SearchRange]:
-        """What is searched for a row, by dotted name.
+        """Return the search ranges of a model by dotted name.
+
+        Args:
+            model: key of the model.
 
         Raises:
-            InputError: the row's model has no such option, or the option cannot have a value of its range.
+            InputError: the model does not have an option, or an option does not accept a value of its range.
         """
         names = self.models.get(model, self.searched)
         options = _options_of(model, names)
-        known = self.ranges.by_name()
+        ranges = self.ranges.by_name()
         for name in names:
-            _check_values(name, known[name], options[name])
-        return {name: known[name] for name in names}
+            _check_values(name, ranges[name], options[name])
+        return {name: ranges[name] for name in names}
 
 
 def _options_of(model: str, names: Iterable[str]) -> dict[str, FieldInfo]:
-    """All options of a row's model and of the training by dotted name, those asked for among them."""
+    """Return all options of a model and of its training by dotted name, after checking that ``names`` are among them."""
     options = {f"model.{name}": field for name, field in find_model(model).load().Config.model_fields.items()}
     options |= {f"training.{name}": field for name, field in TrainingOptions.model_fields.items()}
     if unknown := [name for name in names if name not in options]:
         raise InputError(
-            f"tuning.models.{model}: {', '.join(unknown)} is no option of {model}; its options are {', '.join(options)}"
+            f"tuning.models.{model}: {', '.join(unknown)} is not an option of {model}; its options are {', '.join(options)}"
         )
     return options
 
 
-def _check_values(name: str, found: SearchRange, option: FieldInfo) -> None:
+def _check_values(name: str, searched: SearchRange, option: FieldInfo) -> None:
     allowed = TypeAdapter(Annotated[option.annotation, option])
-    for value in found.examples():
+    for value in searched.examples():
         try:
             allowed.validate_python(value)
         except ValidationError as error:
             raise InputError(
-                f"tuning.ranges.{name}: it cannot be {value} ({error.errors()[0]['msg']}); mend the range, with integer: true "
-                "for whole numbers"
+                f"tuning.ranges.{name}: the option does not accept {value} ({error.errors()[0]['msg']}); correct the range, with "
+                "integer: true for whole numbers"
             ) from error

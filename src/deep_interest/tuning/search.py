@@ -1,4 +1,4 @@
-"""Searching: trials of one row's options until enough are finished, by one process or several, whatever stopped it before."""
+"""Hyperparameter search: trials until enough are finished, in one process or several; an interrupted search resumes."""
 
 import hashlib
 import json
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import optuna
 from filelock import FileLock, Timeout
-from optuna.trial import Trial, TrialState
+from optuna.trial import FrozenTrial, Trial, TrialState
 
 from deep_interest.errors import InputError
 from deep_interest.training.loop import DivergedError
@@ -19,7 +19,7 @@ from deep_interest.training.runs import Data, fit_seed
 from deep_interest.tuning.parameters import SearchRange
 from deep_interest.tuning.study import (
     DIVERGED,
-    EPOCHS,
+    EVALUATIONS,
     FINISHED,
     RETRIED,
     SECONDS,
@@ -32,110 +32,112 @@ logger = logging.getLogger(__name__)
 
 
 def tune(search: Search, data: Data) -> optuna.Study:
-    """Try options until ``n_trials`` trials are finished, those of earlier runs included.
+    """Run trials until ``n_trials`` are finished, including those of earlier runs.
 
-    Trials that a killed run left behind are tried again with the same options. With one worker a search that was
-    stopped and started again draws the same options as one that was not; with several, what is drawn depends on which
-    trials are finished by then.
+    Trials that a killed run left unfinished are repeated with the same options. With one worker, an interrupted search draws
+    the same options as an uninterrupted one; with several, the draws depend on the order in which trials finish.
 
     Args:
         search: what to search.
-        data: training and validation samples; test samples are refused.
+        data: training and validation samples.
 
     Raises:
-        InputError: test samples among the data, no validation samples, another run of the same study at work, an
-            option that the run sets by itself, or a study of other data or settings.
+        InputError: there are test samples or no validation samples, another run uses the same study, an option is both searched
+            and set by the run, or the study was started with other data or settings.
     """
     _check(search, data)
     search.folder.mkdir(parents=True, exist_ok=True)
-    running = FileLock(search.folder / "study.lock")
+    lock = FileLock(search.folder / "study.lock")
     try:
-        with running.acquire(timeout=0):
+        with lock.acquire(timeout=0):
             study = open_study(search)
-            _check_same(study, search, data)
-            _retry_unfinished(study, set(search.ranges))
-            _tell_if_done(study, search)
+            _require_same_settings(study, search, data)
+            _requeue_unfinished(study, set(search.ranges))
+            _log_if_finished(study, search)
             workers = range(search.tuning.workers)
             map_seeds(_work, (search, data, study.user_attrs["data"]), workers, processes=len(workers))
             shutil.rmtree(search.folder / "fits", ignore_errors=True)
             return study
     except Timeout:
         raise InputError(
-            f"{search.folder}: another run is searching for {search.experiment.name}; wait for it, or raise tuning.workers there"
+            f"{search.folder}: another run is tuning {search.experiment.name}; wait for it, or set tuning.workers to more than "
+            "1 there"
         ) from None
 
 
 def _check(search: Search, data: Data) -> None:
-    present = set(data.samples["split"].unique())
-    if "test" in present:
+    splits = set(data.samples["split"].unique())
+    if "test" in splits:
+        raise InputError("tuning: the data contain test samples; pass training and validation samples only")
+    if "validation" not in splits:
         raise InputError(
-            "tuning: found test samples among the data; hand over training and validation samples only"
-        )
-    if "validation" not in present:
-        raise InputError(
-            f"tuning {search.experiment.name}: the dataset has no validation samples, so nothing can be chosen; use another protocol "
+            f"tuning {search.experiment.name}: the dataset has no validation samples to select options by; use another protocol "
             "mode than `paper`"
         )
-    if fixed := [
-        name for name in search.ranges if name.removeprefix("training.") in search.experiment.run.options
-    ]:
+    run_options = search.experiment.run.options
+    if fixed := [name for name in search.ranges if name.removeprefix("training.") in run_options]:
         raise InputError(
-            f"training.options: {', '.join(fixed)} is set by the run and searched by tuning.models; leave it out of one of them"
+            f"training.options: {', '.join(fixed)} is set by the run, but tuning.models searches it; remove it from one of them"
         )
 
 
-def _check_same(study: optuna.Study, search: Search, data: Data) -> None:
-    """A study goes on only with the data and the settings that it began with."""
+def _require_same_settings(study: optuna.Study, search: Search, data: Data) -> None:
+    """Check that a study resumes with the data and settings it was started with; record those of a new study."""
     experiment = search.experiment
-    found = {
+    settings = {
         "data": data.fingerprint(),
         "recipe": experiment.recipe.model_dump_json(exclude={"models"})
         + json.dumps(experiment.recipe.model_dump()["models"].get(experiment.model)),
         "options": json.dumps(experiment.options.root, sort_keys=True),
         "training.options": json.dumps(experiment.run.options, sort_keys=True),
-        "ranges": json.dumps({name: found.model_dump() for name, found in search.ranges.items()}),
+        "ranges": json.dumps({name: searched.model_dump() for name, searched in search.ranges.items()}),
         "seeds": json.dumps([search.tuning.seed, search.tuning.fit_seed]),
     }
-    known = study.user_attrs
-    changed = [name for name, value in found.items() if name in known and known[name] != value]
+    recorded = study.user_attrs
+    changed = [name for name, value in settings.items() if name in recorded and recorded[name] != value]
     if changed:
         raise InputError(
-            f"{search.folder / 'study.db'}: the study was begun with other {', '.join(changed)}; its trials cannot be compared "
-            "with new ones. Set these back, or remove the file to begin anew"
+            f"{search.folder / 'study.db'}: the study was started with other {', '.join(changed)}, so its trials cannot be compared "
+            "with new ones. Restore these settings, or remove the file to start again"
         )
-    for name, value in found.items():
+    for name, value in settings.items():
         study.set_user_attr(name, value)
 
 
-def _retry_unfinished(study: optuna.Study, searched: set[str]) -> None:
-    """Queue the trials that a killed run left behind; nobody else runs while the study's lock is ours."""
+def _requeue_unfinished(study: optuna.Study, searched: set[str]) -> None:
+    """Queue the trials that a killed run left unfinished; the lock of the study excludes other runs."""
     for trial in study.get_trials(states=(TrialState.RUNNING,)):
         study.tell(trial.number, state=TrialState.FAIL)
-        if set(trial.params) == searched:  # else nothing was begun, and the next draw is the same
-            first = trial.user_attrs.get(RETRIED, trial.number)
-            study.enqueue_trial(trial.params, user_attrs={RETRIED: first})
-            logger.info("trial %d was interrupted and is tried again", trial.number)
+        if set(trial.params) == searched:  # otherwise training had not started, and the next draw is the same
+            first_attempt = trial.user_attrs.get(RETRIED, trial.number)
+            study.enqueue_trial(trial.params, user_attrs={RETRIED: first_attempt})
+            logger.info("trial %d was interrupted and will be repeated", trial.number)
 
 
-def _tell_if_done(study: optuna.Study, search: Search) -> None:
-    done = sum(trial.state in FINISHED for trial in study.get_trials(deepcopy=False))
-    if done >= search.tuning.n_trials:
+def _log_if_finished(study: optuna.Study, search: Search) -> None:
+    finished = _count_finished(study)
+    if finished >= search.tuning.n_trials:
         logger.info(
-            "%s: %d trials are finished and tuning.n_trials is %d, so nothing is tried", search.experiment.name, done, search.tuning.n_trials,
+            "%s: %d trials are finished already and tuning.n_trials is %d; no new trial is started", search.experiment.name,
+            finished, search.tuning.n_trials,
         )  # fmt: skip
 
 
+def _count_finished(study: optuna.Study) -> int:
+    return sum(trial.state in FINISHED for trial in study.get_trials(deepcopy=False))
+
+
 def _work(search: Search, data: Data, fingerprint: str, worker: int) -> None:
-    """One worker: a trial after the other, as long as there are trials to finish.
+    """Run trials in one worker as long as some are left.
 
     Args:
         search: what to search.
-        data: the samples; another process gets mapped files by their names, and other runs may replace these in the meantime.
-        fingerprint: of the data that the search began with.
+        data: the samples; a worker process opens their mapped files by name, and another run may have replaced these files.
+        fingerprint: fingerprint of the data that the search was started with.
         worker: index of the worker.
 
     Raises:
-        InputError: the data are not those that the search began with.
+        InputError: the data are not those that the search was started with.
     """
     if data.fingerprint() != fingerprint:
         raise InputError(
@@ -143,66 +145,70 @@ def _work(search: Search, data: Data, fingerprint: str, worker: int) -> None:
             "command again"
         )
     study = open_study(search)
-    while (begun := _next_trial(study, search)) is not None:
-        trial, values = begun
+    while (started := _start_trial(study, search)) is not None:
+        trial, values = started
         try:
-            value = _fit(search, data, values, _Reporter(trial))
+            gauc = _fit(search, data, values, _Reporter(trial))
         except optuna.TrialPruned:
             study.tell(trial, state=TrialState.PRUNED)
         except DivergedError:
             trial.set_user_attr(DIVERGED, True)
             study.tell(trial, state=TrialState.PRUNED)
         else:
-            study.tell(trial, value)
-        _log(study, search, trial.number)
+            study.tell(trial, gauc)
+        logger.info(
+            "%s · %s · %d of %d trials finished", search.experiment.name,
+            _describe(study.get_trials(deepcopy=False)[trial.number]), _count_finished(study), search.tuning.n_trials,
+        )  # fmt: skip
 
 
-def _next_trial(study: optuna.Study, search: Search) -> tuple[Trial, dict[str, Any]] | None:
-    """Begin a trial and draw its options; None when enough are finished or running.
+def _start_trial(study: optuna.Study, search: Search) -> tuple[Trial, dict[str, Any]] | None:
+    """Start a trial and draw its options; return None if enough trials are finished or running.
 
-    The search's random state follows from its seed and the number of trials begun before, so it does not depend on
-    how often the search was stopped.
+    The random state follows from the search's seed and the number of trials started before, so the draws do not depend on
+    interruptions.
     """
     with FileLock(search.folder / "trials.lock"):
         states = [trial.state for trial in study.get_trials(deepcopy=False)]
-        begun = sum(state in (*FINISHED, TrialState.RUNNING) for state in states)
-        if begun >= search.tuning.n_trials:
+        started = sum(state in (*FINISHED, TrialState.RUNNING) for state in states)
+        if started >= search.tuning.n_trials:
             return None
-        seed = int(np.random.SeedSequence([search.tuning.seed, begun]).generate_state(1)[0])
+        seed = int(np.random.SeedSequence([search.tuning.seed, started]).generate_state(1)[0])
         study.sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=search.tuning.random_trials)
         trial = study.ask()
-        return trial, {name: _draw(trial, name, found) for name, found in search.ranges.items()}
+        return trial, {name: _draw(trial, name, searched) for name, searched in search.ranges.items()}
 
 
-def _draw(trial: Trial, name: str, found: SearchRange) -> bool | int | float | str:
-    if found.choices is not None:
-        return trial.suggest_categorical(name, found.choices)
-    if found.integer:
-        return trial.suggest_int(name, int(found.low), int(found.high), log=found.log)
-    return trial.suggest_float(name, found.low, found.high, log=found.log)
+def _draw(trial: Trial, name: str, searched: SearchRange) -> bool | int | float | str:
+    if searched.choices is not None:
+        return trial.suggest_categorical(name, searched.choices)
+    if searched.integer:
+        return trial.suggest_int(name, int(searched.low), int(searched.high), log=searched.log)
+    return trial.suggest_float(name, searched.low, searched.high, log=searched.log)
 
 
 class _Reporter:
-    """Tells a trial its GAUC after each evaluation, and ends it where it is below the median."""
+    """Reports the validation GAUC of each evaluation to a trial, and stops the trial if the pruner says so."""
 
     def __init__(self, trial: Trial) -> None:
         self.trial, self.reported = trial, 0
 
     def __call__(self, history: list[dict[str, float]]) -> None:
-        self.note(history)
+        self.report(history)
         if self.trial.should_prune():
             raise optuna.TrialPruned
 
-    def note(self, history: list[dict[str, float]]) -> None:
+    def report(self, history: list[dict[str, float]]) -> None:
+        """Report the evaluations that are new since the last call."""
         for step in range(self.reported, len(history)):
             self.trial.report(history[step]["validation_gauc"], step)
         self.reported = len(history)
-        self.trial.set_user_attr(EPOCHS, len(history))
+        self.trial.set_user_attr(EVALUATIONS, len(history))
         self.trial.set_user_attr(SECONDS, round(history[-1]["seconds"], 2))
 
 
 def _fit(search: Search, data: Data, values: dict[str, Any], reporter: _Reporter) -> float:
-    """The best validation GAUC of a fit with these options."""
+    """Train with the given options and return the best validation GAUC."""
     experiment = search.experiment
     name = hashlib.blake2b(json.dumps(values, sort_keys=True).encode(), digest_size=8).hexdigest()
     folder = search.folder / "fits" / name
@@ -218,20 +224,18 @@ def _fit(search: Search, data: Data, values: dict[str, Any], reporter: _Reporter
     except (optuna.TrialPruned, DivergedError):
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    reporter.note(history)
+    reporter.report(history)
     shutil.rmtree(folder, ignore_errors=True)
     return max(row["validation_gauc"] for row in history)
 
 
-def _log(study: optuna.Study, search: Search, number: int) -> None:
-    trials = study.get_trials(deepcopy=False)
-    trial = trials[number]
-    logger.info(
-        "%s trial %d %s, GAUC %.4f, %s (%d of %d finished)", search.experiment.name, number, trial.state.name.lower(), best_so_far(trial),
-        ", ".join(f"{name} {_short(value)}" for name, value in trial.params.items()),
-        sum(other.state in FINISHED for other in trials), search.tuning.n_trials,
-    )  # fmt: skip
+def _describe(trial: FrozenTrial) -> str:
+    """Return a trial as a part of a log line, e.g. "trial 3 pruned · val GAUC 0.680 · training.mba 0.05 · 12 s of training"."""
+    outcome = "diverged" if trial.user_attrs.get(DIVERGED) else trial.state.name.lower()
+    options = ", ".join(f"{name} {_short(value)}" for name, value in trial.params.items())
+    seconds = trial.user_attrs.get(SECONDS, 0.0)
+    return f"trial {trial.number} {outcome} · val GAUC {best_so_far(trial):.3f} · {options} · {seconds:.0f} s of training"
 
 
 def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

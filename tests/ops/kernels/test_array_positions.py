@@ -1,7 +1,7 @@
-"""A compiled loop finds the same bits wherever its arrays lie.
+"""A kernel computes the same bits wherever its arrays are in memory.
 
-A compiler may make two copies of a loop, one for arrays that are far from each other and one for all others: which of them
-runs depends on where the system found room, so both have to round alike.
+LLVM may version a loop, once for arrays that are far apart and once for all others: which version runs depends on
+the addresses, so both have to round alike.
 """
 
 import pkgutil
@@ -24,7 +24,10 @@ FAR = 1 << 12
 ROWS = [
     ("din_dice", {"activation": "dice", "attention_activation": "dice", "normalize": "softmax"}),
     ("din", {"normalize": "softmax", "attention_activation": "prelu"}),
-    *(("dien", {"evolution": way, "aux_weight": 1.0}) for way in ("augru", "agru", "aigru", "attention")),
+    *(
+        ("dien", {"evolution": evolution, "aux_weight": 1.0})
+        for evolution in ("augru", "agru", "aigru", "attention")
+    ),
     ("dien", {"aux_weight": 1.0, "aux_contrast": "infonce"}),
     ("dien", {"aux_weight": 1.0, "aux_score": "net", "attention": "din"}),
     *((key, {}) for key in ("base", "pnn", "deepfm", "bst", "dmin")),
@@ -33,16 +36,19 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def calls(tmp_path_factory):
-    """Every loop that a step of these rows runs, with the arguments of its largest call."""
+    """Every kernel that a step of these models calls, with the arguments of its largest call."""
     found, data = {}, small_data(users=40)
 
     def recorded(kernel, *arguments, work):
         flat = list(leaves(arguments))
         sizes = [given.size for given in flat if isinstance(given, np.ndarray)]
-        way = kernel, tuple(size > 0 for size in sizes)  # an empty array stands for something left out
-        if sum(sizes) > found.get(way, (0,))[0]:
-            given = [a.copy() if isinstance(a, np.ndarray) else a for a in flat]
-            found[way] = sum(sizes), (given, arguments), parallel.partition_count(work)
+        case = (
+            kernel,
+            tuple(size > 0 for size in sizes),
+        )  # an empty array means that an argument is left out
+        if sum(sizes) > found.get(case, (0,))[0]:
+            copies = [a.copy() if isinstance(a, np.ndarray) else a for a in flat]
+            found[case] = sum(sizes), (copies, arguments), parallel.partition_count(work)
         run_kernel(kernel, *arguments, work=work)
 
     run_kernel = parallel.run_kernel
@@ -58,13 +64,13 @@ def calls(tmp_path_factory):
             Fit(
                 label="test", model=model, train=train, validation=sample_set(data, "validation"),
                 options=TrainingOptions(batch_size=len(train), epochs=1), seed=0,
-                state_file=tmp_path_factory.mktemp("fit") / f"{number}.pt", fingerprint="this fit", checkpoint_seconds=9,
+                state_file=tmp_path_factory.mktemp("fit") / f"{number}.pt", fingerprint="", checkpoint_seconds=9,
             ).run()  # fmt: skip
     return found
 
 
 def leaves(arguments):
-    """The arguments with the parts of tuples in their place."""
+    """The arguments, with tuples flattened."""
     for given in arguments:
         if isinstance(given, tuple):
             yield from leaves(given)
@@ -73,38 +79,39 @@ def leaves(arguments):
 
 
 def nested(flat, like):
-    """The leaves of ``like`` put together as there."""
-    return tuple(nested(flat, given) if isinstance(given, tuple) else next(flat) for given in like)
+    """The leaves put together as in ``like``."""
+    values = [nested(flat, each) if isinstance(each, tuple) else next(flat) for each in like]
+    return type(like)(*values) if hasattr(like, "_fields") else tuple(values)
 
 
-def laid(arguments, first=None, second=None, gap=0):
-    """The arguments with their arrays copied into one room, far from each other; but ``second`` lies close behind ``first``."""
+def relocated(arguments, first=None, second=None, gap=0):
+    """The arguments with their arrays copied far apart in one buffer, but ``second`` closely after ``first``."""
     arrays = [i for i, given in enumerate(arguments) if isinstance(given, np.ndarray)]
     order = [i for i in arrays if i not in (first, second)] + [i for i in (first, second) if i is not None]
-    room = np.zeros(sum(arguments[i].nbytes + FAR for i in arrays) + FAR, np.uint8)
-    place, placed = -room.ctypes.data % 64, list(arguments)
+    buffer = np.zeros(sum(arguments[i].nbytes + FAR for i in arrays) + FAR, np.uint8)
+    position, moved = -buffer.ctypes.data % 64, list(arguments)
     for i in order:
         given = arguments[i]
-        place += -place % (given.itemsize if i == second else 64)
-        placed[i] = room[place : place + given.nbytes].view(given.dtype).reshape(given.shape)
-        placed[i][...] = given
-        place += given.nbytes + (gap if i == first else FAR)
-    return placed
+        position += -position % (given.itemsize if i == second else 64)
+        moved[i] = buffer[position : position + given.nbytes].view(given.dtype).reshape(given.shape)
+        moved[i][...] = given
+        position += given.nbytes + (gap if i == first else FAR)
+    return moved
 
 
-def done(kernel, parts, placed, like):
-    for part in range(parts):
-        kernel(*nested(iter(placed), like), part, parts)
-    return [given.tobytes() for given in placed if isinstance(given, np.ndarray)]
+def outputs(kernel, partitions, moved, like):
+    for partition in range(partitions):
+        kernel(*nested(iter(moved), like), partition, partitions)
+    return [given.tobytes() for given in moved if isinstance(given, np.ndarray)]
 
 
-def test_every_loop_finds_the_same_wherever_its_arrays_lie(calls):
+def test_kernels_compute_the_same_bits_wherever_arrays_are(calls):
     assert len(calls) > 25
     differ = set()
-    for (kernel, _), (_, (arguments, like), parts) in calls.items():
-        expected = done(kernel, parts, laid(arguments), like)
+    for (kernel, _), (_, (arguments, like), partitions) in calls.items():
+        expected = outputs(kernel, partitions, relocated(arguments), like)
         arrays = [i for i, given in enumerate(arguments) if isinstance(given, np.ndarray)]
         for (first, second), gap in product(permutations(arrays, 2), GAPS):
-            if done(kernel, parts, laid(arguments, first, second, gap), like) != expected:
+            if outputs(kernel, partitions, relocated(arguments, first, second, gap), like) != expected:
                 differ.add(f"{kernel.__module__}.{kernel.__name__}: {gap} bytes from {first} to {second}")
     assert not differ

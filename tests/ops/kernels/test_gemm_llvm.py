@@ -1,3 +1,4 @@
+import sys
 from importlib.util import module_from_spec, spec_from_file_location
 
 import numpy as np
@@ -5,87 +6,91 @@ import pytest
 from llvmlite import binding
 from numba import njit
 
-from deep_interest.ops.kernels import gemm_llvm
+from deep_interest.ops.kernels import gemm_llvm, llvm
 
 INNER = 7
 KINDS = ["unscaled", "rows_scaled", "columns_scaled"]
 CPUS = pytest.mark.parametrize(("features", "most"), [({}, 6), ({"avx512f": True}, 12)])
 
 
-def written_for(features, monkeypatch):
-    """The tiles as they are for a CPU with these features; any CPU can run them."""
-    spec = spec_from_file_location("gemm_llvm_of_another_cpu", gemm_llvm.__file__)
-    module = module_from_spec(spec)
+def emitted_for(features, monkeypatch):
+    """The micro-kernels that are emitted for a CPU with these features; any CPU can run them."""
+    modules = []
     with monkeypatch.context() as patch:
         patch.setattr(binding, "get_host_cpu_features", lambda: features)
-        spec.loader.exec_module(module)
-    return module
+        for original in (llvm, gemm_llvm):
+            spec = spec_from_file_location(f"{original.__name__}_of_another_cpu", original.__file__)
+            module = module_from_spec(spec)
+            spec.loader.exec_module(module)
+            patch.setitem(
+                sys.modules, original.__name__, module
+            )  # gemm_llvm imports its building blocks from llvm
+            modules.append(module)
+    return modules[1]
 
 
-def drawn(rng, *shapes):
+def normal(rng, *shapes):
     return [rng.normal(size=shape).astype(np.float32) for shape in shapes]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @CPUS
-def test_tiles_for_narrow_and_for_wide_registers(features, most, kind, monkeypatch):
-    cpu = written_for(features, monkeypatch)
-    assert cpu.MR == most
-    tile = cpu.micro_kernel(getattr(cpu, kind))
+def test_micro_kernels_for_narrow_and_wide_registers(features, most, kind, monkeypatch):
+    cpu = emitted_for(features, monkeypatch)
+    assert most == cpu.MR
+    micro_kernel = cpu.micro_kernel(getattr(cpu, kind))
 
     @njit
-    def multiply(rows, a, b, more, factors, start, c, columns):
-        tile(
-            rows, columns, a.ctypes.data, a.strides[0], 4, b.ctypes.data, more.ctypes.data, b.strides[1], b.strides[0],
-            factors.ctypes.data, b.shape[1], start.ctypes.data, start.strides[0], c.ctypes.data, c.strides[0],
-        )  # fmt: skip
+    def multiply(rows, a, b, b2, factors, start, c, columns):
+        right = (b.ctypes.data, b2.ctypes.data, b.strides[1], b.strides[0], factors.ctypes.data)
+        source, target = (start.ctypes.data, start.strides[0]), (c.ctypes.data, c.strides[0])
+        micro_kernel(rows, columns, b.shape[1], (a.ctypes.data, a.strides[0], 4), right, source, target)
 
     rng = np.random.default_rng(0)
     for rows in range(1, most + 1):
-        a, b, more, factors = drawn(rng, (rows, INNER), (2, INNER, 16), (2, INNER, 16), 32)
-        right, others = np.hstack(list(b)), np.hstack(list(more))
+        a, b, b2, factors = normal(rng, (rows, INNER), (2, INNER, 16), (2, INNER, 16), 32)
+        right, right2 = np.hstack(list(b)), np.hstack(list(b2))
         if kind == "rows_scaled":
-            right = right + factors[:INNER, None] * others
+            right = right + factors[:INNER, None] * right2
         elif kind == "columns_scaled":
-            right = right + factors * others
+            right = right + factors * right2
         for columns in (*range(1, 17), 16 * cpu.PANELS_PER_CALL):
-            start, c = drawn(rng, (rows, 35), (rows, 40))
+            start, c = normal(rng, (rows, 35), (rows, 40))
             expected = c.copy()
             expected[:, :columns] = start[:, :columns] + a @ right[:, :columns]
-            multiply(rows, a, b, more, factors, start, c, columns)
+            multiply(rows, a, b, b2, factors, start, c, columns)
             np.testing.assert_allclose(c, expected, atol=1e-5)
 
 
 @CPUS
-def test_tiles_of_pairs(features, most, monkeypatch):
-    cpu = written_for(features, monkeypatch)
-    pair_tile = cpu.segment_micro_kernel
+def test_the_segment_micro_kernel_accumulates_all_three_gradients(features, most, monkeypatch):
+    cpu = emitted_for(features, monkeypatch)
+    micro_kernel = cpu.segment_micro_kernel
 
     @njit
-    def gradients(rows, a, e, runs, v, to_v, weight, single, product):
-        pair_tile(
-            rows, a.ctypes.data, a.strides[0], e.ctypes.data, runs.ctypes.data, len(runs), v.ctypes.data, to_v.ctypes.data,
-            weight.ctypes.data, single.ctypes.data, product.ctypes.data,
-        )  # fmt: skip
+    def gradients(rows, a, e, segments, v, grad_v, weight, single, product):
+        left, query = (a.ctypes.data, a.strides[0]), (v.ctypes.data, grad_v.ctypes.data)
+        sums = (weight.ctypes.data, single.ctypes.data, product.ctypes.data)
+        micro_kernel(rows, left, e.ctypes.data, segments.ctypes.data, len(segments), query, sums)
 
-    rng, runs = np.random.default_rng(0), np.array([[0, 2, 9], [2, 3, 9], [4, 7, 9]])
+    rng, segments = np.random.default_rng(0), np.array([[0, 2, 9], [2, 3, 9], [4, 7, 9]])
     for rows in range(1, cpu.SEGMENT_MR + 1):
-        a, e, v, to_v = drawn(rng, (INNER, rows + 3), (INNER, 16), (3, 16), (3, 16))
-        weight, single, product = drawn(rng, *[(rows, 16)] * 3)
-        found = [a[first:last, :rows].T @ e[first:last] for first, last, _ in runs]
+        a, e, v, grad_v = normal(rng, (INNER, rows + 3), (INNER, 16), (3, 16), (3, 16))
+        weight, single, product = normal(rng, *[(rows, 16)] * 3)
+        products = [a[first:last, :rows].T @ e[first:last] for first, last, _ in segments]
         expected = (
-            to_v + np.stack([(weight * g).sum(0) for g in found]),
-            single + sum(found),
-            product + sum(g * own for g, own in zip(found, v, strict=True)),
+            grad_v + np.stack([(weight * g).sum(0) for g in products]),
+            single + sum(products),
+            product + sum(g * own for g, own in zip(products, v, strict=True)),
         )
-        gradients(rows, a, e, runs, v, to_v, weight, single, product)
-        for ours, theirs in zip((to_v, single, product), expected, strict=True):
+        gradients(rows, a, e, segments, v, grad_v, weight, single, product)
+        for ours, theirs in zip((grad_v, single, product), expected, strict=True):
             np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
 
 @CPUS
-def test_a_dot_of_any_length(features, most, monkeypatch):
-    dot = written_for(features, monkeypatch).dot
+def test_dot_products_of_any_length(features, most, monkeypatch):
+    dot = emitted_for(features, monkeypatch).dot
 
     @njit
     def product(a, b):
@@ -93,5 +98,5 @@ def test_a_dot_of_any_length(features, most, monkeypatch):
 
     rng = np.random.default_rng(0)
     for size in (0, 1, 7, 8, 15, 16, 17, 40, 128):
-        a, b = drawn(rng, size, size)
+        a, b = normal(rng, size, size)
         assert product(a, b) == pytest.approx(a.astype(float) @ b.astype(float), abs=1e-4)

@@ -9,21 +9,23 @@ lengths = st.lists(st.integers(0, 30), max_size=40)
 
 @settings(deadline=None)
 @given(lengths, st.integers(1, 8))
-def test_parts_share_all_runs_and_have_about_as_many_places(lengths, parts):
+def test_partitions_cover_all_segments_and_have_about_as_many_values(lengths, partitions):
     offsets = np.append(0, np.cumsum(lengths, dtype=np.int64))
-    shares = [segment_partition(offsets, part, parts) for part in range(parts)]
-    assert [run for first, last in shares for run in range(first, last)] == list(range(len(lengths)))
-    for first, last in shares:
-        assert abs(offsets[last] - offsets[first] - offsets[-1] / parts) <= max(lengths, default=0) + 1
+    bounds = [segment_partition(offsets, partition, partitions) for partition in range(partitions)]
+    assert [segment for first, last in bounds for segment in range(first, last)] == list(range(len(lengths)))
+    for first, last in bounds:
+        assert abs(offsets[last] - offsets[first] - offsets[-1] / partitions) <= max(lengths, default=0) + 1
 
 
 @settings(deadline=None)
 @given(lengths, st.integers(1, 8), st.data())
-def test_views_of_one_row_are_in_one_part(lengths, parts, data):
+def test_shared_segments_are_in_one_partition(lengths, partitions, data):
     offsets = np.append(0, np.cumsum(lengths, dtype=np.int64))
     starts = np.array([data.draw(st.integers(0, 3)) for _ in lengths], np.int64)
     starts.sort()
-    shares = [shared_segment_partition(offsets, starts, part, parts) for part in range(parts)]
-    assert [run for first, last in shares for run in range(first, last)] == list(range(len(lengths)))
-    of_parts = [set(starts[first:last]) for first, last in shares]
-    assert sum(map(len, of_parts)) == len(set(starts))
+    bounds = [
+        shared_segment_partition(offsets, starts, partition, partitions) for partition in range(partitions)
+    ]
+    assert [segment for first, last in bounds for segment in range(first, last)] == list(range(len(lengths)))
+    starts_by_partition = [set(starts[first:last]) for first, last in bounds]
+    assert sum(map(len, starts_by_partition)) == len(set(starts))

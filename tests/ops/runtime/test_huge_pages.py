@@ -11,7 +11,7 @@ SUPPORTED = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
 
 def flags_of(address):
-    """What Linux notes of the mapping that holds an address."""
+    """The flags of the memory mapping that contains an address."""
     here = False
     for line in Path("/proc/self/smaps").read_text().splitlines():
         if found := re.match(r"([0-9a-f]+)-([0-9a-f]+) ", line):
@@ -21,7 +21,7 @@ def flags_of(address):
     return []
 
 
-def test_a_large_tensor_is_the_same_on_large_pages():
+def test_huge_pages_do_not_change_a_large_tensor():
     tensor = torch.arange(HUGE_PAGES_MIN_BYTES // 4, dtype=torch.float32)
     expected = tensor.clone()
     assert use_huge_pages(tensor) is tensor
@@ -31,5 +31,5 @@ def test_a_large_tensor_is_the_same_on_large_pages():
 
 
 @pytest.mark.parametrize("tensor", [torch.zeros(5), torch.zeros(0)])
-def test_a_small_tensor_is_left_alone(tensor):
+def test_a_small_tensor_keeps_its_pages(tensor):
     assert use_huge_pages(tensor) is tensor

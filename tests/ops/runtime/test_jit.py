@@ -11,6 +11,7 @@ from numba.core.dispatcher import Dispatcher
 
 import deep_interest
 from deep_interest import ops
+from deep_interest.ops.runtime.jit import _set_cache_stamp
 
 SOURCES = Path(deep_interest.__file__).parent
 PROGRAM = "from deep_interest.ops.kernels.outer import outer; print(outer(1.0), len(outer.stats.cache_hits))"
@@ -36,7 +37,7 @@ def package(tmp_path):
     return package
 
 
-def said(folder, program=PROGRAM):
+def output_of(folder, program=PROGRAM):
     found = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, "PYTHONPATH": str(folder)},
@@ -47,18 +48,18 @@ def said(folder, program=PROGRAM):
     return found.stdout.split()
 
 
-def test_what_is_kept_belongs_to_all_that_a_function_calls(package, tmp_path):
-    assert said(tmp_path) == ["2.0", "0"]
-    assert said(tmp_path) == ["2.0", "1"]
+def test_the_cache_is_invalidated_when_a_called_function_changes(package, tmp_path):
+    assert output_of(tmp_path) == ["2.0", "0"]
+    assert output_of(tmp_path) == ["2.0", "1"]
     inner = package / "ops/runtime/inner.py"
     inner.write_text(inner.read_text().replace("x + 1", "x + 2"))
-    assert said(tmp_path) == ["3.0", "0"]
+    assert output_of(tmp_path) == ["3.0", "0"]
 
 
-def test_a_copy_of_the_code_takes_what_is_kept_with_it(package, tmp_path):
-    said(tmp_path)
+def test_a_copy_of_the_package_can_use_its_cache(package, tmp_path):
+    output_of(tmp_path)
     shutil.copytree(tmp_path / "deep_interest", tmp_path / "other/deep_interest")
-    assert said(tmp_path / "other") == ["2.0", "1"]
+    assert output_of(tmp_path / "other") == ["2.0", "1"]
 
 
 SOFTMAX = """
@@ -89,29 +90,47 @@ print(hashlib.sha256(scores).hexdigest(), len(outer.stats.cache_hits))
 """
 
 
-def test_a_process_that_compiles_finds_what_one_finds_that_takes_what_is_kept(package, tmp_path):
+def test_compiled_and_cached_code_compute_the_same_bits(package, tmp_path):
     (package / "ops/kernels/outer.py").write_text(SOFTMAX)
-    cold, warm = said(tmp_path, WEIGHTS), said(tmp_path, WEIGHTS)
+    cold, warm = output_of(tmp_path, WEIGHTS), output_of(tmp_path, WEIGHTS)
     assert (cold[1], warm[1]) == ("0", "1")
     assert cold[0] == warm[0]
 
 
-def loops():
-    """All compiled loops."""
+def modules():
     found = pkgutil.walk_packages(ops.__path__, f"{ops.__name__}.")
-    modules = [import_module(module.name) for module in found if not module.name.endswith("gru_triton")]
-    return {loop for module in modules for loop in vars(module).values() if isinstance(loop, Dispatcher)}
+    return [import_module(module.name) for module in found if not module.name.endswith("gru_triton")]
 
 
-def called_by(loop):
-    names = loop.py_func.__code__.co_names
-    return {found for name in names if isinstance(found := loop.py_func.__globals__.get(name), Dispatcher)}
+def compiled_functions(module):
+    return {each for each in vars(module).values() if isinstance(each, Dispatcher)}
 
 
-def test_no_loop_calls_one_whose_copies_may_differ():
-    """See `kernel`: only loops that Python calls may order their sums as they like."""
-    assert len(loops()) > 50
-    for loop in loops():
-        for called in called_by(loop):
+def called_by(function):
+    names = function.py_func.__code__.co_names
+    return {each for name in names if isinstance(each := function.py_func.__globals__.get(name), Dispatcher)}
+
+
+def test_kernels_call_only_functions_with_ordered_sums():
+    """See `kernel`: only functions that Python calls may reorder their sums."""
+    functions = set().union(*map(compiled_functions, modules()))
+    assert len(functions) > 50
+    for function in functions:
+        for called in called_by(function):
             options = called.targetoptions
-            assert options.get("inline") == "always" or options.get("fastmath") is False, (loop, called)
+            is_inline, is_ordered = options.get("inline") == "always", options.get("fastmath") is False
+            assert is_inline or is_ordered, (function, called)
+
+
+def test_compiled_functions_are_defined_where_the_cache_looks_for_changes():
+    for function in set().union(*map(compiled_functions, modules())):
+        package = function.py_func.__module__.split(".")[2]
+        assert package in ("kernels", "runtime"), function
+
+
+def test_the_stamp_of_a_cache_with_other_attributes_is_an_error():
+    class Changed:
+        _cache = object()
+
+    with pytest.raises(RuntimeError, match="install numba<"):
+        _set_cache_stamp(Changed(), "stamp")

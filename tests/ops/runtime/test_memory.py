@@ -8,12 +8,12 @@ from deep_interest.ops.runtime.memory import POOL_MIN_BYTES, BufferPool, empty, 
 LIKE = torch.zeros(1)
 
 
-def test_a_buffer_is_used_again_when_nothing_refers_to_the_tensor():
+def test_a_buffer_is_reused_when_nothing_refers_to_its_tensor():
     with use_pool(BufferPool()):
         first = empty(LIKE, POOL_MIN_BYTES, 2)
         address, view = first.data_ptr(), first[5:]
         del first
-        assert empty(LIKE, POOL_MIN_BYTES, 2).data_ptr() != address  # a view still shows it
+        assert empty(LIKE, POOL_MIN_BYTES, 2).data_ptr() != address  # a view still refers to it
         del view
         assert empty(LIKE, POOL_MIN_BYTES, 2).data_ptr() == address
 
@@ -29,7 +29,7 @@ def test_a_tensor_that_autograd_saved_keeps_its_buffer():
     assert weight.grad.unique().tolist() == [3.0]
 
 
-def test_tensors_in_use_do_not_overlap_and_begin_on_a_cache_line():
+def test_tensors_in_use_do_not_overlap_and_are_aligned():
     with use_pool(BufferPool()):
         tensors = [empty(LIKE, POOL_MIN_BYTES // 2 + 100 * k, 3).fill_(float(k)) for k in range(6)]
     for k, tensor in enumerate(tensors):
@@ -38,7 +38,7 @@ def test_tensors_in_use_do_not_overlap_and_begin_on_a_cache_line():
         assert tensor.unique().tolist() == [k]
 
 
-def test_a_pool_never_holds_more_than_was_in_use_at_once():
+def test_a_pool_never_keeps_more_than_was_in_use_at_once():
     pool = BufferPool()
     with use_pool(pool):
         kept = [empty(LIKE, POOL_MIN_BYTES) for _ in range(4)]
@@ -52,7 +52,7 @@ def test_a_pool_never_holds_more_than_was_in_use_at_once():
     assert most < 4 * 4 * POOL_MIN_BYTES * 1.15
 
 
-def test_small_arrays_other_types_and_code_outside_take_nothing_from_the_pool():
+def test_small_arrays_and_other_types_do_not_use_the_pool():
     pool = BufferPool()
     with use_pool(pool):
         empty(LIKE, POOL_MIN_BYTES // 4 - 1)

@@ -29,19 +29,21 @@ def test_the_number_of_partitions_follows_from_the_size_alone(torch_threads, wor
         assert parallel.partition_count(work) == partitions
         done = []
         parallel.run_kernel(lambda *partition, done=done: done.append(partition), work=work)
-        assert sorted(done) == [(part, partitions) for part in range(partitions)]
+        assert sorted(done) == [(index, partitions) for index in range(partitions)]
 
 
 def test_from_the_threshold_on_two_threads_work_at_the_same_time(torch_threads):
     torch_threads(2)
     both = threading.Barrier(2, timeout=60)  # one thread alone would never pass it
-    parallel.run_kernel(lambda part, parts: both.wait(), work=2 * THRESHOLD)
+    parallel.run_kernel(lambda partition, partitions: both.wait(), work=2 * THRESHOLD)
 
 
 def test_below_the_threshold_the_caller_does_all_of_the_work(torch_threads):
     torch_threads(2)
     done = []
-    parallel.run_kernel(lambda part, parts: done.append(threading.get_ident()), work=2 * THRESHOLD - 1)
+    parallel.run_kernel(
+        lambda partition, partitions: done.append(threading.get_ident()), work=2 * THRESHOLD - 1
+    )
     assert done == [threading.get_ident()]
 
 
@@ -67,7 +69,7 @@ def test_sums_over_partitions_have_the_same_bits_for_any_number_of_threads(torch
         assert torch.equal(reduced(operation), one)
 
 
-def test_the_test_above_can_fail(torch_threads, monkeypatch):
+def test_partitions_by_threads_would_change_bits(torch_threads, monkeypatch):
     """Partitions that depend on the number of threads round sums differently."""
     monkeypatch.setattr(parallel, "partition_count", lambda work: torch.get_num_threads())
     monkeypatch.setattr("deep_interest.ops.activations.partition_count", lambda work: torch.get_num_threads())

@@ -12,7 +12,7 @@ FORKED = """
 import os
 from deep_interest.ops.runtime import thread_pool
 
-thread_pool.parallel_for(lambda number: None, 2)
+thread_pool.parallel_for(lambda index: None, 2)
 if os.fork() == 0:
     done = []
     thread_pool.parallel_for(done.append, 2)
@@ -21,39 +21,39 @@ print(os.waitstatus_to_exitcode(os.wait()[1]))
 """
 
 
-def test_a_task_is_done_here_and_in_every_helper_time_after_time():
+def test_a_task_runs_in_the_caller_and_in_every_worker():
     seen = {}
-    for helpers in (0, 1, 3, 1):
+    for workers in (0, 1, 3, 1):
         for _ in range(50):
             threads = []
             thread_pool.parallel_for(
-                lambda number, threads=threads: threads.append((number, threading.get_ident())), helpers
+                lambda index, threads=threads: threads.append((index, threading.get_ident())), workers
             )
-            assert [number for number, _ in sorted(threads)] == list(range(helpers + 1))
+            assert [index for index, _ in sorted(threads)] == list(range(workers + 1))
             assert dict(threads)[0] == threading.get_ident()
-            for number, thread in threads:
-                assert seen.setdefault(number, thread) == thread
+            for index, thread in threads:
+                assert seen.setdefault(index, thread) == thread
     assert len(set(seen.values())) == 4
 
 
-def test_a_helper_that_has_fallen_asleep_is_woken():
-    thread_pool.parallel_for(lambda number: None, 1)
-    (helper, *_) = thread_pool._workers
+def test_a_parked_worker_is_woken():
+    thread_pool.parallel_for(lambda index: None, 1)
+    (worker, *_) = thread_pool._workers
     deadline = time.monotonic() + 30
-    while not helper._asleep and time.monotonic() < deadline:
+    while not worker._parked and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert helper._asleep
+    assert worker._parked
     done = []
-    thread_pool.parallel_for(lambda number: done.append(1), 1)
+    thread_pool.parallel_for(lambda index: done.append(1), 1)
     assert done == [1, 1]
 
 
-@pytest.mark.parametrize("where", ["here", "helper"])
-def test_what_a_task_raises_is_raised_when_all_have_finished(where):
+@pytest.mark.parametrize("where", ["caller", "worker"])
+def test_an_error_is_raised_after_all_threads_have_finished(where):
     ours, finished = threading.get_ident(), []
 
-    def task(number):
-        if (threading.get_ident() == ours) == (where == "here"):
+    def task(index):
+        if (threading.get_ident() == ours) == (where == "caller"):
             raise ValueError("not this one")
         time.sleep(0.05)
         finished.append(1)
@@ -61,41 +61,41 @@ def test_what_a_task_raises_is_raised_when_all_have_finished(where):
     with pytest.raises(ValueError, match="not this one"):
         thread_pool.parallel_for(task, 1)
     assert finished == [1]
-    thread_pool.parallel_for(lambda number: finished.append(2), 1)
+    thread_pool.parallel_for(lambda index: finished.append(2), 1)
     assert finished == [1, 2, 2]
 
 
-def test_a_task_that_nobody_has_waited_for_does_not_cost_the_next_one():
-    done, helper = [], thread_pool.Worker(1)
-    helper.begin(lambda number: time.sleep(0.1) or done.append("first"))
-    helper.begin(lambda number: done.append("second"))
-    helper.finish()
+def test_a_task_begins_after_one_that_nobody_waited_for():
+    done, worker = [], thread_pool.Worker(1)
+    worker.begin(lambda index: time.sleep(0.1) or done.append("first"))
+    worker.begin(lambda index: done.append("second"))
+    worker.finish()
     assert done == ["first", "second"]
 
 
-def test_two_that_ask_at_once_both_get_all_of_their_parts_done():
+def test_concurrent_callers_all_get_their_work_done():
     sums = {}
 
-    def ask(name):
+    def call(name):
         for _ in range(200):
-            left, done = count(), []
+            remaining, done = count(), []
 
-            def task(number, left=left, done=done):
-                while (part := next(left)) < 8:
-                    done.append(part)
+            def task(index, remaining=remaining, done=done):
+                while (partition := next(remaining)) < 8:
+                    done.append(partition)
 
             thread_pool.parallel_for(task, 2)
             sums[name] = sums.get(name, 0) + sum(done)
 
-    askers = [threading.Thread(target=ask, args=(name,)) for name in range(4)]
-    for asker in askers:
-        asker.start()
-    for asker in askers:
-        asker.join()
+    callers = [threading.Thread(target=call, args=(name,)) for name in range(4)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
     assert sums == dict.fromkeys(range(4), 200 * 28)
 
 
-def test_a_forked_process_has_helpers_of_its_own():
+def test_a_forked_process_starts_its_own_workers():
     found = subprocess.run(
         [sys.executable, "-c", FORKED], text=True, capture_output=True, check=True, timeout=120
     )

@@ -1,4 +1,4 @@
-"""Activations whose bend is learnt."""
+"""Loops of the activations: PReLU, Dice, and float32 sigmoid and tanh that LLVM vectorises."""
 
 import numpy as np
 from numba import njit
@@ -7,64 +7,68 @@ from numpy import float32
 from deep_interest.ops.runtime.jit import kernel
 from deep_interest.ops.runtime.parallel import partition_bounds
 
+# Loops touch few arrays each: LLVM then proves at run time that they do not overlap, and vectorises.
+
 
 @kernel
-def prelu_forward(x, slope, y, part, parts):
-    first, last = partition_bounds(len(x), part, parts)
+def prelu_forward(x, slope, y, partition, partitions):
+    """PReLU of ``x (N, C)`` with ``slope (C,)``; OUT ``y (N, C)``."""
+    first, last = partition_bounds(len(x), partition, partitions)
     for i in range(first, last):
         prelu_row(x[i], slope, y[i])
 
 
 @kernel
-def prelu_backward(x, slope, grad, to_x, to_slope, part, parts):
-    first, last = partition_bounds(len(x), part, parts)
+def prelu_backward(x, slope, grad_output, grad_x, grad_slope, partition, partitions):
+    """Gradients of `prelu_forward`; OUT ``grad_x (N, C)``, INOUT ``grad_slope (partitions, C)``."""
+    first, last = partition_bounds(len(x), partition, partitions)
     for i in range(first, last):
-        prelu_row_backward(x[i], slope, grad[i], to_x[i], to_slope[part])
+        prelu_row_backward(x[i], slope, grad_output[i], grad_x[i], grad_slope[partition])
 
 
 @njit(inline="always")
 def prelu_row(x, slope, y):
-    """PReLU of one row."""
+    """PReLU of one row; OUT ``y``."""
     for j in range(len(slope)):
         value = x[j]
         y[j] = value if value > 0 else slope[j] * value
 
 
 @njit(inline="always")
-def prelu_row_backward(x, slope, grad, to_x, to_slope):
-    """The gradient of one row; the slope's is added up."""
-    for j in range(
-        len(slope)
-    ):  # few arrays a loop: a compiler proves that they do not overlap, and vectorises
-        to_x[j] = grad[j] if x[j] > 0 else grad[j] * slope[j]
+def prelu_row_backward(x, slope, grad_output, grad_x, grad_slope):
+    """Gradients of `prelu_row`; OUT ``grad_x``, INOUT ``grad_slope``."""
     for j in range(len(slope)):
-        to_slope[j] += float32(0) if x[j] > 0 else grad[j] * x[j]
+        grad_x[j] = grad_output[j] if x[j] > 0 else grad_output[j] * slope[j]
+    for j in range(len(slope)):
+        grad_slope[j] += float32(0) if x[j] > 0 else grad_output[j] * x[j]
 
 
 @njit(inline="always")
 def sigmoid(x):
+    """``1 / (1 + exp(-x))`` by way of `tanh`."""
     half = float32(0.5)
     return half + half * tanh(half * x)
 
 
 @njit(inline="always")
 def tanh(x):
-    """``tanh(x)`` to 4e-7 as a quotient of polynomials in x², fitted on [-8, 8]; beyond, float32 knows no difference to ±1."""
+    """``tanh(x)`` to 4e-7: a rational function of x² fitted on [-8, 8], beyond which float32 rounds tanh to ±1."""
     x = min(max(x, float32(-8)), float32(8))
     s = x * x
-    over = float32(0.0035716029) + s * (float32(2.1894743e-05) + s * float32(1.5230533e-08))
-    over = float32(1) + s * (float32(0.13444502) + s * over)
-    under = float32(0.026164461) + s * (float32(0.00034113000) + s * float32(8.5224931e-07))
-    under = float32(1) + s * (float32(0.46777829) + s * under)
-    return x * over / under
+    numerator = float32(0.0035716029) + s * (float32(2.1894743e-05) + s * float32(1.5230533e-08))
+    numerator = float32(1) + s * (float32(0.13444502) + s * numerator)
+    denominator = float32(0.026164461) + s * (float32(0.00034113000) + s * float32(8.5224931e-07))
+    denominator = float32(1) + s * (float32(0.46777829) + s * denominator)
+    return x * numerator / denominator
 
 
 @kernel
-def moment_sums(s, sums, part, parts):
-    first, last = partition_bounds(len(s), part, parts)
-    total, squares = sums[part, 0], sums[part, 1]
+def column_moments(x, sums, partition, partitions):
+    """Sums of the columns and of their squares, in float64; INOUT ``sums (partitions, 2, C)``."""
+    first, last = partition_bounds(len(x), partition, partitions)
+    total, squares = sums[partition, 0], sums[partition, 1]
     for i in range(first, last):
-        row = s[i]
+        row = x[i]
         for j in range(len(row)):
             total[j] += np.float64(row[j])
         for j in range(len(row)):
@@ -72,29 +76,46 @@ def moment_sums(s, sums, part, parts):
 
 
 @kernel
-def dice_forward(s, alpha, mean, scale, p, y, part, parts):
-    first, last = partition_bounds(len(s), part, parts)
+def dice_forward(x, alpha, mean, scale, p, y, partition, partitions):
+    """Dice with ``p = sigmoid((x - mean) * scale)``.
+
+    Args:
+        x: ``(N, C)``.
+        alpha: ``(C,)`` slopes.
+        mean: ``(C,)``.
+        scale: ``(C,)`` inverse standard deviations.
+        p: OUT ``(N, C)``, kept for the backward pass.
+        y: OUT ``(N, C)``.
+    """
+    first, last = partition_bounds(len(x), partition, partitions)
     for i in range(first, last):
-        row, by, out = s[i], p[i], y[i]
+        row, row_p, out = x[i], p[i], y[i]
         for j in range(len(row)):
-            by[j] = sigmoid((row[j] - mean[j]) * scale[j])
+            row_p[j] = sigmoid((row[j] - mean[j]) * scale[j])
         for j in range(len(row)):
-            out[j] = row[j] * (alpha[j] + by[j] * (float32(1) - alpha[j]))
+            out[j] = row[j] * (alpha[j] + row_p[j] * (float32(1) - alpha[j]))
 
 
 @kernel
-def dice_backward_sums(grad, s, alpha, mean, p, to_standard, sums, part, parts):
-    """The gradient of the standardised rows, its sums as it is and by ``s - mean``, and alpha's gradient."""
-    first, last = partition_bounds(len(s), part, parts)
-    to_alpha, total, products = sums[part, 0], sums[part, 1], sums[part, 2]
+def dice_backward_sums(grad_output, x, alpha, mean, p, grad_standardized, sums, partition, partitions):
+    """First pass of the backward pass: gradients of the standardised rows and the sums that the second pass needs.
+
+    Args:
+        grad_output: ``(N, C)`` gradient of the output.
+        x: ``(N, C)`` the input; ``alpha``, ``mean``, ``p`` as in `dice_forward`.
+        grad_standardized: OUT ``(N, C)`` gradient of the standardised input.
+        sums: INOUT ``(partitions, 3, C)``: gradient of alpha, Σ grad_standardized, Σ grad_standardized ∘ (x - mean).
+    """
+    first, last = partition_bounds(len(x), partition, partitions)
+    grad_alpha, total, products = sums[partition, 0], sums[partition, 1], sums[partition, 2]
     for i in range(first, last):
-        row, flow, by, out = s[i], grad[i], p[i], to_standard[i]
+        row, grad, row_p, out = x[i], grad_output[i], p[i], grad_standardized[i]
         for j in range(len(row)):
-            out[j] = flow[j] * row[j] * (float32(1) - by[j])
+            out[j] = grad[j] * row[j] * (float32(1) - row_p[j])
         for j in range(len(row)):
-            to_alpha[j] += out[j]
+            grad_alpha[j] += out[j]
         for j in range(len(row)):
-            out[j] *= by[j] * (float32(1) - alpha[j])
+            out[j] *= row_p[j] * (float32(1) - alpha[j])
         for j in range(len(row)):
             total[j] += out[j]
         for j in range(len(row)):
@@ -102,12 +123,22 @@ def dice_backward_sums(grad, s, alpha, mean, p, to_standard, sums, part, parts):
 
 
 @kernel
-def dice_backward(grad, s, alpha, mean, scale, total, products, p, to_s, part, parts):
-    """``to_s`` comes as `_backward_sums` leaves it."""
-    first, last = partition_bounds(len(s), part, parts)
+def dice_backward(grad_output, inputs, factors, p, grad_x, partition, partitions):
+    """Second pass of the backward pass.
+
+    Args:
+        grad_output: ``(N, C)`` gradient of the output.
+        inputs: ``x (N, C)``, ``alpha (C,)`` and ``mean (C,)``.
+        factors: ``(C,)`` each: ``scale``, and the sums of `dice_backward_sums` with their factors.
+        p: ``(N, C)`` as `dice_forward` leaves it.
+        grad_x: INOUT ``(N, C)``, the gradient of the standardised input and then of the input.
+    """
+    x, alpha, mean = inputs
+    scale, total, products = factors
+    first, last = partition_bounds(len(x), partition, partitions)
     for i in range(first, last):
-        row, flow, by, out = s[i], grad[i], p[i], to_s[i]
+        row, grad, row_p, out = x[i], grad_output[i], p[i], grad_x[i]
         for j in range(len(row)):
-            out[j] = scale[j] * out[j] + flow[j] * (alpha[j] + by[j] * (float32(1) - alpha[j]))
+            out[j] = scale[j] * out[j] + grad[j] * (alpha[j] + row_p[j] * (float32(1) - alpha[j]))
         for j in range(len(row)):
             out[j] -= total[j] + products[j] * (row[j] - mean[j])

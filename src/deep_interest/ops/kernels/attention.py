@@ -1,4 +1,6 @@
-"""A net over pairs of a row and its run's query: DIN's activation unit, in one pass while the rows are in the cache."""
+"""Kernels of DIN's attention: an MLP over pairs of behaviour and query, and the sum of the behaviours by its scores."""
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy import float32
@@ -7,6 +9,7 @@ from deep_interest.ops.kernels.gemm import matmul_add, pack, pack_into, packed_b
 from deep_interest.ops.kernels.jagged import segment_partition, shared_segment_partition
 from deep_interest.ops.kernels.mlp_chunk import (
     CHUNK_ROWS,
+    MLPParams,
     backward_chunk,
     backward_workspace,
     forward_chunk,
@@ -16,159 +19,179 @@ from deep_interest.ops.kernels.mlp_chunk import (
     pack_forward_layers,
 )
 from deep_interest.ops.kernels.pair_layer import (
-    add_factor_gradients,
+    PairLayerGrads,
+    add_factor_grads,
     factorize,
-    pair_backward_workspace,
-    pair_layer_backward,
+    long_segments,
+    packed_factor_zeros,
     pair_layer_forward,
     pair_workspace,
-    zero_factor_gradients,
 )
+from deep_interest.ops.kernels.pair_layer_backward import pair_layer_backward
 from deep_interest.ops.kernels.pooling import pool_segments, pool_segments_backward
 from deep_interest.ops.kernels.vector import add, copy, partition_sums
 from deep_interest.ops.runtime.jit import kernel, njit_no_refcount, njit_strict
 
 
-@kernel
-def pack_pair_forward(numbers, widths, kinds, inputs):
-    """What the parts of a forward pass multiply with, as panels: by W1 and W3 of `factors`, by W2, and in the other layers."""
-    of_row, of_query, of_product = factorize(layer_at(numbers, widths, kinds, 0)[0], inputs)
-    pairs = pack(of_row.T), pack(of_product.T)
-    return pairs, pack(of_query.T), pack_forward_layers(numbers, widths, kinds)
+class PairGrads(NamedTuple):
+    """Gradients of `pair_mlp_forward`.
+
+    Attributes:
+        values: ``(M, D)``.
+        queries: ``(B, D)``.
+        params: ``(partitions, P)``, see `partition_sums`.
+    """
+
+    values: np.ndarray
+    queries: np.ndarray
+    params: np.ndarray
 
 
 @kernel
-def pack_pair_backward(numbers, widths, kinds, inputs):
-    """As `forward_rights`, of a backward pass."""
-    of_row, of_query, of_product = factorize(layer_at(numbers, widths, kinds, 0)[0], inputs)
-    pairs = pack(of_row), pack(of_product)
-    return pairs, pack(of_query), pack_backward_layers(numbers, widths, kinds)
+def pack_pair_forward(params, inputs):
+    """Pack the weights for `pair_mlp_forward`, once for all partitions: W1 and W3 of `factorize`, W2, the other layers.
+
+    Args:
+        params: `MLPParams`.
+        inputs: D.
+    """
+    w1, w2, w3 = factorize(layer_at(params, 0)[0], inputs)
+    return (pack(w1.T), pack(w3.T)), pack(w2.T), pack_forward_layers(params)
+
+
+@kernel
+def pack_pair_backward(params, inputs):
+    """As `pack_pair_forward`, for the backward pass."""
+    w1, w2, w3 = factorize(layer_at(params, 0)[0], inputs)
+    return (pack(w1), pack(w3)), pack(w2), pack_backward_layers(params)
 
 
 @njit_strict
-def pair_mlp_forward(
-    values, queries, offsets, starts, numbers, widths, kinds, rights, before, out, part, parts
-):
-    """Fill ``before`` and ``out``; ``rights`` are `forward_rights`."""
-    of_pairs, of_query, right = rights
-    inputs, outputs, bias = values.shape[1], widths[1], layer_at(numbers, widths, kinds, 0)[1]
-    room, pair_room = forward_workspace(widths), pair_workspace(outputs, inputs)
-    first, last = segment_partition(offsets, part, parts)
+def pair_mlp_forward(pairs, params, packed, pre_activations, out, partition, partitions):
+    """Apply an MLP to all pairs.
+
+    Args:
+        pairs: `pair_layer.Pairs`.
+        params: `MLPParams`.
+        packed: result of `pack_pair_forward`.
+        pre_activations: OUT ``(N, Σ widths[1:])``.
+        out: OUT ``(N, widths[-1])``.
+    """
+    packed_factors, packed_w2, packed_layers = packed
+    inputs, outputs, bias = pairs.values.shape[1], params.widths[1], layer_at(params, 0)[1]
+    workspace, layer_workspace = forward_workspace(params.widths), pair_workspace(outputs, inputs)
+    first, last = segment_partition(pairs.offsets, partition, partitions)
     constants = np.empty((last - first, outputs), float32)
     for b in range(last - first):
         copy(bias, constants[b])
-    matmul_add(queries[first:last], of_query, constants)
+    matmul_add(pairs.queries[first:last], packed_w2, constants)
     b = first
-    for begin in range(offsets[first], offsets[last], CHUNK_ROWS):
-        end = min(begin + CHUNK_ROWS, offsets[last])
+    for begin in range(pairs.offsets[first], pairs.offsets[last], CHUNK_ROWS):
+        end = min(begin + CHUNK_ROWS, pairs.offsets[last])
+        hidden = pre_activations[begin:end]
         b = pair_layer_forward(
-            values, queries, constants, first, offsets, starts, begin, end, b, of_pairs,
-            before[begin:end], pair_room,
-        )  # fmt: skip
-        forward_chunk(numbers, widths, kinds, right, before[begin:end], out[begin:end], room)
-
-
-@kernel
-def pair_mlp_backward(
-    grad, values, queries, offsets, starts, numbers, widths, kinds, rights, before,
-    to_values, to_queries, to_numbers, part, parts,
-):  # fmt: skip
-    first, last = shared_segment_partition(offsets, starts, part, parts)
-    _clear_segments(to_values, offsets, starts, first, last)
-    _backward_pairs(
-        grad, values, queries, offsets, starts, numbers, widths, kinds, rights, before,
-        to_values, to_queries, to_numbers, part, parts, None,
-    )  # fmt: skip
-
-
-@njit_strict
-def _backward_pairs(
-    grad, values, queries, offsets, starts, numbers, widths, kinds, rights, before,
-    to_values, to_queries, to_numbers, part, parts, pool,
-):  # fmt: skip
-    """The gradient of the values is added to what is there; the queries' is set.
-
-    Args:
-        rights: `backward_rights`.
-        pool: None; or how the rows are pooled by the net's scores, as `gradients_of_pool` takes it: the gradient, scale and weights.
-            Then ``grad`` is room for the scores' gradient, and the values' is set.
-    """
-    of_pairs, of_query, right = rights
-    totals, room = partition_sums(to_numbers, part), backward_workspace(widths)
-    inputs, outputs = values.shape[1], widths[1]
-    pair_room, sums = pair_backward_workspace(outputs, inputs), zero_factor_gradients(outputs, inputs)
-    first, last = shared_segment_partition(offsets, starts, part, parts)
-    to_constants = np.zeros((last - first, outputs), float32)
-    to_queries[first:last] = 0
-    b = of_pool = first
-    shown = 0
-    for begin in range(offsets[first], offsets[last], CHUNK_ROWS):
-        end = min(begin + CHUNK_ROWS, offsets[last])
-        if pool is not None:
-            of_pool, shown = pool_segments_backward(
-                pool[0], values, offsets, starts, of_pool, last, end, shown, pool[1], pool[2], grad, to_values
-            )
-        flows = backward_chunk(
-            grad[begin:end], numbers, widths, kinds, right, before[begin:end], totals, room
+            pairs, constants, first, begin, end, b, packed_factors, hidden, layer_workspace
         )
-        b = pair_layer_backward(
-            flows, values, queries, to_constants, first, offsets, starts, begin, end, b,
-            of_pairs, to_values, to_queries, sums, pair_room,
-        )  # fmt: skip
-    to_weight, to_bias, _ = layer_at(totals, widths, kinds, 0)
-    for b in range(last - first):
-        add(to_constants[b], to_bias)
-    matmul_add(to_constants, of_query, to_queries[first:last])
-    to_query = np.zeros((outputs, inputs), float32)
-    columns = packed_buffer(CHUNK_ROWS, inputs)
-    for begin in range(0, last - first, CHUNK_ROWS):
-        end = min(begin + CHUNK_ROWS, last - first)
-        pack_into(queries[first + begin : first + end], inputs, columns)
-        matmul_add(to_constants[begin:end].T, columns, to_query)
-    add_factor_gradients(sums, to_query, to_weight)
-
-
-@njit_no_refcount
-def _clear_segments(rows, offsets, starts, first, last):
-    """Set the rows that some runs show to 0."""
-    done = 0
-    for b in range(first, last):
-        end = starts[b] + offsets[b + 1] - offsets[b]
-        rows[max(done, starts[b]) : end] = 0
-        done = max(done, end)
+        forward_chunk(params, packed_layers, hidden, out[begin:end], workspace)
 
 
 @kernel
 def attention_pool_forward(
-    values,
-    queries,
-    offsets,
-    starts,
-    numbers,
-    widths,
-    kinds,
-    rights,
-    scale,
-    before,
-    weights,
-    pooled,
-    part,
-    parts,
+    pairs, params, packed, scale, pre_activations, weights, pooled, partition, partitions
 ):
-    """``weights (N, 1)`` come out as what the rows are multiplied by; a scale of 0 stands for no softmax."""
-    pair_mlp_forward(
-        values, queries, offsets, starts, numbers, widths, kinds, rights, before, weights, part, parts
-    )
-    first, last = segment_partition(offsets, part, parts)
-    pool_segments(values, offsets, starts, first, last, scale, weights, pooled)
+    """Apply an MLP to all pairs and sum the behaviours of each segment by their scores.
+
+    Args:
+        pairs, params, packed, pre_activations: as in `pair_mlp_forward`.
+        scale: scale of the softmax over the scores; 0 for none.
+        weights: OUT ``(N, 1)`` what the behaviours are multiplied by.
+        pooled: OUT ``(B, D)``.
+    """
+    pair_mlp_forward(pairs, params, packed, pre_activations, weights, partition, partitions)
+    first, last = segment_partition(pairs.offsets, partition, partitions)
+    pool_segments(pairs, first, last, scale, weights, pooled)
 
 
 @kernel
-def attention_pool_backward(
-    grad, values, queries, offsets, starts, numbers, widths, kinds, rights, scale, before, weights, to_scores,
-    to_values, to_queries, to_numbers, part, parts,
-):  # fmt: skip
-    _backward_pairs(
-        to_scores, values, queries, offsets, starts, numbers, widths, kinds, rights, before,
-        to_values, to_queries, to_numbers, part, parts, (grad, scale, weights),
-    )  # fmt: skip
+def pair_mlp_backward(grad_output, pairs, params, packed, pre_activations, grads, partition, partitions):
+    """Compute the gradients of `pair_mlp_forward`.
+
+    Args:
+        grad_output: ``(N, widths[-1])``.
+        pairs, params, pre_activations: as there.
+        packed: result of `pack_pair_backward`.
+        grads: OUT `PairGrads`.
+    """
+    first, last = shared_segment_partition(pairs.offsets, pairs.starts, partition, partitions)
+    _clear_segments(grads.values, pairs.offsets, pairs.starts, first, last)
+    _backward(grad_output, pairs, params, packed, pre_activations, grads, None, partition, partitions)
+
+
+@kernel
+def attention_pool_backward(pool, pairs, params, packed, saved, grads, partition, partitions):
+    """Compute the gradients of `attention_pool_forward`.
+
+    Args:
+        pool: `PoolGrad`.
+        pairs, params: as there.
+        packed: result of `pack_pair_backward`.
+        saved: ``pre_activations`` and a buffer ``(N, 1)`` for the gradient of the scores.
+        grads: OUT `PairGrads`.
+    """
+    pre_activations, grad_scores = saved
+    _backward(grad_scores, pairs, params, packed, pre_activations, grads, pool, partition, partitions)
+
+
+@njit_strict
+def _backward(grad_output, pairs, params, packed, pre_activations, grads, pool, partition, partitions):
+    """Compute gradients, chunk by chunk; without ``pool`` those of the values are added to.
+
+    Args:
+        grad_output: gradient of the MLP's output; with ``pool`` a buffer for it.
+        pool: `PoolGrad`, or None if the behaviours are not pooled.
+    """
+    packed_factors, packed_w2, packed_layers = packed
+    mlp_grads = MLPParams(partition_sums(grads.params, partition), params.widths, params.activations)
+    workspace = backward_workspace(params.widths)
+    inputs, outputs = pairs.values.shape[1], params.widths[1]
+    layer_workspaces = pair_workspace(outputs, inputs), long_segments(inputs)
+    factors = packed_factor_zeros(outputs, inputs)
+    first, last = shared_segment_partition(pairs.offsets, pairs.starts, partition, partitions)
+    grad_constants = np.zeros((last - first, outputs), float32)
+    layer_grads = PairLayerGrads(grads.values, grads.queries, grad_constants, factors)
+    grads.queries[first:last] = 0
+    b = pool_segment = first
+    initialized = 0
+    for begin in range(pairs.offsets[first], pairs.offsets[last], CHUNK_ROWS):
+        end = min(begin + CHUNK_ROWS, pairs.offsets[last])
+        if pool is not None:
+            pool_segment, initialized = pool_segments_backward(
+                pool, pairs, pool_segment, last, end, initialized, grad_output, grads.values
+            )
+        grad_hidden = backward_chunk(
+            grad_output[begin:end], params, packed_layers, pre_activations[begin:end], mlp_grads, workspace
+        )
+        b = pair_layer_backward(
+            grad_hidden, pairs, first, begin, end, b, packed_factors, layer_grads, layer_workspaces
+        )
+    grad_weight, grad_bias, _ = layer_at(mlp_grads, 0)
+    for b in range(last - first):
+        add(grad_constants[b], grad_bias)
+    matmul_add(grad_constants, packed_w2, grads.queries[first:last])
+    grad_w2 = np.zeros((outputs, inputs), float32)
+    packed_queries = packed_buffer(CHUNK_ROWS, inputs)
+    for begin in range(0, last - first, CHUNK_ROWS):
+        end = min(begin + CHUNK_ROWS, last - first)
+        pack_into(pairs.queries[first + begin : first + end], inputs, packed_queries)
+        matmul_add(grad_constants[begin:end].T, packed_queries, grad_w2)
+    add_factor_grads(factors, grad_w2, grad_weight)
+
+
+@njit_no_refcount
+def _clear_segments(rows, offsets, starts, first, last):
+    """Set the rows of the behaviours of some segments to 0."""
+    cleared = 0
+    for b in range(first, last):
+        end = starts[b] + offsets[b + 1] - offsets[b]
+        rows[max(cleared, starts[b]) : end] = 0
+        cleared = max(cleared, end)

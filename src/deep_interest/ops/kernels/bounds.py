@@ -1,11 +1,11 @@
-"""Bounds checks: the compiled loops index memory without a check of their own, so what indexes it is checked before them."""
+"""Searches for codes, offsets and slices that are out of range."""
 
 from deep_interest.ops.runtime.jit import kernel
 
 
 @kernel
 def first_out_of_range(codes, size):
-    """The position of the first code that is not in ``[0, size)``; -1 if all are. The first loop is vectorised."""
+    """Return the position of the first code outside ``[0, size)``, or -1. The first loop is vectorised."""
     outside = False
     for i in range(len(codes)):
         outside |= (codes[i] < 0) | (codes[i] >= size)
@@ -18,7 +18,7 @@ def first_out_of_range(codes, size):
 
 @kernel
 def first_decrease(offsets):
-    """The position of the first that is smaller than the one before; -1 if there is none."""
+    """Return the position of the first value that is smaller than its predecessor, or -1."""
     for b in range(1, len(offsets)):
         if offsets[b] < offsets[b - 1]:
             return b
@@ -27,6 +27,7 @@ def first_decrease(offsets):
 
 @kernel
 def first_slice_out_of_range(starts, offsets, rows):
+    """Return the first b whose slice of ``offsets[b + 1] - offsets[b]`` rows is out of range, or -1."""
     for b in range(len(starts)):
         length = offsets[b + 1] - offsets[b]
         if length and (starts[b] < 0 or starts[b] > rows - length):

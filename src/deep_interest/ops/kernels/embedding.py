@@ -1,4 +1,4 @@
-"""Rows of embedding tables side by side, and histories as slices of the log: what a batch is gathered from."""
+"""Loops of the embedding lookup, and of the sum of its row-sparse gradients."""
 
 import numpy as np
 
@@ -8,56 +8,78 @@ from deep_interest.ops.runtime.parallel import partition_bounds
 
 
 @kernel
-def gather_rows(table, codes, rows, column, part, parts):
-    first, last = partition_bounds(len(codes), part, parts)
+def gather_rows(table, codes, out, column, partition, partitions):
+    """Copy rows of a table to some columns.
+
+    Args:
+        table: ``(R, D)``.
+        codes: ``(n,)`` row indices.
+        out: OUT ``(n, W)``; columns ``[column, column + D)`` are written.
+        column: first column.
+    """
+    first, last = partition_bounds(len(codes), partition, partitions)
     width = table.shape[1]
     for i in range(first, last):
         if i + PREFETCH_DISTANCE < last:
             prefetch_row(table, codes[i + PREFETCH_DISTANCE])
         row = table[codes[i]]
-        out = rows[i, column : column + width]  # out[column + j] would not be vectorised
+        target = out[i, column : column + width]  # out[i, column + j] would not be vectorised
         for j in range(width):
-            out[j] = row[j]
+            target[j] = row[j]
 
 
 @kernel
-def group_by_row(codes, places, rows, order, starts):
-    """Number the different codes in the order in which they come, and sort the entries by them.
+def group_by_row(codes, slots, rows, order, starts):
+    """Number the different codes by their first occurrence, and sort the entries by that number (counting sort).
 
-    Row e, whose code is ``rows[e]``, has the entries ``order[starts[e] : starts[e + 1]]``, in their order.
+    Row ``rows[e]`` has the entries ``order[starts[e] : starts[e + 1]]``, in their original order.
+
+    Args:
+        codes: ``(n,)`` row indices with repetitions.
+        slots: INOUT ``(R,)`` scratch buffer, -1 everywhere before and after.
+        rows: OUT ``(n,)``; the first k are filled.
+        order: OUT ``(n,)``.
+        starts: OUT ``(n + 2,)``; the first k + 1 are filled.
 
     Returns:
-        How many rows there are.
+        The number of different codes k.
     """
     count = 0
     for i in range(len(codes)):
         code = codes[i]
-        if places[code] < 0:
-            places[code] = count
+        if slots[code] < 0:
+            slots[code] = count
             rows[count] = code
             starts[count + 2] = 0
             count += 1
-        starts[places[code] + 2] += 1
+        starts[slots[code] + 2] += 1
     starts[0] = starts[1] = 0
     for e in range(1, count):
         starts[e + 1] += starts[e]
     for i in range(len(codes)):
-        after = places[codes[i]] + 1
+        after = slots[codes[i]] + 1
         order[starts[after]] = i
         starts[after] += 1
     for e in range(count):
-        places[rows[e]] = -1
+        slots[rows[e]] = -1
     return count
 
 
 @kernel
-def add_rows(gradient, column, begin, order, starts, sums, part, parts):
-    """Add the entries from ``begin`` on, whose gradients these are; a row's first entry is set.
+def add_grouped_rows(gradient, column, begin, order, starts, sums, partition, partitions):
+    """Add one part of the entries of `group_by_row` to the sums of their rows; a row's first entry is assigned.
 
-    Each part takes rows of its own, with about as many entries, so that no two threads write one.
+    Every partition has rows of its own, with about as many entries, so that no two threads write to the same row.
+
+    Args:
+        gradient: ``(m, W)`` gradients of the entries ``[begin, begin + m)``.
+        column: first of the D columns that belong to the table.
+        begin: first entry.
+        order, starts: as `group_by_row` leaves them.
+        sums: INOUT ``(k, D)``.
     """
     count, width = len(sums), sums.shape[1]
-    first, last = partition_bounds(starts[count], part, parts)
+    first, last = partition_bounds(starts[count], partition, partitions)
     e = np.searchsorted(starts[: count + 1], first)
     while e < count and starts[e] < last:
         total = sums[e]

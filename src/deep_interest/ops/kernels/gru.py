@@ -1,8 +1,10 @@
-"""The loops of `gru.gru` for CPUs, compiled by numba: float32, no padding, states kept in the cache.
+"""Kernels of the GRU over jagged histories: no padding, states kept in the cache.
 
-Some histories of similar length are walked together; the threads share these groups, so that the result does not depend
-on their number.
+Histories are sorted by length, and groups of up to GROUP_SIZE similar ones advance together, so that each step is a
+product of a small matrix of states. A partition has every so many-th group, whatever the number of threads.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -12,86 +14,123 @@ from deep_interest.ops.kernels.gemm import matmul_add, matmul_bias, row_buffer
 from deep_interest.ops.kernels.gemm_llvm import MR
 from deep_interest.ops.kernels.gru_step import (
     GRU,
-    attention_gradient,
-    gru_last_step,
+    StepGrads,
+    attention_grad,
     gru_step,
     gru_step_backward,
+    gru_step_without_saving,
 )
 from deep_interest.ops.kernels.vector import add, copy, partition_sums
 from deep_interest.ops.runtime.jit import kernel, njit_no_refcount, njit_strict
 
-GROUP_SIZE = 2 * MR  # histories walked together at most
+GROUP_SIZE = 2 * MR  # most histories of a group
+CHUNK_ROWS = 96  # rows of several steps that share a product; at least GROUP_SIZE
 
 
-CHUNK_ROWS = 96  # rows of several steps that share a product; GROUP or more
+class GRUGrads(NamedTuple):
+    """Gradients of `gru_forward`.
+
+    Attributes:
+        values: ``(N, I)``, or ``(N, G)`` if the inputs are the gates.
+        params: ``(partitions, P)`` of the weights of inputs and state and of the bias, see `partition_sums`.
+        attention: ``(N,)`` or empty.
+    """
+
+    values: np.ndarray
+    params: np.ndarray
+    attention: np.ndarray
 
 
 @kernel
-def gru_forward(
-    inputs, rights, bias, attention, offsets, order, cell, states, activated, recalled, part, parts,
-):  # fmt: skip
-    """A part takes every so many-th group of histories; ``rights`` are the weights of inputs and of the state, as panels."""
-    input_right, right = rights
-    width, hidden = activated.shape[1], states.shape[1]
-    inner = input_right.shape[1]  # 0 where the inputs are the gates
+def gru_forward(inputs, packed, bias, variant, saved, partition, partitions):
+    """Compute all states.
+
+    Args:
+        inputs: `GRUInputs`.
+        packed: transposed weights ``(I, G)`` of the inputs and ``(H, G)`` of the state; I = 0 if the inputs are
+            the gates.
+        bias: ``(G,)``.
+        variant: GRU, AGRU, AUGRU or AUGRU_CODE.
+        saved: OUT `GRUSaved`.
+    """
+    _, attention, offsets, order = inputs
+    packed_inputs, packed_state = packed
+    width, hidden = saved.gates.shape[1], saved.states.shape[1]
+    inner = packed_inputs.shape[1]
     state = np.zeros((GROUP_SIZE, hidden), float32)
-    x, gates, products = (
-        row_buffer(CHUNK_ROWS, inner),
-        row_buffer(CHUNK_ROWS, width),
-        row_buffer(GROUP_SIZE, width),
-    )
-    places = np.empty(GROUP_SIZE, int64)
-    size = _group_size(len(order), parts)
-    for first in range(part * size, len(order), parts * size):
+    x, gates = row_buffer(CHUNK_ROWS, inner), row_buffer(CHUNK_ROWS, width)
+    products = row_buffer(GROUP_SIZE, width)
+    positions = np.empty(GROUP_SIZE, int64)
+    size = _group_size(len(order), partitions)
+    for first in range(partition * size, len(order), partitions * size):
         rows = min(size, len(order) - first)
         state[:] = 0
-        at = known = 0  # rows of gates that are used up, and that there are
+        used = available = 0  # rows of ``gates``
         for t in range(_length(offsets, order, first)):
             while _length(offsets, order, first + rows - 1) <= t:
                 rows -= 1
-            if at == known:
-                at = 0
-                known = _gates_of_next_steps(
-                    inputs, input_right, bias, offsets, order, first, rows, t, x, gates
-                )
+            if used == available:
+                used = 0
+                available = _gates_of_next_steps(inputs, packed_inputs, bias, first, rows, t, x, gates)
             products[:rows] = 0
-            matmul_add(state[:rows], right, products[:rows, :width])
+            matmul_add(state[:rows], packed_state, products[:rows, :width])
             for r in range(rows):
-                places[r] = offsets[order[first + r]] + t
-            gru_step(cell, places[:rows], gates[at:], products, attention, activated, recalled, state, states)
-            at += rows
+                positions[r] = offsets[order[first + r]] + t
+            gru_step(variant, positions[:rows], gates[used:], products, attention, saved, state)
+            used += rows
 
 
 @njit_no_refcount
-def _gates_of_next_steps(inputs, right, bias, offsets, order, first, rows, t, x, gates):
-    """Fill ``gates`` with those of the next steps of a group's first rows, as many as there is room for; returns how many."""
-    known, inner = 0, right.shape[1]
-    while rows and known + rows <= CHUNK_ROWS:
+def _gates_of_next_steps(inputs, packed_inputs, bias, first, rows, t, x, gates):
+    """Compute what the inputs of a group add to the gates, for as many steps as fit into ``gates``.
+
+    Args:
+        inputs, packed_inputs, bias: as in `gru_forward`.
+        first, rows: first history of the group, and number of histories that have step t.
+        t: first step.
+        x: row buffer for the inputs.
+        gates: OUT row buffer.
+
+    Returns:
+        The number of rows of ``gates`` that are filled.
+    """
+    values, _, offsets, order = inputs
+    filled, inner = 0, packed_inputs.shape[1]
+    while rows and filled + rows <= CHUNK_ROWS:
         for r in range(rows):
-            row = inputs[offsets[order[first + r]] + t]
+            row = values[offsets[order[first + r]] + t]
             if inner:
-                copy(row, x[known + r])
+                copy(row, x[filled + r])
             else:
-                copy(row, gates[known + r])
-        known += rows
+                copy(row, gates[filled + r])
+        filled += rows
         t += 1
         while rows and _length(offsets, order, first + rows - 1) <= t:
             rows -= 1
     if inner:
-        matmul_bias(bias, x[:known, :inner], right, gates[:known, : len(bias)])
-    return known
+        matmul_bias(bias, x[:filled, :inner], packed_inputs, gates[:filled, : len(bias)])
+    return filled
 
 
 @kernel
-def gru_last_forward(gates, right, attention, offsets, starts, order, cell, states, part, parts):
-    """As `_forward`; a history that ends leaves its state and the group."""
+def gru_last_forward(inputs, starts, packed_state, variant, states, partition, partitions):
+    """Compute the last states only; a history that ends leaves its state and the group.
+
+    Args:
+        inputs: `GRUInputs`, whose ``values (M, G)`` are what the inputs add to the gates.
+        starts: ``(B,)`` first row of each history in ``values``, which several histories may share.
+        packed_state: transposed weight ``(H, G)`` of the state.
+        variant: GRU, AGRU, AUGRU or AUGRU_CODE.
+        states: OUT ``(B, H)``; 0 for an empty history.
+    """
+    gates, attention, offsets, order = inputs
     width, hidden = gates.shape[1], states.shape[1]
     state = np.zeros((GROUP_SIZE, hidden), float32)
     products = np.zeros((GROUP_SIZE, width), float32)
-    now = np.empty(width, float32)
-    of_gates, of_attention = np.empty(GROUP_SIZE, int64), np.empty(GROUP_SIZE, int64)
-    size = _group_size(len(order), parts)
-    for first in range(part * size, len(order), parts * size):
+    activated = np.empty(width, float32)
+    gate_positions, positions = np.empty(GROUP_SIZE, int64), np.empty(GROUP_SIZE, int64)
+    size = _group_size(len(order), partitions)
+    for first in range(partition * size, len(order), partitions * size):
         most = min(size, len(order) - first)
         rows = most
         state[:] = 0
@@ -99,120 +138,142 @@ def gru_last_forward(gates, right, attention, offsets, starts, order, cell, stat
             while _length(offsets, order, first + rows - 1) <= t:
                 rows -= 1
             products[:rows] = 0
-            matmul_add(state[:rows], right, products[:rows])
+            matmul_add(state[:rows], packed_state, products[:rows])
             for r in range(rows):
-                of_gates[r], of_attention[r] = starts[order[first + r]] + t, offsets[order[first + r]] + t
-            gru_last_step(cell, of_gates[:rows], of_attention, gates, products, attention, now, state)
+                history = order[first + r]
+                gate_positions[r], positions[r] = starts[history] + t, offsets[history] + t
+            gru_step_without_saving(
+                variant, gate_positions[:rows], positions, gates, products, attention, activated, state
+            )
         for r in range(most):
             states[order[first + r]] = state[r]
 
 
 @kernel
-def gru_backward(
-    last, grad_states, inputs, rights, attention, offsets, order, cell, states, activated, recalled,
-    to_inputs, sums, grad_attention, part, parts,
-):  # fmt: skip
-    """As `_forward`; the gradients of the weights, in the order of `forward`, are added to ``sums[part]``."""
-    input_right, right = rights
-    width, hidden, inner = activated.shape[1], states.shape[1], inputs.shape[1]
+def gru_backward(grad_states, last, inputs, packed, variant, saved, grads, partition, partitions):
+    """Compute the gradients of `gru_forward`.
+
+    Args:
+        grad_states: ``(N, H)``; or ``(B, H)`` if only the last states have gradients.
+        last: whether only the last states have gradients.
+        inputs, variant, saved: as there; ``inputs.values`` is empty if they are the gates.
+        packed: weights ``(G, I)`` of the inputs and ``(G, H)`` of the state.
+        grads: OUT `GRUGrads`.
+    """
+    _, _, offsets, order = inputs
+    packed_inputs, packed_state = packed
+    width, hidden, inner = saved.gates.shape[1], saved.states.shape[1], inputs.values.shape[1]
     soft = width - hidden
-    to_weights = _split_weights(partition_sums(sums, part), width, inner, hidden)
-    flowing = np.zeros((GROUP_SIZE, hidden), float32)  # ∂L/∂h_t from later steps
-    # gradients of a few steps: in [:soft] before the sigmoids, in [soft:width] of U^h h_{t-1}, in the last H before the tanh
-    flows = row_buffer(CHUNK_ROWS, width + hidden)
-    x, to_x, before = (
-        row_buffer(CHUNK_ROWS, inner),
-        row_buffer(CHUNK_ROWS, inner),
-        row_buffer(CHUNK_ROWS, hidden),
+    grad_weights = _split_weights(partition_sums(grads.params, partition), width, inner, hidden)
+    grad_state = np.zeros((GROUP_SIZE, hidden), float32)
+    steps = StepGrads(
+        row_buffer(CHUNK_ROWS, hidden), row_buffer(CHUNK_ROWS, inner), row_buffer(CHUNK_ROWS, width + hidden)
     )
-    places = np.empty(CHUNK_ROWS, int64)
-    to_update = np.zeros((GROUP_SIZE, hidden), float32)
-    kept = 0  # rows of flows that weights and inputs have yet to learn of
-    size = _group_size(len(order), parts)
-    for first in range(part * size, len(order), parts * size):
+    grad_x, positions = row_buffer(CHUNK_ROWS, inner), np.empty(CHUNK_ROWS, int64)
+    grad_update = np.zeros((GROUP_SIZE, hidden), float32)
+    grad_all_states = grad_states[:0] if last else grad_states
+    pending = 0  # rows of ``steps`` that the gradients of weights and inputs do not include yet
+    size = _group_size(len(order), partitions)
+    for first in range(partition * size, len(order), partitions * size):
         most = min(size, len(order) - first)
         rows = 0
-        flowing[:] = 0
+        grad_state[:] = 0
         for t in range(_length(offsets, order, first) - 1, -1, -1):
             while rows < most and _length(offsets, order, first + rows) > t:
                 if last:
-                    copy(grad_states[order[first + rows]], flowing[rows])
+                    copy(grad_states[order[first + rows]], grad_state[rows])
                 rows += 1
-            if kept + rows > CHUNK_ROWS:
-                _add_weight_gradients(flows[:kept], before, x, to_weights)
-                _input_gradients(flows[:kept], input_right, to_x, places, hidden, to_inputs)
-                kept = 0
+            if pending + rows > CHUNK_ROWS:
+                _add_weight_grads(steps, pending, grad_weights)
+                _input_grads(steps.gates[:pending], packed_inputs, grad_x, positions, hidden, grads.values)
+                pending = 0
             for r in range(rows):
-                places[kept + r] = offsets[order[first + r]] + t
-            here = slice(kept, kept + rows)
+                positions[pending + r] = offsets[order[first + r]] + t
+            end = pending + rows
+            step = StepGrads(steps.previous[pending:end], steps.x[pending:end], steps.gates[pending:end])
             gru_step_backward(
-                cell, t, last, places[here], grad_states, inputs, attention, states, activated, recalled,
-                flowing, to_update, before[here], x[here], flows[here],
-            )  # fmt: skip
-            if cell != GRU:
+                variant,
+                t,
+                positions[pending:end],
+                grad_all_states,
+                inputs,
+                saved,
+                grad_state,
+                grad_update,
+                step,
+            )
+            if variant != GRU:
                 for r in range(rows):
-                    p = places[kept + r]
-                    grad_attention[p] = attention_gradient(
-                        cell, to_update[r], activated[p, soft - hidden : soft]
-                    )
-            matmul_add(flows[kept : kept + rows, :width], right, flowing[:rows])
-            kept += rows
-    _add_weight_gradients(flows[:kept], before, x, to_weights)
-    _input_gradients(flows[:kept], input_right, to_x, places, hidden, to_inputs)
+                    p = positions[pending + r]
+                    update = saved.gates[p, soft - hidden : soft]
+                    grads.attention[p] = attention_grad(variant, grad_update[r], update)
+            matmul_add(steps.gates[pending:end, :width], packed_state, grad_state[:rows])
+            pending = end
+    _add_weight_grads(steps, pending, grad_weights)
+    _input_grads(steps.gates[:pending], packed_inputs, grad_x, positions, hidden, grads.values)
 
 
 @njit_strict
-def _split_weights(numbers, width, inner, hidden):
-    """The weights of inputs and state, and the bias, where they lie side by side."""
+def _split_weights(params, width, inner, hidden):
+    """Return views of the weights of inputs ``(G, I)`` and state ``(G, H)`` and of the bias in one vector."""
     first = width * inner
     last = first + width * hidden
-    of_inputs = numbers[:first].reshape((width, inner))
-    of_state = numbers[first:last].reshape((width, hidden))
-    return of_inputs, of_state, numbers[last:]
+    return params[:first].reshape((width, inner)), params[first:last].reshape((width, hidden)), params[last:]
 
 
 @njit_no_refcount
-def _add_weight_gradients(flows, before, x, totals):
-    """Add to the gradients of the weights what some rows bring."""
-    of_inputs, of_state, of_bias = totals
-    rows, inner, (width, hidden) = len(flows), of_inputs.shape[1], of_state.shape
+def _add_weight_grads(steps, rows, grads):
+    """Add to the gradients of the weights the contributions of the first rows of `StepGrads`."""
+    grad_inputs, grad_state, grad_bias = grads
+    inner, (width, hidden) = grad_inputs.shape[1], grad_state.shape
     soft, end = width - hidden, width + hidden
-    matmul_add(flows[:, :width].T, before[:rows], of_state)
+    gates = steps.gates[:rows]
+    matmul_add(gates[:, :width].T, steps.previous[:rows], grad_state)
     if inner:
-        matmul_add(flows[:, :soft].T, x[:rows], of_inputs[:soft])
-        matmul_add(flows[:, width:end].T, x[:rows], of_inputs[soft:])
+        matmul_add(gates[:, :soft].T, steps.x[:rows], grad_inputs[:soft])
+        matmul_add(gates[:, width:end].T, steps.x[:rows], grad_inputs[soft:])
         for r in range(rows):
-            add(flows[r, :soft], of_bias[:soft])
-            add(flows[r, width:end], of_bias[soft:])
+            add(gates[r, :soft], grad_bias[:soft])
+            add(gates[r, width:end], grad_bias[soft:])
 
 
 @njit_no_refcount
-def _input_gradients(flows, right, to_x, places, hidden, to_inputs):
-    """The gradients of some inputs, at their places."""
-    rows, inner, width = len(flows), to_inputs.shape[1], right.shape[1]
+def _input_grads(grad_gates, packed_inputs, grad_x, positions, hidden, grad_values):
+    """Compute the gradients of the inputs at some positions.
+
+    Args:
+        grad_gates: ``gates`` of `StepGrads`.
+        packed_inputs: weight ``(G, I)`` of the inputs; empty if these are the gates.
+        grad_x: row buffer.
+        positions: positions of the rows.
+        hidden: H.
+        grad_values: OUT ``(N, I)`` or ``(N, G)``.
+    """
+    rows, inner, width = len(grad_gates), grad_values.shape[1], packed_inputs.shape[1]
     soft, end = width - hidden, width + hidden
-    if len(right) == 0:  # they are the gates
+    if len(packed_inputs) == 0:
         for r in range(rows):
-            copy(flows[r, :soft], to_inputs[places[r], :soft])
-            copy(flows[r, width:end], to_inputs[places[r], soft:])
+            copy(grad_gates[r, :soft], grad_values[positions[r], :soft])
+            copy(grad_gates[r, width:end], grad_values[positions[r], soft:])
         return
-    to_x[:rows] = 0
-    matmul_add(flows[:, :soft], right[:, :soft], to_x[:rows, :inner])
-    matmul_add(flows[:, width:end], right[:, soft:], to_x[:rows, :inner])
+    grad_x[:rows] = 0
+    matmul_add(grad_gates[:, :soft], packed_inputs[:, :soft], grad_x[:rows, :inner])
+    matmul_add(grad_gates[:, width:end], packed_inputs[:, soft:], grad_x[:rows, :inner])
     for r in range(rows):
-        copy(to_x[r, :inner], to_inputs[places[r]])
+        copy(grad_x[r, :inner], grad_values[positions[r]])
 
 
 @njit(inline="always")
-def _group_size(histories, parts):
-    """Histories of a group: all have about as many, and two threads as many groups."""
+def _group_size(histories, partitions):
+    """Return the histories of a group: about as many in all groups, and an even number of groups for two threads."""
     groups = (histories + GROUP_SIZE - 1) // GROUP_SIZE
-    if parts > 1:
+    if partitions > 1:
         groups += groups % 2
     return max(1, (histories + groups - 1) // max(1, groups))
 
 
 @njit(inline="always")
 def _length(offsets, order, rank):
-    sample = order[rank]
-    return offsets[sample + 1] - offsets[sample]
+    """Return the length of the history at a rank of the order."""
+    history = order[rank]
+    return offsets[history + 1] - offsets[history]

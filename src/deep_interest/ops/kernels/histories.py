@@ -1,4 +1,4 @@
-"""Rows of embedding tables side by side, and histories as slices of the log: what a batch is gathered from."""
+"""Loops over slices of the behaviour log."""
 
 from deep_interest.ops.kernels.prefetch import PREFETCH_DISTANCE, prefetch_row
 from deep_interest.ops.runtime.jit import kernel
@@ -6,33 +6,54 @@ from deep_interest.ops.runtime.parallel import partition_bounds
 
 
 @kernel
-def newest_slices(rows, users, ends, offsets, max_len, starts, slices, owner):
-    """Fills what it is given; returns how many slices there are, or -1 - i where sample i is out of range."""
-    found = slices[0] = 0
-    for i in range(len(rows)):
-        if i + PREFETCH_DISTANCE < len(rows):
-            prefetch_row(users, rows[i + PREFETCH_DISTANCE])
-            prefetch_row(ends, rows[i + PREFETCH_DISTANCE])
-        if rows[i] < 0 or rows[i] >= min(len(users), len(ends)):
+def find_slices(samples, users, ends, offsets, max_len, starts, slice_offsets, owner):
+    """Find the newest behaviours before each sample; neighbouring samples with the same user and end share a slice.
+
+    Args:
+        samples: ``(B,)`` indices of samples.
+        users, ends: ``(n,)`` of all samples.
+        offsets: ``(U + 1,)`` segments of the users' behaviours in the log.
+        max_len: longest slice.
+        starts: OUT ``(B,)``; the first H are filled.
+        slice_offsets: OUT ``(B + 1,)``; the first H + 1 are filled.
+        owner: OUT ``(B,)``.
+
+    Returns:
+        The number of slices H, or -1 - i if sample i is out of range.
+    """
+    count = slice_offsets[0] = 0
+    for i in range(len(samples)):
+        if i + PREFETCH_DISTANCE < len(samples):
+            prefetch_row(users, samples[i + PREFETCH_DISTANCE])
+            prefetch_row(ends, samples[i + PREFETCH_DISTANCE])
+        if samples[i] < 0 or samples[i] >= min(len(users), len(ends)):
             return -1 - i
-        user, end = users[rows[i]], ends[rows[i]]
+        user, end = users[samples[i]], ends[samples[i]]
         if user < 0 or user >= len(offsets) - 1 or end < 0 or end > offsets[user + 1] - offsets[user]:
             return -1 - i
-        if i == 0 or user != users[rows[i - 1]] or end != ends[rows[i - 1]]:
+        if i == 0 or user != users[samples[i - 1]] or end != ends[samples[i - 1]]:
             length = min(end, max_len)
-            starts[found] = offsets[user] + end - length
-            slices[found + 1] = slices[found] + length
-            found += 1
-        owner[i] = found - 1
-    return found
+            starts[count] = offsets[user] + end - length
+            slice_offsets[count + 1] = slice_offsets[count] + length
+            count += 1
+        owner[i] = count - 1
+    return count
 
 
 @kernel
-def copy_slices(codes, starts, offsets, slices, part, parts):
-    first, last = partition_bounds(len(starts), part, parts)
+def copy_slices(codes, starts, offsets, out, partition, partitions):
+    """Concatenate slices of a field.
+
+    Args:
+        codes: ``(M,)`` the field.
+        starts: ``(B,)`` first position of each slice in the field.
+        offsets: ``(B + 1,)`` segments of the slices in ``out``.
+        out: OUT ``(N,)``.
+    """
+    first, last = partition_bounds(len(starts), partition, partitions)
     for b in range(first, last):
         if b + PREFETCH_DISTANCE < last:
             prefetch_row(codes, starts[b + PREFETCH_DISTANCE])
         begin, shift = offsets[b], starts[b] - offsets[b]
         for p in range(begin, offsets[b + 1]):
-            slices[p] = codes[p + shift]
+            out[p] = codes[p + shift]

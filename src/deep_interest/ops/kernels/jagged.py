@@ -1,6 +1,7 @@
-"""Sums and softmax over the runs of a jagged batch.
+"""Loops over the segments of a jagged batch: sum, softmax, repeat, expand.
 
-Shapes: ``N`` rows in ``B`` runs, of width ``D``; a run may be empty.
+Shapes: ``values (N, D)``; segment b is ``values[offsets[b] : offsets[b + 1]]`` and may be empty; ``starts (B,)``
+only for shared segments, where segment b is ``values[starts[b] : starts[b] + offsets[b + 1] - offsets[b]]``.
 """
 
 import numpy as np
@@ -10,56 +11,9 @@ from deep_interest.ops.runtime.parallel import partition_bounds
 
 
 @kernel
-def expand_forward(values, offsets, starts, shown, part, parts):
-    first, last = segment_partition(offsets, part, parts)
-    for b in range(first, last):
-        shift = starts[b] - offsets[b]
-        for p in range(offsets[b], offsets[b + 1]):
-            row, out = values[p + shift], shown[p]
-            for j in range(len(out)):
-                out[j] = row[j]
-
-
-@kernel
-def expand_backward(grad, offsets, starts, to_values, part, parts):
-    first, last = shared_segment_partition(offsets, starts, part, parts)
-    for b in range(first, last):
-        shift = starts[b] - offsets[b]
-        for p in range(offsets[b], offsets[b + 1]):
-            row, out = grad[p], to_values[p + shift]
-            for j in range(len(out)):
-                out[j] += row[j]
-
-
-@njit_strict
-def segment_partition(offsets, part, parts):
-    """The runs of one part, first and last + 1: all parts have about as many places."""
-    return _partition_start(offsets, part, parts), _partition_start(offsets, part + 1, parts)
-
-
-@njit_strict
-def _partition_start(offsets, part, parts):
-    runs = len(offsets) - 1
-    return np.searchsorted(offsets[:runs], offsets[runs] * part // parts) if part < parts else runs
-
-
-@njit_strict
-def shared_segment_partition(offsets, starts, part, parts):
-    """As `share_of_runs`, with all those of equal starts in one part, so that no two threads add to one row."""
-    first, last = segment_partition(offsets, part, parts)
-    return _next_unshared(starts, first), _next_unshared(starts, last)
-
-
-@njit_strict
-def _next_unshared(starts, b):
-    while 0 < b < len(starts) and starts[b] == starts[b - 1]:
-        b += 1
-    return b
-
-
-@kernel
-def segment_sum_forward(values, offsets, sums, part, parts):
-    first, last = partition_bounds(len(sums), part, parts)
+def segment_sum_forward(values, offsets, sums, partition, partitions):
+    """Sum of each segment; OUT ``sums (B, D)``."""
+    first, last = partition_bounds(len(sums), partition, partitions)
     for b in range(first, last):
         total = sums[b]
         total[:] = 0
@@ -70,16 +24,18 @@ def segment_sum_forward(values, offsets, sums, part, parts):
 
 
 @kernel
-def segment_repeat_forward(rows, offsets, places, part, parts):
-    first, last = partition_bounds(len(rows), part, parts)
+def segment_repeat_forward(rows, offsets, out, partition, partitions):
+    """Row b of ``rows (B, D)`` for every value of segment b; OUT ``out (N, D)``."""
+    first, last = partition_bounds(len(rows), partition, partitions)
     for b in range(first, last):
         for p in range(offsets[b], offsets[b + 1]):
-            places[p] = rows[b]
+            out[p] = rows[b]
 
 
 @kernel
-def segment_softmax_forward(scores, offsets, weights, part, parts):
-    first, last = partition_bounds(len(offsets) - 1, part, parts)
+def segment_softmax_forward(scores, offsets, weights, partition, partitions):
+    """Softmax of ``scores (N,)`` within each segment; OUT ``weights (N,)``."""
+    first, last = partition_bounds(len(offsets) - 1, partition, partitions)
     for b in range(first, last):
         begin, end = offsets[b], offsets[b + 1]
         if begin == end:
@@ -95,20 +51,74 @@ def segment_softmax_forward(scores, offsets, weights, part, parts):
 
 
 @kernel
-def segment_softmax_backward(weights, grad, offsets, to_scores, part, parts):
-    first, last = partition_bounds(len(offsets) - 1, part, parts)
+def segment_softmax_backward(weights, grad_output, offsets, grad_scores, partition, partitions):
+    """Gradient of `segment_softmax_forward`; OUT ``grad_scores (N,)``."""
+    first, last = partition_bounds(len(offsets) - 1, partition, partitions)
     for b in range(first, last):
-        mean = grad.dtype.type(0)
+        mean = grad_output.dtype.type(0)
         for p in range(offsets[b], offsets[b + 1]):
-            mean += weights[p] * grad[p]
+            mean += weights[p] * grad_output[p]
         for p in range(offsets[b], offsets[b + 1]):
-            to_scores[p] = weights[p] * (grad[p] - mean)
+            grad_scores[p] = weights[p] * (grad_output[p] - mean)
 
 
 @kernel
-def add_two(one, other, total, part, parts):
-    first, last = partition_bounds(len(total), part, parts)
+def expand_forward(values, offsets, starts, gathered, partition, partitions):
+    """Copy ``values (M, D)`` of shared segments; OUT ``gathered (N, D)``."""
+    first, last = segment_partition(offsets, partition, partitions)
+    for b in range(first, last):
+        shift = starts[b] - offsets[b]
+        for p in range(offsets[b], offsets[b + 1]):
+            row, out = values[p + shift], gathered[p]
+            for j in range(len(out)):
+                out[j] = row[j]
+
+
+@kernel
+def expand_backward(grad_output, offsets, starts, grad_values, partition, partitions):
+    """Gradient of `expand_forward`; INOUT ``grad_values (M, D)``."""
+    first, last = shared_segment_partition(offsets, starts, partition, partitions)
+    for b in range(first, last):
+        shift = starts[b] - offsets[b]
+        for p in range(offsets[b], offsets[b + 1]):
+            row, out = grad_output[p], grad_values[p + shift]
+            for j in range(len(out)):
+                out[j] += row[j]
+
+
+@kernel
+def add_two(a, b, total, partition, partitions):
+    """``a + b`` of ``(N, D)`` each; OUT ``total (N, D)``."""
+    first, last = partition_bounds(len(total), partition, partitions)
     for i in range(first, last):
-        a, b, out = one[i], other[i], total[i]
+        row_a, row_b, out = a[i], b[i], total[i]
         for j in range(len(out)):
-            out[j] = a[j] + b[j]
+            out[j] = row_a[j] + row_b[j]
+
+
+@njit_strict
+def segment_partition(offsets, partition, partitions):
+    """Return the first segment of a partition and the first after it; partitions have about as many values."""
+    return _first_segment(offsets, partition, partitions), _first_segment(offsets, partition + 1, partitions)
+
+
+@njit_strict
+def _first_segment(offsets, partition, partitions):
+    segments = len(offsets) - 1
+    if partition == partitions:
+        return segments
+    return np.searchsorted(offsets[:segments], offsets[segments] * partition // partitions)
+
+
+@njit_strict
+def shared_segment_partition(offsets, starts, partition, partitions):
+    """As `segment_partition`, with segments of equal starts in one partition: no two threads add to the same row."""
+    first, last = segment_partition(offsets, partition, partitions)
+    return _next_unshared(starts, first), _next_unshared(starts, last)
+
+
+@njit_strict
+def _next_unshared(starts, b):
+    while 0 < b < len(starts) and starts[b] == starts[b - 1]:
+        b += 1
+    return b

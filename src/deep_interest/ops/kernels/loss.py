@@ -1,4 +1,4 @@
-"""The target loss of CTR models, with its gradient."""
+"""The loop of the log loss."""
 
 import math
 
@@ -9,10 +9,11 @@ from deep_interest.ops.runtime.jit import njit_strict
 
 @njit_strict
 def log_loss_with_gradient(logits, labels, loss, gradient):
+    """Mean log loss of ``logits (B,)``; OUT ``loss ()`` and ``gradient (B,)``. No exponential overflows."""
     total, one, size = 0.0, float32(1), float32(len(logits))
     for i in range(len(logits)):
         small = math.exp(-abs(logits[i]))
         total += max(logits[i], float32(0)) - logits[i] * labels[i] + math.log1p(small)
-        chance = (one if logits[i] > 0 else small) / (one + small)
-        gradient[i] = (chance - labels[i]) / size
+        probability = (one if logits[i] > 0 else small) / (one + small)
+        gradient[i] = (probability - labels[i]) / size
     loss[()] = total / size

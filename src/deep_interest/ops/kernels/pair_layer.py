@@ -1,273 +1,236 @@
-"""The first layer of a net over pairs of a row e and its run's query v, for a chunk of places: the loops of `pair_net`.
+"""The first layer of an MLP over pairs of a behaviour e and its segment's query v, for a chunk of pairs.
 
-``W1 e + W3 (e∘v) = (W1 + W3 diag v) e``, with the factors' names of `factors`: a run with several rows in the chunk has a matrix of its own, which halves the
-products forward and backward; it is made in registers while it is multiplied with. The rows of shorter runs are paired with their
-queries, and multiplied together.
+With the weight split as in `factorize`, ``W1 e + W3 (e∘v) = (W1 + W3 diag v) e``: a segment with several behaviours
+in the chunk has a matrix of its own, which halves the products forward and backward; it is formed in registers
+while it is multiplied with. The behaviours of shorter segments are multiplied with their queries, and the products
+with W1 and W3 are made for all of them at once.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from deep_interest.ops.kernels.gemm import (
-    COLUMNS_SCALED,
     ROWS_SCALED,
-    add_segment_products,
     matmul_add,
+    packed_zeros,
     row_buffer,
     scaled_matmuls,
-    zero_packed,
 )
-from deep_interest.ops.kernels.gemm_llvm import NR, SEGMENT_MR
+from deep_interest.ops.kernels.gemm_llvm import NR
 from deep_interest.ops.kernels.mlp_chunk import CHUNK_ROWS
 from deep_interest.ops.kernels.vector import add, copy, subtract
 from deep_interest.ops.runtime.jit import njit_no_refcount, njit_strict
 
-MIN_LONG_SEGMENT = 5  # rows of a run in a chunk, from which on the run has a matrix of its own
+MIN_LONG_SEGMENT = 5  # behaviours of a segment in a chunk from which on the segment has a matrix of its own
+_MAX_LONG_SEGMENTS = CHUNK_ROWS // MIN_LONG_SEGMENT
+
+
+class Pairs(NamedTuple):
+    """Pairs of a behaviour and its segment's query.
+
+    Attributes:
+        values: ``(M, D)`` behaviours e.
+        queries: ``(B, D)`` queries v of the segments.
+        offsets: ``(B + 1,)``; segment b has the pairs ``[offsets[b], offsets[b + 1])``.
+        starts: ``(B,)`` row of the first behaviour of each segment.
+    """
+
+    values: np.ndarray
+    queries: np.ndarray
+    offsets: np.ndarray
+    starts: np.ndarray
+
+
+class PairLayerGrads(NamedTuple):
+    """Gradients of `pair_layer_forward`; all are added to.
+
+    Attributes:
+        values: ``(M, D)``.
+        queries: ``(B, D)``.
+        constants: gradients of the constants, as these.
+        factors: packed gradients of W1 and W3, see `packed_factor_zeros`.
+    """
+
+    values: np.ndarray
+    queries: np.ndarray
+    constants: np.ndarray
+    factors: tuple[np.ndarray, np.ndarray]
+
+
+class PairWorkspace(NamedTuple):
+    """Buffers of `pair_layer_forward` and `pair_layer_backward`.
+
+    Attributes:
+        rows: row buffer of the behaviours of short segments.
+        products: row buffer of their products with the query.
+        hidden: row buffer of their pre-activations, or the gradients of these.
+        positions: ``(CHUNK_ROWS,)`` their positions in the chunk.
+        descriptors: ``(S, 5)`` products of the long segments for `scaled_matmuls`.
+    """
+
+    rows: np.ndarray
+    products: np.ndarray
+    hidden: np.ndarray
+    positions: np.ndarray
+    descriptors: np.ndarray
+
+
+class LongSegments(NamedTuple):
+    """Buffers of `pair_layer_backward` for the long segments of a chunk.
+
+    Attributes:
+        bounds: ``(S, 3)`` first pair in the chunk, the first after it, segment.
+        values: packed behaviours of the chunk.
+        queries: packed queries of the segments.
+        grad_queries: packed gradients of the queries.
+    """
+
+    bounds: np.ndarray
+    values: np.ndarray
+    queries: np.ndarray
+    grad_queries: np.ndarray
 
 
 @njit_strict
 def factorize(weight, inputs):
-    """What e, v and e∘v are multiplied by. Shape: ``(O, 3 D or 4 D) -> 3 x (O, D)``, see `pair_net.pair_net`."""
-    of_row, of_query = weight[:, :inputs].copy(), weight[:, inputs : 2 * inputs].copy()
+    """Split the weight of ``[e; v; e∘v]`` or ``[e; v; e∘v; e-v]`` into W1 of e, W2 of v and W3 of e∘v.
+
+    Args:
+        weight: ``(O, 3 D)`` or ``(O, 4 D)``.
+        inputs: D.
+
+    Returns:
+        Three arrays ``(O, D)``.
+    """
+    w1, w2 = weight[:, :inputs].copy(), weight[:, inputs : 2 * inputs].copy()
     if weight.shape[1] > 3 * inputs:
         for o in range(len(weight)):
             for j in range(inputs):
                 difference = weight[o, 3 * inputs + j]
-                of_row[o, j] += difference
-                of_query[o, j] -= difference
-    return of_row, of_query, weight[:, 2 * inputs : 3 * inputs].copy()
+                w1[o, j] += difference
+                w2[o, j] -= difference
+    return w1, w2, weight[:, 2 * inputs : 3 * inputs].copy()
 
 
 @njit_strict
 def pair_workspace(outputs, inputs):
-    """What the pairs of a chunk need: e, e∘v and the first layer's values, each place's number in the chunk, products."""
-    rows = row_buffer(CHUNK_ROWS, inputs), row_buffer(CHUNK_ROWS, inputs), row_buffer(CHUNK_ROWS, outputs)
-    return rows, np.empty(CHUNK_ROWS, np.int64), np.empty((CHUNK_ROWS // MIN_LONG_SEGMENT, 5), np.int64)
+    """Return the `PairWorkspace` of a layer."""
+    rows, products = row_buffer(CHUNK_ROWS, inputs), row_buffer(CHUNK_ROWS, inputs)
+    positions, descriptors = np.empty(CHUNK_ROWS, np.int64), np.empty((_MAX_LONG_SEGMENTS, 5), np.int64)
+    return PairWorkspace(rows, products, row_buffer(CHUNK_ROWS, outputs), positions, descriptors)
+
+
+@njit_strict
+def long_segments(inputs):
+    """Return the `LongSegments` of a layer."""
+    bounds, values = np.empty((_MAX_LONG_SEGMENTS, 3), np.int64), packed_zeros(CHUNK_ROWS, inputs)
+    queries, grad_queries = packed_zeros(_MAX_LONG_SEGMENTS, inputs), packed_zeros(_MAX_LONG_SEGMENTS, inputs)
+    return LongSegments(bounds, values, queries, grad_queries)
+
+
+@njit_strict
+def packed_factor_zeros(outputs, inputs):
+    """Return zeros for the gradients of W1 and W3, packed."""
+    return packed_zeros(outputs, inputs), packed_zeros(outputs, inputs)
 
 
 @njit_no_refcount
-def pair_layer_forward(values, queries, constants, first, offsets, starts, begin, end, b, right, out, room):
-    """``out = c + W1 e + W3 (e∘v)`` for the places from ``begin`` to ``end``.
+def pair_layer_forward(pairs, constants, first, begin, end, b, packed, out, workspace):
+    """``out = c + W1 e + W3 (e∘v)`` for the pairs ``[begin, end)``.
 
     Args:
-        values, queries, offsets, starts: the rows, and the runs that show them.
-        constants: c of each run from ``first`` on.
-        begin, end: at most CHUNK places.
-        b: the first one's run, or one before.
-        right: panels of W1ᵀ and of W3ᵀ.
-        out: ``(end - begin, O)``, or wider rows.
-        room: `room_for_pairs`.
+        pairs: `Pairs`.
+        constants: c of each segment from ``first`` on.
+        first: first segment of the partition.
+        begin, end: at most CHUNK_ROWS pairs.
+        b: segment of the first pair, or one before.
+        packed: W1ᵀ and W3ᵀ.
+        out: OUT ``(end - begin, O)`` or wider rows.
+        workspace: `pair_workspace`.
 
     Returns:
-        The last place's run.
+        The segment of the last pair.
     """
-    (rows, products, sums), places, noted = room
-    single, product = right
+    rows, products, hidden, positions, descriptors = workspace
+    values, queries, offsets, starts = pairs
+    w1, w3 = packed
     outputs, inputs = constants.shape[1], values.shape[1]
-    short, own, p = 0, 0, begin
+    short, long, p = 0, 0, begin
     while p < end:
-        b, stop, q = _segment_at(offsets, starts, p, end, b)
-        query, constant, stretch = queries[b], constants[b - first], values[q : q + stop - p]
-        if len(stretch) < MIN_LONG_SEGMENT:
-            for r in range(len(stretch)):
-                copy(constant, sums[short + r])
-            short = _append_pairs(stretch, query, p - begin, rows, products, places, short)
+        b, stop, q = segment_at(offsets, starts, p, end, b)
+        query, constant, segment = queries[b], constants[b - first], values[q : q + stop - p]
+        if len(segment) < MIN_LONG_SEGMENT:
+            for r in range(len(segment)):
+                copy(constant, hidden[short + r])
+            short = append_pairs(segment, query, p - begin, rows, products, positions, short)
         else:
-            _describe_product(noted[own], stretch, query, constant, out[p - begin : stop - begin])
-            own += 1
+            describe_product(descriptors[long], segment, query, constant, out[p - begin : stop - begin])
+            long += 1
         p = stop
-    if own:
-        scaled_matmuls(
-            ROWS_SCALED, noted[:own], values.strides[0], single, product, 0, out.strides[0], outputs
-        )
+    if long:
+        strides = (values.strides[0], 0, out.strides[0])
+        scaled_matmuls(ROWS_SCALED, descriptors[:long], strides, w1, w3, outputs)
     if short:
-        matmul_add(rows[:short, :inputs], single, sums[:short, :outputs])
-        matmul_add(products[:short, :inputs], product, sums[:short, :outputs])
+        matmul_add(rows[:short, :inputs], w1, hidden[:short, :outputs])
+        matmul_add(products[:short, :inputs], w3, hidden[:short, :outputs])
         for s in range(short):
-            copy(sums[s, :outputs], out[places[s], :outputs])
+            copy(hidden[s, :outputs], out[positions[s], :outputs])
     return b
 
 
-@njit_strict
-def pair_backward_workspace(outputs, inputs):
-    """What the gradients of a chunk need: rows, each place's number in the chunk, panels, segments and vectors of theirs, products."""
-    most = CHUNK_ROWS // MIN_LONG_SEGMENT
-    rows = row_buffer(CHUNK_ROWS, inputs), row_buffer(CHUNK_ROWS, inputs), row_buffer(CHUNK_ROWS, outputs)
-    columns, own = zero_packed(CHUNK_ROWS, inputs), (zero_packed(most, inputs), zero_packed(most, inputs))
-    segments, products = np.empty((most, 3), np.int64), np.empty((most, 5), np.int64)
-    return rows, np.empty(CHUNK_ROWS, np.int64), columns, segments, own, products
-
-
-@njit_strict
-def zero_factor_gradients(outputs, inputs):
-    """Room for the gradients of W1 and W3, as panels of 0."""
-    return zero_packed(outputs, inputs), zero_packed(outputs, inputs)
-
-
 @njit_no_refcount
-def add_factor_gradients(sums, to_query, to_weight):
-    """Add the gradients of `factors` to the weight's: of W1 and W3 in panels, of W2 as it is."""
-    single, product = sums
-    outputs, inputs = to_query.shape
+def add_factor_grads(factors, grad_w2, grad_weight):
+    """Add the gradients of the results of `factorize` to the gradient of the weight.
+
+    Args:
+        factors: packed gradients of W1 and W3.
+        grad_w2: ``(O, D)``.
+        grad_weight: INOUT ``(O, 3 D or 4 D)``.
+    """
+    grad_w1, grad_w3 = factors
+    outputs, inputs = grad_w2.shape
     for o in range(outputs):
-        to_row, of_query = to_weight[o], to_query[o]
-        add(of_query, to_row[inputs : 2 * inputs])
-        for j in range(len(single)):
+        grad_row, grad_w2_row = grad_weight[o], grad_w2[o]
+        add(grad_w2_row, grad_row[inputs : 2 * inputs])
+        for j in range(len(grad_w1)):
             first = NR * j
             width = min(NR, inputs - first)
-            of_row, of_product = single[j, o, :width], product[j, o, :width]
-            add(of_row, to_row[first : first + width])
-            add(of_product, to_row[2 * inputs + first : 2 * inputs + first + width])
-            if len(to_row) > 3 * inputs:
-                to_difference = to_row[3 * inputs + first : 3 * inputs + first + width]
-                add(of_row, to_difference)
-                subtract(of_query[first : first + width], to_difference)
-
-
-@njit_no_refcount
-def pair_layer_backward(
-    flow, values, queries, to_constants, first, offsets, starts, begin, end, b, right, to_values, to_queries, sums, room
-):  # fmt: skip
-    """Take the gradient of `pairs_of` back to the rows, the queries, the constants, W1 and W3.
-
-    Args:
-        flow: of ``out``, in the first rows and columns.
-        values, queries, first, offsets, starts, begin, end, b: as there.
-        right: panels of W1 and of W3.
-        to_values, to_queries, to_constants: as the rows, the queries and the constants; added to.
-        sums: `panels_for_sums`.
-        room: `room_for_gradients_of_pairs`.
-
-    Returns:
-        The last place's run.
-    """
-    (rows, products, _), places, columns, segments, (own_queries, _), noted = room
-    single, product = right
-    outputs = to_constants.shape[1]
-    short, own, p = 0, 0, begin
-    while p < end:
-        b, stop, q = _segment_at(offsets, starts, p, end, b)
-        query, stretch, given = queries[b], values[q : q + stop - p], flow[p - begin : stop - begin]
-        for r in range(len(given)):  # a row of a slice of columns would not be vectorised
-            add(given[r, :outputs], to_constants[b - first])
-        if len(stretch) < MIN_LONG_SEGMENT:
-            short = _append_pairs(stretch, query, p - begin, rows, products, places, short)
-        else:
-            segments[own] = p - begin, stop - begin, b
-            stretch_to = to_values[q : q + stop - p]
-            _describe_product(noted[own], given, query, stretch_to, stretch_to)
-            _pack_rows(queries[b : b + 1], own_queries, own)
-            _pack_rows(stretch, columns, p - begin)
-            own += 1
-        p = stop
-    if own:
-        scaled_matmuls(
-            COLUMNS_SCALED, noted[:own], flow.strides[0], single, product, to_values.strides[0], to_values.strides[0],
-            values.shape[1],
-        )  # fmt: skip
-        _long_segment_gradients(flow, segments[:own], right[1], to_queries, sums, room)
-    if short:
-        _short_segment_gradients(
-            flow, values, queries, offsets, starts, begin, short, right, to_values, to_queries, sums, room
-        )
-    return b
-
-
-@njit_no_refcount
-def _long_segment_gradients(flow, segments, product, to_queries, sums, room):
-    """The gradients of W1, W3 and the queries, of runs that have a matrix of their own: from ``G = flowᵀ e`` of each run."""
-    _, _, columns, _, (own_queries, to_own), _ = room
-    to_single, to_product = sums
-    own, outputs = len(segments), product.shape[1]
-    to_own[:, :own] = 0
-    at, row = flow.ctypes.data, flow.strides[0]
-    for j in range(len(product)):
-        for o in range(0, outputs, SEGMENT_MR):
-            add_segment_products(
-                min(SEGMENT_MR, outputs - o), at + 4 * o, row, columns[j].ctypes.data, segments.ctypes.data, own,
-                own_queries[j].ctypes.data, to_own[j].ctypes.data,
-                product[j, o].ctypes.data, to_single[j, o].ctypes.data, to_product[j, o].ctypes.data,
-            )  # fmt: skip
-    for s in range(own):
-        total = to_queries[segments[s, 2]]
-        for j in range(len(product)):
-            first = NR * j
-            width = min(NR, len(total) - first)
-            add(to_own[j, s, :width], total[first : first + width])
-
-
-@njit_no_refcount
-def _short_segment_gradients(
-    flow, values, queries, offsets, starts, begin, short, right, to_values, to_queries, sums, room
-):
-    """The gradients of the paired rows."""
-    (rows, products, flows), places, _, _, _, _ = room
-    inputs, outputs = values.shape[1], right[0].shape[1]
-    for s in range(short):
-        copy(flow[places[s], :outputs], flows[s, :outputs])
-    given = flows[:short, :outputs]
-    _add_outer_products(given, rows[:short], sums[0])
-    _add_outer_products(given, products[:short], sums[1])
-    rows[:short] = 0
-    products[:short] = 0
-    matmul_add(given, right[0], rows[:short, :inputs])
-    matmul_add(given, right[1], products[:short, :inputs])
-    b = np.searchsorted(offsets, begin + places[0], side="right") - 1
-    for s in range(short):
-        p = begin + places[s]
-        while offsets[b + 1] <= p:
-            b += 1
-        q = p - offsets[b] + starts[b]
-        value, query, to_value, to_query = values[q], queries[b], to_values[q], to_queries[b]
-        for j in range(inputs):
-            to_value[j] += rows[s, j] + products[s, j] * query[j]
-        for j in range(inputs):
-            to_query[j] += products[s, j] * value[j]
-
-
-@njit_no_refcount
-def _add_outer_products(flow, rows, sums):
-    """``sums += flowᵀ rows``, in panels."""
-    for j in range(len(sums)):
-        matmul_add(flow.T, rows[:, NR * j :], sums[j])
+            grad_w1_row, grad_w3_row = grad_w1[j, o, :width], grad_w3[j, o, :width]
+            add(grad_w1_row, grad_row[first : first + width])
+            add(grad_w3_row, grad_row[2 * inputs + first : 2 * inputs + first + width])
+            if len(grad_row) > 3 * inputs:
+                grad_difference = grad_row[3 * inputs + first : 3 * inputs + first + width]
+                add(grad_w1_row, grad_difference)
+                subtract(grad_w2_row[first : first + width], grad_difference)
 
 
 @njit(inline="always")
-def _segment_at(offsets, starts, p, end, b):
-    """The run of place p (b, or one after), the end of its places in the chunk, and the row that p shows."""
+def segment_at(offsets, starts, p, end, b):
+    """Return the segment of pair p (b or later), the end of its pairs in the chunk, and the row of its behaviour."""
     while offsets[b + 1] <= p:
         b += 1
     return b, min(end, offsets[b + 1]), p - offsets[b] + starts[b]
 
 
 @njit_no_refcount
-def _append_pairs(stretch, query, place, rows, products, places, short):
-    """Append the rows of a short run, and their products with its query."""
-    for r in range(len(stretch)):
-        value, single, product = stretch[r], rows[short], products[short]
+def append_pairs(segment, query, position, rows, products, positions, count):
+    """Append the behaviours of a short segment and their products with its query; returns the new count."""
+    for r in range(len(segment)):
+        value, row, product = segment[r], rows[count], products[count]
         for j in range(len(value)):
-            single[j] = value[j]
+            row[j] = value[j]
         for j in range(len(value)):
             product[j] = value[j] * query[j]
-        places[short] = place + r
-        short += 1
-    return short
+        positions[count] = position + r
+        count += 1
+    return count
 
 
 @njit(inline="always")
-def _describe_product(product, left, factors, start, out):
-    """A product for `tiles.put_products_of_two`."""
-    product[0] = len(left)
-    product[1], product[2] = left.ctypes.data, factors.ctypes.data
-    product[3], product[4] = start.ctypes.data, out.ctypes.data
-
-
-@njit_no_refcount
-def _pack_rows(rows, out, place):
-    """Rows over the panels ``out``, from ``place`` on, as `panels`; what the last panel has more stays."""
-    for j in range(len(out)):
-        first, panel = NR * j, out[j]
-        for r in range(len(rows)):
-            part, row = rows[r, first : min(first + NR, rows.shape[1])], panel[place + r]
-            for c in range(len(part)):
-                row[c] = part[c]
+def describe_product(descriptor, left, factors, start, out):
+    """Describe a product for `gemm.scaled_matmuls`; OUT ``descriptor (5,)``."""
+    descriptor[0] = len(left)
+    descriptor[1], descriptor[2] = left.ctypes.data, factors.ctypes.data
+    descriptor[3], descriptor[4] = start.ctypes.data, out.ctypes.data

@@ -1,4 +1,6 @@
-"""The sum of a run's rows by their weights, and its gradient: the loops that `attention_pool` has beside those of `pair_net`."""
+"""The sum of each segment's behaviours by their weights, and its gradients."""
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy import float32
@@ -7,17 +9,32 @@ from deep_interest.ops.kernels.gemm_llvm import dot
 from deep_interest.ops.runtime.jit import njit_no_refcount, njit_strict
 
 
+class PoolGrad(NamedTuple):
+    """What the backward pass of `pool_segments` starts from.
+
+    Attributes:
+        grad_output: ``(B, D)``.
+        scale: scale of the softmax; 0 for none.
+        weights: ``(N, 1)`` as `pool_segments` leaves them.
+    """
+
+    grad_output: np.ndarray
+    scale: np.float32
+    weights: np.ndarray
+
+
 @njit_strict
-def pool_segments(values, offsets, starts, first, last, scale, weights, pooled):
-    """``pooled[b] = Σ_p weights[p] values[q]`` over the places p of each run, which show the rows q.
+def pool_segments(pairs, first, last, scale, weights, pooled):
+    """``pooled[b] = Σ_p weights[p] · e_p`` over the pairs p of each segment.
 
     Args:
-        values, offsets, starts: the rows, and the runs that show them.
-        first, last: which runs, last + 1.
-        scale: the weights are the softmax over the run of this times what they were; 0 for what they were.
-        weights: ``(N, 1)``, come out as what the rows are multiplied by.
-        pooled: ``(B, D)``.
+        pairs: `pair_layer.Pairs`.
+        first, last: first segment, and the first after the last.
+        scale: the weights are the softmax within the segment of this times the scores; 0 for the scores themselves.
+        weights: INOUT ``(N, 1)``, the scores and then the weights.
+        pooled: OUT ``(B, D)``.
     """
+    values, _, offsets, starts = pairs
     for b in range(first, last):
         begin, end, shift, total = offsets[b], offsets[b + 1], starts[b] - offsets[b], pooled[b]
         total[:] = 0
@@ -41,37 +58,39 @@ def _softmax_in_place(scores, scale):
 
 
 @njit_no_refcount
-def pool_segments_backward(
-    grad, values, offsets, starts, b, last, end, shown, scale, weights, to_scores, to_values
-):
-    """Take the gradient ``grad (B, D)`` of `pool_runs` back to the rows and to the scores that the weights were.
+def pool_segments_backward(pool, pairs, b, last, end, initialized, grad_scores, grad_values):
+    """Compute the gradients of `pool_segments` for the segments from b on that begin before pair ``end``.
 
     Args:
-        grad, values, offsets, starts, scale, weights: as there.
-        b, last: which runs, last + 1.
-        end: only those that begin before this place.
-        shown: rows before this one have been set, and are added to.
-        to_scores, to_values: as ``weights`` and ``values``.
+        pool: `PoolGrad`.
+        pairs: as there.
+        b, last: first segment, and the first after the last.
+        end: pair before which the segments begin.
+        initialized: rows of ``grad_values`` before this one are added to, the others assigned.
+        grad_scores: OUT ``(N, 1)``.
+        grad_values: INOUT ``(M, D)``.
 
     Returns:
-        The run after the last one that begins before ``end``, and ``shown`` for that.
+        The first segment that begins at ``end`` or later, and ``initialized`` for it.
     """
+    values, _, offsets, starts = pairs
+    grad_output, scale, weights = pool
     while b < last and offsets[b] < end:
-        shift, flow, mean = starts[b] - offsets[b], grad[b], float32(0)
+        shift, grad, mean = starts[b] - offsets[b], grad_output[b], float32(0)
         for p in range(offsets[b], offsets[b + 1]):
-            row, out, weight = values[p + shift], to_values[p + shift], weights[p, 0]
-            product = dot(flow.ctypes.data, row.ctypes.data, len(flow))
-            if p + shift < shown:
-                for j in range(len(flow)):
-                    out[j] += weight * flow[j]
+            row, out, weight = values[p + shift], grad_values[p + shift], weights[p, 0]
+            product = dot(grad.ctypes.data, row.ctypes.data, len(grad))
+            if p + shift < initialized:
+                for j in range(len(grad)):
+                    out[j] += weight * grad[j]
             else:
-                for j in range(len(flow)):
-                    out[j] = weight * flow[j]
-            to_scores[p, 0] = product
+                for j in range(len(grad)):
+                    out[j] = weight * grad[j]
+            grad_scores[p, 0] = product
             mean += weight * product
         if scale:
             for p in range(offsets[b], offsets[b + 1]):
-                to_scores[p, 0] = scale * weights[p, 0] * (to_scores[p, 0] - mean)
-        shown = max(shown, offsets[b + 1] + shift)
+                grad_scores[p, 0] = scale * weights[p, 0] * (grad_scores[p, 0] - mean)
+        initialized = max(initialized, offsets[b + 1] + shift)
         b += 1
-    return b, shown
+    return b, initialized

@@ -1,4 +1,4 @@
-"""Feed-forward nets in one pass: a few rows go through all layers while they are in the cache, forward and backward."""
+"""Loops over one or two vectors, inlined where they are used, and sums over the partitions of a kernel call."""
 
 from numba import njit
 
@@ -6,36 +6,48 @@ from deep_interest.ops.runtime.jit import kernel, njit_strict
 from deep_interest.ops.runtime.parallel import partition_bounds
 
 
-@kernel
-def sum_partitions(sums, total, part, parts):
-    """The parts' sums, in their order, on top of what is there."""
-    first, last = partition_bounds(len(total), part, parts)
-    for p in range(len(sums)):
-        add(sums[p, first:last], total[first:last])
+@njit(inline="always")
+def copy(source, out):
+    for j in range(len(source)):
+        out[j] = source[j]
+
+
+@njit(inline="always")
+def add(source, total):
+    for j in range(len(source)):
+        total[j] += source[j]
+
+
+@njit(inline="always")
+def subtract(source, total):
+    for j in range(len(source)):
+        total[j] -= source[j]
 
 
 @njit_strict
-def partition_sums(sums, part):
-    """Where a part adds up the gradients of a net's numbers: cleared, but for a single part, which adds to what is there."""
-    own = sums[part]
+def partition_sums(sums, partition):
+    """Return the vector in which a partition accumulates gradients.
+
+    It is zeroed, except for a single partition, which adds to what is there.
+
+    Args:
+        sums: INOUT ``(partitions, n)`` one vector for each partition.
+        partition: index of the partition.
+    """
+    own = sums[partition]
     if len(sums) > 1:
         own[:] = 0
     return own
 
 
-@njit(inline="always")
-def copy(given, out):
-    for j in range(len(given)):
-        out[j] = given[j]
+@kernel
+def add_partition_sums(sums, total, partition, partitions):
+    """``total += Σ_p sums[p]``, in the order of p.
 
-
-@njit(inline="always")
-def add(given, total):
-    for j in range(len(given)):
-        total[j] += given[j]
-
-
-@njit(inline="always")
-def subtract(given, total):
-    for j in range(len(given)):
-        total[j] -= given[j]
+    Args:
+        sums: ``(P, n)``.
+        total: INOUT ``(n,)``.
+    """
+    first, last = partition_bounds(len(total), partition, partitions)
+    for p in range(len(sums)):
+        add(sums[p, first:last], total[first:last])

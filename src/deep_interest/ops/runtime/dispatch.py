@@ -1,4 +1,4 @@
-"""Choice of the implementation of an operation, and its arguments as arrays."""
+"""The choice between the compiled and the plain implementation of an operation, and tensors as arguments of kernels."""
 
 import numpy as np
 import torch
@@ -8,13 +8,13 @@ from deep_interest.ops.runtime.engine import current_engine
 
 
 def can_use_compiled(*tensors: Tensor) -> bool:
-    """Whether the compiled implementation takes these tensors: float32 on the CPU, unless the engine is ``plain``."""
+    """Check whether the compiled implementation runs: for float32 on the CPU, unless the engine is ``plain``."""
     if current_engine() == "plain":
         return False
-    found = [tensor.is_cpu and tensor.dtype == torch.float32 for tensor in tensors]
-    return all(found)  # every operation asks: a list is faster than a generator
+    supported = [tensor.is_cpu and tensor.dtype == torch.float32 for tensor in tensors]
+    return all(supported)  # called by every operation: a list is faster than a generator
 
 
 def as_arrays(*tensors: Tensor) -> list[np.ndarray]:
-    """The tensors as arrays on the same memory, rows side by side."""
+    """Return the tensors as C-contiguous arrays, which share the memory of tensors that are contiguous already."""
     return [(tensor.detach() if tensor.requires_grad else tensor).contiguous().numpy() for tensor in tensors]

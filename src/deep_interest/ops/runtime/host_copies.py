@@ -1,4 +1,4 @@
-"""What the host knows of a device's tensors without waiting for the device: NumPy arrays that it keeps beside them."""
+"""Values of a device's tensors that the host knows without a synchronisation: NumPy arrays kept with the tensors."""
 
 import numpy as np
 import torch
@@ -6,13 +6,26 @@ from torch import Tensor
 
 
 def with_host_copy(tensor: Tensor, array: np.ndarray) -> Tensor:
-    """The tensor, whose values the host has in ``array``; nobody writes to either."""
-    tensor.known_values = array
+    """Attach to a tensor an array with the same values; neither may be written to afterwards.
+
+    Args:
+        tensor: tensor on any device.
+        array: its values on the host.
+
+    Returns:
+        ``tensor``.
+    """
+    tensor.host_copy = array
     return tensor
 
 
 def copy_to_device(array: np.ndarray, device: torch.device) -> Tensor:
-    """An array of the host's on the device, of a batch's size; neither waits for the other, and the host remembers it."""
+    """Copy an array to a device asynchronously and keep it as the tensor's host copy.
+
+    Args:
+        array: array of a batch, which is pinned for the copy.
+        device: device of the returned tensor; on a CPU the tensor shares the array's memory.
+    """
     tensor = torch.from_numpy(array)
     if device.type != "cpu":
         tensor = tensor.pin_memory().to(device, non_blocking=True)
@@ -20,11 +33,11 @@ def copy_to_device(array: np.ndarray, device: torch.device) -> Tensor:
 
 
 def host_values(tensor: Tensor) -> np.ndarray:
-    """A tensor's values: those that the host remembers; else it waits until the device has them."""
-    array = getattr(tensor, "known_values", None)
+    """Return a tensor's values: its host copy, or else the result of a synchronisation with the device."""
+    array = getattr(tensor, "host_copy", None)
     return synchronize(tensor) if array is None else array
 
 
 def synchronize(tensor: Tensor) -> np.ndarray:
-    """A tensor's values, for which the host waits if it is not its own tensor."""
+    """Copy a tensor's values to the host, which waits for the device."""
     return tensor.cpu().numpy()

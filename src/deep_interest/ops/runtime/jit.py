@@ -1,18 +1,20 @@
 """Compilation of the kernels with numba, and the cache of compiled code on disk.
 
-numba keeps compiled code next to its source (``__pycache__/*.nbi``, ``*.nbc``), or below ``NUMBA_CACHE_DIR``. By itself it reuses
-that code as long as the *file* of a function is unchanged, whatever the function calls: an edited callee would be ignored
-(https://github.com/numba/numba/issues/1833). Kernels call functions of other files, so here compiled code is valid as long as no
-source in ``ops/kernels`` or ``ops/runtime`` has changed.
+numba keeps compiled code next to its source (``__pycache__/*.nbi``, ``*.nbc``), or below ``NUMBA_CACHE_DIR``. By
+itself it reuses that code as long as the *file* of a function is unchanged, whatever the function calls: an edited
+callee would be ignored (https://github.com/numba/numba/issues/1833). Kernels call functions of other files, so here
+compiled code is valid as long as no source in ``ops/kernels`` or ``ops/runtime`` has changed.
 """
 
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
+import numba
 from numba import config, extending, njit
 
 _OPS = Path(__file__).parents[1]
+_TESTED_BELOW = "0.69"  # the upper bound in pyproject.toml
 
 
 def source_digest(*folders: Path) -> str:
@@ -30,45 +32,64 @@ _SOURCE_DIGEST = source_digest(_OPS / "kernels", _OPS / "runtime")
 def kernel(function: Callable) -> Callable:
     """Compile a loop that Python calls; floating-point sums may be reordered.
 
-    The innermost loop of a sum into one number must not write to an array: LLVM versions such a loop for arrays that may overlap, and
-    may order the sum differently in each version, so that the result would depend on where the arrays are in memory.
+    The innermost loop of a sum into one number must not write to an array: LLVM versions such a loop for arrays
+    that may overlap, and may order the sum differently in each version, so that the result would depend on where
+    the arrays are in memory.
 
-    A kernel only calls functions that are `njit_strict`, `njit_no_refcount` or inlined (``njit(inline="always")``). LLVM optimises
-    a copy of a called function for every caller, and a process links whichever copy it loads first. If copies were free to reorder
-    sums, a process that compiles and one that loads from the cache would round differently.
+    A kernel only calls functions that are `njit_strict`, `njit_no_refcount` or inlined (``njit(inline="always")``).
+    LLVM optimises a copy of a called function for every caller, and a process links whichever copy it loads first.
+    If copies were free to reorder sums, a process that compiles and one that loads from the cache would round
+    differently.
     """
     return _cached_njit(function, fastmath={"contract", "reassoc", "nsz", "arcp"})
 
 
 def njit_strict(function: Callable) -> Callable:
-    """Compile a function that kernels call; sums keep the order in which they are written, so that all its copies round alike."""
+    """Compile a function that kernels call; its sums keep their order, so that all its copies round alike."""
     return _cached_njit(function, fastmath=False)  # explicit, or numba inherits the caller's
 
 
 def njit_no_refcount(function: Callable) -> Callable:
-    """As `njit_strict`, for a function that neither allocates nor returns an array: the references to its arguments are not counted.
+    """As `njit_strict`, without reference counts, for a function that neither allocates nor returns an array.
 
-    Counting is an atomic operation for every row that a loop slices, unless LLVM can prove it redundant.
+    Counting references is an atomic operation for every row that a loop slices, unless LLVM can prove it redundant.
     """
     return _cached_njit(function, fastmath=False, _nrt=False)
 
 
-def _cached_njit(function: Callable, **options) -> Callable:
-    dispatcher = njit(cache=True, nogil=True, error_model="numpy", **options)(function)
-    if config.DISABLE_JIT:  # the function itself, for stepping through it
-        return dispatcher
-    dispatcher._cache._cache_file._source_stamp = _SOURCE_DIGEST
-    return dispatcher
-
-
-def intrinsic(in_python: Callable) -> Callable:
+def intrinsic(python_version: Callable) -> Callable:
     """Decorate the generator of an LLVM intrinsic that kernels call.
 
     Args:
-        in_python: does the same in NumPy; it takes the place of the intrinsic with ``NUMBA_DISABLE_JIT=1``.
+        python_version: function with the same result, which runs under ``NUMBA_DISABLE_JIT=1``.
     """
 
     def decorate(generator: Callable) -> Callable:
-        return in_python if config.DISABLE_JIT else extending.intrinsic(generator)
+        return python_version if config.DISABLE_JIT else extending.intrinsic(generator)
 
     return decorate
+
+
+def _cached_njit(function: Callable, **options) -> Callable:
+    dispatcher = njit(cache=True, nogil=True, error_model="numpy", **options)(function)
+    _set_cache_stamp(dispatcher, _SOURCE_DIGEST)
+    return dispatcher
+
+
+def _set_cache_stamp(dispatcher: Callable, stamp: str) -> None:
+    """Let the cache of a compiled function be valid for one stamp, not for its own file's modification time and size.
+
+    The only use of numba's private interfaces; there is no public one (https://github.com/numba/numba/issues/9304).
+    Without a cache, as under ``NUMBA_DISABLE_JIT=1``, there is nothing to set.
+
+    Raises:
+        RuntimeError: numba has a cache, but not the attribute that this function sets.
+    """
+    if not hasattr(dispatcher, "_cache"):
+        return
+    file = getattr(dispatcher._cache, "_cache_file", None)
+    if not hasattr(file, "_source_stamp"):
+        raise RuntimeError(
+            f"numba {numba.__version__}: the cache of compiled code has changed; install numba<{_TESTED_BELOW}"
+        )
+    file._source_stamp = stamp

@@ -1,8 +1,8 @@
-"""Scratch buffers of training steps, kept from one step for the next.
+"""Memory of operations: pooled buffers for the temporaries of training steps, and huge pages for large tables.
 
-The C library gives large blocks back to the system as soon as they are freed, and the system clears every page that it hands out
-again: with full histories that took a third of a step. Telling the C library to keep everything would concern the whole process,
-whatever else it computes. So the large arrays of a step come from a pool that belongs to one fit.
+glibc returns large blocks to the kernel when they are freed, and Linux zeroes every page that it hands out
+again: with full histories that took a third of a training step. Raising glibc's threshold would affect the whole
+process. So the large arrays of a step come from a pool that belongs to one fit.
 """
 
 import ctypes
@@ -17,66 +17,38 @@ import numpy as np
 import torch
 from torch import Tensor
 
-
-def empty_rows(rows: int, width: int, like: Tensor) -> Tensor:
-    """An empty ``(rows, width)`` of the kind of ``like``.
-
-    The memory is a little more, so that batches of about the same size are given the same memory, step after step: each thread finds its
-    part of it in its own cache, and need not fetch what another one wrote there.
-    """
-    step = 1 << max(0, rows.bit_length() - 3)
-    return empty(like, -(-rows // step) * step, width)[:rows]
-
-
-HUGE_PAGES_MIN_BYTES = 1 << 25  # bytes from which on it pays
-
-
+POOL_MIN_BYTES = 1 << 20  # smallest pooled buffer; glibc itself reuses smaller blocks
+HUGE_PAGES_MIN_BYTES = 1 << 25  # smallest tensor for which huge pages pay
+_CACHE_LINE_BYTES = 64
 _HUGE_PAGE_BYTES = 1 << 21
-
-
-_MADV_HUGEPAGE, _MADV_COLLAPSE = (
-    14,
-    25,
-)  # of Linux's madvise: for memory yet to be written to, and at once for all (from 6.1 on)
-
-
-def use_huge_pages(tensor: Tensor) -> Tensor:
-    """Ask Linux to keep a large tensor of the CPU on pages of 2 MB; elsewhere, or where it refuses, nothing happens."""
-    if tensor.is_cpu and tensor.nbytes >= HUGE_PAGES_MIN_BYTES and sys.platform == "linux":
-        begin = -(-tensor.data_ptr() // _HUGE_PAGE_BYTES) * _HUGE_PAGE_BYTES
-        size = (tensor.data_ptr() + tensor.nbytes - begin) // _HUGE_PAGE_BYTES * _HUGE_PAGE_BYTES
-        advise = ctypes.CDLL(None).madvise
-        for advice in (_MADV_HUGEPAGE, _MADV_COLLAPSE):
-            advise(ctypes.c_void_p(begin), ctypes.c_size_t(size), advice)
-    return tensor
-
-
-POOL_MIN_BYTES = 1 << 20  # bytes from which on a buffer is pooled; the C library itself reuses smaller blocks
-
-
-_CACHE_LINE_BYTES = 64  # bytes of a cache line, on which arrays begin
+# Linux's madvise: MADV_HUGEPAGE for pages yet to be touched, MADV_COLLAPSE for those in use (Linux 6.1 and newer)
+_MADV_HUGEPAGE, _MADV_COLLAPSE = 14, 25
 
 
 class BufferPool:
-    """Buffers by size; used and free ones together take no more memory than was in use at once.
+    """Reusable buffers by size; those in use and those free never take more memory than was in use at once.
 
     A pool belongs to one thread, but any thread may free an array.
 
     Attributes:
-        used, free: bytes of the buffers in use, and of those that wait to be used again.
+        used: bytes of the buffers in use.
+        free: bytes of the buffers that can be reused.
     """
 
     def __init__(self) -> None:
         self.used = self.free = self._peak = 0
         self._buffers: dict[
             int, list[np.ndarray]
-        ] = {}  # the free ones by size, the size that was used last at the end
+        ] = {}  # free buffers by size, the most recently used size last
         self._returned: deque[np.ndarray] = (
             deque()
         )  # freed since the last call; finalizers append at any time
 
     def take(self, count: int) -> np.ndarray:
-        """``(count,)`` float32, not initialised; its buffer is free again when nothing refers to the array."""
+        """Return an uninitialised float32 array ``(count,)``, aligned to a cache line.
+
+        Its buffer returns to the pool when nothing refers to the array any more.
+        """
         self._collect()
         size = _size_class(4 * count)
         buffer = self._pop(size) if size in self._buffers else np.empty(size + _CACHE_LINE_BYTES, np.uint8)
@@ -113,16 +85,21 @@ _current = _Current()
 
 @contextmanager
 def use_pool(pool: BufferPool) -> Iterator[None]:
-    """Within, `empty` takes large arrays of this thread from a pool."""
-    before, _current.pool = _current.pool, pool
+    """Let `empty` take large arrays of this thread from a pool while the context is open."""
+    outer, _current.pool = _current.pool, pool
     try:
         yield
     finally:
-        _current.pool = before
+        _current.pool = outer
 
 
 def empty(like: Tensor, *shape: int) -> Tensor:
-    """As ``like.new_empty(*shape)``; from the pool, if there is one and the array is large."""
+    """Return an uninitialised tensor, from the current pool if it is large.
+
+    Args:
+        like: tensor with the dtype and the device of the result.
+        shape: shape of the result.
+    """
     pool = _current.pool
     if pool is None or not like.is_cpu or like.dtype != torch.float32:
         return like.new_empty(shape)
@@ -136,7 +113,34 @@ def empty(like: Tensor, *shape: int) -> Tensor:
     )
 
 
+def empty_rows(rows: int, width: int, like: Tensor) -> Tensor:
+    """Return an uninitialised ``(rows, width)``, a slice of a slightly larger tensor.
+
+    Batches of about the same size then get the same buffers step after step, and each thread finds its partition in
+    its own cache.
+    """
+    step = 1 << max(0, rows.bit_length() - 3)
+    return empty(like, -(-rows // step) * step, width)[:rows]
+
+
+def use_huge_pages(tensor: Tensor) -> Tensor:
+    """Ask Linux to back a large CPU tensor with pages of 2 MB, so that random rows of a table cost fewer TLB misses.
+
+    Small tensors, other devices, other systems and refusals leave the tensor unchanged.
+
+    Returns:
+        ``tensor``.
+    """
+    if tensor.is_cpu and tensor.nbytes >= HUGE_PAGES_MIN_BYTES and sys.platform == "linux":
+        begin = -(-tensor.data_ptr() // _HUGE_PAGE_BYTES) * _HUGE_PAGE_BYTES
+        size = (tensor.data_ptr() + tensor.nbytes - begin) // _HUGE_PAGE_BYTES * _HUGE_PAGE_BYTES
+        madvise = ctypes.CDLL(None).madvise
+        for advice in (_MADV_HUGEPAGE, _MADV_COLLAPSE):
+            madvise(ctypes.c_void_p(begin), ctypes.c_size_t(size), advice)
+    return tensor
+
+
 def _size_class(size: int) -> int:
-    """A size class, one of eight between powers of two: batches of about the same size take the same buffers."""
+    """Round bytes up to one of eight sizes between powers of two: batches of about the same size share buffers."""
     step = 1 << max(0, size.bit_length() - 4)
     return -(-size // step) * step

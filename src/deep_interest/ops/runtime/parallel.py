@@ -1,6 +1,10 @@
-"""Partitions of a kernel, run by several threads."""
+"""Kernels run in partitions by several threads.
 
-from collections.abc import Iterator
+The partitions depend on the size of the work, never on the number of threads. So sums over partitions have the same
+bits for any number of threads.
+"""
+
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
@@ -8,68 +12,68 @@ from numba import njit
 
 from deep_interest.ops.runtime import thread_pool
 
-MIN_PARTITION_WORK = 1 << 18  # numbers to go through for which waking another thread pays
+MIN_PARTITION_WORK = (
+    1 << 18
+)  # work (see `partition_count`) of a partition for which waking another thread pays
+MAX_PARTITIONS = 8  # of one kernel call
 
-
-MAX_PARTITIONS = 8  # parts of an operation
-
-
-_num_threads: int | None = None  # that share the compiled operations; torch's number if None
+_num_threads: int | None = None  # threads that run kernels; torch's number if None
 
 
 def partition_count(work: int) -> int:
-    """How many parts an operation is done in: by its size alone, so that sums come out the same for any number of threads.
+    """Return into how many partitions a kernel call is divided, by its size alone.
 
     Args:
-        work: numbers that it goes through; about thirty multiplications of a matrix product are one.
+        work: values that the kernel reads or writes; about thirty multiply-adds of a matrix product count as one.
     """
     return max(1, min(MAX_PARTITIONS, work // MIN_PARTITION_WORK)) if MIN_PARTITION_WORK else MAX_PARTITIONS
 
 
 @contextmanager
 def threads_for_kernels() -> Iterator[None]:
-    """Within, the compiled operations share torch's threads, and torch's own operations have one.
+    """Give torch's threads to the kernels and one thread to torch's own operations while the context is open.
 
-    Waking both kinds of threads in turns costs more than torch's bring, where nearly all of the work is compiled.
+    Waking both kinds of threads in turn costs more than torch's threads gain where nearly all of the work is compiled.
     """
     global _num_threads  # noqa: PLW0603
-    before = _num_threads, torch.get_num_threads()
-    _num_threads = _num_threads or before[1]
+    outer = _num_threads, torch.get_num_threads()
+    _num_threads = _num_threads or outer[1]
     torch.set_num_threads(1)
     try:
         yield
     finally:
-        _num_threads = before[0]
-        torch.set_num_threads(before[1])
+        _num_threads = outer[0]
+        torch.set_num_threads(outer[1])
 
 
-def run_kernel(kernel, *arguments, work: int) -> None:
-    """Run ``kernel(*arguments, part, parts)`` for every part; torch's number of threads share them.
+def run_kernel(kernel: Callable, *arguments, work: int) -> None:
+    """Call ``kernel(*arguments, partition, partitions)`` for every partition, on as many threads as torch uses.
 
-    A thread begins with parts of its own, the same ones in every operation, whose rows are near it then; what is left it takes from the others.
+    Each thread begins with the same partitions in every call, whose rows may still be in its cache, then takes what
+    remains.
 
     Args:
-        kernel: a compiled function whose last two arguments say which share of the rows it takes.
-        arguments: the kernel's, without the last two.
-        work: numbers that the kernel goes through, see `parts_of`.
+        kernel: compiled function; its last two arguments are the index of a partition and the number of partitions.
+        arguments: arguments of the kernel without the last two.
+        work: work of the call, see `partition_count`.
     """
-    parts = partition_count(work)
-    if parts == 1:
+    partitions = partition_count(work)
+    if partitions == 1:
         kernel(*arguments, 0, 1)
         return
-    threads = min(_num_threads or torch.get_num_threads(), parts)
-    left = dict.fromkeys(range(parts), True)
+    threads = min(_num_threads or torch.get_num_threads(), partitions)
+    remaining = dict.fromkeys(range(partitions), True)
 
-    def take(number: int) -> None:
-        own = parts * number // threads
-        for part in (*range(own, parts), *range(own)):
-            if left.pop(part, False):
-                kernel(*arguments, part, parts)
+    def take(thread: int) -> None:
+        own = partitions * thread // threads
+        for partition in (*range(own, partitions), *range(own)):
+            if remaining.pop(partition, False):
+                kernel(*arguments, partition, partitions)
 
     thread_pool.parallel_for(take, threads - 1)
 
 
 @njit(inline="always")
-def partition_bounds(rows, part, parts):
-    """The rows of one part: first and last + 1."""
-    return rows * part // parts, rows * (part + 1) // parts
+def partition_bounds(rows, partition, partitions):
+    """Return the first row of a partition, and the first after it."""
+    return rows * partition // partitions, rows * (partition + 1) // partitions

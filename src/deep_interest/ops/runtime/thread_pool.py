@@ -1,7 +1,7 @@
-"""Threads that share the parts of an operation, and stay awake between the operations of a step.
+"""A thread pool whose workers spin between the kernels of a training step.
 
-Waking a thread that sleeps takes as long as many an operation. A helper that has done its part looks for the next task for a while,
-in compiled code that leaves the interpreter to others, before it sleeps.
+Waking a parked thread costs more than many of our kernels. So a worker that has finished a task spins for a while,
+in compiled code that releases the GIL, before it parks on a condition variable.
 """
 
 import os
@@ -14,38 +14,36 @@ from llvmlite import ir
 from numba import config, njit, types
 from numba.extending import intrinsic
 
-SPIN_LIMIT = 3_000_000  # for the next task, before a helper sleeps: about a millisecond
-
-
-YIELD_SPINS = 20_000  # looks for which a helper that has a task leaves the interpreter to the one who asked: until he is in compiled code, too
-
-
-_REQUESTED, _COMPLETED = 0, 8  # where a helper's counts of tasks lie, in different lines of the cache
+SPIN_LIMIT = 3_000_000  # polls for the next task before a worker parks: about a millisecond
+YIELD_SPINS = (
+    20_000  # polls for which a worker that has a task leaves the GIL to the caller, to enter its own kernel
+)
+_REQUESTED, _COMPLETED = 0, 8  # positions of a worker's task counters, on different cache lines
 
 
 class Worker(threading.Thread):
-    """A thread that does one task at a time.
+    """A thread that runs one task at a time.
 
     Args:
-        number: what its tasks know it by.
+        index: what its tasks are called with.
     """
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, index: int) -> None:
         super().__init__(name="ops", daemon=True)
-        self._number, self._counts = number, np.zeros(16, np.int64)
+        self._index, self._counters = index, np.zeros(16, np.int64)
         self._task: Callable[[int], None] | None = None
         self._error: BaseException | None = None
-        self._asleep, self._bell = False, threading.Condition()
+        self._parked, self._wake_up = False, threading.Condition()
         self.start()
 
     def begin(self, task: Callable[[int], None]) -> None:
-        """Have a task done, after the one before if somebody was interrupted while he waited for that."""
+        """Start a task, after the previous one if its caller was interrupted while waiting for it."""
         self._wait()
         self._task, self._error = task, None
-        self._counts[_REQUESTED] += 1
-        if self._asleep:
-            with self._bell:
-                self._bell.notify()
+        self._counters[_REQUESTED] += 1
+        if self._parked:
+            with self._wake_up:
+                self._wake_up.notify()
 
     def finish(self) -> None:
         """Wait until the task is done.
@@ -59,61 +57,60 @@ class Worker(threading.Thread):
             raise error
 
     def _wait(self) -> None:
-        while not _spin_until(self._counts, _COMPLETED, self._counts[_REQUESTED], SPIN_LIMIT):
+        while not _spin_until(self._counters, _COMPLETED, self._counters[_REQUESTED], SPIN_LIMIT):
             time.sleep(1e-4)
 
     def run(self) -> None:
-        done = 0
+        completed = 0
         while True:
-            if not _wait_for_task(self._counts, done, SPIN_LIMIT):
-                with self._bell:
-                    self._asleep = True
-                    self._bell.wait_for(lambda: self._counts[_REQUESTED] > done)  # noqa: B023
-                    self._asleep = False
+            if not _wait_for_task(self._counters, completed, SPIN_LIMIT):
+                with self._wake_up:
+                    self._parked = True
+                    self._wake_up.wait_for(lambda: self._counters[_REQUESTED] > completed)  # noqa: B023
+                    self._parked = False
             try:
                 assert self._task is not None
-                self._task(self._number)
+                self._task(self._index)
             except BaseException as error:
                 self._error = error
             self._task = None
-            done += 1
+            completed += 1
 
 
 _workers: list[Worker] = []
-
-
 _pool_lock = threading.Lock()
 
 
-def parallel_for(task: Callable[[int], None], helpers: int) -> None:
-    """Do a task here and in so many helpers at once; here alone while another thread has them, or with ``NUMBA_DISABLE_JIT=1``.
+def parallel_for(task: Callable[[int], None], workers: int) -> None:
+    """Call a task in this thread and in some workers at once; in this thread alone while another one uses the pool.
 
     Args:
-        task: is given a number: 0 here, and in the helpers the same one every time, from 1.
-        helpers: how many.
+        task: called with the index of the thread: 0 in this thread, 1 to ``workers`` in the workers, the same in
+            every call.
+        workers: number of workers.
 
     Raises:
-        BaseException: what the task raised in one of them.
+        BaseException: what the task raised in one of the threads.
     """
-    if not helpers or config.DISABLE_JIT or not _pool_lock.acquire(blocking=False):
+    if not workers or config.DISABLE_JIT or not _pool_lock.acquire(blocking=False):
         task(0)
         return
     try:
-        while len(_workers) < helpers:
+        while len(_workers) < workers:
             _workers.append(Worker(1 + len(_workers)))
         try:
-            for helper in _workers[:helpers]:
-                helper.begin(task)
+            for worker in _workers[:workers]:
+                worker.begin(task)
             task(0)
         finally:
-            for helper in _workers[:helpers]:
-                helper.finish()
+            for worker in _workers[:workers]:
+                worker.finish()
     finally:
         _pool_lock.release()
 
 
 def _reset_after_fork() -> None:
-    """A forked process has none of the threads."""
+    """Forget the workers: a forked process does not have the threads of its parent."""
     global _pool_lock  # noqa: PLW0603
     _workers.clear()
     _pool_lock = threading.Lock()
@@ -124,23 +121,23 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
 
 
 @njit(cache=True, nogil=True, fastmath=False)
-def _wait_for_task(counts, done, looks):
-    """Say that a task is done, and look for the next one; whether it has come.
+def _wait_for_task(counters, completed, spins):
+    """Publish how many tasks are completed, then spin until the next is requested; returns whether it was.
 
-    Who waits for a task to be done learns of it here, where the interpreter is free for him.
+    A caller that waits for a task learns of its end here, while the worker does not hold the GIL.
     """
-    _atomic_store(counts.ctypes.data + 8 * _COMPLETED, done)
-    if not _spin_until(counts, _REQUESTED, done + 1, looks):
+    _atomic_store(counters.ctypes.data + 8 * _COMPLETED, completed)
+    if not _spin_until(counters, _REQUESTED, completed + 1, spins):
         return False
-    _spin_until(counts, _REQUESTED, done + 2, YIELD_SPINS)
+    _spin_until(counters, _REQUESTED, completed + 2, YIELD_SPINS)
     return True
 
 
 @njit(cache=True, nogil=True, fastmath=False)
-def _spin_until(counts, place, wanted, looks):
-    """Look whether a count has come to what is wanted, so many times."""
-    for _ in range(looks):
-        if _atomic_load(counts.ctypes.data + 8 * place) >= wanted:
+def _spin_until(counters, position, target, spins):
+    """Poll a counter until it has reached a target, at most ``spins`` times; returns whether it has."""
+    for _ in range(spins):
+        if _atomic_load(counters.ctypes.data + 8 * position) >= target:
             return True
     return False
 
@@ -148,8 +145,8 @@ def _spin_until(counts, place, wanted, looks):
 @intrinsic
 def _atomic_load(typing, address):
     def generate(context, builder, signature, arguments):
-        number = ir.IntType(64)
-        return builder.load_atomic(builder.inttoptr(arguments[0], number.as_pointer()), "acquire", 8)
+        int64 = ir.IntType(64)
+        return builder.load_atomic(builder.inttoptr(arguments[0], int64.as_pointer()), "acquire", 8)
 
     return types.int64(types.int64), generate
 
@@ -157,8 +154,8 @@ def _atomic_load(typing, address):
 @intrinsic
 def _atomic_store(typing, address, value):
     def generate(context, builder, signature, arguments):
-        number = ir.IntType(64)
-        builder.store_atomic(arguments[1], builder.inttoptr(arguments[0], number.as_pointer()), "release", 8)
+        int64 = ir.IntType(64)
+        builder.store_atomic(arguments[1], builder.inttoptr(arguments[0], int64.as_pointer()), "release", 8)
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64), generate

@@ -48,8 +48,8 @@ def replay(
         retraining,
     )
     return backtest(
-        partial(read_days, days, reading=reading_of(settings)), checked["accepted"], experiment, warm_up=parameters.warm_up_days,
-        seeds=parameters.seeds, retraining=retraining, protocol=settings.protocol, features=settings.features,
+        partial(read_days, days, reading=reading_of(settings)), checked["accepted"], experiment,
+        warm_up=parameters.warm_up_days, seeds=parameters.seeds, retraining=retraining, protocol=settings.protocol, features=settings.features,
         workspace=Path(run.workspace) / "simulated" / parameters.model / "backtest",
     )  # fmt: skip
 

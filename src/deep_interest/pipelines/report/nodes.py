@@ -94,7 +94,8 @@ def require_current_data(
 
     Args:
         dataset: key of the dataset.
-        predictions: predictions by model; their attribute ``data`` is the fingerprint of the data they were computed from.
+        predictions: predictions by model; their attribute ``data`` is the fingerprint of the data they were computed
+            from.
         log, features, samples: current data.
 
     Raises:

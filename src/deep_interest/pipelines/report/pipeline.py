@@ -10,7 +10,7 @@ from deep_interest.pipelines.report import plots
 from deep_interest.pipelines.report.nodes import make_compare, make_curves, make_figure, make_page
 
 DATA = ("log", "features", "samples")  # predictions are checked against these
-FEW_MODELS = ("base", "din_softmax", "dien")  # drawn where a chart has room for a few models only
+FEW_MODELS = ("base", "din_softmax", "dien")  # drawn in charts that show only a few models
 MEASURED_MODELS = ("din", "din_softmax", "gru_augru", "dien")  # models whose structure is measured
 REPORT_ORDER = (
     "results", "seeds", "groups", "calibration", "speed", "structure", "activation", "attention", "embedding", "auxiliary",

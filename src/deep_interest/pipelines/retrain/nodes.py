@@ -137,7 +137,8 @@ def conclude(
     state = registry.state()
     if state.champion != plan.parent:
         raise InputError(
-            f"{registry.folder}: the champion changed during the run, from {plan.parent} to {state.champion}; run the pipeline again"
+            f"{registry.folder}: the champion changed during the run, from {plan.parent} to {state.champion}; run the "
+            "pipeline again"
         )
     promotions = state.promotions + ((summary["version"],) if summary["outcome"] == "promoted" else ())
     registry.commit(state.model_copy(update={"promotions": promotions, "days": state.days | plan.records}))
@@ -156,5 +157,6 @@ def reading_of(settings: DatasetParameters) -> ReaderConfig:
         )
     reading = settings.reading
     return ReaderConfig(
-        settings.source, settings.features, reading.on_bad_line, reading.tie_seed, reading.repeated_impressions == "keep"
+        settings.source, settings.features, reading.on_bad_line, reading.tie_seed,
+        reading.repeated_impressions == "keep",
     )  # fmt: skip

@@ -41,7 +41,8 @@ def samples_from_behaviors(
         tables, log, dataset.features, known_items=known_items, known_users=known_users
     )
     summary = samples_summary(
-        samples, log, left_out, known_users=known_users, known_items=known_items, unknown_fields=unknown_fields(samples, features),
+        samples, log, left_out, known_users=known_users, known_items=known_items,
+        unknown_fields=unknown_fields(samples, features),
     )  # fmt: skip
     return behavior_log(log, features), features, samples.frame(), summary
 

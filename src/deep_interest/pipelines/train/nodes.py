@@ -55,8 +55,8 @@ def make_train(
     Args:
         dataset: key of the dataset.
         model: key of the model.
-        tuned: whether to use the tuned values regardless of the run's parameters. The node's input then has the values of
-            this model; otherwise it has those of all models by key.
+        tuned: whether to use the tuned values regardless of the run's parameters. The node's input then has the values
+            of this model; otherwise it has those of all models by key.
     """
 
     @takes_options_of(model)
@@ -111,12 +111,13 @@ def tuned_values(result: dict[str, Any], *, dataset: str, model: str, recipe: st
     command = f"kedro run --pipelines=tune.{dataset}.{model}"
     if not result:
         raise InputError(
-            f"training.tuned: no tuned values for {dataset}.{model}; find them with `{command}`, or remove training.tuned"
+            f"training.tuned: no tuned values for {dataset}.{model}; find them with `{command}`, or remove "
+            "training.tuned"
         )
     if result["recipe"] != recipe:
         raise InputError(
-            f"training.tuned: the values for {dataset}.{model} were tuned with the recipe {result['recipe']}, but this run uses "
-            f"{recipe}; run `{command} --params=training.recipe={recipe}`"
+            f"training.tuned: the values for {dataset}.{model} were tuned with the recipe {result['recipe']}, but this "
+            f"run uses {recipe}; run `{command} --params=training.recipe={recipe}`"
         )
     return result["values"]
 
@@ -132,8 +133,9 @@ def _was_tuned_on_other_data(result: dict[str, Any], data: Any) -> bool:
     if is_other:
         name = f"{result['dataset']}.{result['model']}"
         logger.warning(
-            "training.tuned: the values for %s were tuned on other samples, features or behaviours than the current ones; they "
-            "are used unchanged. To search again, delete the study below 06_models and run `kedro run --pipelines=tune.%s`",
+            "training.tuned: the values for %s were tuned on other samples, features or behaviours than the current "
+            "ones; they are used unchanged. To search again, delete the study below 06_models and run `kedro run "
+            "--pipelines=tune.%s`",
             name, name,
         )  # fmt: skip
     return is_other
@@ -148,7 +150,8 @@ def predict(
 ) -> pd.DataFrame:
     """Return the predicted CTR of every test sample, one column per seed.
 
-    Nothing is selected by these predictions: apart from monitored learning curves, this is the only use of the test set.
+    Nothing is selected by these predictions: apart from monitored learning curves, this is the only use of the test
+    set.
     """
     from deep_interest.training.runs import Data, predict_experiment
 

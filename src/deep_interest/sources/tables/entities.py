@@ -64,8 +64,8 @@ def drop_duplicates(table: str, key: str, blocks: Sequence[EntityFiles], checks:
         return
     if all(block.repeated == "error" for block in blocks):
         raise InputError(
-            f"{duplicate[1]}: {key} {duplicate[0]} has several rows, expected one row per {key}; remove the duplicates, "
-            f"or set source.{table}.repeated to first to keep the first row"
+            f"{duplicate[1]}: {key} {duplicate[0]} has several rows, expected one row per {key}; remove the "
+            f"duplicates, or set source.{table}.repeated to first to keep the first row"
         )
     rows_before = checks.count_rows(table)
     checks.connection.execute(

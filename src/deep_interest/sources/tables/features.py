@@ -26,7 +26,8 @@ def select_features(
         features: feature columns, with their buckets and multi-hot separators.
 
     Raises:
-        InputError: a feature with buckets has a value that is not a number, or a value of a list contains the separator.
+        InputError: a feature with buckets has a value that is not a number, or a value of a list contains the
+            separator.
     """
     columns = []
     for name in table.feature_columns:
@@ -92,8 +93,9 @@ def _check_numbers(connection: duckdb.DuckDBPyConnection, table: RawTable, name:
     )
     if rows:
         raise InputError(
-            f"{table.display_name}, column {table.feature_columns[name]}: found {rows:,} value(s) that are not numbers, for "
-            f"example {value!r}; features.buckets needs numbers. Fix the values, or remove {name} from features.buckets."
+            f"{table.display_name}, column {table.feature_columns[name]}: found {rows:,} value(s) that are not "
+            f"numbers, for example {value!r}; features.buckets needs numbers. Fix the values, or remove {name} from "
+            "features.buckets."
         )
 
 
@@ -108,6 +110,7 @@ def _check_separator(
     )
     if rows:
         raise InputError(
-            f"{table.display_name}, column {table.feature_columns[name]}: found {rows:,} list value(s) that contain the separator "
-            f"{separator!r}, for example {value!r}; set features.multi_hot.{name} to a separator that no value contains"
+            f"{table.display_name}, column {table.feature_columns[name]}: found {rows:,} list value(s) that contain "
+            f"the separator {separator!r}, for example {value!r}; set features.multi_hot.{name} to a separator that no "
+            "value contains"
         )

@@ -78,12 +78,12 @@ def resolve_files(folder: Path, table: TableFiles, *, page: str | None = None) -
 
 
 def check_unchanged(resolved: ResolvedFiles) -> None:
-    """Raise ``InputError`` if a file has changed since it was resolved, for example because it is still being written."""
+    """Raise ``InputError`` if a file has changed since it was resolved, for example if it is still being written."""
     for file, state in zip(resolved.files, resolved.states, strict=True):
         if not file.exists() or _file_states([file])[0] != state:
             raise InputError(
-                f"{file}: the file changed while it was being read, possibly because it is still being written; run the "
-                "same command again"
+                f"{file}: the file changed while it was being read, possibly because it is still being written; run "
+                "the same command again"
             )
 
 
@@ -118,8 +118,8 @@ def _infer_format(file: Path) -> str:
     suffix = Path(file.name.removesuffix(".gz")).suffix.lower()
     if suffix not in _FORMATS:
         raise InputError(
-            f"{file}: unknown file name extension {suffix!r}; set format to csv, parquet, json or duckdb, or use one of "
-            f"{', '.join(_FORMATS)} (each also with .gz)"
+            f"{file}: unknown file name extension {suffix!r}; set format to csv, parquet, json or duckdb, or use one "
+            f"of {', '.join(_FORMATS)} (each also with .gz)"
         )
     return _FORMATS[suffix]
 

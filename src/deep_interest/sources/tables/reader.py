@@ -230,8 +230,8 @@ class _Reader:
             rows = self.checks.count_rows(table.name)
             if rows_before and not rows:
                 raise InputError(
-                    f"{table.display_name}, column {name}: no row has a value of where ({', '.join(values)}); the column's "
-                    f"values are {', '.join(str(value) for value, _ in column_values)}"
+                    f"{table.display_name}, column {name}: no row has a value of where ({', '.join(values)}); the "
+                    f"column's values are {', '.join(str(value) for value, _ in column_values)}"
                 )
             reason = f"rows of {table.target} whose {name} is not {' or '.join(values)}"
             self.checks.count_skipped(reason, rows_before - rows)

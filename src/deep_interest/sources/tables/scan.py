@@ -125,8 +125,8 @@ def _group_by_columns(
         groups.setdefault((*columns, *keys), []).append(file)
     if resolved.format == "duckdb" and len(resolved.files) > 1:
         raise InputError(
-            f"{resolved.display_name}: a block can read one database, found {len(resolved.files)}; declare a list with one "
-            "block per database"
+            f"{resolved.display_name}: a block can read one database, found {len(resolved.files)}; declare a list with "
+            "one block per database"
         )
     return groups
 
@@ -252,8 +252,9 @@ def _read_database_columns(file: Path, table: TableFiles) -> list[str]:
 
 def _external_access_error(display_name: str, error: duckdb.Error) -> InputError:
     return InputError(
-        f"{display_name}: the view reads something outside the database ({' '.join(str(error).split())[:200]}), which is "
-        "not allowed. Store its rows in the database (CREATE TABLE … AS FROM the view), or declare the files themselves."
+        f"{display_name}: the view reads something outside the database ({' '.join(str(error).split())[:200]}), which "
+        "is not allowed. Store its rows in the database (CREATE TABLE … AS FROM the view), or declare the files "
+        "themselves."
     )
 
 
@@ -283,8 +284,8 @@ def _execute(
         reason = " ".join(str(error).split("LINE 1:")[0].split("Possible fixes")[0].split())
         if resolved.format == "csv" and "unicode" in reason.lower():
             raise InputError(
-                f"{resolved.display_name}: the file is not encoded in UTF-8 ({reason[:200]}). Convert it, for example with "
-                "iconv -f LATIN1 -t UTF-8."
+                f"{resolved.display_name}: the file is not encoded in UTF-8 ({reason[:200]}). Convert it, for example "
+                "with iconv -f LATIN1 -t UTF-8."
             ) from error
         raise InputError(
             f"{resolved.display_name}: not readable as {resolved.format} ({reason[:400]}). Fix the line, or set "

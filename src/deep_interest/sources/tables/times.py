@@ -117,8 +117,8 @@ def _check_range(
     plausible = [name for name, factor in _TICKS_PER_SECOND.items() if value <= _LATEST * factor]
     advice = f"set unit: {plausible[0]}" if plausible else "check the column"
     raise InputError(
-        f"{table.display_name}, column {time.column}: the latest time, {value} {unit} since 1970, is after the year 2200; "
-        f"{advice} (source.{table.target}.time: {{column: {time.column}, unit: …}})"
+        f"{table.display_name}, column {time.column}: the latest time, {value} {unit} since 1970, is after the year "
+        f"2200; {advice} (source.{table.target}.time: {{column: {time.column}, unit: …}})"
     )
 
 
