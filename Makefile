@@ -41,10 +41,11 @@ mutants: $(VENV)/.installed  ## mutation testing with 300 mutants (hours; resume
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[mutants]'
 	$(BIN)/python benchmarks/audit/mutants.py
 
-lint: $(VENV)/.installed  ## check style and the layers of the packages
+lint: $(VENV)/.installed  ## check style, the layers of the packages and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+	$(BIN)/mypy
 
 format: $(VENV)/.installed  ## format the code
 	$(BIN)/ruff check --fix .

@@ -81,7 +81,7 @@ def interest_states(model: EvolutionModel, batch: Batch) -> tuple[BehaviorAttent
 
 def _by_behavior(batch: Batch, weights: Tensor) -> BehaviorAttention:
     pairs = batch.pairs
-    rows = pairs.places if isinstance(pairs, SharedSegments) else None
+    rows = pairs.positions if isinstance(pairs, SharedSegments) else None
     take = (lambda codes: codes) if rows is None else (lambda codes: codes[rows])
     return BehaviorAttention(
         sample=_array(pairs.segments), steps_back=_array(pairs.distances), weight=_array(weights),

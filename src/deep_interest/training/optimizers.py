@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,10 @@ from deep_interest.ops.runtime.memory import use_huge_pages
 from deep_interest.training.parameters import TrainingOptions
 from deep_interest.training.regularizers import Regularizer, regularizers
 from deep_interest.training.update_rules import SGD, Adam, Flat, clip
+
+
+class _Accumulating(Protocol):
+    accumulator: GradientAccumulator | None
 
 
 class Optimizer:
@@ -44,7 +48,7 @@ class Optimizer:
         self.options = options
         self.learning_rate = options.learning_rate
         self.accumulator = GradientAccumulator(self.tables)
-        self._accumulating = [module for module in model.modules() if hasattr(type(module), "accumulator")]
+        self._accumulating = [module for module in model.modules() if _has_accumulator(module)]
 
     @contextmanager
     def accumulate(self) -> Iterator[None]:
@@ -94,3 +98,7 @@ class Optimizer:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.rule.load_state_dict(state)
+
+
+def _has_accumulator(module: nn.Module) -> TypeGuard[_Accumulating]:
+    return hasattr(type(module), "accumulator")
