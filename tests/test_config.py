@@ -7,7 +7,7 @@ import pytest
 import yaml
 from support.project import copy_project, environment
 
-from deep_interest.config import check_files, dataset_blocks
+from deep_interest.config import check_files, dataset_blocks, rename_key
 from deep_interest.errors import InputError
 from deep_interest.experiments import DatasetSpec, datasets_of
 
@@ -120,6 +120,12 @@ def test_a_new_block_is_a_pipeline_of_kedro(tmp_path):
     ).stdout  # fmt: skip
     names = yaml.safe_load(listed)
     assert {"mine", "mine.din", "samples.mine", "din_table4.mine"} <= set(names)
+
+
+def test_mappings_under_both_names_are_merged():
+    block = {"rows": {"din": 1}, "models": {"din": 2, "dien": 3}, "title": "t"}
+    assert rename_key(block, "rows", "models") == {"models": {"din": 1, "dien": 3}, "title": "t"}
+    assert rename_key({"title": "t"}, "rows", "models") == {"title": "t"}
 
 
 def test_rows_is_an_alias_of_models():

@@ -41,7 +41,7 @@ REPLACEMENTS = {
 
 ALLOWED = {
     r"tell(?:s|ing)?|told": r"study\.tell\(",  # method of Optuna
-    r"goods": r"goods_|_goods|without goods|goods:|`goods`|[Gg]oods features?",  # DIN's Table 4; the old configuration key
+    r"goods": r"goods_|_goods|without goods|goods:|`goods`|\"goods\"|[Gg]oods features?",  # DIN's Table 4; the old configuration key
     r"pictures?": r"<picture|</picture",
 }
 """Lines in which a word is allowed, by pattern."""

@@ -62,7 +62,7 @@ def _parameter_files(folder: Path) -> list[Path]:
 
 
 def rename_key(block: Any, old: str, new: str) -> Any:
-    """Accept the former name of a key.
+    """Accept the former name of a key; if both name mappings, as in two files of the configuration, they are merged.
 
     Args:
         block: a block of the configuration; anything but a mapping is returned unchanged.
@@ -70,11 +70,13 @@ def rename_key(block: Any, old: str, new: str) -> Any:
         new: current name.
 
     Raises:
-        ValueError: the block has both.
+        ValueError: the block has both, and one is not a mapping.
     """
     if not isinstance(block, Mapping) or old not in block:
         return block
-    if block.get(new) is not None:
+    if isinstance(block.get(new), Mapping) and isinstance(block[old], Mapping):
+        block = {**block, old: {**block[new], **block[old]}}
+    elif block.get(new) is not None:
         raise ValueError(f"{new} and {old}, its former name, are both set; remove {old}")
     return {**{key: value for key, value in block.items() if key != old}, new: block[old]}
 

@@ -116,3 +116,19 @@ def test_five_seeds_find_a_difference_of_two_standard_errors_nearly_as_often_as_
     shift = 2 * 0.01 * (2 / 5) ** 0.5
     found = [one.low + shift > 0 or one.high + shift < 0 for one in intervals_without_a_difference(5, 2, 0)]
     assert 0.37 < np.mean(found) < 0.45
+
+
+def test_weights_of_users_enter_the_interaction():
+    """Weights 1/4 and 3/4, users' AUCs moved by .2 and -.2: GAUC by -.1; residuals of two fits ± .15 and ∓ .05."""
+    variance = seed_variance(fits([0.5, 0.7], [0.7, 0.5], impressions=[1, 3]))
+    squares = 2 * 0.15**2, 2 * 0.05**2
+    expected = (1 / 16 * squares[0]) / (3 / 4) + (9 / 16 * squares[1]) / (1 / 4)
+    assert variance.interaction == pytest.approx(expected)
+    assert variance.seeds == 2
+
+
+def test_three_fits_divide_by_two_degrees_of_freedom():
+    """Residuals after user and fit means, users of equal weight: -.1, 0, .1 of the first, the reverse of the second."""
+    variance = seed_variance(fits([0.4, 0.6], [0.5, 0.5], [0.6, 0.4]))
+    assert variance.interaction == pytest.approx(2 * (1 / 4 * (0.02 / 2)) / (1 / 2))
+    assert variance.total == pytest.approx(0, abs=1e-30)

@@ -177,3 +177,48 @@ def test_holm_lies_between_no_correction_and_bonferroni(p_values):
 def test_holm_refuses_what_is_no_probability():
     with pytest.raises(InputError, match="p_values"):
         holm([0.1, np.nan])
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.9])
+def test_an_interval_against_chance_takes_seeds_and_confidence(confidence):
+    # Users .1 and .3 above chance, variance of their mean .01, of which the interaction of two fits is .005; the fits' own .025.
+    seeds = [SeedVariance(seeds=2, total=0.05, interaction=0.01)]
+    interval = chance_interval(user_aucs([0.6, 0.8]), seeds=seeds, confidence=confidence)
+    df = 0.03**2 / (0.025**2 / 1 + 0.01**2 / 1)
+    half = stats.t.ppf((1 + confidence) / 2, df) * 0.03**0.5
+    assert (interval.low, interval.high) == pytest.approx((0.2 - half, 0.2 + half))
+    assert interval.p_value == pytest.approx(2 * stats.t.sf(0.2 / 0.03**0.5, df))
+
+
+@pytest.mark.parametrize(
+    ("seeds", "variance", "parts", "of_models"),
+    [
+        # The users' variance .01 is less than 1.4 times the interaction .015: only the fits vary, in proportion to it.
+        ([(2, 0.05, 0.01), (4, 0.08, 0.04)], 0.045, [(0.015, 1), (0.03, 3)], 0),
+        # No interaction: the fits' own variances, and all of the users'.
+        ([(2, 0.05, 0), (3, 0.06, 0)], 0.055, [(0.025, 1), (0.02, 2)], 0.01),
+        # GAUCs that are alike by chance: their degrees of freedom are those of the interactions.
+        ([(2, 0.001, 0.01)], 0.0055, [(0.005, 1)], 0.005),
+        # A model without randomness adds nothing.
+        ([(2, 0.05, 0.01), (1, 0, 0)], 0.03, [(0.025, 1)], 0.005),
+    ],
+)
+def test_the_variance_and_degrees_of_freedom_of_two_models_by_hand(seeds, variance, parts, of_models):
+    ours, base = user_aucs([0.6, 0.8]), user_aucs([0.5, 0.5])
+    interval = difference_interval(ours, base, seeds=[SeedVariance(*one) for one in seeds])
+    uncertainty = sum(part**2 / df for part, df in parts) + (0.01**2 if of_models else 0)
+    df = (of_models + sum(part for part, _ in parts)) ** 2 / uncertainty
+    half = stats.t.ppf(0.975, df) * variance**0.5
+    assert (interval.low, interval.high) == pytest.approx((0.2 - half, 0.2 + half))
+
+
+def test_a_difference_without_any_variance_is_certain():
+    interval = difference_interval(user_aucs([0.75, 0.75]), user_aucs([0.5, 0.5]))
+    assert (interval.difference, interval.low, interval.high, interval.p_value) == (0.25, 0.25, 0.25, 0)
+
+
+def test_p_values_may_be_zero_and_one():
+    assert holm([0.0, 1.0]).tolist() == [0, 1]
+    for outside in (-0.01, 1.01):
+        with pytest.raises(InputError, match="expected values from 0 to 1"):
+            holm([0.5, outside])

@@ -38,8 +38,8 @@ def test_a_mistake_in_the_features_is_found_at_once(columns, message):
         FeatureColumns.model_validate(columns)
 
 
-def test_items_is_an_alias_of_item_id():
+def test_goods_is_an_alias_of_item_id():
     former = FeatureColumns.model_validate(
-        {"item": ["item_id", "price"], "behavior": ["item_id"], "buckets": {"price": 3}}
+        {"item": ["goods", "price"], "behavior": ["goods"], "buckets": {"price": 3}}
     )
     assert former == FeatureColumns(item=("item_id", "price"), behavior=("item_id",), buckets={"price": 3})

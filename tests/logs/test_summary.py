@@ -1,7 +1,15 @@
 import numpy as np
+import pandas as pd
 from support.logs import encoded, tables_of
 
-from deep_interest.logs.protocols import ProtocolParameters, catalogue_samples
+from deep_interest.logs.protocols import (
+    TEST,
+    TRAIN,
+    VALIDATION,
+    ProtocolParameters,
+    Samples,
+    catalogue_samples,
+)
 from deep_interest.logs.summary import samples_summary
 from deep_interest.pipelines.parameters import DatasetParameters
 from deep_interest.pipelines.samples.nodes import build_vocabularies, samples_from_behaviors
@@ -53,3 +61,40 @@ def test_items_without_a_training_sample_are_unknown_in_catalogue_protocols():
         assert table.loc[split, "unknown_items"] == table.loc[split, "unknown_item_id"] == share
         assert table.loc[split, "unknown_users"] == table.loc[split, "unknown_user_id"] == 0
     assert table.loc["train", "unknown_items"] == 0 < table.loc["test", "unknown_items"]
+
+
+def test_every_cell_of_a_summary():
+    """Users 1 and 2 of three codes have behaviours; training knows user 1 and item 1."""
+    log = encoded(tables_of([("a", 1, 1), ("a", 2, 2), ("b", 3, 1)], items=4))
+    samples = Samples(
+        user=np.array([1, 1, 1, 2, 2]), item=np.array([1, 2, 1, 3, 0]), label=np.array([1, 0, 1, 1, 0]), time=np.zeros(5),
+        history_end=np.array([1, 2, 5, 7, 0]), split=np.array([TRAIN, TRAIN, TRAIN, TEST, TEST]), left_out={"too short": 3},
+    )  # fmt: skip
+    table = samples_summary(
+        samples, log, {"broken": 2}, known_users=np.array([False, True, False]), known_items=np.arange(5) == 1,
+        unknown_fields={"shop": np.array([False, False, True, True, True]), "items": np.ones(5, bool)},
+    )  # fmt: skip
+    nan = np.nan
+    expected = pd.DataFrame({
+        "split": ["train", "validation", "test", "all", "left out", "left out"],
+        "rows": [3, 0, 2, 5, 2, 3], "positives": [2, 0, 1, 3, None, None], "users": [1, 0, 1, 2, None, None],
+        "items": [2, 0, 2, 3, None, None], "behaviors": [None, None, None, 3, None, None],
+        "mean_history": [2.667, 0.0, 3.5, 3.0, nan, nan], "max_history": [5, 0, 7, 7, None, None],
+        "unknown_users": [0.0, 0.0, 1.0, 0.4, nan, nan], "unknown_items": [0.3333, 0.0, 1.0, 0.6, nan, nan],
+        "unknown_shop": [0.3333, 0.0, 1.0, 0.6, nan, nan], "reason": ["", "", "", "", "broken", "too short"],
+    })  # fmt: skip
+    integers = ("rows", "positives", "users", "items", "behaviors", "max_history")
+    pd.testing.assert_frame_equal(table, expected.astype(dict.fromkeys(integers, "Int64")))
+
+
+def test_a_summary_without_known_codes_counts_code_zero_and_without_losses_has_no_reason():
+    log = encoded(tables_of([("a", 1, 1), ("b", 3, 1)], items=4))
+    samples = Samples(
+        user=np.array([1, 0, 2]), item=np.array([0, 0, 1]), label=np.array([1, 0, 1]), time=np.zeros(3),
+        history_end=np.array([0, 0, 0]), split=np.array([TRAIN, VALIDATION, TEST]), left_out={},
+    )  # fmt: skip
+    table = samples_summary(samples, log, {})
+    assert table["unknown_users"].tolist() == [0.0, 1.0, 0.0, 0.3333]
+    assert table["unknown_items"].tolist() == [1.0, 1.0, 0.0, 0.6667]
+    assert table["reason"].tolist() == [""] * 4
+    assert table["max_history"].tolist() == [0] * 4

@@ -415,3 +415,7 @@ def test_batch_normalisation_stands_before_each_activation_and_takes_a_batch_of_
     kinds = [type(layer).__name__ for layer in model.mlp.layers]
     assert kinds == ["Linear", "BatchNorm", "PReLU", "Linear", "BatchNorm", "PReLU", "Linear"]
     assert torch.isfinite(model(random_batch([2])).logits).all()
+
+
+def test_goods_is_an_alias_of_item_id_among_the_fields_to_leave_out():
+    assert model_config("base", {"without": ["goods", "category"]}).without == ("item_id", "category")

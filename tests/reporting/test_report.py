@@ -139,7 +139,7 @@ def test_sentences_claim_only_what_the_intervals_support():
     text = " ".join(sentences(results(), protocol="next_item"))
     din = results().set_index("model").loc["din"]
     assert f"DIN <b> has the highest GAUC, {din['gauc']:.4f}" in text
-    assert "One model is significantly better than BaseModel: DIN <b>." in text
+    assert "DIN <b> is significantly better than BaseModel: +" in text
     assert "Popularity alone, which ignores the user" in text
     assert "The intervals include this variation." in text
 
@@ -152,7 +152,7 @@ def test_a_gain_that_may_be_chance_is_not_claimed():
 
 
 @pytest.mark.parametrize(("gain", "sentence"), [
-    (2.0, "significantly better than PNN, the best baseline on the validation set: DIN <b>"),
+    (2.0, "DIN <b> is significantly better than PNN, the best baseline on the validation set: +"),
     (0.5, "No gain over PNN, the best baseline on the validation set, is significant."),
 ])  # fmt: skip
 def test_models_are_compared_with_the_best_baseline_too(gain, sentence):

@@ -68,5 +68,5 @@ def test_every_impression_of_the_corrupted_day_alone_is_clicked():
         next(simulated_days(CONFIG, DailyLog(corrupted_day=7)))
 
 
-def test_new_items_is_an_alias_of_new_items():
+def test_new_goods_is_an_alias_of_new_items():
     assert DailyLog.model_validate({"new_goods": 0.2}) == DailyLog(new_items=0.2)

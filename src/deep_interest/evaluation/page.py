@@ -153,7 +153,7 @@ def _summary(
     return (
         f"Protocol `{protocol}`; {describe_seeds(results)} per trained model; {evaluated} on {test_samples:,} test samples of "
         f"{test_users:,} users. GAUC covers {first['user_coverage']:.1%} of the users and {first['impression_coverage']:.1%} of the "
-        f"samples: users with both a positive and a negative sample.{curves}"
+        f"samples, those of users with both a positive and a negative sample.{curves}"
     )
 
 

@@ -43,8 +43,8 @@ def column_notes(results: pd.DataFrame, headings: list[str], base: str) -> list[
         )
     if ORACLE_HEADING in headings:
         notes.append(
-            f"**{ORACLE_HEADING}**: the simulator knows the probability from which each label was drawn; no model can beat it except "
-            "by chance. The column shows a model's GAUC above 0.5 as a share of the oracle's."
+            f"**{ORACLE_HEADING}**: the oracle predicts the probability from which the simulator drew each label; no model can beat "
+            "it except by chance. The column shows the GAUC of a model above 0.5 as a share of the oracle's."
         )
     if "Published" in headings:
         notes.append(

@@ -101,14 +101,7 @@ def _sorted_events(
         order = order[~duplicate]
     if len(order) == len(events) and (order == np.arange(len(order))).all():
         return events.reset_index(drop=True)
-    return pd.DataFrame(
-        {
-            name: column.take(order).to_numpy(copy=False)
-            if column.dtype.kind in "iufb"
-            else column.take(order).array
-            for name, column in events.items()
-        }
-    )
+    return pd.DataFrame({name: column.array.take(order) for name, column in events.items()})
 
 
 def _rank(column: pd.Series) -> np.ndarray:

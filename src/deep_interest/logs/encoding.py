@@ -18,6 +18,7 @@ from deep_interest.logs.tables import TRUE_PROBABILITY, CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies, Vocabulary, check_fits_int32
 
 ITEM_ID = "item_id"
+_FORMER_ITEM_ID = "goods"
 USER_ID = "user_id"
 RESERVED = ("user", "item", "label", "time", "day", "history_end", "split", TRUE_PROBABILITY)
 
@@ -26,7 +27,7 @@ class FeatureColumns(BaseModel):
     """Which columns of the canonical tables are features.
 
     Attributes:
-        item: item features: ``item_id`` (alias ``item_id``) is the item's id, the others are columns of ``items``.
+        item: item features: ``item_id`` (alias ``goods``) is the item's id, the others are columns of ``items``.
         behavior: item features that a behaviour has as well; all of them if None.
         profile: columns of ``users``; ``user_id`` is the user's id.
         context: columns of ``impressions``.
@@ -45,8 +46,8 @@ class FeatureColumns(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _rename_items(cls, block: Any) -> Any:
-        """Accept ``item_id``, the former name of ``item_id``."""
+    def _rename_goods(cls, block: Any) -> Any:
+        """Accept ``goods``, the former name of ``item_id``."""
         return {key: _renamed(value) for key, value in block.items()} if isinstance(block, Mapping) else block
 
     @model_validator(mode="after")
@@ -73,9 +74,9 @@ class FeatureColumns(BaseModel):
 
 def _renamed(names: Any) -> Any:
     if isinstance(names, Mapping):
-        return {ITEM_ID if name == "item_id" else name: option for name, option in names.items()}
+        return {ITEM_ID if name == _FORMER_ITEM_ID else name: option for name, option in names.items()}
     if isinstance(names, list | tuple):
-        return [ITEM_ID if name == "item_id" else name for name in names]
+        return [ITEM_ID if name == _FORMER_ITEM_ID else name for name in names]
     return names
 
 

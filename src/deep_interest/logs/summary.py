@@ -38,33 +38,13 @@ def samples_summary(
     unknown |= {name: rows for name, rows in of_fields.items() if name not in unknown}
     rows = [_row(name, samples, unknown, samples.split == index) for index, name in enumerate(SPLITS)]
     total = _row("all", samples, unknown, np.ones(len(samples.user), bool))
-    total |= {
-        "users": int((log.length > 0).sum()) if len(log.user) else 0,
-        "items": _distinct(log.item),
-        "behaviors": len(log.user),
-    }
+    total |= {"users": int((log.length > 0).sum()), "items": _distinct(log.item), "behaviors": len(log.user)}
     reasons = left_out | samples.left_out
     lost = [{"split": "left out", "rows": count, "reason": reason} for reason, count in reasons.items()]
-    table = pd.DataFrame([*rows, total, *lost])
-    for name in ("rows", "positives", "users", "items", "behaviors", "max_history"):
-        table[name] = (
-            table[name].astype("Int64") if name in table else pd.array([pd.NA] * len(table), "Int64")
-        )
-    if "reason" not in table:
-        table["reason"] = ""
-    order = [
-        "split",
-        "rows",
-        "positives",
-        "users",
-        "items",
-        "behaviors",
-        "mean_history",
-        "max_history",
-        *unknown,
-        "reason",
-    ]
-    return table[order].fillna({"reason": ""})
+    counts = ["rows", "positives", "users", "items", "behaviors"]
+    columns = ["split", *counts, "mean_history", "max_history", *unknown, "reason"]
+    table = pd.DataFrame([*rows, total, *lost], columns=columns)
+    return table.astype(dict.fromkeys([*counts, "max_history"], "Int64"))
 
 
 def _row(name: str, samples: Samples, unknown: dict[str, np.ndarray], mask: np.ndarray) -> dict[str, object]:
@@ -81,6 +61,7 @@ def _row(name: str, samples: Samples, unknown: dict[str, np.ndarray], mask: np.n
             share: round(float(rows[mask].mean()), 4) if mask.any() else 0.0
             for share, rows in unknown.items()
         },
+        "reason": "",
     }
 
 
@@ -89,4 +70,4 @@ def _unknown(codes: np.ndarray, known: np.ndarray | None) -> np.ndarray:
 
 
 def _distinct(codes: np.ndarray) -> int:
-    return int(np.count_nonzero(np.bincount(codes))) if len(codes) else 0
+    return int(np.count_nonzero(np.bincount(codes)))

@@ -18,10 +18,10 @@ class ModelConfig(BaseModel):
 
     @field_validator("without", mode="before")
     @classmethod
-    def _rename_items(cls, names: Any) -> Any:
-        """Accept ``item_id``, the former name of ``item_id``."""
+    def _rename_goods(cls, names: Any) -> Any:
+        """Accept ``goods``, the former name of ``item_id``."""
         return (
-            ["item_id" if name == "item_id" else name for name in names]
+            ["item_id" if name == "goods" else name for name in names]
             if isinstance(names, list | tuple)
             else names
         )

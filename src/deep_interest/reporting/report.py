@@ -10,7 +10,13 @@ from typing import Any
 import pandas as pd
 
 from deep_interest.evaluation.comparison import ORACLE
-from deep_interest.evaluation.page import SIGNIFICANCE_LEVEL, ResultsTable, describe_seeds, results_table
+from deep_interest.evaluation.page import (
+    SIGNIFICANCE_LEVEL,
+    SUPERSCRIPTS,
+    ResultsTable,
+    describe_seeds,
+    results_table,
+)
 from deep_interest.evaluation.published import PublishedMetric
 from deep_interest.evaluation.table_notes import name_of
 from deep_interest.figures.plotly_marks import original_text
@@ -63,7 +69,8 @@ def report_html(report: Report) -> str:
         sentences=_list_items(sentences(report.results, protocol=report.protocol, base=report.base)),
         table=_results_table(table, report),
         sources="<br>".join(
-            f"{number} {html.escape(source)}" for number, source in enumerate(table.sources, start=1)
+            f"{str(number).translate(SUPERSCRIPTS)} {html.escape(source)}"
+            for number, source in enumerate(table.sources, start=1)
         ),
         notes=_list_items([note.replace("**", "").replace("`", "") for note in table.notes]),
         figures="\n".join(_figure(name, figure) for name, figure in report.figures.items()),

@@ -63,18 +63,13 @@ def _compared_with(models: pd.DataFrame, name: str, *, prefix: str = "", role: s
     significant = tested[f"{prefix}p_holm"] < SIGNIFICANCE_LEVEL
     better = tested[significant & (difference > 0)].sort_values(f"{prefix}difference", ascending=False)
     worse = tested[significant & (difference < 0)]
-    described = []
-    if len(better):
-        first = better.iloc[0]
-        described.append(
-            f"{_count(better)} significantly better than {name}{role.removesuffix(',')}: {_names(better)}. {first['name']} gains most: "
-            f"{first[f'{prefix}difference']:+.4f}, 95% interval {first[f'{prefix}difference_low']:+.4f} to "
-            f"{first[f'{prefix}difference_high']:+.4f}."
-        )
-    else:
+    described = [_gains(better, f"{name}{role.removesuffix(',')}", prefix)] if len(better) else []
+    if better.empty:
         described.append(f"No gain over {name}{role} is significant.")
-    if len(worse):
-        described.append(f"{_count(worse)} significantly worse than {name}: {_names(worse)}.")
+    if len(worse) == 1:
+        described.append(f"{worse.iloc[0]['name']} is significantly worse than {name}.")
+    elif len(worse):
+        described.append(f"{len(worse)} models are significantly worse than {name}: {_names(worse)}.")
     if not significant.all():
         described.append(
             f"The test set cannot separate {_names_or_count(tested.loc[~significant, 'name'])} from {name}; this does not prove that "
@@ -83,13 +78,23 @@ def _compared_with(models: pd.DataFrame, name: str, *, prefix: str = "", role: s
     return described
 
 
+def _gains(better: pd.DataFrame, reference: str, prefix: str) -> str:
+    """Name the models that are significantly better than the reference, and the largest gain; largest gain first in ``better``."""
+    first = better.iloc[0]
+    gain, low, high = (first[f"{prefix}difference{suffix}"] for suffix in ("", "_low", "_high"))
+    interval = f"{gain:+.4f}, 95% interval {low:+.4f} to {high:+.4f}"
+    if len(better) == 1:
+        return f"{first['name']} is significantly better than {reference}: {interval}."
+    return f"{len(better)} models are significantly better than {reference}: {_names(better)}. {first['name']} gains most: {interval}."
+
+
 def _precision(models: pd.DataFrame) -> list[str]:
     tested = models[models["p_holm"].notna()]
     half_widths = (tested["difference_high"] - tested["difference_low"]) / 2
     if half_widths.empty:
         return []
     return [
-        f"Differences are known to about ± {half_widths.median():.4f} (median half-width of the 95% intervals, over users and seeds). "
+        f"Differences are accurate to about ± {half_widths.median():.4f} (median half-width of the 95% intervals, over users and seeds). "
         "This test set cannot show smaller ones."
     ]
 
@@ -128,10 +133,6 @@ def _oracle(results: pd.DataFrame) -> list[str]:
         f"{best['oracle_share']:.0%} of the oracle's gain over random guessing. This log is simulated: the table shows what the models "
         "can learn from it and says nothing about a real shop."
     ]
-
-
-def _count(models: pd.DataFrame) -> str:
-    return "One model is" if len(models) == 1 else f"{len(models)} models are"
 
 
 def _names(models: pd.DataFrame) -> str:
