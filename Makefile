@@ -41,11 +41,12 @@ mutants: $(VENV)/.installed  ## mutation testing with 300 mutants (hours; resume
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[mutants]'
 	$(BIN)/python benchmarks/audit/mutants.py
 
-lint: $(VENV)/.installed  ## check style, the layers of the packages and types
+lint: $(VENV)/.installed  ## check style, types, the layers of the packages, and the words
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/mypy
+	$(BIN)/python tools/check_words.py
 
 format: $(VENV)/.installed  ## format the code
 	$(BIN)/ruff check --fix .

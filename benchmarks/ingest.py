@@ -76,7 +76,7 @@ def dataset_parameters(dataset: str) -> "DatasetParameters":
 
 
 def write_samples(folder: Path, dataset: str) -> int:
-    """The nodes from the canonical tables in ``folder`` to samples beside them; returns the samples."""
+    """The nodes from the canonical tables in ``folder`` to samples in the same folder; returns the samples."""
     from deep_interest.datasets import BehaviorLogFolder, FeatureTablesFolder, ParquetTable
     from deep_interest.pipelines.samples import nodes
 

@@ -34,7 +34,7 @@ def this_commit() -> str:
 
 
 def others_share() -> Callable[[], float]:
-    """Return a function that tells the share of CPU time that other processes have used since this call.
+    """Return a function that returns the share of CPU time that other processes have used since this call.
 
     Processes that this one started count as its own.
     """

@@ -7,13 +7,13 @@ def padded(
     *, item: np.ndarray, user: np.ndarray, label: np.ndarray, end: np.ndarray, offsets: np.ndarray, item_ids: np.ndarray,
     category: np.ndarray, max_len: int, rng: np.random.Generator,
 ) -> dict[str, np.ndarray]:  # fmt: skip
-    """Ids, histories padded with 0 after their end, and beside each behaviour one item drawn from all others.
+    """Ids, histories padded with 0 after their end, and for each behaviour one negative sampled from all other items.
 
     Args:
         item, user, label, end: ``(n,)`` of each sample; ``end`` is how many of the user's behaviours lie before it.
         offsets: ``(U + 1,)`` runs of the users' behaviours.
         item_ids: ``(N,)`` items of the behaviours.
-        category: ``(I + 1,)`` category of each item; item code 0 is no item.
+        category: ``(I + 1,)`` category of each item; item code 0 is padding.
         max_len: the window.
         rng: draws the items.
 

@@ -69,7 +69,7 @@ def turn(folder: str, workers: int, trials: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure both cases by turns and print them, or run the study that the hidden options name."""
+    """Measure both cases, alternating, and print them, or run the study that the hidden options name."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

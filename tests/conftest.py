@@ -7,6 +7,7 @@ import json
 import os
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("repository", deadline=None)
@@ -18,7 +19,10 @@ if not Path("/dev/nvidiactl").exists():
 
 
 def pytest_collection_modifyitems(items):
-    """For mutmut, which stops at the first failure, the fastest tests come first; it writes their times to this file."""
+    """Mark end-to-end tests as slow. For mutmut, which stops at the first failure, run the fastest tests first."""
+    for item in items:
+        if "end_to_end" in item.path.parts:
+            item.add_marker(pytest.mark.slow)
     times = Path("mutmut-stats.json")
     if os.environ.get("MUTANT_UNDER_TEST") and times.exists():
         seconds = json.loads(times.read_text())["duration_by_test"]

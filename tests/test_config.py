@@ -93,6 +93,7 @@ def test_a_file_that_is_no_yaml_is_one_error_with_its_line(tmp_path, text, messa
         dataset_blocks(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "block", "message"),
     [
@@ -111,6 +112,7 @@ def test_a_mistake_in_a_block_is_one_line_of_the_command(tmp_path, command, bloc
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_new_block_is_a_pipeline_of_kedro(tmp_path):
     project = copy_project(tmp_path / "project")
     write(project / "conf/local/parameters_mine.yml", {"mine": BLOCK})

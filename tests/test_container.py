@@ -25,7 +25,7 @@ def is_ignored(path: str) -> bool:
     )
 
 
-def test_the_container_runs_as_a_user_without_rights():
+def test_the_container_runs_as_an_unprivileged_user():
     users = [value for instruction, value in INSTRUCTIONS if instruction == "USER"]
     assert len(users) == 1
     assert re.fullmatch(

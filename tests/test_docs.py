@@ -74,6 +74,7 @@ def test_the_pages_name_every_option():
         assert f"{name}: " in own_data, name  # those are of single sources
 
 
+@pytest.mark.slow
 def test_the_site_has_no_broken_link(tmp_path):
     built = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)],  # quiet, it lets broken links pass

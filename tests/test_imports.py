@@ -54,6 +54,7 @@ def measured(program, *arguments):
     return json.loads(found.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_importing_every_module_changes_no_setting_of_the_process():
     found = measured(EVERY_MODULE)
     assert found["modules"] > 150
@@ -90,12 +91,14 @@ print(json.dumps({"most": most - start}))
 )
 
 
+@pytest.mark.slow
 def test_a_plain_gru_in_a_process_with_the_package_needs_its_normal_memory():
     alone, together = (measured(PLAIN_GRU, where) for where in ("alone", "with us"))
     assert alone["most"] > 300
     assert together["most"] < 1.1 * alone["most"] + 20
 
 
+@pytest.mark.slow
 def test_settings_and_hooks_import_no_torch_so_that_commands_prepare_the_process_before():
     program = (
         "import sys, deep_interest.settings, deep_interest.commands.main; sys.exit('torch' in sys.modules)"

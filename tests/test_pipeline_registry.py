@@ -65,6 +65,7 @@ def test_only_the_selected_datasets_are_registered(monkeypatch):
         register_pipelines()
 
 
+@pytest.mark.slow
 def test_every_dataset_of_every_pipeline_is_in_the_catalog(context, pipelines):
     catalog = context.catalog
     resolver = catalog.config_resolver
@@ -79,6 +80,7 @@ def test_every_dataset_of_every_pipeline_is_in_the_catalog(context, pipelines):
     assert missing == []
 
 
+@pytest.mark.slow
 def test_every_parameter_of_every_pipeline_is_configured_and_valid(context, pipelines):
     names = {
         name.removeprefix("params:")

@@ -64,7 +64,11 @@ def tracked_files() -> list[Path]:
     """Return the text files under version control."""
     names = subprocess.run(["git", "ls-files", "-z"], capture_output=True, text=True, check=True).stdout
     files = [Path(name) for name in names.split("\0") if name]
-    return [file for file in files if file.suffix in SUFFIXES and file.name != _SELF and file.is_file()]
+    return [
+        file
+        for file in files
+        if file.suffix in SUFFIXES and file.name not in (_SELF, "LICENSE") and file.is_file()
+    ]
 
 
 def main(arguments: list[str]) -> int:

@@ -73,7 +73,7 @@ CASES = (
 
 
 def undisturbed(case: Case, folder: Path) -> tuple[Path, Any, float]:
-    """A project as it is before the run, the outcome of a run to its end, and its seconds."""
+    """A project before the run, the result of an uninterrupted run, and its duration in seconds."""
     prepared = new_project(folder / f"{case.name}.before")
     if case.before:
         status, output, _ = Run(prepared, case.before).wait()

@@ -20,7 +20,7 @@ ZOO = Path(next(iter(model_zoo.__path__))) / "LongCTR"
 
 
 def load(name: str, path: Path):
-    """A module of the model zoo, which is no package."""
+    """Import a module of the model zoo, which is not a package."""
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

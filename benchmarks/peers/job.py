@@ -1,4 +1,4 @@
-"""What a peer's runner is asked to do: fit a model by validation GAUC, or tell how long its epochs take."""
+"""Jobs for the runner of another library: fit a model by validation GAUC, or measure the time of its epochs."""
 
 import json
 import sys
@@ -98,7 +98,7 @@ def serve(job: Job, build: Build, sizes: dict[str, int]) -> None:
 def fit(job: Job, build: Build, sizes: dict[str, int]) -> None:
     """Train until validation GAUC has not risen for ``patience`` epochs; keep the best epoch's test scores.
 
-    The test set is scored at each new best epoch, as a stand-in for restoring that epoch's parameters.
+    The test set is scored at each new best epoch, instead of restoring the parameters of that epoch.
     """
     from deep_interest.evaluation.metrics import gauc
 

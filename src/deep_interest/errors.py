@@ -1,4 +1,4 @@
-"""The one error a user meets when her input, configuration or machine cannot be used as it is."""
+"""The error for invalid user input, configuration or environment."""
 
 
 class InputError(ValueError):

@@ -102,6 +102,7 @@ def batches_of(samples):
     return torch.arange(len(samples)).split(16)[:STEPS]
 
 
+@pytest.mark.slow
 def test_plain_din_has_our_loss_at_every_step_of_training(samples, plain):
     fit = fit_of(samples, "din")
     model = PlainDIN(ITEMS + 1, CATEGORIES + 1, DIM)

@@ -89,7 +89,7 @@ def test_an_unknown_name_is_refused_with_the_known_ones(capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize("name", ["kuairand", "taobao", "alibaba_ads"])
-def test_what_its_publisher_gives_out_by_hand_is_told_with_page_and_place(
+def test_manual_downloads_are_reported_with_page_and_folder(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = dataset_blocks()[name]["source"]

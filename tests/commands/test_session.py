@@ -10,6 +10,7 @@ from deep_interest.errors import InputError
 PROJECT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 def test_a_subfolder_opens_the_project(monkeypatch):
     monkeypatch.chdir(PROJECT / "conf" / "base")
     with open_project("smoke") as context:

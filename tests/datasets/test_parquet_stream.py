@@ -65,6 +65,7 @@ def test_a_block_of_another_schema_is_an_error(tmp_path: Path, block: pd.DataFra
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blocks", [behavior_blocks, impression_blocks])
 def test_memory_does_not_depend_on_the_number_of_users(tmp_path: Path, blocks):
     def peak(users: int) -> int:

@@ -99,6 +99,7 @@ def level(intervals):
     return np.mean([interval.low > 0 or interval.high < 0 for interval in intervals])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seeds", "ratio", "effects"), [(2, 1, 0), (2, 2, 0), (5, 1, 0), (5, 2, 0), (5, 1, 1), (5, 2, 1)]
 )

@@ -66,7 +66,7 @@ def test_a_full_disk_is_reported_with_what_to_do(tmp_path, number, message):
 
 
 def test_a_full_disk_is_recognised_behind_the_error_that_it_leads_to(tmp_path):
-    """As torch does it, which tells of the file's wrong length when it ends it."""
+    """Like torch, which reports the wrong length of the file when it closes it."""
     with (
         pytest.raises(InputError, match=r"x: the disk is full; free some space"),
         atomic_path(tmp_path / "x"),
@@ -191,6 +191,7 @@ def killed_after(calls: int, write) -> bool:
     return os.waitpid(child, 0)[1] != 0
 
 
+@pytest.mark.slow
 def test_a_file_verifies_whenever_its_writer_was_killed(tmp_path):
     """Three renames: sidecar with both checksums, file, sidecar with the new one; also over what an earlier kill has left."""
     target, contents = tmp_path / "x", []

@@ -65,6 +65,7 @@ def test_a_killed_holder_leaves_no_lock(tmp_path, hold):
     assert lock.path.read_text() == ""
 
 
+@pytest.mark.slow
 def test_shared_holders_exclude_exclusive_ones_and_are_all_named(tmp_path, hold):
     first, second = hold("shared"), hold("shared")
     lock = ResourceLock(lock_path(tmp_path, "shop"))

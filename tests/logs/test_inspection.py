@@ -20,7 +20,7 @@ BY_DAY = ProtocolParameters(name="by_day")
 def shop(
     rows: int = 4_000, *, users: int = 200, items: int = 60, days: int = 6, seed: int = 0
 ) -> CanonicalTables:
-    """Impressions at random, a third of them clicked, the clicks among the behaviours; no feature tells anything."""
+    """Impressions at random, a third of them clicked, the clicks among the behaviours; no feature is informative."""
     rng = np.random.default_rng(seed)
     shown = pd.DataFrame({
         "user": rng.integers(0, users, rows), "item": rng.integers(0, items, rows), "time": START + rng.integers(0, days * DAY, rows),
@@ -147,7 +147,7 @@ def test_behaviours_whole_hours_off_are_warned_about(hours):
 
 
 @pytest.mark.parametrize("offset", [-1, -60, -600, -15 * HOUR, -24 * HOUR, -19_800])
-def test_clicks_that_stand_in_their_own_histories_are_warned_about(offset):
+def test_clicks_that_are_in_their_own_histories_are_warned_about(offset):
     tables = shop()
     moved = changed(tables, "behaviors", time=tables.behaviors["time"] + offset)
     (warning,) = inspected(moved).warnings

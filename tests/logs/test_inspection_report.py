@@ -68,7 +68,7 @@ behaviours of a user
 
 
 def lines_of(found) -> list[str]:
-    """The report's lines; a full stop stands for the end of a line with trailing blanks."""
+    """The report's lines; a full stop marks the end of a line with trailing blanks."""
     return [line + "." * line.endswith(" ") for text in report_lines(found) for line in text.split("\n")]
 
 

@@ -119,5 +119,5 @@ def test_a_mistake_in_the_declaration_is_found_at_once(given, message):
         FeatureColumns(**given)
 
 
-def test_a_text_stands_for_its_separator():
+def test_a_string_is_short_for_its_separator():
     assert MultiHot.model_validate(",") == MultiHot(separator=",", pooling="sum")

@@ -68,7 +68,7 @@ def test_next_item_in_paper_mode_trains_up_to_the_last_but_one():
     }
 
 
-def test_each_positive_has_one_negative_with_the_same_history_beside_it():
+def test_each_positive_has_one_negative_with_the_same_history():
     samples = catalogue_samples(encoded(tables_of(LOG, items=9)), ProtocolParameters(name="next_item"))
     assert list(samples.label) == [1, 0] * 5
     for name in ("user", "time", "history_end", "split"):

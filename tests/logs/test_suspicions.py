@@ -189,7 +189,7 @@ def own_history_warnings(clicked, passed, *, offset=-20 * HOUR, ticks=1):
         (20, 10, None),
     ],
 )
-def test_clicks_in_their_own_histories_are_told_from_repeated_behaviours(clicked, passed, shares):
+def test_clicks_in_their_own_histories_are_distinguished_from_repeated_behaviours(clicked, passed, shares):
     expected = shares and (f"{shares[0]} of the clicked impressions, but only {shares[1]} of the others")
     assert own_history_warnings(clicked, passed) == ([expected] if expected else [])
 
@@ -228,5 +228,5 @@ def test_impressions_with_both_labels_are_counted(labels, expected):
     ("latest", "ticks"),
     [(10**11 - 1, 1), (10**11, 1_000), (10**14 - 1, 1_000), (10**14, 1_000_000)],
 )
-def test_the_unit_of_times_is_told_by_their_size(latest, ticks):
+def test_the_unit_of_times_is_inferred_from_their_size(latest, ticks):
     assert ticks_per_second(pd.Series([0, latest, 5])) == ticks

@@ -1,4 +1,4 @@
-"""Each warning about a feature that tells the label or a later time, at, below and above its bound."""
+"""Each warning about a feature that predicts the label or is a later time, at, below and above its bound."""
 
 import numpy as np
 import pandas as pd
@@ -26,7 +26,7 @@ def wrong_in(column, rows):
     return turned
 
 
-def test_a_context_column_that_tells_the_label_is_warned_about_with_its_auc():
+def test_a_context_column_that_predicts_the_label_is_warned_about_with_its_auc():
     found = leak_warnings(
         leak=lambda shown, _: shown["label"], fair=lambda shown, _: np.arange(len(shown)) % 3
     )
@@ -42,7 +42,7 @@ def test_a_leak_begins_at_an_auc_of_95_percent(wrong, warned):
     assert all("alone predicts the label (AUC 0.9" in text for text in found)
 
 
-def test_a_context_column_that_tells_the_next_label_is_warned_about():
+def test_a_context_column_that_predicts_the_next_label_is_warned_about():
     found = leak_warnings(leak=lambda _, following: following.fillna(0).astype(int))
     assert found == [
         "impressions.leak alone predicts whether the user's next impression is clicked (AUC 1.000): it uses the future"
@@ -66,7 +66,7 @@ def test_the_next_label_is_looked_at_from_51_rows_on(users, warned):
 
 
 def test_only_context_columns_are_asked_about_the_next_label():
-    """A user whose labels are all equal: the profile tells her next label, as it tells this one."""
+    """A user whose labels are all equal: the profile predicts the next label as well as this one."""
     behaviors, shown = quiet(200)
     shown["label"] = shown["user"] % 2
     people = pd.DataFrame({"user": range(100), "kind": np.arange(100) % 2})
@@ -75,7 +75,7 @@ def test_only_context_columns_are_asked_about_the_next_label():
     ]
 
 
-def test_an_item_column_that_tells_the_label_is_warned_about():
+def test_an_item_column_that_predicts_the_label_is_warned_about():
     behaviors, shown = quiet(200)
     items = pd.DataFrame({"item": [*range(200), OTHER], "kind": [*shown["label"], 5], "fair": 1})
     assert warnings_of(behaviors, shown, items=items, item=("item_id", "kind", "fair")) == [
@@ -137,7 +137,7 @@ def test_small_times_count_from_a_day_of_their_own_and_are_not_compared_with_col
 )
 @pytest.mark.parametrize("written", ["number", "ISO time"])
 def test_a_text_column_is_numbers_where_95_percent_of_its_values_are(broken, warned, written):
-    """200 distinct values, of which some are no numbers."""
+    """200 distinct values, some of which are not numbers."""
     rows = 200
     shown = shown_at(START + np.arange(rows) * 3 * DAY // rows, users=np.arange(rows) // 2)
     later = shown["time"] + 60

@@ -108,7 +108,7 @@ def test_infonce_of_shared_histories_is_the_same_in_expectation():
         for name in ("candidate", "profile", "context")
     }
     unweighted = losses(replace(shared, owner=None, labels=shared.labels[:2], **once), states, clicked)
-    assert abs(unweighted.mean() - other.mean()) > 10 * error  # the test can tell the difference
+    assert abs(unweighted.mean() - other.mean()) > 10 * error  # the test detects the difference
 
 
 @pytest.mark.parametrize(("key", "options"), ROWS)

@@ -8,7 +8,7 @@ from deep_interest.ops.jagged import Jagged
 
 
 @given(st.lists(st.integers(0, 40), max_size=30))
-def test_every_behaviour_stands_once_in_a_rectangle_that_is_at_most_half_padding(lengths):
+def test_every_behaviour_is_once_in_a_rectangle_that_is_at_most_half_padding(lengths):
     offsets = torch.tensor([0, *torch.tensor(lengths, dtype=torch.int64).cumsum(0).tolist()])
     rows, samples = [], []
     for group in length_groups(Jagged(offsets)):

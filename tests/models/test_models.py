@@ -36,7 +36,7 @@ OPTIONS = yaml.safe_load((Path(__file__).parents[2] / "conf/base/parameters/mode
 
 
 def build(key, options=None, *, schema=SCHEMA, seed=0):
-    """A row in float64 with the options of models.yml, unless told others, and no parameter at 0 or 1."""
+    """A model in float64 with the options of models.yml unless overridden, and no parameter at 0 or 1."""
     torch.manual_seed(seed)
     own = {name: value for name, value in OPTIONS[key].items() if name != "training"}
     model = build_model(
@@ -123,6 +123,7 @@ def test_logits_and_auxiliary_loss_agree_with_the_equations(key, options, expect
     assert ours == pytest.approx(auxiliary, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("key", "options", "expected"), REFERENCES, ids=IDS)
 def test_gradients_agree_with_finite_differences_of_the_equations(key, options, expected):
     model, batch = build(key, options), random_batch(LENGTHS)
@@ -410,7 +411,7 @@ def test_crossed_pairs_share_weights_by_a_hash_when_there_are_too_many():
     assert torch.equal(pairs, again)
 
 
-def test_batch_normalisation_stands_before_each_activation_and_takes_a_batch_of_one():
+def test_batch_normalisation_precedes_each_activation_and_takes_a_batch_of_one():
     model = build("base", {"batch_norm": True}).train()
     kinds = [type(layer).__name__ for layer in model.mlp.layers]
     assert kinds == ["Linear", "BatchNorm", "PReLU", "Linear", "BatchNorm", "PReLU", "Linear"]

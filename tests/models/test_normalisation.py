@@ -157,7 +157,7 @@ def test_the_candidates_vector_in_the_order_of_a_behaviours_fields():
 def test_embeddings_have_the_fields_in_the_order_asked_and_groups_together_are_those_alone():
     torch.manual_seed(0)
     embeddings = Embeddings(SCHEMA, dim=3)
-    assert embeddings.tables["item_id"].weight.std() < 0.02  # 0.01 unless told
+    assert embeddings.tables["item_id"].weight.std() < 0.02  # 0.01 by default
     item_ids, category = (embeddings.tables[name].weight for name in ("item_id", "category"))
     codes = {"item_id": torch.tensor([1, 12]), "category": torch.tensor([4, 0])}
     found = embeddings(codes, SCHEMA.item[::-1])

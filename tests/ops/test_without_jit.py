@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from numba import config
 
 TESTS = Path(__file__).parents[1]
@@ -129,6 +130,7 @@ OPERATIONS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_without_compilation_every_operation_agrees_with_its_plain_implementation():
     assert not config.DISABLE_JIT
     found = subprocess.run(

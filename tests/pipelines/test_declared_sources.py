@@ -191,6 +191,7 @@ def test_shuffling_the_future_does_not_change_the_past(tmp_path):
         np.testing.assert_array_equal(features.items[name], other_features.items[name])
 
 
+@pytest.mark.slow
 def test_a_user_may_have_a_million_behaviours(tmp_path):
     rng = np.random.default_rng(0)
     behaviors = pd.DataFrame(

@@ -94,6 +94,7 @@ def page_of(name: str) -> str:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EVIL)
 def test_names_add_no_tag_attribute_or_script_to_the_report(name):
     plain, hostile = Elements(page_of("plain")), Elements(page_of(name))

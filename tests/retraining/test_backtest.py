@@ -55,6 +55,7 @@ def results(folder):
     return replay(folder, (1,))
 
 
+@pytest.mark.slow
 def test_every_strategy_is_evaluated_on_every_day_after_the_warm_up(results):
     assert set(zip(results["day"], results["strategy"], strict=True)) == {
         (day, strategy) for day in DAYS[2:] for strategy in COMPARED

@@ -143,7 +143,7 @@ def figures_of(tables, vocabularies=None):
 
 
 def test_every_figure_of_a_day_by_hand():
-    """The item 3 and the user b say nothing beside their ids, so their rows are not counted as missing."""
+    """The item 3 and the user b have no values but their ids, so their rows are not counted as missing."""
     assert figures_of(measured()) == {
         "impressions": 4, "behaviors": 2, "ctr": 0.25, "repeated": 0, "other_days": 0, "later": 0, "missing.item_id": 0,
         "missing.placement": 0.25, "missing.category": 0.333333, "missing.brand": 0.333333, "missing.plan": 0,
@@ -173,7 +173,7 @@ def test_rows_of_another_day_and_repeated_impressions_are_counted():
 
 
 @pytest.mark.parametrize(("bound", "refused"), [(0.5, False), (0.49, True)])
-def test_half_of_the_impressions_may_stand_there_twice_if_the_bound_says_so(tmp_path, bound, refused):
+def test_half_of_the_impressions_may_be_repeated_if_the_bound_allows_it(tmp_path, bound, refused):
     tables = day_tables(4, users=20, per_user=5)
     tables["impressions"] = pd.concat([tables["impressions"]] * 2)
     write_tables(tmp_path / TODAY, tables)

@@ -115,7 +115,7 @@ def test_a_day_without_a_user_of_both_classes_promotes_nobody():
 
 
 def test_of_200_equal_pairs_on_resampled_days_no_more_than_the_level_are_promoted():
-    """Both models err alike but independently, so neither is better; each pair sees the day's users drawn anew."""
+    """Both models err alike but independently, so neither is better; each pair sees another sample of the day's users."""
     rng = np.random.default_rng(4)
     _, truth, _ = day(rng, users=400)
     promoted = 0

@@ -49,7 +49,7 @@ def test_a_full_window_takes_the_last_days_and_forgets_older_ones():
     assert made.train == made.trained == (DAYS[3], DAYS[4])
 
 
-def test_histories_reach_back_as_far_as_they_are_told():
+def test_histories_reach_back_as_far_as_configured():
     made = plan(DAYS, DAYS[:5], DAYS[:4], history_days=2)
     assert made.history == (DAYS[3], DAYS[4], DAYS[5])
 

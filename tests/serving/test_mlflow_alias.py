@@ -26,6 +26,7 @@ def registry(tmp_path):
     return made
 
 
+@pytest.mark.slow
 def test_alias_follows_the_champion(registry, tmp_path):
     uri = f"sqlite:///{tmp_path}/mlflow.db"
     client = MlflowClient(tracking_uri=uri, registry_uri=uri)

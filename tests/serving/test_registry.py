@@ -186,6 +186,7 @@ def test_lock_is_released_when_its_process_is_killed(registry):
         pass
 
 
+@pytest.mark.slow
 def test_full_disk_leaves_the_registry_unchanged(registry):
     """A file size limit of the operating system simulates a full disk."""
     before = {str(path): path.read_bytes() for path in registry.folder.rglob("*") if path.is_file()}

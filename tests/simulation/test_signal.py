@@ -33,6 +33,7 @@ def gauc() -> dict[str, float]:
     }
 
 
+@pytest.mark.slow
 def test_the_gauc_of_the_true_probability_is_below_one(gauc):
     assert 0.76 < gauc["oracle"] < 0.82
 

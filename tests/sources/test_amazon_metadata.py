@@ -46,6 +46,7 @@ TEXT = st.text(max_size=12) | st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(before=TEXT, lists=st.lists(st.lists(TEXT, max_size=3), max_size=3), after=TEXT, as_json=st.booleans())
 def test_any_literal_is_read_as_python_or_json_would_read_it(

@@ -94,6 +94,7 @@ def test_a_member_with_an_unusual_path_is_read_without_unpacking(tmp_path: Path)
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     flips=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(1, 255)), min_size=1, max_size=4)

@@ -98,6 +98,7 @@ def bomb_in_zip(folder: Path, name: str) -> tuple[str, Path, str]:
     return "movielens", path, rf"{name}, line \d+"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "bomb",
     [

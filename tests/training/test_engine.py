@@ -75,12 +75,14 @@ def output_with(engine: str, *models: str) -> list[str]:
     return found.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_the_plain_engine_calls_no_kernel_in_any_model():
     *models, kernels = output_with("plain", *MODELS)
     assert models == [f"{key} True" for key in MODELS]
     assert kernels == "True 0"
 
 
+@pytest.mark.slow
 def test_the_check_notices_a_kernel():
     assert output_with("compiled", "lr")[0] == "lr called first_out_of_range"
 

@@ -111,7 +111,7 @@ def test_items_without_a_code_of_their_own_are_never_drawn():
     assert drawn["item_id"].dtype == torch.int32
 
 
-def test_beside_an_unknown_item_all_but_the_last_known_one_are_drawn_alike():
+def test_negatives_of_an_unknown_item_are_uniform_over_all_known_items_but_the_last():
     torch.manual_seed(0)
     drawn = store_of([0, 1, 2, 3]).sample_negatives({"item_id": torch.zeros(3000, dtype=torch.int32)})[
         "item_id"
@@ -201,7 +201,7 @@ def test_the_arrays_of_the_data_by_name():
     assert arrays["value_set_offsets.tags"] is tags.offsets
 
 
-def test_the_fingerprint_tells_shapes_apart():
+def test_the_fingerprint_depends_on_shapes():
     data = small_data()
     shapes = [(6,), (2, 3), (3, 2)]
     features = [replace(data.features, users={"gender": np.zeros(shape, np.int32)}) for shape in shapes]

@@ -70,6 +70,7 @@ class KilledError(Exception):
     pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("key", "options"),
     [
@@ -123,13 +124,14 @@ fit.run()
 
 
 def wait_for_change(path: Path) -> None:
-    """Wait until the file is written anew, a minute at most."""
+    """Wait until the file is written again, a minute at most."""
     before, until = path.stat().st_mtime_ns if path.exists() else 0, time.monotonic() + 60
     while not path.exists() or path.stat().st_mtime_ns == before:
         assert time.monotonic() < until, f"{path} was not written"
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_a_process_killed_with_sigkill_resumes_to_the_same_parameters(tmp_path):
     tests = str(Path(__file__).parents[1])
     script = SCRIPT.format(tests=tests, folder=str(tmp_path))
@@ -149,6 +151,7 @@ def test_a_process_killed_with_sigkill_resumes_to_the_same_parameters(tmp_path):
     assert_same(resumed, undisturbed)
 
 
+@pytest.mark.slow
 def test_a_finished_fit_is_not_trained_again(tmp_path, monkeypatch):
     first = make_fit(tmp_path)
     first.run()
@@ -158,6 +161,7 @@ def test_a_finished_fit_is_not_trained_again(tmp_path, monkeypatch):
     assert_same(again, first)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["other fingerprint", "cut in half"])
 def test_a_foreign_or_damaged_state_is_not_resumed(tmp_path, damage):
     first = make_fit(tmp_path)
@@ -173,6 +177,7 @@ def test_a_foreign_or_damaged_state_is_not_resumed(tmp_path, damage):
     assert_same(again, first)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_parameters_and_another_seed_others(tmp_path):
     one, two, other = (make_fit(tmp_path, seed=seed, name=f"{k}.pt") for k, seed in enumerate([3, 3, 4]))
     for fit in (one, two, other):
@@ -181,6 +186,7 @@ def test_the_same_seed_gives_the_same_parameters_and_another_seed_others(tmp_pat
     assert any((parameters(one)[name] != values).any() for name, values in parameters(other).items())
 
 
+@pytest.mark.slow
 def test_training_learns_what_the_data_plants(tmp_path):
     fit = make_fit(tmp_path, {"epochs": 30, "selection": "auc"}, data=small_data(users=400))
     fit.run()
@@ -189,6 +195,7 @@ def test_training_learns_what_the_data_plants(tmp_path):
     assert fit.progress.best > 0.7
 
 
+@pytest.mark.slow
 def test_the_best_evaluation_is_taken_and_patience_ends_the_fit(tmp_path, monkeypatch):
     fit = make_fit(tmp_path, {"epochs": 50, "patience": 2, "plateau_factor": 0.5, "learning_rate": 0.01})
     values, states = iter([0.6, 0.7, 0.65, 0.7, 0.9]), []
@@ -199,12 +206,13 @@ def test_the_best_evaluation_is_taken_and_patience_ends_the_fit(tmp_path, monkey
 
     monkeypatch.setattr(loop, "validate", score)
     fit.run()
-    assert len(fit.progress.history) == 4  # 0.7 again is no improvement
+    assert len(fit.progress.history) == 4  # 0.7 again is not an improvement
     for name, tensor in fit.model.state_dict().items():
         torch.testing.assert_close(tensor, states[1][name])
     assert [row["learning_rate"] for row in fit.progress.history] == [0.01, 0.01, 0.01, 0.005]
 
 
+@pytest.mark.slow
 def test_without_validation_samples_the_last_epoch_is_taken(tmp_path):
     fit = make_fit(tmp_path)
     fit.validation = sample_set(small_data(), "nothing")
@@ -232,6 +240,7 @@ def test_the_learning_rate_decays_by_steps_or_by_epochs(tmp_path, options, step,
     assert math.isclose(fit.learning_rate(), expected)
 
 
+@pytest.mark.slow
 def test_a_state_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch):
     fit = make_fit(tmp_path)
     fit.run()
@@ -257,6 +266,7 @@ def test_scores_that_are_not_finite_end_the_fit_as_diverged(tmp_path):
         make_fit(tmp_path, {"optimizer": "sgd", "learning_rate": 1e25, "batch_size": 1000}, key="base").run()
 
 
+@pytest.mark.slow
 def test_a_selection_that_is_not_defined_is_named(tmp_path):
     data = small_data()
     data.samples.loc[data.samples["split"] == "validation", "label"] = 1
@@ -318,6 +328,7 @@ def gradients_of(loss, weights):
     ]
 
 
+@pytest.mark.slow
 def test_training_lowers_the_auxiliary_loss_that_it_logs(tmp_path):
     data = with_predictable_clicks(small_data())
     fit = make_fit(tmp_path, {"epochs": 6, "patience": 99, "learning_rate": 0.05}, key="dien", data=data)

@@ -18,7 +18,7 @@ from deep_interest.training.parameters import Recipe, RowOptions, RunParameters
 from deep_interest.training.runs import Experiment, train_experiment
 
 
-def tell(word: str, seed: int) -> tuple[str, int, int]:
+def identify(word: str, seed: int) -> tuple[str, int, int]:
     return f"{word} {seed}", os.getpid(), torch.get_num_threads()
 
 
@@ -26,8 +26,9 @@ def refuse(word: str, seed: int) -> None:
     raise InputError(f"{word} {seed} is refused")
 
 
+@pytest.mark.slow
 def test_seeds_are_fitted_in_processes_of_one_thread_in_their_order():
-    results = map_seeds(tell, ("seed",), (3, 1, 2), processes=2)
+    results = map_seeds(identify, ("seed",), (3, 1, 2), processes=2)
     assert [text for text, _, _ in results] == ["seed 3", "seed 1", "seed 2"]
     assert os.getpid() not in {pid for _, pid, _ in results}
     assert {threads for _, _, threads in results} == {1}
@@ -52,17 +53,18 @@ def refuse_or_wait(folder: str, seed: int) -> None:
     time.sleep(120)
 
 
+@pytest.mark.slow
 def test_when_a_fit_fails_the_others_end_too(tmp_path):
     with pytest.raises(InputError, match="seed 1 is refused"):
         map_seeds(refuse_or_wait, (str(tmp_path),), (1, 2), processes=2)
     pids = [int(file.read_text()) for file in tmp_path.iterdir()]
     assert wait_for(lambda: [pid for pid in pids if alive(pid)], lambda left: not left, seconds=30) == []
-    assert len(map_seeds(tell, ("seed",), (1, 2), processes=2)) == 2  # in new processes
+    assert len(map_seeds(identify, ("seed",), (1, 2), processes=2)) == 2  # in new processes
 
 
 @pytest.mark.parametrize(("seeds", "processes"), [((1,), 4), ((1, 2), 1)])
 def test_a_single_seed_or_process_needs_no_other_process(seeds, processes):
-    assert {pid for _, pid, _ in map_seeds(tell, ("seed",), seeds, processes=processes)} == {os.getpid()}
+    assert {pid for _, pid, _ in map_seeds(identify, ("seed",), seeds, processes=processes)} == {os.getpid()}
 
 
 def test_an_error_of_a_fit_is_the_runs():
@@ -70,6 +72,7 @@ def test_an_error_of_a_fit_is_the_runs():
         map_seeds(refuse, ("seed",), (1, 2), processes=2)
 
 
+@pytest.mark.slow
 def test_the_number_of_processes_does_not_change_a_bit(tmp_path):
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -89,6 +92,7 @@ def test_the_number_of_processes_does_not_change_a_bit(tmp_path):
     pd.testing.assert_frame_equal(curves.drop(columns="seconds"), other_curves.drop(columns="seconds"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["bst", "dmin", "din_positions", "lstm"])
 def test_two_threads_give_the_same_bits_every_time(model, tmp_path):
     data, threads = small_data(users=300), torch.get_num_threads()
@@ -118,6 +122,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_no_fit_outlives_a_run_that_is_killed(tmp_path):
     script = tmp_path / "sleeper.py"
     script.write_text(SLEEPER)
@@ -151,7 +156,8 @@ def end_like_the_system_does(folder: str, seed: int) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_a_process_that_the_system_kills_is_told_and_the_next_call_has_new_ones(tmp_path):
+@pytest.mark.slow
+def test_a_process_that_the_system_kills_is_reported_and_the_next_call_has_new_ones(tmp_path):
     with pytest.raises(InputError, match="one of 2 processes was killed, perhaps because memory ran out"):
         map_seeds(end_like_the_system_does, (str(tmp_path),), (1, 2), processes=2)
-    assert len(map_seeds(tell, ("seed",), (1, 2), processes=2)) == 2
+    assert len(map_seeds(identify, ("seed",), (1, 2), processes=2)) == 2

@@ -107,7 +107,7 @@ def test_finished_seeds_are_kept_when_a_seed_is_added(tmp_path):
 
 
 @pytest.mark.parametrize("change", ["data", "options", "recipe"])
-def test_a_changed_fit_is_trained_anew(tmp_path, change):
+def test_a_changed_fit_is_trained_again(tmp_path, change):
     data, chosen = small_data(), experiment(tmp_path, seeds=(1,))
     train_experiment(chosen, data)
     before = (tmp_path / "small/base/seed_1.pt").read_bytes()

@@ -73,6 +73,7 @@ def trained(key, options, threads, *, steps=2):
     return model.state_dict()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("key", "options"), ROWS, ids=str)
 def test_a_model_trained_with_two_or_three_threads_has_the_bits_of_one(sharing, key, options):
     one = trained(key, options, 1)

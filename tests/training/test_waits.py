@@ -72,6 +72,7 @@ def excused(loop):
     return plain
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("data", "shared", "dropout"), SETS)
 @pytest.mark.parametrize(("key", "options"), ROWS)
 def test_a_step_asks_the_device_nothing(monkeypatch, key, options, data, shared, dropout):

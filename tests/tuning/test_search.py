@@ -19,6 +19,8 @@ from deep_interest.tuning.parameters import SearchRange, SearchRanges, TuningPar
 from deep_interest.tuning.search import tune
 from deep_interest.tuning.study import FINISHED, best_values, open_study, trial_table
 
+pytestmark = pytest.mark.slow
+
 TESTS = Path(__file__).parents[1]
 
 

@@ -62,7 +62,7 @@ class LockedError(InputError):
 
     Args:
         resource: name of the resource.
-        holders: the processes that hold it, as far as they are known.
+        holders: known processes that hold it.
         advice: how to go on.
     """
 

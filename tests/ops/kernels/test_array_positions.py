@@ -19,6 +19,8 @@ from deep_interest.ops.runtime import parallel
 from deep_interest.training.loop import Fit
 from deep_interest.training.parameters import TrainingOptions
 
+pytestmark = pytest.mark.slow
+
 GAPS = [0, 4, 60, 200]  # bytes between two arrays
 FAR = 1 << 12
 ROWS = [

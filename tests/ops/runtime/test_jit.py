@@ -13,6 +13,8 @@ import deep_interest
 from deep_interest import ops
 from deep_interest.ops.runtime.jit import _set_cache_stamp
 
+pytestmark = pytest.mark.slow
+
 SOURCES = Path(deep_interest.__file__).parent
 PROGRAM = "from deep_interest.ops.kernels.outer import outer; print(outer(1.0), len(outer.stats.cache_hits))"
 

@@ -46,6 +46,7 @@ def write(path: Path, item: int) -> None:
 file_names = st.text(HOSTILE, min_size=1, max_size=12).filter(lambda name: name[0] not in "._")
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(
     names=st.lists(file_names, min_size=2, max_size=4, unique=True),
@@ -90,6 +91,7 @@ def test_a_backslash_with_a_glob_character_is_an_error(tmp_path):
         items_of(tmp_path, "b\\[1].csv")
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(value=st.text(HOSTILE.translate({ord(c): None for c in "=?%\n"}), min_size=1, max_size=12))
 def test_the_value_of_a_partition_folder_is_not_changed(value):
@@ -110,6 +112,7 @@ def test_a_folder_that_is_not_a_partition_adds_no_column(tmp_path, folder):
 column_names = st.text(HOSTILE.replace("\n", "\\/{"), min_size=1, max_size=10).filter(str.strip)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(
     names=st.lists(column_names, min_size=4, max_size=4, unique_by=str.casefold),
