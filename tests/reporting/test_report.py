@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -133,6 +134,20 @@ def test_page_lists_data_options_tuned_values_and_versions(page):
     text = Page(page).text
     for expected in ("12,345", "0.41%", "training.mba = 2.5", "torch 2", '"hidden"', "Recipe: ours"):
         assert expected in text
+
+
+def test_shares_of_unknown_values_are_a_table_of_their_own(page):
+    tables = re.findall(r"<table.*?</table>", page[page.index("<h2>Dataset") :], re.DOTALL)
+    counts, shares = (re.findall(r"<th>(.*?)</th>", table) for table in tables)
+    assert counts == ["split", "rows", "mean history"]
+    assert shares == ["split", "items"]
+    assert tables[1].count("<tr") == 2  # heading and train; the test split has no share
+
+
+def test_marks_are_explained_only_if_differences_are_tested():
+    untested = replace(report(), results=results(minimum=EvaluationParameters(minimum_users=201)))
+    assert "* significant at the 5% level" in report_html(report())
+    assert "* significant at the 5% level" not in report_html(untested)
 
 
 def test_sentences_claim_only_what_the_intervals_support():

@@ -113,11 +113,13 @@ def _results_table(table: ResultsTable, report: Report) -> str:
         f'<tr class="{"better" if shaded else ""}">{_cells(row, table.headings)}</tr>'
         for row, shaded in zip(table.rows, better, strict=True)
     )
+    table_html = _html_table(table.headings, body)
     base = name_of(results, report.base)
-    shading = f" Shaded models are significantly better than {html.escape(base)}." if base else ""
+    if base is None or results["p_holm"].isna().all():
+        return table_html
     return (
-        _html_table(table.headings, body)
-        + f'<p class="soft">* significant at the 5% level after Holm\'s correction.{shading}</p>'
+        f'{table_html}<p class="soft">* significant at the 5% level after Holm\'s correction. Shaded models are significantly better '
+        f"than {html.escape(base)}.</p>"
     )
 
 
@@ -164,20 +166,28 @@ def _panel_heading(panel: dict[str, Any]) -> str:
 
 
 def _data(summary: pd.DataFrame) -> str:
-    """Return the table of counts, with shares of unknown values in percent."""
-    shown = summary.astype(object)
-    for name in shown.columns[shown.columns.str.startswith(UNKNOWN_PREFIX)]:
-        shown[name] = ["" if pd.isna(share) else f"{share:.2%}" for share in shown[name]]
-    headings = [str(column).replace("_", " ") for column in shown]
-    rows = [
-        ["" if pd.isna(value) else _plain(value) for value in row] for row in shown.itertuples(index=False)
-    ]
-    body = "".join(f"<tr>{_cells(row, headings)}</tr>" for row in rows)
+    """Return the table of counts, and a table of the shares of unknown values."""
+    is_share = summary.columns.str.startswith(UNKNOWN_PREFIX)
+    counts = _summary_table(summary.loc[:, ~is_share])
+    note = '<p class="soft">Users and items of a split are those of its samples; those of "all" are those of the behaviours.</p>'
+    if not is_share.any():
+        return counts + note
+    shares = summary.loc[:, is_share].dropna(how="all")
+    percent = shares.map(lambda share: "" if pd.isna(share) else f"{share:.2%}")
+    percent.columns = percent.columns.str.removeprefix(UNKNOWN_PREFIX)
+    percent.insert(0, summary.columns[0], summary.loc[shares.index, summary.columns[0]])
     return (
-        _html_table(headings, body)
-        + '<p class="soft">Users and items of a split are those of its samples; those of "all" are those of the behaviours. The '
-        '"unknown" columns give the share of samples whose user, item or field value is missing or not among the training samples.</p>'
+        f"{counts}{note}<h3>Unknown values</h3>{_summary_table(percent)}"
+        '<p class="soft">Share of the samples whose user, item or field value is missing or not among the training samples.</p>'
     )
+
+
+def _summary_table(table: pd.DataFrame) -> str:
+    headings = [str(column).replace("_", " ").replace("behaviors", "behaviours") for column in table]
+    rows = [
+        ["" if pd.isna(value) else _plain(value) for value in row] for row in table.itertuples(index=False)
+    ]
+    return _html_table(headings, "".join(f"<tr>{_cells(row, headings)}</tr>" for row in rows))
 
 
 def _plain(value: object) -> str:

@@ -54,21 +54,21 @@ def samples_from_impressions(
     """Return log, features, samples and their summary for a dataset with impressions."""
     tables = CanonicalTables(behaviors, items, users, impressions)
     log = encode_log(tables, users=_vocabulary(user_ids), items=_vocabulary(item_ids))
-    made = impression_samples(impressions, log, dataset.protocol, features=dataset.features)
+    result = impression_samples(impressions, log, dataset.protocol, features=dataset.features)
     features = encode_features(
         tables,
         log,
         dataset.features,
-        known_items=made.known_items,
-        known_users=made.known_users,
-        context=made.context,
+        known_items=result.known_items,
+        known_users=result.known_users,
+        context=result.context,
     )
-    frame = made.samples.frame().assign(**made.columns)
+    frame = result.samples.frame().assign(**result.columns)
     summary = samples_summary(
-        made.samples, log, left_out, known_users=made.known_users, known_items=made.known_items,
-        unknown_fields=unknown_fields(made.samples, features, made.context),
+        result.samples, log, left_out, known_users=result.known_users, known_items=result.known_items,
+        unknown_fields=unknown_fields(result.samples, features, result.context),
     )  # fmt: skip
-    for warning in made.uncovered:
+    for warning in result.uncovered:
         logger.warning("%s", warning)
     return behavior_log(log, features), features, frame, summary
 
