@@ -212,6 +212,18 @@ def test_validation_names_every_column_that_fails():
     assert "behaviors.time" in str(error.value)
 
 
+def test_validation_needs_neither_days_nor_impressions():
+    tables = shop()
+    without_days = CanonicalTables(
+        tables.behaviors.drop(columns="day", errors="ignore"), tables.items, tables.users,
+        tables.impressions.drop(columns="day"),
+    )  # fmt: skip
+    validate(without_days)
+    repeated = pd.concat([tables.items, tables.items.head(1)])
+    with pytest.raises(InputError, match=r"items\.item"):
+        validate(CanonicalTables(tables.behaviors, repeated))
+
+
 def test_the_check_counts_histories_with_behaviours_of_the_samples_own_time():
     """u's day 2 has two behaviours: whichever comes second has the other in its history, as its negative has: 2 of 6 samples."""
     rows = pd.DataFrame(

@@ -177,3 +177,11 @@ def test_only_the_first_rows_of_a_long_log_are_looked_at(monkeypatch):
     assert len(warnings_of(long_before(shown), shown, context=("leak",))) == 0
     monkeypatch.setattr(suspicions_module, "_MOST_ROWS", rows // 2)
     assert len(warnings_of(long_before(shown), shown, context=("leak",))) == 1
+
+
+def test_the_auc_of_groups_uses_smoothed_rates_of_the_other_rows():
+    # Rows with an even index: group 0 has 1 click in 10, group 1 has 1 in 2. Of the held-out rows group 1 is clicked.
+    groups = np.array([0, 0] * 10 + [1, 1] * 2)
+    labels = np.zeros(24)
+    labels[[0, 20, 21, 23]] = 1
+    assert suspicions_module._held_out_auc(groups, labels) == 1.0

@@ -117,3 +117,11 @@ def test_more_users_items_or_behaviours_than_32_bits_count_are_refused(monkeypat
 
 def test_the_largest_code_is_that_of_int32():
     assert np.iinfo(np.int32).max == vocabulary_module.LARGEST_CODE
+
+
+def test_borders_of_buckets_are_quantiles_of_the_known_rows():
+    column, known = pd.Series([1.0, 2.0, 3.0, 4.0, 100.0, 200.0]), np.array([True] * 4 + [False] * 2)
+    fields = FieldVocabularies()
+    codes, size = fields.learn("price", column, known=known, buckets=2)
+    assert fields.fields["price"].borders == (2.5,)
+    assert (codes.tolist(), size) == ([1, 1, 2, 2, 2, 2], 3)

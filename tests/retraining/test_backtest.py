@@ -73,6 +73,10 @@ def test_each_way_pays_for_the_samples_it_trains_on(results):
     assert list(samples["full_window"]) == [2 * 2 * 120, 2 * 3 * 120, 2 * 3 * 120]
     for strategy in ("warm_start", "warm_start_with_distillation"):
         assert list(samples[strategy]) == [2 * 2 * 120, 2 * 120, 2 * 120]
+    assert list(samples["full_window"]) == [2 * 2 * 120, 2 * 3 * 120, 2 * 3 * 120]
+    assert list(samples["frozen"]) == [2 * 2 * 120, 0, 0]
+    seconds = results.pivot(index="day", columns="strategy", values="seconds")
+    assert list(seconds["frozen"].iloc[1:]) == [0, 0]
 
 
 def test_the_summary_is_of_the_days_after_the_first():
@@ -194,3 +198,24 @@ def test_every_column_of_the_summary_and_every_line_of_the_page_by_hand():
     assert [len(lines[k]) == 0 for k in (1, 3, 10, 12, -1)] == [True] * 5
     assert [line.split(": ")[1] for line in lines[13:15]] == ["d4 (too few).", "d5 (no file)."]
     assert len(lines) == 16
+
+
+@pytest.mark.slow
+def test_only_distillation_learns_from_a_teacher_and_only_warm_starts_have_a_parent(folder, monkeypatch):
+    calls = {}
+
+    def record(*arguments, parent, teacher_weight, state_file, **options):
+        calls.setdefault(state_file.stem, []).append((parent is not None, teacher_weight))
+        return fit_challenger(
+            *arguments, parent=parent, teacher_weight=teacher_weight, state_file=state_file, **options
+        )
+
+    monkeypatch.setattr("deep_interest.retraining.backtest.fit_challenger", record)
+    replay(folder, (1,))
+    weight = RETRAINING.teacher_weight
+    assert calls == {
+        "frozen": [(False, 0.0)],
+        "full_window": [(False, 0.0)] * 2,
+        "warm_start": [(True, 0.0)] * 2,
+        "warm_start_with_distillation": [(True, weight)] * 2,
+    }

@@ -32,7 +32,7 @@ from deep_interest.retraining.runs import (
 )
 from deep_interest.retraining.window import encode_window
 from deep_interest.serving.registry import Registry
-from deep_interest.training.parameters import Recipe, Recipes, RowOptions, RunParameters
+from deep_interest.training.parameters import Recipe, RecipeModel, Recipes, RowOptions, RunParameters
 from deep_interest.training.state import code_hash
 
 GATE = GateParameters(minimum_users=2)
@@ -126,6 +126,15 @@ def test_a_rows_and_a_runs_options_decide_the_rate_of_a_warm_start(shop):
         "shop", "base", options, settings, Recipes({"ours": RECIPE}), shop.experiment.run, RETRAINING
     )
     assert overrides_of(by_row, RETRAINING, warm=True)["learning_rate"] == pytest.approx(0.15)
+
+
+def test_a_recipes_options_for_the_model_decide_the_rate_of_a_warm_start(shop):
+    recipe = RECIPE.model_copy(update={"models": {"base": RecipeModel(training={"learning_rate": 0.7})}})
+    settings = SimpleNamespace(recipe="ours", training={})
+    experiment = retraining_experiment(
+        "shop", "base", RowOptions({}), settings, Recipes({"ours": recipe}), shop.experiment.run, RETRAINING
+    )
+    assert overrides_of(experiment, RETRAINING, warm=True)["learning_rate"] == pytest.approx(0.35)
 
 
 def test_a_version_comes_back_as_the_model_that_it_was(shop):

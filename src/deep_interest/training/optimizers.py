@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeGuard
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,10 +14,6 @@ from deep_interest.ops.runtime.memory import use_huge_pages
 from deep_interest.training.parameters import TrainingOptions
 from deep_interest.training.regularizers import Regularizer, regularizers
 from deep_interest.training.update_rules import SGD, Adam, Flat, clip
-
-
-class _Accumulating(Protocol):
-    accumulator: GradientAccumulator | None
 
 
 class Optimizer:
@@ -48,7 +44,10 @@ class Optimizer:
         self.options = options
         self.learning_rate = options.learning_rate
         self.accumulator = GradientAccumulator(self.tables)
-        self._accumulating = [module for module in model.modules() if _has_accumulator(module)]
+        # attributes of the modules: at every step, `nn.Module.__setattr__` would cost as much as a small kernel
+        self._accumulating = [
+            vars(module) for module in model.modules() if hasattr(type(module), "accumulator")
+        ]
 
     @contextmanager
     def accumulate(self) -> Iterator[None]:
@@ -56,8 +55,8 @@ class Optimizer:
 
         An exception, as of an interrupted step, discards the gradients: the next step begins without any.
         """
-        for module in self._accumulating:
-            module.accumulator = self.accumulator
+        for attributes in self._accumulating:
+            attributes["accumulator"] = self.accumulator
         try:
             yield
         except BaseException:
@@ -65,8 +64,8 @@ class Optimizer:
             self.network.gradient.zero_()
             raise
         finally:
-            for module in self._accumulating:
-                module.accumulator = None
+            for attributes in self._accumulating:
+                del attributes["accumulator"]  # the class has None
 
     @torch.no_grad()
     def step(self, batch: Batch) -> None:
@@ -98,7 +97,3 @@ class Optimizer:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.rule.load_state_dict(state)
-
-
-def _has_accumulator(module: nn.Module) -> TypeGuard[_Accumulating]:
-    return hasattr(type(module), "accumulator")
