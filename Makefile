@@ -45,6 +45,7 @@ lint: $(VENV)/.installed  ## check style, types, the layers of the packages, and
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+	$(BIN)/mypy
 	$(BIN)/python tools/check_words.py
 
 format: $(VENV)/.installed  ## format the code

@@ -52,6 +52,15 @@ def test_attention_weights_reproduce_the_user_vector(key, options):
     np.testing.assert_allclose(pooled, expected, rtol=1e-4, atol=1e-6)
 
 
+def test_behaviours_of_a_shared_history_are_listed_for_each_sample():
+    batch = SAMPLES.batch(LONG)
+    assert batch.owner is not None and len(batch.offsets) - 1 < batch.size
+    attention = behavior_attention(model_of("din"), batch)
+    for sample, owner in enumerate(batch.owner.tolist()):
+        history = batch.history["item_id"][batch.offsets[owner] : batch.offsets[owner + 1]]
+        assert attention.behavior["item_id"][attention.sample == sample].tolist() == history.tolist()
+
+
 def test_last_interest_state_is_the_user_vector():
     model, batch = model_of("dien", evolution="augru"), SAMPLES.batch(LONG)
     attention, states = interest_states(model, batch)

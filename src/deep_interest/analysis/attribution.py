@@ -1,6 +1,7 @@
 """Which behaviours a prediction depends on: attention weights, interest states and leave-one-out effects."""
 
 from dataclasses import dataclass, replace
+from typing import Protocol, Self, TypeGuard
 
 import numpy as np
 import torch
@@ -31,13 +32,29 @@ class BehaviorAttention:
     candidate: dict[str, np.ndarray]
 
 
-def has_attention(model: nn.Module) -> bool:
+class AttentionModel(Protocol):
+    """A model that gives each behaviour one attention weight per candidate, such as DIN and DIEN."""
+
+    def eval(self) -> Self: ...
+
+    def attention_weights(self, batch: Batch) -> Tensor: ...
+
+
+class EvolutionModel(Protocol):
+    """A model with an interest evolution layer, such as DIEN."""
+
+    def eval(self) -> Self: ...
+
+    def interest_evolution(self, batch: Batch) -> tuple[Tensor, Tensor]: ...
+
+
+def has_attention(model: object) -> TypeGuard[AttentionModel]:
     """Return whether a model gives each behaviour one attention weight per candidate."""
     return hasattr(model, "attention_weights")
 
 
 @torch.no_grad()
-def behavior_attention(model: nn.Module, batch: Batch) -> BehaviorAttention:
+def behavior_attention(model: AttentionModel, batch: Batch) -> BehaviorAttention:
     """Return the attention weight of every behaviour for its sample's candidate.
 
     Args:
@@ -48,7 +65,7 @@ def behavior_attention(model: nn.Module, batch: Batch) -> BehaviorAttention:
 
 
 @torch.no_grad()
-def interest_states(model: nn.Module, batch: Batch) -> tuple[BehaviorAttention, np.ndarray]:
+def interest_states(model: EvolutionModel, batch: Batch) -> tuple[BehaviorAttention, np.ndarray]:
     """Return attention weights and the states of the interest evolution layer (DIEN, Interest Evolving Layer).
 
     Args:
@@ -108,7 +125,9 @@ def leave_one_out_effects(model: nn.Module, batch: Batch) -> tuple[float, np.nda
         history={name: codes[kept] for name, codes in batch.history.items()},
         offsets=torch.arange(length + 1) * (length - 1),
         owner=None,
-        **{group: _repeated(getattr(batch, group), length) for group in ("candidate", "profile", "context")},
+        candidate=_repeated(batch.candidate, length),
+        profile=_repeated(batch.profile, length),
+        context=_repeated(batch.context, length),
         labels=batch.labels.expand(length),
     )
     return log_odds, log_odds - model(shortened).logits.double().cpu().numpy()

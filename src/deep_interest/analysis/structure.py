@@ -1,5 +1,7 @@
 """Measures of what a model has learned: attention on related behaviours, movement of interest states, clusters of embeddings."""
 
+from typing import Required, TypedDict
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -7,7 +9,16 @@ from numpy.typing import NDArray
 from deep_interest.analysis.attribution import BehaviorAttention
 
 
-def attention_on_related(attention: BehaviorAttention, related: NDArray[np.bool_]) -> dict[str, float]:
+class AttentionOnRelated(TypedDict, total=False):
+    """Result of `attention_on_related`."""
+
+    weight_share: float
+    count_share: float
+    auc: float
+    samples: Required[int]
+
+
+def attention_on_related(attention: BehaviorAttention, related: NDArray[np.bool_]) -> AttentionOnRelated:
     """Measure how much attention related behaviours get, over the samples with related and other behaviours.
 
     The absolute weight counts, because the sign of a weight without softmax is arbitrary.

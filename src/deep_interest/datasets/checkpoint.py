@@ -9,7 +9,7 @@ from deep_interest.datasets.local import LocalDataset
 from deep_interest.io.atomic import atomic_path
 
 
-class CheckpointFile(LocalDataset[dict[str, Any]]):
+class CheckpointFile(LocalDataset[dict[str, Any], dict[str, Any]]):
     """Dictionary of tensors and plain values, saved by torch and loaded with ``weights_only=True``."""
 
     def read(self, path: Path) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from deep_interest.logs.encoding import FeatureTables
 from deep_interest.logs.storage import load_features, load_log, save_features, save_log
 
 
-class BehaviorLogFolder(LocalDataset[BehaviorLog]):
+class BehaviorLogFolder(LocalDataset[BehaviorLog, BehaviorLog]):
     """Behaviour log in compressed sparse row (CSR) format."""
 
     def read(self, path: Path) -> BehaviorLog:
@@ -18,7 +18,7 @@ class BehaviorLogFolder(LocalDataset[BehaviorLog]):
         save_log(data, path)
 
 
-class FeatureTablesFolder(LocalDataset[FeatureTables]):
+class FeatureTablesFolder(LocalDataset[FeatureTables, FeatureTables]):
     """Feature schema and feature codes of items and users."""
 
     def read(self, path: Path) -> FeatureTables:

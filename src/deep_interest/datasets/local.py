@@ -8,13 +8,15 @@ from kedro.io import AbstractDataset, DatasetError
 from deep_interest.experiments import pipeline_name
 from deep_interest.io.checksums import damage_of
 
-T = TypeVar("T")
+Saved = TypeVar("Saved")
+Loaded = TypeVar("Loaded")
 
 
-class LocalDataset(AbstractDataset[T, T], Generic[T]):
+class LocalDataset(AbstractDataset[Saved, Loaded], Generic[Saved, Loaded]):
     """Base class of the project's datasets; subclasses implement `read` and `write`.
 
-    Loading first compares the file or folder with the checksums recorded when it was written.
+    The type parameters are the types of saved and of loaded data. Loading first compares the file or folder with the checksums
+    recorded when it was written.
 
     Args:
         filepath: file or folder, relative to the project.
@@ -30,7 +32,7 @@ class LocalDataset(AbstractDataset[T, T], Generic[T]):
         self._pipeline = pipeline
         self.metadata = metadata
 
-    def load(self) -> T:
+    def load(self) -> Loaded:
         """Verify the checksums and read the file or folder.
 
         Raises:
@@ -43,15 +45,15 @@ class LocalDataset(AbstractDataset[T, T], Generic[T]):
         check_file(self._filepath, self._pipeline)
         return self.read(self._filepath)
 
-    def save(self, data: T) -> None:
+    def save(self, data: Saved) -> None:
         """Write the file or folder."""
         self.write(data, self._filepath)
 
-    def read(self, path: Path) -> T:
+    def read(self, path: Path) -> Loaded:
         """Read the file or folder that `write` has written."""
         raise DatasetError(f"{type(self).__name__} can only be saved, not loaded")
 
-    def write(self, data: T, path: Path) -> None:
+    def write(self, data: Saved, path: Path) -> None:
         """Write the file or folder atomically, with checksums."""
         raise DatasetError(f"{type(self).__name__} can only be loaded, not saved")
 

@@ -9,7 +9,7 @@ from deep_interest.datasets.local import LocalDataset
 from deep_interest.sources.downloads import missing_file_message
 
 
-class RawFile(LocalDataset[Path | None]):
+class RawFile(LocalDataset[Path | None, Path | None]):
     """Raw file or folder; loading returns its path.
 
     Args:

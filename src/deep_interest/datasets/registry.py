@@ -6,7 +6,7 @@ from deep_interest.datasets.local import LocalDataset
 from deep_interest.serving.registry import Registry
 
 
-class RegistryFolder(LocalDataset[Registry]):
+class RegistryFolder(LocalDataset[Registry, Registry]):
     """Model registry; loading opens it, whether or not it has versions, and the registry writes its own changes."""
 
     def load(self) -> Registry:

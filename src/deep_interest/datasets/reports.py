@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from deep_interest.figures.chart import Chart
 
 
-class TextFile(LocalDataset[str]):
+class TextFile(LocalDataset[str, str]):
     """Text file in UTF-8."""
 
     def read(self, path: Path) -> str:
@@ -24,7 +24,7 @@ class TextFile(LocalDataset[str]):
             temporary.write_text(data, encoding="utf-8")
 
 
-class JSONFile(LocalDataset[dict[str, Any]]):
+class JSONFile(LocalDataset[dict[str, Any], dict[str, Any]]):
     """JSON object of plain values.
 
     Args:
@@ -59,7 +59,7 @@ class JSONFile(LocalDataset[dict[str, Any]]):
         return json.dumps(self.read(self._filepath)) if self._exists() else None
 
 
-class JSONFiles(LocalDataset[dict[str, dict[str, Any]]]):
+class JSONFiles(LocalDataset[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]):
     """JSON objects by folder: one for each existing ``<folder>/<name>``; read-only.
 
     Args:
@@ -84,7 +84,7 @@ class JSONFiles(LocalDataset[dict[str, dict[str, Any]]]):
         return json.loads(path.read_text(encoding="utf-8"))
 
 
-class ChartFiles(LocalDataset[dict[str, dict[str, Any]]]):
+class ChartFiles(LocalDataset[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]):
     """Charts of other pipelines: the JSON of each existing ``<folder>/<name>.json``, by ``<folder>_<name>``; read-only.
 
     Args:
@@ -112,7 +112,7 @@ class ChartFiles(LocalDataset[dict[str, dict[str, Any]]]):
         }
 
 
-class ChartFile(LocalDataset[Any]):
+class ChartFile(LocalDataset[Any, Any]):
     """Chart, saved as Plotly JSON with a PNG next to it; loading returns the JSON. Interactive in Kedro-Viz.
 
     Args:

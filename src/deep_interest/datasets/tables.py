@@ -14,7 +14,7 @@ from deep_interest.io.atomic import atomic_path
 from deep_interest.serving.pairs import Scores
 
 
-class ParquetTable(LocalDataset[pd.DataFrame]):
+class ParquetTable(LocalDataset[pd.DataFrame, pd.DataFrame]):
     """Table in one Parquet file."""
 
     def read(self, path: Path) -> pd.DataFrame:
@@ -37,7 +37,7 @@ class ParquetTable(LocalDataset[pd.DataFrame]):
         return _preview(first.to_pandas() if first is not None else pd.DataFrame())
 
 
-class ParquetFolder(LocalDataset[Path]):
+class ParquetFolder(LocalDataset[dict[str, Iterable[pd.DataFrame]], Path]):
     """Tables of one folder, each streamed to ``<name>.parquet``; loading returns the path of the folder."""
 
     def read(self, path: Path) -> Path:
@@ -49,14 +49,14 @@ class ParquetFolder(LocalDataset[Path]):
                 stream_parquet(blocks, folder / f"{name}.parquet")
 
 
-class ScoresFile(LocalDataset[Scores]):
+class ScoresFile(LocalDataset[Scores, Scores]):
     """Scores of user-item pairs, streamed to one Parquet file with the model version in its metadata."""
 
     def write(self, data: Scores, path: Path) -> None:
         write_parquet(data.blocks, path, metadata={"model_version": data.version})
 
 
-class DayFolders(LocalDataset[Path]):
+class DayFolders(LocalDataset[Iterable[tuple[str, dict[str, pd.DataFrame]]], Path]):
     """One folder of tables per day, each day written atomically; loading returns the path of the parent folder.
 
     Days are raw files, which users may edit, so they have no checksums; retraining does its own checks.
@@ -81,7 +81,7 @@ class DayFolders(LocalDataset[Path]):
                     table.to_parquet(folder / f"{name}.parquet", index=False)
 
 
-class CSVTable(LocalDataset[pd.DataFrame]):
+class CSVTable(LocalDataset[pd.DataFrame, pd.DataFrame]):
     """Small table as CSV; shown as a table in Kedro-Viz."""
 
     def read(self, path: Path) -> pd.DataFrame:

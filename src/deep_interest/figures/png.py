@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -9,6 +10,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.collections import PathCollection
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
 from deep_interest.figures.chart import (
@@ -32,9 +34,10 @@ def matplotlib_figure(chart: Chart) -> Figure:
     """Draw all panels of a chart in one matplotlib figure, with the legend below."""
     count, columns = len(chart.panels), min(chart.columns, len(chart.panels))
     rows = -(-count // columns)
+    layout = ConstrainedLayoutEngine()
     figure = Figure(
         figsize=(7.5 if columns == 1 else 3.9 * columns, 0.9 + chart.row_height / PIXELS_PER_INCH * rows),
-        layout="constrained",
+        layout=layout,
     )
     grid = figure.subplots(rows, columns, squeeze=False).ravel()
     for axes, panel in zip(grid, chart.panels, strict=False):
@@ -42,7 +45,7 @@ def matplotlib_figure(chart: Chart) -> Figure:
     for axes in grid[count:]:
         axes.set_visible(False)
     if any(panel.right_labels for panel in chart.panels):
-        figure.get_layout_engine().set(wspace=0.06)  # otherwise the labels of two panels touch
+        layout.set(wspace=0.06)  # otherwise the labels of two panels touch
     figure.suptitle(textwrap.fill(chart.title, 70 if columns < 3 else 110), x=0.01, ha="left", fontsize=12)
     entries = {
         label: handle
@@ -59,7 +62,11 @@ def matplotlib_figure(chart: Chart) -> Figure:
             fontsize=8,
         )
         for handle, drawn in zip(legend.legend_handles, entries.values(), strict=True):
-            if isinstance(drawn, PathCollection) and drawn.get_array() is not None:
+            if (
+                isinstance(drawn, PathCollection)
+                and isinstance(handle, PathCollection)
+                and drawn.get_array() is not None
+            ):
                 handle.set_array(None)  # the legend explains the symbol, not the colour scale
                 handle.set_facecolor(palette_color(-1))
                 handle.set_edgecolor(palette_color(-1))
@@ -127,7 +134,7 @@ def _mark(axes: Axes, mark: Mark, limits: tuple[float, float] | None) -> None:
                 mark.x, mark.y, color=palette_color(mark.color), linestyle="--" if mark.dashed else "-", linewidth=1.8,
                 label=mark.name, marker="o" if mark.markers else None, markersize=4,
             )  # fmt: skip
-            if mark.lower is not None:
+            if mark.lower is not None and mark.upper is not None:
                 axes.fill_between(
                     mark.x, mark.lower, mark.upper, color=palette_color(mark.color), alpha=0.18, linewidth=0
                 )
@@ -153,7 +160,7 @@ def _points(axes: Axes, points: Points, limits: tuple[float, float] | None) -> N
             markersize=6, elinewidth=2, label=points.name,
         )  # fmt: skip
         return
-    colors = {"c": palette_color(points.color)}
+    colors: dict[str, Any] = {"c": palette_color(points.color)}
     if limits is not None and points.color_values is not None:
         colors = {"c": points.color_values, "cmap": "viridis", "vmin": limits[0], "vmax": limits[1]}
     axes.scatter(points.x, points.y, marker=marker, s=22, label=points.name, **colors)

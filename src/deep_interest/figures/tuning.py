@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from deep_interest.figures.chart import Bars, Chart, Line, Panel, Points, VerticalLine
+from deep_interest.figures.chart import Bars, Chart, Line, Mark, Panel, Points, VerticalLine
 from deep_interest.models.registry import MODELS
 
 LABELS = {
@@ -40,7 +40,7 @@ def tuning_chart(trials: pd.DataFrame, tuned: dict[str, Any], *, model: str) -> 
 def _history(finished: pd.DataFrame) -> Panel:
     complete = finished[finished["state"] == "complete"]
     best = complete["validation_gauc"].cummax()
-    marks = [
+    marks: list[Mark] = [
         *_by_state(finished, finished["trial"]),
         Line(complete["trial"].tolist(), best.tolist(), "best so far", color=1),
     ]

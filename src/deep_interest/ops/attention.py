@@ -194,7 +194,11 @@ def _gradient_buffers(ctx, pre_activations: Tensor) -> tuple[int, tuple[Tensor, 
     """Return the work of the backward pass, and buffers for the gradients of values, queries and parameters."""
     values, queries = ctx.saved_tensors[:2]
     work = len(pre_activations) * ctx.shape.work
-    grad_values = empty_rows(*values.shape, values) if ctx.own_segments else values.new_zeros(values.shape)
+    grad_values = (
+        empty_rows(len(values), values.shape[1], values)
+        if ctx.own_segments
+        else values.new_zeros(values.shape)
+    )
     return work, (
         grad_values,
         empty(queries, *queries.shape),

@@ -79,10 +79,9 @@ class GradientAccumulator:
         None if a parameter has no ``.grad`` or does not require one, or if they are not adjacent in memory, see
         `weights.as_one_vector`.
         """
-        grads = [parameter.grad for parameter in parameters if parameter.requires_grad]
-        if len(grads) < len(parameters) or any(grad is None for grad in grads):
-            return None
-        return as_one_vector(grads)
+        trainable = [parameter for parameter in parameters if parameter.requires_grad]
+        grads = [parameter.grad for parameter in trainable if parameter.grad is not None]
+        return as_one_vector(grads) if len(grads) == len(parameters) else None
 
     def coalesce(self) -> list[CoalescedGrad | None]:
         """Sum the gradients of every table by row, with a sparse ``.grad`` that autograd has left, and remove them.
@@ -90,7 +89,7 @@ class GradientAccumulator:
         Returns:
             One gradient per table, None for a table without gradients.
         """
-        results = []
+        results: list[CoalescedGrad | None] = []
         for index, table in enumerate(self._tables):
             grads, self._sparse[index] = self._sparse[index], []
             sparse, table.grad = table.grad, None

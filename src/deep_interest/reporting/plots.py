@@ -34,8 +34,9 @@ def draw_activation(prelu: Checkpoint, dice: Checkpoint) -> Chart:
     dice_layer = next(layer for layer in first_seed_model(dice).mlp.layers if isinstance(layer, Dice))
     prelu_layers = (layer for layer in first_seed_model(prelu).mlp.layers if isinstance(layer, PReLU))
     prelu_alphas = next((layer.weight for layer in prelu_layers), torch.zeros(1))
-    statistics = dice_layer.standardize
-    tensors = (statistics.running_mean, statistics.running_var.sqrt(), dice_layer.alpha, prelu_alphas)
+    mean, variance = dice_layer.standardize.running_mean, dice_layer.standardize.running_var
+    assert mean is not None and variance is not None
+    tensors = (mean, variance.sqrt(), dice_layer.alpha, prelu_alphas)
     return activation_chart(*(tensor.detach().numpy() for tensor in tensors))
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from deep_interest.errors import InputError
-from deep_interest.logs.schema import Field
+from deep_interest.logs.schema import FeatureSchema, Field
 from deep_interest.models.batch import Batch, ValueSetsByField
 from deep_interest.models.embeddings import NO_VALUE_SETS
 from deep_interest.ops.bounds import check_codes
@@ -29,7 +29,9 @@ class Scorer:
 
     def __init__(self, model: nn.Module, *, value_sets: ValueSetsByField = NO_VALUE_SETS) -> None:
         self.model = model.eval()
-        self.schema = model.schema
+        schema = model.schema
+        assert isinstance(schema, FeatureSchema)
+        self.schema = schema
         self.value_sets = value_sets
         if missing := sorted(self.schema.multi_hot - set(value_sets)):
             raise InputError(

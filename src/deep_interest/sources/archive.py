@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
+from typing import IO
 
 from deep_interest.errors import InputError
 from deep_interest.sources.raw_files import require_file
@@ -91,7 +91,7 @@ class Archive:
         return name in self._paths
 
     @contextmanager
-    def open(self, name: str) -> Iterator[BinaryIO]:
+    def open(self, name: str) -> Iterator[IO[bytes]]:
         """Open a file for reading; a wrong checksum at its end raises ``InputError``.
 
         Raises:
@@ -128,7 +128,7 @@ class Archive:
             while stream.read(_BLOCK_SIZE):
                 pass
 
-    def _open_path(self, path: str) -> BinaryIO:
+    def _open_path(self, path: str) -> IO[bytes]:
         if self._zip is None:
             return (self.path / path).open("rb")
         member = self._zip.getinfo(path)

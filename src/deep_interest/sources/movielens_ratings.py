@@ -6,7 +6,7 @@ read a second time, one by one, to find the first invalid line.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import IO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -102,7 +102,7 @@ def _read_header(archive: Archive, layout: Layout) -> tuple[str, ...]:
     return columns
 
 
-def _parse(stream: BinaryIO, layout: Layout, columns: tuple[str, ...]) -> pa.Table:
+def _parse(stream: IO[bytes], layout: Layout, columns: tuple[str, ...]) -> pa.Table:
     types = {name: type_ for name, (_, type_, _) in _FIELDS.items()}
     names = list(columns)
     if (

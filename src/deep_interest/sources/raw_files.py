@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from io import BufferedIOBase
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 from isal import igzip
 from isal.isal_zlib import IsalError
@@ -90,7 +91,7 @@ def is_gzip(path: Path) -> bool:
 
 
 def bounded_lines(
-    stream: BinaryIO, display_name: str, limit: int = LINE_LIMIT
+    stream: IO[bytes] | BufferedIOBase, display_name: str, limit: int = LINE_LIMIT
 ) -> Iterator[tuple[int, bytes]]:
     """Yield ``(line number, line)`` while holding at most one line of ``limit`` bytes; line numbers start at 1.
 
@@ -128,11 +129,11 @@ class _LineLengthCheck:
             self.length = end - last - 1
 
 
-def _open(path: Path) -> BinaryIO:
+def _open(path: Path) -> BufferedIOBase:
     return igzip.open(path) if is_gzip(path) else path.open("rb")
 
 
-def _decompress(stream: BinaryIO, path: Path, folder: Path) -> Iterator[Path]:
+def _decompress(stream: BufferedIOBase, path: Path, folder: Path) -> Iterator[Path]:
     block = bytearray(
         _CHUNK_SIZE
     )  # reused for all chunks: touching fresh memory pages costs a third of the time
@@ -150,7 +151,7 @@ def _decompress(stream: BinaryIO, path: Path, folder: Path) -> Iterator[Path]:
         yield _write(folder / f"{index}.json", unfinished_line)
 
 
-def _fill(block: bytearray, stream: BinaryIO, line_lengths: _LineLengthCheck) -> int:
+def _fill(block: bytearray, stream: BufferedIOBase, line_lengths: _LineLengthCheck) -> int:
     size = 0
     with memoryview(block) as view, _report_damage(line_lengths.path):
         while read := stream.readinto(view[size : size + _BLOCK_SIZE]):
@@ -170,7 +171,7 @@ def _write(path: Path, *blocks: bytes | memoryview) -> Path:
 def _report_damage(path: Path) -> Iterator[None]:
     try:
         yield
-    except (EOFError, IsalError, OSError) as error:
+    except (EOFError, IsalError, OSError) as error:  # type: ignore[misc]  # isal's stub declares an instance
         if getattr(error, "errno", None) is not None:  # an error of the disk, not of the file's content
             raise
         raise InputError(

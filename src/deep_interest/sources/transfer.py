@@ -69,15 +69,13 @@ def transfer(url: str, part: Path) -> None:
     with convert_network_errors(url), SafeSession() as session:
         offset, origin = _find_partial(url, part)
         response = _get(session, url, offset, origin)
-        if (
-            offset
-            and response.status_code == requests.codes.requested_range_not_satisfiable
-            and offset == origin.size
-        ):
-            return
-        if offset and not _is_resumable(response, offset, origin):
-            response.close()
-            response = _get(session, url, 0, None)
+        if offset and origin is not None:
+            unsatisfiable = response.status_code == requests.codes.requested_range_not_satisfiable
+            if unsatisfiable and offset == origin.size:
+                return
+            if not _is_resumable(response, offset, origin):
+                response.close()
+                response = _get(session, url, 0, None)
         with response:
             _receive(response, url, part)
 

@@ -51,13 +51,20 @@ class SearchRange(BaseModel):
             raise ValueError(f"expected whole numbers, found low {self.low} and high {self.high}")
         return self
 
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """``low`` and ``high`` of a range without choices."""
+        assert self.low is not None and self.high is not None
+        return self.low, self.high
+
     def examples(self) -> list[bool | int | float | str]:
         """Return all choices, or the bounds and, unless only integers are searched, a fractional value between them."""
         if self.choices is not None:
             return list(self.choices)
+        low, high = self.bounds
         if self.integer:
-            return [int(self.low), int(self.high)]
-        return [self.low, self.high, self.low + (self.high - self.low) / math.pi]
+            return [int(low), int(high)]
+        return [low, high, low + (high - low) / math.pi]
 
 
 class SearchRanges(BaseModel):
@@ -174,7 +181,8 @@ def _options_of(model: str, names: Iterable[str]) -> dict[str, FieldInfo]:
 
 
 def _check_values(name: str, searched: SearchRange, option: FieldInfo) -> None:
-    allowed = TypeAdapter(Annotated[option.annotation, option])
+    annotated: Any = Annotated[option.annotation, option]
+    allowed = TypeAdapter(annotated)
     for value in searched.examples():
         try:
             allowed.validate_python(value)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import optuna
 from filelock import FileLock, Timeout
+from optuna.distributions import CategoricalChoiceType
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from deep_interest.errors import InputError
@@ -179,12 +180,13 @@ def _start_trial(study: optuna.Study, search: Search) -> tuple[Trial, dict[str, 
         return trial, {name: _draw(trial, name, searched) for name, searched in search.ranges.items()}
 
 
-def _draw(trial: Trial, name: str, searched: SearchRange) -> bool | int | float | str:
+def _draw(trial: Trial, name: str, searched: SearchRange) -> CategoricalChoiceType:
     if searched.choices is not None:
         return trial.suggest_categorical(name, searched.choices)
+    low, high = searched.bounds
     if searched.integer:
-        return trial.suggest_int(name, int(searched.low), int(searched.high), log=searched.log)
-    return trial.suggest_float(name, searched.low, searched.high, log=searched.log)
+        return trial.suggest_int(name, int(low), int(high), log=searched.log)
+    return trial.suggest_float(name, low, high, log=searched.log)
 
 
 class _Reporter:

@@ -4,6 +4,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+_HOST_COPY = "host_copy"  # attribute of a tensor
+
 
 def with_host_copy(tensor: Tensor, array: np.ndarray) -> Tensor:
     """Attach to a tensor an array with the same values; neither may be written to afterwards.
@@ -15,7 +17,7 @@ def with_host_copy(tensor: Tensor, array: np.ndarray) -> Tensor:
     Returns:
         ``tensor``.
     """
-    tensor.host_copy = array
+    setattr(tensor, _HOST_COPY, array)
     return tensor
 
 
@@ -34,7 +36,7 @@ def copy_to_device(array: np.ndarray, device: torch.device) -> Tensor:
 
 def host_values(tensor: Tensor) -> np.ndarray:
     """Return a tensor's values: its host copy, or else the result of a synchronisation with the device."""
-    array = getattr(tensor, "host_copy", None)
+    array = getattr(tensor, _HOST_COPY, None)
     return synchronize(tensor) if array is None else array
 
 

@@ -9,6 +9,7 @@ compiled code is valid as long as no source in ``ops/kernels`` or ``ops/runtime`
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numba
 from numba import config, extending, njit
@@ -57,6 +58,11 @@ def njit_no_refcount(function: Callable) -> Callable:
     return _cached_njit(function, fastmath=False, _nrt=False)
 
 
+def is_jit_disabled() -> bool:
+    """Return whether kernels run as Python functions, with ``NUMBA_DISABLE_JIT=1``."""
+    return bool(config.DISABLE_JIT)  # type: ignore[attr-defined]  # numba sets its options when it is imported
+
+
 def intrinsic(python_version: Callable) -> Callable:
     """Decorate the generator of an LLVM intrinsic that kernels call.
 
@@ -65,7 +71,7 @@ def intrinsic(python_version: Callable) -> Callable:
     """
 
     def decorate(generator: Callable) -> Callable:
-        return python_version if config.DISABLE_JIT else extending.intrinsic(generator)
+        return python_version if is_jit_disabled() else extending.intrinsic(generator)
 
     return decorate
 
@@ -87,7 +93,7 @@ def _set_cache_stamp(dispatcher: Callable, stamp: str) -> None:
     """
     if not hasattr(dispatcher, "_cache"):
         return
-    file = getattr(dispatcher._cache, "_cache_file", None)
+    file: Any = getattr(dispatcher._cache, "_cache_file", None)
     if not hasattr(file, "_source_stamp"):
         raise RuntimeError(
             f"numba {numba.__version__}: the cache of compiled code has changed; install numba<{_TESTED_BELOW}"

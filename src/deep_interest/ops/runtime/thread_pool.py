@@ -11,8 +11,10 @@ from collections.abc import Callable
 
 import numpy as np
 from llvmlite import ir
-from numba import config, njit, types
+from numba import njit, types
 from numba.extending import intrinsic
+
+from deep_interest.ops.runtime.jit import is_jit_disabled
 
 SPIN_LIMIT = 3_000_000  # polls for the next task before a worker parks: about a millisecond
 YIELD_SPINS = (
@@ -92,7 +94,7 @@ def parallel_for(task: Callable[[int], None], workers: int) -> None:
     Raises:
         BaseException: what the task raised in one of the threads.
     """
-    if not workers or config.DISABLE_JIT or not _pool_lock.acquire(blocking=False):
+    if not workers or is_jit_disabled() or not _pool_lock.acquire(blocking=False):
         task(0)
         return
     try:
@@ -126,7 +128,8 @@ def _wait_for_task(counters, completed, spins):
 
     A caller that waits for a task learns of its end here, while the worker does not hold the GIL.
     """
-    _atomic_store(counters.ctypes.data + 8 * _COMPLETED, completed)
+    # numba's types count the typing context, which it adds itself, as an argument of an intrinsic
+    _atomic_store(counters.ctypes.data + 8 * _COMPLETED, completed)  # type: ignore[call-arg]
     if not _spin_until(counters, _REQUESTED, completed + 1, spins):
         return False
     _spin_until(counters, _REQUESTED, completed + 2, YIELD_SPINS)
@@ -137,7 +140,7 @@ def _wait_for_task(counters, completed, spins):
 def _spin_until(counters, position, target, spins):
     """Poll a counter until it has reached a target, at most ``spins`` times; returns whether it has."""
     for _ in range(spins):
-        if _atomic_load(counters.ctypes.data + 8 * position) >= target:
+        if _atomic_load(counters.ctypes.data + 8 * position) >= target:  # type: ignore[call-arg]  # as above
             return True
     return False
 

@@ -36,8 +36,8 @@ def make_ingest_tables(dataset: str) -> Callable[..., TablesWithImpressions]:
     def ingest_tables(raw_log: Path, settings: DatasetParameters) -> TablesWithImpressions:
         """Return behaviours, items, counts of skipped rows, users and impressions."""
         tables = _read_declared(dataset, raw_log, settings)
-        users = tables.users if tables.users is not None else tables.impressions[["user"]].drop_duplicates()
-        return tables.behaviors, tables.items, tables.left_out, users, tables.impressions
+        users = tables.users if tables.users is not None else tables.shown[["user"]].drop_duplicates()
+        return tables.behaviors, tables.items, tables.left_out, users, tables.shown
 
     return ingest_tables
 
@@ -55,6 +55,7 @@ def make_ingest_behaviors(dataset: str) -> Callable[..., Tables]:
 
 def _read_declared(dataset: str, raw_log: Path, settings: DatasetParameters) -> CanonicalTables:
     reading, source = settings.reading, settings.source
+    assert source is not None  # this node belongs to datasets with declared tables
     folder = raw_log / (dataset if source.folder is None else source.folder)
     tables = read_tables(folder, source, settings.features, on_bad_line=reading.on_bad_line)
     tables = canonical(

@@ -22,7 +22,8 @@ def _reader(dataset: str, spec: DatasetSpec) -> tuple[Callable, list[str]]:
     if spec.source == "tables":
         make = nodes.make_ingest_tables if spec.impressions else nodes.make_ingest_behaviors
         return make(dataset), ["raw_log"]
-    return {
+    readers: dict[str, tuple[Callable, list[str]]] = {
         "amazon": (nodes.ingest_amazon, ["reviews", "metadata"]),
         "movielens": (nodes.ingest_movielens, ["archive"]),
-    }[spec.source]
+    }
+    return readers[spec.source]

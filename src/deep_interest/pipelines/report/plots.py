@@ -175,8 +175,9 @@ def make_report(dataset: str) -> Callable[..., str]:
 
 
 def _dataset_view(
-    checkpoints: list[Checkpoint], log: Any, features: Any, samples: pd.DataFrame, *ids: pd.DataFrame
-) -> Any:
+    checkpoints: list[Checkpoint], log: BehaviorLog, features: FeatureTables, samples: pd.DataFrame,
+    user_ids: pd.DataFrame, item_ids: pd.DataFrame, items: pd.DataFrame,
+) -> Any:  # fmt: skip
     """Return the dataset with the history length of the first checkpoint.
 
     Raises:
@@ -191,7 +192,7 @@ def _dataset_view(
     for checkpoint in checkpoints:
         require_same_data(checkpoint, fingerprint)
     options = TrainingOptions.model_validate_json(checkpoints[0]["training"])
-    return DatasetView(data, *ids, max_len=options.max_len)
+    return DatasetView(data, user_ids, item_ids, items, max_len=options.max_len)
 
 
 __all__ = [

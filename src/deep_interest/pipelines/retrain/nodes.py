@@ -9,7 +9,7 @@ from typing import Any
 from deep_interest.errors import InputError
 from deep_interest.logs.vocabulary import FieldVocabularies
 from deep_interest.pipelines.parameters import DatasetParameters
-from deep_interest.pipelines.train.nodes import options_type
+from deep_interest.pipelines.train.nodes import takes_options_of
 from deep_interest.retraining.checks import changed_days, check_days
 from deep_interest.retraining.days import ReaderConfig, list_days, read_days
 from deep_interest.retraining.parameters import RetrainingParameters
@@ -62,10 +62,10 @@ def prepare(
 
 def make_fit(dataset: str, model: str) -> Callable[..., Any]:
     """Return the node function that fits the challenger."""
-    ModelOptions = options_type(model)
 
+    @takes_options_of(model)
     def fit(
-        data: Any, plan: Plan, registry: Registry, options: ModelOptions, settings: DatasetParameters,
+        data: Any, plan: Plan, registry: Registry, options: RowOptions, settings: DatasetParameters,
         recipes: Recipes, run: RunParameters, retraining: RetrainingParameters,
     ) -> Any:  # fmt: skip
         """Return the challenger."""
@@ -81,10 +81,10 @@ def make_fit(dataset: str, model: str) -> Callable[..., Any]:
 
 def make_judge(dataset: str, model: str) -> Callable[..., Any]:
     """Return the node function that compares the challenger with the champion."""
-    ModelOptions = options_type(model)
 
+    @takes_options_of(model)
     def judge(
-        fitted: Any, data: Any, plan: Plan, registry: Registry, options: ModelOptions, settings: DatasetParameters,
+        fitted: Any, data: Any, plan: Plan, registry: Registry, options: RowOptions, settings: DatasetParameters,
         recipes: Recipes, run: RunParameters, retraining: RetrainingParameters,
     ) -> Any:  # fmt: skip
         """Return the verdict on the held-out day."""

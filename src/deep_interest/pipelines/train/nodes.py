@@ -6,7 +6,7 @@ The nodes import torch when they run, so that listing pipelines does not.
 import logging
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 from pydantic import model_validator
@@ -20,6 +20,8 @@ from deep_interest.pipelines.parameters import DatasetParameters
 from deep_interest.training.parameters import Recipes, RowOptions, RunParameters
 
 logger = logging.getLogger(__name__)
+
+NodeFunction = TypeVar("NodeFunction", bound=Callable[..., Any])
 
 
 @cache
@@ -35,6 +37,16 @@ def options_type(model: str) -> type[RowOptions]:
     return ModelOptions
 
 
+def takes_options_of(model: str) -> Callable[[NodeFunction], NodeFunction]:
+    """Decorate a node function whose parameter ``options`` is ``params:models.<model>``, which Kedro validates by its annotation."""
+
+    def annotate(function: NodeFunction) -> NodeFunction:
+        function.__annotations__ = {**function.__annotations__, "options": options_type(model)}
+        return function
+
+    return annotate
+
+
 def make_train(
     dataset: str, model: str, *, tuned: bool = False
 ) -> Callable[..., tuple[dict[str, Any], pd.DataFrame, dict[str, Any]]]:
@@ -46,10 +58,10 @@ def make_train(
         tuned: whether to use the tuned values regardless of the run's parameters. The node's input then has the values
             of this model; otherwise it has those of all models by key.
     """
-    ModelOptions = options_type(model)
 
+    @takes_options_of(model)
     def train(
-        log: BehaviorLog, features: FeatureTables, samples: pd.DataFrame, options: ModelOptions,
+        log: BehaviorLog, features: FeatureTables, samples: pd.DataFrame, options: RowOptions,
         settings: DatasetParameters, recipes: Recipes, run: RunParameters, tuned_results: dict[str, Any],
     ) -> tuple[dict[str, Any], pd.DataFrame, dict[str, Any]]:  # fmt: skip
         """Fit every seed; return the checkpoint, the learning curves and the settings of the fit."""

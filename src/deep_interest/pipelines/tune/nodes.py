@@ -8,7 +8,7 @@ import pandas as pd
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
 from deep_interest.pipelines.parameters import DatasetParameters
-from deep_interest.pipelines.train.nodes import options_type, without_test
+from deep_interest.pipelines.train.nodes import takes_options_of, without_test
 from deep_interest.training.parameters import Recipes, RowOptions, RunParameters
 from deep_interest.tuning.parameters import TuningParameters
 
@@ -20,10 +20,10 @@ def hide_test(samples: pd.DataFrame) -> pd.DataFrame:
 
 def make_tune(dataset: str, model: str) -> Callable[..., tuple[dict[str, Any], pd.DataFrame]]:
     """Return the node function that searches the options of an experiment."""
-    ModelOptions = options_type(model)
 
+    @takes_options_of(model)
     def tune_model(
-        log: BehaviorLog, features: FeatureTables, samples: pd.DataFrame, options: ModelOptions,
+        log: BehaviorLog, features: FeatureTables, samples: pd.DataFrame, options: RowOptions,
         settings: DatasetParameters, recipes: Recipes, run: RunParameters, tuning: TuningParameters,
     ) -> tuple[dict[str, Any], pd.DataFrame]:  # fmt: skip
         """Return the best values and the table of all trials."""

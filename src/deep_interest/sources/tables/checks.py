@@ -7,7 +7,7 @@ import duckdb
 from deep_interest.errors import InputError
 from deep_interest.sources.sql import quote_identifier
 from deep_interest.sources.tables.columns import RawTable, RequiredColumn
-from deep_interest.sources.tables.scan import SOURCE_FILE, fetch_first_row
+from deep_interest.sources.tables.scan import SOURCE_FILE, fetch_aggregates
 
 
 class RowChecks:
@@ -35,7 +35,7 @@ class RowChecks:
             InputError: a row is invalid and invalid rows are not skipped.
         """
         for column in columns:
-            rows, value, file = fetch_first_row(
+            rows, value, file = fetch_aggregates(
                 self.connection,
                 f"SELECT count(*), first({column.raw_sql}), first({quote_identifier(SOURCE_FILE)}) "
                 f"FROM {table.name} WHERE {column.sql} IS NULL",
@@ -51,7 +51,7 @@ class RowChecks:
             )
         is_valid = " AND ".join(f"({column.sql}) IS NOT NULL" for column in columns)
         if self.skip:
-            invalid = fetch_first_row(
+            invalid = fetch_aggregates(
                 self.connection, f"SELECT count(*) FROM {table.name} WHERE NOT ({is_valid})"
             )
             names = ", ".join(column.name for column in columns)
@@ -65,4 +65,4 @@ class RowChecks:
 
     def count_rows(self, relation: str) -> int:
         """Return the number of rows of a table or join."""
-        return fetch_first_row(self.connection, f"SELECT count(*) FROM {relation}")[0]
+        return fetch_aggregates(self.connection, f"SELECT count(*) FROM {relation}")[0]

@@ -8,7 +8,7 @@ from deep_interest.errors import InputError
 from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.sources.sql import quote_identifier, quote_literal
 from deep_interest.sources.tables.columns import INTEGERS, RawTable
-from deep_interest.sources.tables.scan import fetch_first_row
+from deep_interest.sources.tables.scan import fetch_aggregates
 
 
 def select_features(
@@ -86,7 +86,7 @@ def _list_sql(table: RawTable, feature: str) -> str:
 
 def _check_numbers(connection: duckdb.DuckDBPyConnection, table: RawTable, name: str) -> None:
     column = quote_identifier(table.feature_columns[name])
-    rows, value = fetch_first_row(
+    rows, value = fetch_aggregates(
         connection,
         f"SELECT count(*), min(CAST({column} AS VARCHAR)) FROM {table.name} "
         f"WHERE {column} IS NOT NULL AND TRY_CAST({column} AS DOUBLE) IS NULL",
@@ -102,7 +102,7 @@ def _check_numbers(connection: duckdb.DuckDBPyConnection, table: RawTable, name:
 def _check_separator(
     connection: duckdb.DuckDBPyConnection, table: RawTable, name: str, separator: str
 ) -> None:
-    rows, value = fetch_first_row(
+    rows, value = fetch_aggregates(
         connection,
         f"SELECT count(*), min(value) FROM (SELECT unnest({_list_sql(table, name)}) AS value FROM {table.name}) "
         "WHERE contains(value, $separator)",

@@ -99,7 +99,7 @@ def parse_date(text: str) -> datetime | None:
 
 def partition_keys(file: Path) -> dict[str, str]:
     """Return ``{key: value}`` of the partition folders that contain a file."""
-    return dict(match.groups() for part in file.parts[:-1] if (match := _PARTITION.fullmatch(part)))
+    return {match[1]: match[2] for part in file.parts[:-1] if (match := _PARTITION.fullmatch(part))}
 
 
 def _match(folder: Path, name: str) -> list[Path]:

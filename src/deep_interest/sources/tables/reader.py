@@ -15,7 +15,13 @@ from deep_interest.sources.database import connect, restrict_to_files
 from deep_interest.sources.sql import quote_identifier
 from deep_interest.sources.tables.checks import RowChecks
 from deep_interest.sources.tables.columns import IdType, RawTable
-from deep_interest.sources.tables.declaration import BehaviorFiles, Source, TableFiles
+from deep_interest.sources.tables.declaration import (
+    BehaviorFiles,
+    EntityFiles,
+    ImpressionFiles,
+    Source,
+    TableFiles,
+)
 from deep_interest.sources.tables.entities import add_missing_items, drop_duplicates, select_entities
 from deep_interest.sources.tables.events import EventFormat, database_strings, select_events
 from deep_interest.sources.tables.files import ResolvedFiles, check_unchanged, resolve_files
@@ -103,7 +109,8 @@ class _Reader:
             ]
             self._create(target, selects)
             if selects:
-                drop_duplicates(target, key, [table.block for table in raw_tables[target]], self.checks)
+                blocks = [table.block for table in raw_tables[target] if isinstance(table.block, EntityFiles)]
+                drop_duplicates(target, key, blocks, self.checks)
         events = [target for target in ("behaviors", "impressions") if raw_tables[target]]
         notes = add_missing_items(events, self.checks, is_declared=bool(raw_tables["items"]))
         if raw_tables["users"] and raw_tables["impressions"]:
@@ -138,20 +145,24 @@ class _Reader:
 
     def _check_positive_labels(self) -> None:
         """Check that at least one of the declared ``label.positive`` values occurs."""
-        tables = [table for table in self.raw_tables["impressions"] if table.block.label.positive is not None]
+        labels = [
+            (table, table.block.label)
+            for table in self.raw_tables["impressions"]
+            if isinstance(table.block, ImpressionFiles) and table.block.label.positive is not None
+        ]
         value_counts: Counter[str] = Counter()
-        for table in tables:
-            column = quote_identifier(table.block.label.column)
+        for table, label in labels:
+            column = quote_identifier(label.column)
             values = self.connection.execute(
                 f"SELECT CAST({column} AS VARCHAR) v, count(*) FROM {table.name} GROUP BY v"
             ).fetchall()
-            if any(value in database_strings(table.block.label.positive) for value, _ in values):
+            if any(value in database_strings(label.positive) for value, _ in values):
                 return
             value_counts.update({str(value): rows for value, rows in values})
         if value_counts:
-            label = tables[0].block.label
+            table, label = labels[0]
             raise InputError(
-                f"{tables[0].display_name}, column {label.column}: no row has a value of label.positive "
+                f"{table.display_name}, column {label.column}: no row has a value of label.positive "
                 f"({', '.join(database_strings(label.positive))}); the column's values are "
                 f"{', '.join(value for value, _ in value_counts.most_common(8))}"
             )

@@ -93,7 +93,7 @@ def load_files(
     check_unchanged(resolved)
     if not (skip_bad and resolved.format == "csv"):
         return 0
-    skipped = fetch_first_row(connection, "SELECT count(DISTINCT (file_id, line)) FROM reject_errors")[0]
+    skipped = fetch_aggregates(connection, "SELECT count(DISTINCT (file_id, line)) FROM reject_errors")[0]
     connection.execute(drop_rejects)
     return skipped
 
@@ -104,6 +104,14 @@ def fetch_first_row(
     """Run a query to its end and return its first row, or None if it has no rows."""
     rows = connection.execute(sql, parameters or {}).fetchall()
     return rows[0] if rows else None
+
+
+def fetch_aggregates(
+    connection: duckdb.DuckDBPyConnection, sql: str, parameters: dict[str, Any] | None = None
+) -> tuple:
+    """Run a query of aggregates without GROUP BY to its end and return its only row."""
+    (row,) = connection.execute(sql, parameters or {}).fetchall()
+    return row
 
 
 def _group_by_columns(

@@ -8,9 +8,9 @@ import duckdb
 from deep_interest.errors import InputError
 from deep_interest.sources.sql import quote_identifier, quote_literal
 from deep_interest.sources.tables.columns import INTEGERS, STEPS_BEFORE_LAST, RawTable
-from deep_interest.sources.tables.declaration import TimeColumn
+from deep_interest.sources.tables.declaration import BehaviorFiles, ImpressionFiles, TimeColumn
 from deep_interest.sources.tables.files import DATE_FORMATS
-from deep_interest.sources.tables.scan import fetch_first_row
+from deep_interest.sources.tables.scan import fetch_aggregates
 
 TIME_FEATURES = ("hour", "weekday")
 _TICKS_PER_SECOND = {"seconds": 1, "milliseconds": 1_000, "microseconds": 1_000_000}
@@ -22,7 +22,9 @@ _OFFSET = r":\d{2}(\.\d+)? ?([+-]\d{2}(:?\d{2})?|[A-Za-z][A-Za-z_/+-]*\d*)$"
 
 def ticks_per_second(connection: duckdb.DuckDBPyConnection, table: RawTable) -> int:
     """Return the unit of a table's times: as declared for numbers, milliseconds for strings and timestamps."""
-    time = table.block.time
+    block = table.block
+    assert isinstance(block, BehaviorFiles | ImpressionFiles)
+    time = block.time
     if time.unit:
         return _TICKS_PER_SECOND[time.unit]
     return _TICKS_PER_SECOND["seconds" if _is_numeric(connection, table, time) else "milliseconds"]
@@ -88,7 +90,7 @@ def _is_numeric(connection: duckdb.DuckDBPyConnection, table: RawTable, time: Ti
     if time.format or table.column_types[time.column] != "VARCHAR":
         return table.column_types[time.column] in _NUMERIC_TYPES and not time.format
     column = quote_identifier(time.column)
-    values, numbers = fetch_first_row(
+    values, numbers = fetch_aggregates(
         connection, f"SELECT count({column}), count(TRY_CAST({column} AS DOUBLE)) FROM {table.name}"
     )
     return values > 0 and 2 * numbers > values  # a few invalid values do not change the type of the column
@@ -107,7 +109,7 @@ def _numeric_time_sql(column: str, type_: str, factor: int) -> str:
 def _check_range(
     connection: duckdb.DuckDBPyConnection, table: RawTable, time: TimeColumn, sql: str, ticks: int
 ) -> None:
-    latest = fetch_first_row(connection, f"SELECT max({sql}) FROM {table.name}")[0]
+    latest = fetch_aggregates(connection, f"SELECT max({sql}) FROM {table.name}")[0]
     if latest is None or latest <= _LATEST * ticks:
         return
     unit = time.unit or "seconds"
