@@ -31,7 +31,9 @@ def test_the_example_model_of_the_guide_is_the_one_in_the_project():
     assert yaml.safe_load(blocks("yaml")[0])["fm"] == parameters["models"]["fm"]
 
 
-@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "README.md", "docs/architecture.md", "docs/faq.md", "docs/engine.md"])
+@pytest.mark.parametrize(
+    "page", ["CONTRIBUTING.md", "README.md", "docs/architecture.md", "docs/faq.md", "docs/engine.md"]
+)
 def test_paths_in_the_text_exist(page):
     text = re.sub(r"```.*?```", "", (PROJECT / page).read_text(), flags=re.DOTALL)
     named = re.findall(r"`((?:[a-z_]+/)+(?:[a-z_]+\.(?:py|yml|md))?|[a-z_]+\.py)`", text)
