@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from deep_interest.errors import InputError
 from deep_interest.models.batch import Batch
+from deep_interest.ops.jagged import SharedSegments
 from deep_interest.training.data import SampleSet
 
 
@@ -63,7 +64,7 @@ def interest_states(model: nn.Module, batch: Batch) -> tuple[BehaviorAttention, 
 
 def _by_behavior(batch: Batch, weights: Tensor) -> BehaviorAttention:
     pairs = batch.pairs
-    rows = getattr(pairs, "places", None)
+    rows = pairs.positions if isinstance(pairs, SharedSegments) else None
     take = (lambda codes: codes) if rows is None else (lambda codes: codes[rows])
     return BehaviorAttention(
         sample=_array(pairs.segments), steps_back=_array(pairs.distances), weight=_array(weights),

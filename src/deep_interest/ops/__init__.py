@@ -11,6 +11,9 @@ float32 tensors on the CPU are compiled, everything else is plain; the GRU also 
 do not know which implementation runs. A test compares the two for every operation, and `torch.autograd.gradcheck`
 compares the plain gradients with finite differences (``tests/ops/test_gradcheck.py``).
 
+The environment variable ``DEEP_INTEREST_ENGINE=plain`` selects the plain implementations everywhere (`runtime.engine`).
+With ``NUMBA_DISABLE_JIT=1`` kernels run as Python functions, to step through them with a debugger.
+
 How a call proceeds
 -------------------
 ::

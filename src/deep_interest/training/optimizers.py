@@ -44,7 +44,10 @@ class Optimizer:
         self.options = options
         self.learning_rate = options.learning_rate
         self.accumulator = GradientAccumulator(self.tables)
-        self._accumulating = [module for module in model.modules() if hasattr(type(module), "accumulator")]
+        # attributes of the modules: at every step, `nn.Module.__setattr__` would cost as much as a small kernel
+        self._accumulating = [
+            vars(module) for module in model.modules() if hasattr(type(module), "accumulator")
+        ]
 
     @contextmanager
     def accumulate(self) -> Iterator[None]:
@@ -52,8 +55,8 @@ class Optimizer:
 
         An exception, as of an interrupted step, discards the gradients: the next step begins without any.
         """
-        for module in self._accumulating:
-            module.accumulator = self.accumulator
+        for attributes in self._accumulating:
+            attributes["accumulator"] = self.accumulator
         try:
             yield
         except BaseException:
@@ -61,8 +64,8 @@ class Optimizer:
             self.network.gradient.zero_()
             raise
         finally:
-            for module in self._accumulating:
-                module.accumulator = None
+            for attributes in self._accumulating:
+                del attributes["accumulator"]  # the class has None
 
     @torch.no_grad()
     def step(self, batch: Batch) -> None:
