@@ -26,7 +26,7 @@ MODELS, SIZES, WARM_UP = ("din", "dien"), (128, 1024), 3
 HUGE_PAGES = "huge pages"
 OF_THREADS = ("thread pool: concurrent.futures instead", "torch's threads for the kernels")
 OF_DIEN = (
-    "fan_out", "kernels: GRU", "kernels: segment sums, softmax and expansion", "kernels: weighted sums and inner products",
+    "kernels: GRU", "kernels: segment sums, softmax and expansion", "kernels: weighted sums and inner products",
 )  # fmt: skip
 OF_LARGE_TABLES = ("prefetching", "kernels: row-sparse Adam", "kernels: coalescing of row-sparse gradients")
 

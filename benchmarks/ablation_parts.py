@@ -44,7 +44,6 @@ def steps_off(fit) -> dict[str, Off]:
         "pool of scratch buffers": _replaced(f"{TRAINING}.loop.use_pool", nullcontext),
         "gradient accumulation outside autograd": lambda: patch.object(fit.optimizer, "accumulate", nullcontext),
         "prefetching": _without_prefetching,
-        "fan_out": _replaced("deep_interest.models.dien.fan_out", lambda rows: (rows, rows)),
     }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from deep_interest.ops.jagged import share_segments
 from deep_interest.ops.jagged_products import circular_dot, segment_dot, shifted_dot, weighted_sum
 from deep_interest.ops.loss import log_loss
 from deep_interest.ops.mlp import mlp
-from deep_interest.ops.segments import expand, fan_out, segment_repeat, segment_softmax, segment_sum
+from deep_interest.ops.segments import expand, segment_repeat, segment_softmax, segment_sum
 
 OWN = jagged([3, 0, 2, 1])
 SHARED = share_segments(OWN, torch.tensor([0, 0, 2, 3]))
@@ -69,7 +69,6 @@ CASES = {
     "segment_softmax": (lambda x: segment_softmax(x, OWN), (N,)),
     "segment_repeat": (lambda x: segment_repeat(x, OWN), (B, D)),
     "expand": (lambda x: expand(x, SHARED), (N, D)),
-    "fan_out": (lambda x: fan_out(2 * x)[0] * fan_out(x)[1], (N, D)),
     "weighted_sum": (lambda w, x: weighted_sum(w, x, OWN), (N,), (N, D)),
     "segment_dot": (lambda x, q: segment_dot(x, q, OWN), (N, D), (B, D)),
     "shifted_dot": (lambda x, a, b: torch.stack(shifted_dot(x, [a, b], OWN)), (N, D), (N, D), (N, D)),

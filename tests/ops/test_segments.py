@@ -7,7 +7,7 @@ from support.ops import LENGTHS, assert_implementations_agree, jagged
 
 from deep_interest.ops.jagged import share_segments
 from deep_interest.ops.jagged_products import circular_dot, segment_dot, shifted_dot, weighted_sum
-from deep_interest.ops.segments import expand, fan_out, segment_softmax, segment_sum
+from deep_interest.ops.segments import expand, segment_softmax, segment_sum
 
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["compiled", "plain"])
 
@@ -98,24 +98,3 @@ def test_expand_gathers_the_owners_values_and_sums_their_gradients(lengths, data
     rows = torch.arange(float(sum(lengths))).unsqueeze(1)
     assert expand(rows, shared).squeeze(1).tolist() == expected
     assert expand(rows, shared.gathered) is rows
-
-
-def sum_of_both(rows, weight):
-    first, second = fan_out(rows)
-    return first * weight + second.square()
-
-
-def test_fan_out_implementations_agree():
-    assert_implementations_agree(sum_of_both, (40, 7), (40, 7))
-
-
-@pytest.mark.parametrize("used", [0, 1])
-def test_an_unused_branch_of_fan_out_adds_no_gradient(used):
-    rows = torch.randn(5, 3, requires_grad=True)
-    (fan_out(rows)[used] * 2).sum().backward()
-    torch.testing.assert_close(rows.grad, torch.full((5, 3), 2.0), rtol=0, atol=0)
-
-
-def test_fan_out_returns_rows_without_gradient_unchanged():
-    rows = torch.randn(5, 3)
-    assert all(each is rows for each in fan_out(rows))

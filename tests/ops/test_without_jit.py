@@ -28,7 +28,7 @@ from deep_interest.ops.jagged_products import circular_dot, segment_dot, shifted
 from deep_interest.ops.kernels.mlp import mlp_forward
 from deep_interest.ops.loss import log_loss
 from deep_interest.ops.mlp import Layer, Layers, mlp
-from deep_interest.ops.segments import expand, fan_out, segment_repeat, segment_softmax, segment_sum
+from deep_interest.ops.segments import expand, segment_repeat, segment_softmax, segment_sum
 
 assert isinstance(mlp_forward, types.FunctionType)
 LENGTHS = [7, 0, 2, 1]  # a segment with a matrix of its own in the factorised layer, and shorter ones
@@ -55,7 +55,6 @@ check("segment_sum", lambda v: segment_sum(v, own), (N, 3))
 check("segment_softmax", lambda s: segment_softmax(s, own), (N,))
 check("segment_repeat", lambda v: segment_repeat(v, own), (B, 3))
 check("expand", lambda v: expand(v, shared), (N, 3))
-check("fan_out", lambda v: torch.cat([fan_out(v)[0] * 2, fan_out(v)[1]]), (N, 3))
 check("weighted_sum", lambda w, v: weighted_sum(w, v, own), (N,), (N, 3))
 check("segment_dot", lambda v, q: segment_dot(v, q, own), (N, 3), (B, 3))
 check("shifted_dot", lambda v, a, b: torch.cat(shifted_dot(v, [a, b], own)), *[(N, 3)] * 3)
@@ -124,7 +123,7 @@ for ours, expected in zip(trained("compiled"), trained("plain")):
 print("history_slices gather_slices lookup coalesce adam_rows adam")
 """
 OPERATIONS = {
-    "segment_sum", "segment_softmax", "segment_repeat", "expand", "fan_out", "weighted_sum", "segment_dot", "shifted_dot",
+    "segment_sum", "segment_softmax", "segment_repeat", "expand", "weighted_sum", "segment_dot", "shifted_dot",
     "circular_dot", "prelu", "dice", "mlp", "pair_mlp", "attention_pool", "gru", "gru_last_states", "log_loss",
     "history_slices", "gather_slices", "lookup", "coalesce", "adam_rows", "adam",
 }  # fmt: skip

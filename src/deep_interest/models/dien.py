@@ -14,7 +14,7 @@ from deep_interest.models.batch import Batch
 from deep_interest.models.recurrent import GRU, Variant
 from deep_interest.ops.jagged import Jagged
 from deep_interest.ops.jagged_products import weighted_sum
-from deep_interest.ops.segments import expand, fan_out
+from deep_interest.ops.segments import expand
 
 Evolution = Literal["attention", "aigru", "agru", "augru", "augru_code"]
 _VARIANTS: dict[Evolution, Variant] = {
@@ -68,9 +68,8 @@ class DIEN(EmbeddingMLP):
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
         if batch.negative_vectors is None or not self.uses_negatives:
             return Interest(self._evolve(self.extractor(history, batch.histories), candidate, batch))
-        history, next_behaviors = fan_out(history)
-        states, aux_states = fan_out(self.extractor(history, batch.histories))  # (N, H)
-        loss = self.auxiliary(aux_states, next_behaviors, batch.negative_vectors, batch)
+        states = self.extractor(history, batch.histories)  # (N, H)
+        loss = self.auxiliary(states, history, batch.negative_vectors, batch)
         return Interest(self._evolve(states, candidate, batch), loss)
 
     def _evolve(self, states: Tensor, candidate: Tensor, batch: Batch) -> Tensor:
@@ -95,8 +94,8 @@ class DIEN(EmbeddingMLP):
         self, states: Tensor, candidate: Tensor, batch: Batch
     ) -> tuple[Tensor, tuple[Tensor, Jagged, Tensor | None]]:
         """Return the attention weight of each behaviour of each pair ``(P,)``, and the arguments of the second GRU."""
-        pairs, (states, keys) = batch.pairs, fan_out(states)
-        weights = self.attention(keys, candidate, pairs)
+        pairs = batch.pairs
+        weights = self.attention(states, candidate, pairs)
         if self.evolution == "aigru":
             return weights, (weights.unsqueeze(1) * expand(states, pairs), pairs.gathered, None)
         return weights, (states, pairs, weights)

@@ -9,7 +9,6 @@ from torch.autograd.function import once_differentiable
 
 from deep_interest.ops.jagged import Jagged, SharedSegments
 from deep_interest.ops.kernels.jagged import (
-    add_two,
     expand_backward,
     expand_forward,
     segment_repeat_forward,
@@ -55,16 +54,6 @@ def expand(values: Tensor, jagged: Jagged) -> Tensor:
     if can_use_compiled(values):
         return _Expand.apply(values, jagged.offsets, jagged.starts)
     return values.index_select(0, jagged.positions)
-
-
-def fan_out(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Return rows twice, for two consumers whose gradients are then summed by one kernel.
-
-    Shape: ``(N, D) -> 2 x (N, D)``.
-    """
-    if rows.requires_grad and can_use_compiled(rows):
-        return _FanOut.apply(rows)
-    return rows, rows
 
 
 def plain_segment_sum(values: Tensor, jagged: Jagged) -> Tensor:
@@ -155,19 +144,3 @@ class _Expand(torch.autograd.Function):
         arrays = as_arrays(grad_output, offsets, starts, grad_values)
         run_kernel(expand_backward, *arrays, work=grad_output.numel())
         return grad_values, None, None
-
-
-class _FanOut(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, rows: Tensor) -> tuple[Tensor, Tensor]:
-        ctx.set_materialize_grads(False)
-        return rows.view_as(rows), rows.view_as(rows)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, first: Tensor | None, second: Tensor | None):
-        if first is None or second is None:
-            return first if second is None else second
-        total = empty(first, *first.shape)
-        run_kernel(add_two, *as_arrays(first, second, total), work=2 * total.numel())
-        return total

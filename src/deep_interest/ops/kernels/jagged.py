@@ -86,16 +86,6 @@ def expand_backward(grad_output, offsets, starts, grad_values, partition, partit
                 out[j] += row[j]
 
 
-@kernel
-def add_two(a, b, total, partition, partitions):
-    """``a + b`` of ``(N, D)`` each; OUT ``total (N, D)``."""
-    first, last = partition_bounds(len(total), partition, partitions)
-    for i in range(first, last):
-        row_a, row_b, out = a[i], b[i], total[i]
-        for j in range(len(out)):
-            out[j] = row_a[j] + row_b[j]
-
-
 @njit_strict
 def segment_partition(offsets, partition, partitions):
     """Return the first segment of a partition and the first after it; partitions have about as many values."""
