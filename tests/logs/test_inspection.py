@@ -212,6 +212,18 @@ def test_validation_names_every_column_that_fails():
     assert "behaviors.time" in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("probability", "valid"), [(0.0, True), (0.5, True), (1.0, True), (1.1, False), (-0.1, False)]
+)
+def test_true_probabilities_are_from_0_to_1(probability, valid):
+    tables = changed(shop(), "impressions", true_probability=probability)
+    if valid:
+        validate(tables)
+        return
+    with pytest.raises(InputError, match=r"impressions\.true_probability"):
+        validate(tables)
+
+
 def test_validation_needs_neither_days_nor_impressions():
     tables = shop()
     without_days = CanonicalTables(
