@@ -20,6 +20,7 @@ from deep_interest.experiments import (
     TUNABLE,
     TUNED_SUFFIX,
     DatasetSpec,
+    dataset_names,
     datasets_of,
     table_for,
     table_of_tuned,
@@ -106,12 +107,13 @@ def register_pipelines() -> Mapping[str, Pipeline]:
     default = next(iter(datasets))
     with_impressions = next((dataset for dataset, spec in datasets.items() if spec.impressions), None)
     pipelines: LazyPipelines
-    factories: Factories = {
-        "simulate": simulate.create_pipeline,
-        "simulate_days": simulate.create_days_pipeline,
-        "backtest": lambda: Pipeline([simulate.create_days_pipeline(), backtest.create_pipeline()]),
-        "__default__": lambda: pipelines[default],
-    }
+    factories: Factories = {"__default__": lambda: pipelines[default]}
+    if "simulated" in datasets:
+        factories |= {
+            "simulate": simulate.create_pipeline,
+            "simulate_days": simulate.create_days_pipeline,
+            "backtest": lambda: Pipeline([simulate.create_days_pipeline(), backtest.create_pipeline()]),
+        }
     for dataset, spec in datasets.items():
         factories |= _dataset_factories(dataset, spec)
     for kind in ("retrain", "score") if with_impressions else ():
@@ -186,15 +188,19 @@ def _dataset_factories(dataset: str, spec: DatasetSpec) -> Factories:
     }
 
 
+def selected_names() -> list[str]:
+    """Return the dataset names that the environment variable ``DEEP_INTEREST_DATASETS`` lists; empty for all datasets."""
+    return [name.strip() for name in os.environ.get(DATASETS_VARIABLE, "").split(",") if name.strip()]
+
+
 def _selected_datasets() -> dict[str, DatasetSpec]:
-    """Return all datasets, or those that the environment variable ``DEEP_INTEREST_DATASETS`` lists."""
-    datasets = datasets_of(_session_blocks or dataset_blocks())
-    selection = os.environ.get(DATASETS_VARIABLE, "")
-    if not selection:
-        return datasets
-    names = [name.strip() for name in selection.split(",")]
+    """Return all datasets, or those that the environment variable lists; the blocks of the others are not validated."""
+    blocks, names = _session_blocks or dataset_blocks(), selected_names()
+    if not names:
+        return datasets_of(blocks)
+    datasets = datasets_of({name: blocks[name] for name in names if name in blocks})
     if unknown := [name for name in names if name not in datasets]:
         raise InputError(
-            f"{DATASETS_VARIABLE}: {', '.join(unknown)} is unknown; the datasets are {', '.join(datasets)}"
+            f"{DATASETS_VARIABLE}: {', '.join(unknown)} is unknown; the datasets are {', '.join(dataset_names(blocks))}"
         )
     return {name: datasets[name] for name in names}
