@@ -51,6 +51,7 @@ def test_every_experiment_has_a_pipeline(pipelines):
         assert pipelines[kind].nodes == pipelines[f"{kind}.simulated.din"].nodes
 
 
+@pytest.mark.slow
 def test_only_the_selected_datasets_are_registered(monkeypatch):
     monkeypatch.setenv("DEEP_INTEREST_DATASETS", "amazon_toys, simulated")
     selected = register_pipelines()
@@ -114,6 +115,7 @@ def test_only_raw_files_and_parameters_are_free_inputs(pipelines):
         assert outside - optional == (set() if dataset == "simulated" else raw)
 
 
+@pytest.mark.slow
 def test_a_search_reads_only_samples_without_the_test_set(pipelines):
     for dataset in DATASETS:
         for model in TUNABLE:
@@ -123,12 +125,14 @@ def test_a_search_reads_only_samples_without_the_test_set(pipelines):
             assert readers == {f"{dataset}.hide_test"}
 
 
+@pytest.mark.slow
 def test_every_configured_model_and_dataset_exists(context):
     parameters = context.config_loader["parameters"]
     assert set(parameters["models"]) == set(MODELS)
     assert set(parameters["datasets"]) == set(DATASETS)
 
 
+@pytest.mark.slow
 def test_the_industrial_dataset_has_dins_sixteen_feature_groups():
     bootstrap_project(PROJECT)
     with KedroSession.create(PROJECT, env="industrial") as session:
@@ -167,6 +171,7 @@ def test_every_model_is_in_the_results_table_or_in_an_ablation():
     assert all(table.base in table.models for table in ABLATIONS.values())
 
 
+@pytest.mark.slow
 def test_smoke_runs_write_to_a_separate_folder():
     bootstrap_project(PROJECT)
     with KedroSession.create(PROJECT, env="smoke") as session:
