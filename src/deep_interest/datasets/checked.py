@@ -44,6 +44,11 @@ class Checked(Base):
     _protocol: str
     _temporary: PurePosixPath | None = None
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if hasattr(cls, "preview"):
+            cls.preview = _preview_of(cls.preview)
+
     def load(self) -> Any:
         """Verify the checksum and load the file.
 
@@ -55,7 +60,8 @@ class Checked(Base):
             raise DatasetError(missing_message(self._location(self._filepath), pipeline))
         if self._protocol == LOCAL:
             check_file(Path(self._get_load_path()), pipeline)
-        data = super().load()
+        base: Any = super()
+        data = base.load()
         _release_memory()
         return data
 
@@ -69,8 +75,9 @@ class Checked(Base):
         with self._replaced(path) as temporary:
             twin = copy.copy(self)
             twin._fs, twin._temporary = fsspec.filesystem(LOCAL), PurePosixPath(temporary)
-            write: Any = super(Checked, twin).save
-            write.__wrapped__(twin, data)  # Kedro's wrapper, with its errors and versions, is around this method
+            # Kedro's wrapper of `save`, with its errors and versions, is around this method, so not around the inner one.
+            base: Any = super(Checked, twin)
+            base.save.__wrapped__(twin, data)
         self._fs.invalidate_cache(str(path))
 
     def _get_save_path(self) -> PurePosixPath:
@@ -102,14 +109,11 @@ def checked(dataset: type) -> type:
         return dataset
     name = f"{dataset.__module__.split('.')[1]}_{dataset.__name__}"
     # Pickle finds the class under this name, see `__getattr__`; the parallel runner needs that.
-    attributes: dict[str, Any] = {"__module__": __name__, "__doc__": dataset.__doc__}
-    if hasattr(dataset, "preview"):
-        attributes["preview"] = _preview_of(dataset.preview)
-    return type(name, (Checked, dataset), attributes)
+    return type(name, (Checked, dataset), {"__module__": __name__, "__doc__": dataset.__doc__})
 
 
 def _preview_of(preview: Callable[..., Any]) -> Callable[..., Any]:
-    """Preview nothing before the first run. Kedro-Viz tells the kind of a preview by its annotation, so that is kept."""
+    """Preview nothing before the first run. Kedro-Viz reads the kind of a preview from its annotation, so that is kept."""
 
     @wraps(preview)
     def preview_if_written(self: Any, *args: Any, **options: Any) -> Any:
@@ -130,7 +134,7 @@ def with_checks(catalog: Mapping[str, Any]) -> dict[str, Any]:
     """Return the configuration of a catalog in which kedro-datasets that runs write have the mixin `Checked`.
 
     Args:
-        catalog: configuration of the catalog; entries without ``metadata: {pipeline: NAME}`` stay as they are.
+        catalog: configuration of the catalog; entries without ``metadata: {pipeline: NAME}`` stay unchanged.
     """
     return {name: _with_checks(entry) for name, entry in catalog.items()}
 

@@ -62,11 +62,11 @@ class LocalDataset(AbstractVersionedDataset[Saved, Loaded], Generic[Saved, Loade
 
     def read(self, path: Path) -> Loaded:
         """Read the folder that `write` has written."""
-        raise NotImplementedError(f"{type(self).__name__} can only be saved, not loaded")
+        raise DatasetError(f"{type(self).__name__} can only be saved, not loaded")
 
     def write(self, data: Saved, path: Path) -> None:
         """Write the folder atomically, with checksums."""
-        raise NotImplementedError(f"{type(self).__name__} can only be loaded, not saved")
+        raise DatasetError(f"{type(self).__name__} can only be loaded, not saved")
 
     def _describe(self) -> dict[str, Any]:
         return {"filepath": str(self._filepath), "version": self._version}

@@ -32,9 +32,9 @@ class JSONFiles(AbstractDataset[None, dict[str, Any]]):
         fs_args: dict[str, Any] | None = None,
         metadata: dict[str, Any] | None = None,
     ) -> None:
-        self._path, self._files, self.metadata = path, files, metadata
+        self._files, self.metadata = files, metadata
         self._options = {"credentials": credentials, "fs_args": fs_args}
-        self._protocol, _ = get_protocol_and_path(path)
+        self._protocol, self._path = get_protocol_and_path(path)
         self._fs = fsspec.filesystem(self._protocol, **(credentials or {}), **(fs_args or {}))
 
     def load(self) -> dict[str, Any]:
@@ -59,7 +59,7 @@ class JSONFiles(AbstractDataset[None, dict[str, Any]]):
 
     def _read(self, folder: str, name: str, pipeline: str) -> Any:
         metadata = {"pipeline": f"{pipeline}.{folder}"}
-        path = f"{self._path}/{folder}/{name}.json"
+        path = f"{self._protocol}://{self._path}/{folder}/{name}.json"
         return checked(JSONDataset)(filepath=path, metadata=metadata, **self._options).load()
 
     def _describe(self) -> dict[str, Any]:

@@ -51,7 +51,9 @@ class DayFolders(LocalDataset[Iterable[tuple[str, dict[str, pd.DataFrame]]], Pat
 
 class _Scores(FileDataset):
     def load(self) -> Scores:
-        raise DatasetError(f"{self._filepath}: scores are for other programs; read the file with pandas or DuckDB")
+        raise DatasetError(
+            f"{self._filepath}: scores are for other programs; read the file with pandas or DuckDB"
+        )
 
     def save(self, data: Scores) -> None:
         with self._fs.open(str(self._get_save_path()), "wb") as file:
