@@ -8,6 +8,7 @@ import pandas as pd
 from deep_interest.experiments import model_spec
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
+from deep_interest.pipelines.factories import node_factory
 from deep_interest.pipelines.parameters import DatasetParameters
 from deep_interest.pipelines.report.nodes import require_current_data
 from deep_interest.simulation.config import SimulationConfig
@@ -57,6 +58,7 @@ def draw_auxiliary(with_loss: pd.DataFrame, without_loss: pd.DataFrame) -> Any:
     )  # fmt: skip
 
 
+@node_factory
 def make_seeds(dataset: str) -> Callable[..., Any]:
     """Return the node function that draws each seed of a dataset's models; it takes the predictions by model key."""
 
@@ -93,6 +95,7 @@ def draw_speed(results: pd.DataFrame, dataset: DatasetParameters) -> Any:
     return speed_chart(results, title=f"{dataset.title}: GAUC and training speed")
 
 
+@node_factory
 def make_groups(dataset: str) -> Callable[..., tuple[Any, Any]]:
     """Return the node function that draws metrics of groups of samples; it takes the predictions by model key."""
 
@@ -142,6 +145,7 @@ def measure_structure(
     return measures, structure_chart(measures.assign(model=names))
 
 
+@node_factory
 def make_report(dataset: str) -> Callable[..., str]:
     """Return the node function that writes ``report.html``; it takes ``<name>_figure`` and ``<model>_settings``."""
 
