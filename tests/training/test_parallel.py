@@ -51,6 +51,7 @@ def describe(arrays: tuple, seed: int) -> list:
     return [(type(array).__name__, str(getattr(array, "filename", None)), array.tolist()) for array in arrays]
 
 
+@pytest.mark.slow
 def test_a_mapped_log_is_not_copied_into_the_processes(tmp_path):
     np.save(tmp_path / "log.npy", np.arange(6).reshape(2, 3))
     whole = np.load(tmp_path / "log.npy", mmap_mode="c")
