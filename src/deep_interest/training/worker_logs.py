@@ -42,7 +42,7 @@ def send_records(pipe: LogPipe) -> None:
         handlers = logging.getLogger(name).handlers
         while handlers:
             handlers.pop().close()
-    logging.getLogger().addHandler(WorkerHandler(pipe))
+    logging.getLogger().addHandler(WorkerHandler(pipe))  # type: ignore[arg-type]
 
 
 class LogRelay:
