@@ -15,7 +15,7 @@ def training_node(experiment):
 
 
 def log_line(caplog, experiment):
-    """Return the line of an evaluation, as it is shown."""
+    """Return the shown line of an evaluation."""
     caplog.clear()
     with caplog.at_level(logging.INFO, logger="deep_interest"):
         log_evaluation(
