@@ -44,7 +44,7 @@ def test_every_experiment_has_a_pipeline(pipelines):
             expected |= {
                 f"{kind}.{dataset}.{model}" for kind in ("retrain", "score") for model in RETRAINABLE
             }
-        assert expected <= set(pipelines)
+        assert expected <= set(pipelines.all_names())
     assert {"simulate", "simulate_days", "backtest"} <= set(pipelines)
     assert pipelines["__default__"].nodes == pipelines["simulated"].nodes
     for kind in ("retrain", "score"):
@@ -55,12 +55,12 @@ def test_every_experiment_has_a_pipeline(pipelines):
 def test_only_the_selected_datasets_are_registered(monkeypatch):
     monkeypatch.setenv("DEEP_INTEREST_DATASETS", "amazon_toys, simulated")
     selected = register_pipelines()
-    assert {"amazon_toys", "tune.amazon_toys.din", "simulated.din", "simulate"} <= set(selected)
-    assert not any("amazon_beauty" in name for name in selected)
+    assert {"amazon_toys", "tune.amazon_toys.din", "simulated.dien", "simulate"} <= set(selected.all_names())
+    assert not any("amazon_beauty" in name for name in selected.all_names())
     assert selected["__default__"].nodes == selected["amazon_toys"].nodes
     assert selected["retrain"].nodes == selected["retrain.simulated.din"].nodes
     monkeypatch.setenv("DEEP_INTEREST_DATASETS", "amazon_toys")
-    assert not {"retrain", "score"} & set(register_pipelines())
+    assert not {"retrain", "score"} & set(register_pipelines().all_names())
     monkeypatch.setenv("DEEP_INTEREST_DATASETS", "amazon_toy")
     with pytest.raises(InputError, match="amazon_toy is unknown; the datasets are simulated, own"):
         register_pipelines()
@@ -72,7 +72,7 @@ def test_every_dataset_of_every_pipeline_is_in_the_catalog(context, pipelines):
     resolver = catalog.config_resolver
     names = {
         name
-        for pipeline in pipelines.values()
+        for pipeline in map(pipelines.__getitem__, pipelines.all_names())
         for name in pipeline.datasets()
         if not name.startswith("params:")
     }
@@ -85,7 +85,7 @@ def test_every_dataset_of_every_pipeline_is_in_the_catalog(context, pipelines):
 def test_every_parameter_of_every_pipeline_is_configured_and_valid(context, pipelines):
     names = {
         name.removeprefix("params:")
-        for pipeline in pipelines.values()
+        for pipeline in map(pipelines.__getitem__, pipelines.all_names())
         for name in pipeline.inputs()
         if name.startswith("params:")
     }
@@ -95,7 +95,9 @@ def test_every_parameter_of_every_pipeline_is_configured_and_valid(context, pipe
         for key in name.split("."):
             assert key in block, f"parameter {name} is not configured"
             block = block[key]
-    validated = ParameterValidator(pipelines).validate_raw_params(raw)
+    validated = ParameterValidator(
+        {name: pipelines[name] for name in pipelines.all_names()}
+    ).validate_raw_params(raw)
     for dataset in DATASETS:
         assert validated["datasets"][dataset].recipe in validated["recipes"].root
 
