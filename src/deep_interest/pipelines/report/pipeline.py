@@ -12,9 +12,10 @@ from deep_interest.pipelines.train import create_collection, create_settings
 from deep_interest.pipelines.wiring import DATA
 
 FEW_MODELS = ("base", "din_softmax", "dien")  # drawn in charts that show only a few models
+PLAYABLE_MODELS = ("din", "din_softmax")  # the first that the table has can be tried in the report
 MEASURED_MODELS = ("din", "din_softmax", "gru_augru", "dien")  # models whose structure is measured
 REPORT_ORDER = (
-    "results", "seeds", "groups", "calibration", "speed", "structure", "activation", "attention", "embedding", "auxiliary",
+    "results", "seeds", "validation", "speed", "groups", "calibration", "ctr_by_day", "structure", "activation", "attention", "embedding", "auxiliary",
     "evolution",
 )  # fmt: skip
 
@@ -42,7 +43,7 @@ def create_pipeline(dataset: str, table: Table, *, name: str | None = None) -> P
     return Pipeline([collection, *nodes], tags=[dataset, name or "report"])
 
 
-def create_plots_pipeline(dataset: str, table: Table) -> Pipeline:
+def create_plots_pipeline(dataset: str, table: Table, *, impressions: bool = False) -> Pipeline:
     """Return the pipeline that draws the plots of a dataset's trained models and writes the report.
 
     A plot is omitted if the table does not have the models that it needs.
@@ -50,18 +51,27 @@ def create_plots_pipeline(dataset: str, table: Table) -> Pipeline:
     Args:
         dataset: key of the dataset.
         table: the dataset's own table.
+        impressions: whether the dataset has impressions, which are split by day.
     """
     nodes = [*_table_plots(dataset, table), *_model_plots(dataset, table)]
+    if impressions:
+        inputs = {"impressions": f"{dataset}.impressions", "dataset": f"params:datasets.{dataset}"}
+        nodes.append(_node(dataset, plots.draw_days, inputs, "ctr_by_day_figure"))
+    nodes.append(_node(dataset, plots.describe_run, None, "run"))
     drawn = {output for node in nodes for output in node.outputs} | {f"{dataset}.results_figure"}
     figures = [f"{name}_figure" for name in REPORT_ORDER if f"{dataset}.{name}_figure" in drawn]
     inputs = {
         "results": f"{dataset}.results",
         "summary": f"{dataset}.samples_summary",
         "parameters": f"params:datasets.{dataset}",
+        "recipes": "params:recipes",
+        "run": f"{dataset}.run",
         "other_figures": f"{dataset}.other_figures",
         "model_settings": f"{dataset}.model_settings",
         **{figure: f"{dataset}.{figure}" for figure in figures},
     }
+    if f"{dataset}.playable_din" in drawn:
+        inputs["playable"] = f"{dataset}.playable_din"
     nodes.append(_node(dataset, plots.make_report(dataset), inputs, "report"))
     return Pipeline([create_settings(dataset), *nodes], tags=[dataset, "report"])
 
@@ -94,6 +104,7 @@ def _table_plots(dataset: str, table: Table) -> list[Node]:
         _node(
             dataset, plots.make_groups(dataset, few), models, "calibration_figure", "groups_figure", namespace="compare"
         ),
+        _node(dataset, plots.draw_validation, {"results": results, "dataset": settings}, "validation_figure"),
         _node(dataset, plots.draw_speed, {"results": results, "dataset": settings}, "speed_figure"),
     ]  # fmt: skip
 
@@ -110,6 +121,10 @@ def _model_plots(dataset: str, table: Table) -> list[Node]:
     if "din_softmax" in checkpoints:
         inputs = {"attention": checkpoints["din_softmax"], **entities}
         nodes.append(_node(dataset, plots.draw_attention, inputs, "attention_figure", "embedding_figure"))
+    playable = [checkpoints[model] for model in PLAYABLE_MODELS if model in checkpoints]
+    if playable:
+        inputs = {"checkpoint": playable[0], **entities}
+        nodes.append(_node(dataset, plots.export_playable_din, inputs, "playable_din"))
     if "dien" in checkpoints:
         inputs = {"evolution": checkpoints["dien"], **entities}
         nodes.append(_node(dataset, plots.draw_evolution, inputs, "evolution_figure"))
@@ -132,7 +147,7 @@ def _compare(dataset: str, table: Table, prefix: str) -> Node:
 
 
 def _node(
-    prefix: str, function: Callable[..., Any], inputs: str | list[str] | dict[str, str], *outputs: str, namespace: str = "report"
+    prefix: str, function: Callable[..., Any], inputs: str | list[str] | dict[str, str] | None, *outputs: str, namespace: str = "report"
 ) -> Node:  # fmt: skip
     """Return a node whose name and outputs begin with ``prefix``, the dataset or a table of the dataset."""
     names = [f"{prefix}.{output}" for output in outputs]
