@@ -77,7 +77,6 @@ def test_a_run_ends_with_its_best_models_the_files_and_the_next_commands(catalog
         "  as CSV:   data/shop/results.csv\n"
         "  next:     deep-interest explain shop.din --user bob --candidate 70 --env=smoke\n"
         "            kedro run --pipelines=tune.shop.din --env=smoke\n"
-        "            deep-interest results shop --env=smoke    # earlier runs\n"
     )
 
 

@@ -37,7 +37,7 @@ class RunMessage:
         self._env = f" --env={run_params['env']}" if run_params.get("env") else ""
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines of the message; none if the run has no results to look at."""
+        """Append new results to the history and yield the lines of the message; none if the run has no results to look at."""
         makers = {
             "results": self._results, "tuned": self._tuned, "scores": self._scores, "run_summary": self._retrained,
         }  # fmt: skip
@@ -116,7 +116,7 @@ class RunMessage:
             )
         if key in TUNABLE and table not in ABLATIONS and not best.endswith("_tuned"):
             commands.append(f"kedro run --pipelines=tune.{dataset}.{key}{self._env}")
-        return [*commands, f"deep-interest results {dataset}{self._env}    # earlier runs"]
+        return commands
 
     def _test_sample(self, dataset: str, model: str) -> tuple[Any, Any] | None:
         """Return the ids of user and item of a test sample."""
