@@ -2,11 +2,27 @@
 
 from contextlib import ExitStack
 
-from deep_interest.hooks import CatalogHooks, LockHooks, MLflowHooks, RetrainingHooks, RunHooks
+from deep_interest.hooks import (
+    CatalogHooks,
+    LockHooks,
+    MLflowHooks,
+    ProgressHooks,
+    ResultsHooks,
+    RetrainingHooks,
+    RunHooks,
+)
 from deep_interest.sources.downloads import raw_root
 
 _LOCKS = ExitStack()  # of the present run
-HOOKS = (CatalogHooks(), RunHooks(), LockHooks(_LOCKS), RetrainingHooks(_LOCKS), MLflowHooks())
+HOOKS = (
+    CatalogHooks(),
+    RunHooks(),
+    LockHooks(_LOCKS),
+    RetrainingHooks(_LOCKS),
+    MLflowHooks(),
+    ProgressHooks(),
+    ResultsHooks(),
+)
 
 CONFIG_LOADER_ARGS = {
     "base_env": "base",

@@ -6,7 +6,6 @@ import mmap
 import multiprocessing
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -20,6 +19,7 @@ import numpy as np
 import torch
 
 from deep_interest.errors import InputError
+from deep_interest.training.worker_logs import LogPipe, LogRelay, send_records
 
 _alive: list[Connection] = []  # this end of the pipe to the pool: the system closes it when this process dies
 
@@ -30,7 +30,8 @@ def map_seeds(
     """Call ``fit(*shared, seed)`` for each seed and return the results in the order of the seeds.
 
     With more than one process each fit has one thread, so that its result does not depend on the number of processes.
-    The processes are kept for the next call; they end when this process dies for any reason.
+    The processes are kept for the next call; they end when this process dies for any reason. Their log records are shown by
+    this process.
 
     Args:
         fit: function of a module; its arguments and results are pickled.
@@ -45,7 +46,7 @@ def map_seeds(
     if workers <= 1:
         return [fit(*shared, seed) for seed in seeds]
     level = logging.getLogger("deep_interest").getEffectiveLevel()
-    pool = _pool(workers, fit.__module__)
+    pool, logs = _pool(workers, fit.__module__)
     calls = [pool.submit(_call, level, fit, *shared, seed) for seed in seeds]
     try:
         return [call.result() for call in calls]
@@ -60,6 +61,8 @@ def map_seeds(
                 "necessary with a lower training.processes or tuning.workers"
             ) from error
         raise
+    finally:
+        logs.flush()
 
 
 def _reduce_mapped(array: np.memmap) -> str | tuple[Any, ...]:
@@ -71,7 +74,7 @@ def _reduce_mapped(array: np.memmap) -> str | tuple[Any, ...]:
 
 
 @cache
-def _pool(workers: int, module: str) -> ProcessPoolExecutor:
+def _pool(workers: int, module: str) -> tuple[ProcessPoolExecutor, LogRelay]:
     methods = multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
     if "forkserver" in methods:
@@ -79,7 +82,9 @@ def _pool(workers: int, module: str) -> ProcessPoolExecutor:
     ForkingPickler.register(np.memmap, _reduce_mapped)
     ended, alive = context.Pipe(duplex=False)
     _alive.append(alive)
-    return ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(ended,))
+    logs = LogRelay(context)
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(ended, logs.pipe))
+    return pool, logs
 
 
 def usable_cores() -> int:
@@ -92,14 +97,12 @@ def _call(log_level: int, fit: Callable[..., Any], *arguments: Any) -> Any:
     return fit(*arguments)
 
 
-def _begin(parent: Connection) -> None:
-    """Prepare a worker: one thread, the project's log format, and an exit when the parent ends."""
+def _begin(parent: Connection, logs: LogPipe) -> None:
+    """Prepare a worker: one thread, log records for the parent, and an exit when the parent ends."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches every process of the terminal
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     torch.set_num_threads(1)
-    logging.basicConfig(
-        format="%(asctime)s  %(message)s", datefmt="%H:%M:%S", level=logging.WARNING, stream=sys.stderr
-    )
+    send_records(logs)
 
 
 def _end_with(parent: Connection) -> None:

@@ -1,8 +1,9 @@
 """Nodes that draw the plots of one dataset's trained models."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from deep_interest.experiments import model_spec
@@ -11,7 +12,9 @@ from deep_interest.logs.encoding import FeatureTables
 from deep_interest.pipelines.factories import node_factory
 from deep_interest.pipelines.parameters import DatasetParameters
 from deep_interest.pipelines.report.nodes import require_current_data
+from deep_interest.pipelines.trained import TrainedModels
 from deep_interest.simulation.config import SimulationConfig
+from deep_interest.training.parameters import Recipes
 
 Checkpoint = dict[str, Any]
 SEED_PREFIX = "seed_"  # of the columns of predictions
@@ -60,27 +63,27 @@ def draw_auxiliary(with_loss: pd.DataFrame, without_loss: pd.DataFrame) -> Any:
 
 @node_factory
 def make_seeds(dataset: str) -> Callable[..., Any]:
-    """Return the node function that draws each seed of a dataset's models; it takes the predictions by model key."""
+    """Return the node function that draws each seed of a dataset's models."""
 
     def draw_seeds(
         results: pd.DataFrame, log: BehaviorLog, features: FeatureTables, samples: pd.DataFrame, settings: DatasetParameters,
-        **predictions: pd.DataFrame,
+        trained_models: TrainedModels,
     ) -> Any:  # fmt: skip
         """Draw the GAUC of every seed by model."""
         from deep_interest.evaluation.metrics import gauc
         from deep_interest.figures.comparison import seeds_chart
 
-        require_current_data(dataset, predictions, log, features, samples)
+        require_current_data(dataset, trained_models, log, features, samples)
         test = samples[samples["split"] == "test"]
         users, labels = test["user"].to_numpy(), test["label"].to_numpy()
         seed_gaucs = [
             {
                 "model": model,
                 "seed": int(column.removeprefix(SEED_PREFIX)),
-                "gauc": gauc(users, labels, scores[column].to_numpy()).value,
+                "gauc": gauc(users, labels, trained.predictions[column].to_numpy()).value,
             }
-            for model, scores in predictions.items()
-            for column in scores
+            for model, trained in trained_models.items()
+            for column in trained.predictions
             if column.startswith(SEED_PREFIX)
         ]
         return seeds_chart(results, pd.DataFrame(seed_gaucs), title=f"{settings.title}: GAUC of every seed")
@@ -95,23 +98,42 @@ def draw_speed(results: pd.DataFrame, dataset: DatasetParameters) -> Any:
     return speed_chart(results, title=f"{dataset.title}: GAUC and training speed")
 
 
+def draw_validation(results: pd.DataFrame, dataset: DatasetParameters) -> Any:
+    """Draw the GAUC on the validation set next to that on the test set."""
+    from deep_interest.figures.comparison import validation_chart
+
+    return validation_chart(results, title=f"{dataset.title}: GAUC on validation and test set")
+
+
+def draw_days(impressions: pd.DataFrame, dataset: DatasetParameters) -> Any:
+    """Draw CTR and number of impressions by day."""
+    from deep_interest.figures.comparison import days_chart
+    from deep_interest.logs.impressions import days_and_splits
+    from deep_interest.logs.protocols import SPLITS
+    from deep_interest.reporting.groups import ctr_by_day
+
+    shown, days, splits = days_and_splits(impressions, dataset.protocol)
+    table = ctr_by_day(days, np.array(SPLITS)[splits], shown["label"].to_numpy())
+    return days_chart(table, title=f"{dataset.title}: CTR by day")
+
+
 @node_factory
-def make_groups(dataset: str) -> Callable[..., tuple[Any, Any]]:
-    """Return the node function that draws metrics of groups of samples; it takes the predictions by model key."""
+def make_groups(dataset: str, models: Sequence[str]) -> Callable[..., tuple[Any, Any]]:
+    """Return the node function that draws metrics of groups of samples for some models."""
 
     def draw_groups(
-        log: BehaviorLog, features: FeatureTables, samples: pd.DataFrame, settings: DatasetParameters, **predictions: pd.DataFrame
+        log: BehaviorLog, features: FeatureTables, samples: pd.DataFrame, settings: DatasetParameters, trained_models: TrainedModels
     ) -> tuple[Any, Any]:  # fmt: skip
         """Draw calibration, and GAUC by length of the history and by activity of the user."""
         from deep_interest.figures.comparison import calibration_chart, groups_chart
         from deep_interest.reporting.groups import calibration, gauc_by_group
 
-        require_current_data(dataset, predictions, log, features, samples)
+        require_current_data(dataset, trained_models, log, features, samples)
         test = samples[samples["split"] == "test"]
         users, labels = test["user"].to_numpy(), test["label"].to_numpy()
         scores = {
-            model_spec(model).name: table.filter(like=SEED_PREFIX).to_numpy().T
-            for model, table in predictions.items()
+            model_spec(model).name: trained_models[model].predictions.filter(like=SEED_PREFIX).to_numpy().T
+            for model in models
         }
         training_samples = samples.loc[samples["split"] == "train", "user"].value_counts()
         activity = training_samples.reindex(users).fillna(0).to_numpy().astype(int)
@@ -145,23 +167,39 @@ def measure_structure(
     return measures, structure_chart(measures.assign(model=names))
 
 
+def export_playable_din(
+    checkpoint: Checkpoint, log: BehaviorLog, features: FeatureTables, samples: pd.DataFrame,
+    user_ids: pd.DataFrame, item_ids: pd.DataFrame, items: pd.DataFrame,
+) -> dict[str, Any]:  # fmt: skip
+    """Export a DIN that readers of the report can try."""
+    from deep_interest.reporting.playable_din import playable_din
+
+    return playable_din(
+        checkpoint, _dataset_view([checkpoint], log, features, samples, user_ids, item_ids, items)
+    )
+
+
+def describe_run() -> dict[str, Any]:
+    """Return when and from which commit of the project the report is made."""
+    from deep_interest.reporting import run_record
+
+    return run_record.describe_run()
+
+
 @node_factory
 def make_report(dataset: str) -> Callable[..., str]:
-    """Return the node function that writes ``report.html``; it takes ``<name>_figure`` and ``<model>_settings``."""
+    """Return the node function that writes ``report.html``; it takes ``<name>_figure``."""
 
     def write_report(
-        results: pd.DataFrame, summary: pd.DataFrame, parameters: DatasetParameters, other_figures: dict[str, Any],
-        **inputs: dict[str, Any],
+        results: pd.DataFrame, summary: pd.DataFrame, parameters: DatasetParameters, recipes: Recipes,
+        run: dict[str, Any], other_figures: dict[str, Any], model_settings: dict[str, Any],
+        playable: dict[str, Any] | None = None, **inputs: Any,
     ) -> str:  # fmt: skip
         """Write the HTML report."""
         from deep_interest.evaluation.published import published_metrics
         from deep_interest.reporting.report import Report, report_html
 
-        def with_suffix(suffix: str) -> dict[str, Any]:
-            return {
-                name.removesuffix(suffix): value for name, value in inputs.items() if name.endswith(suffix)
-            }
-
+        figures = {name.removesuffix("_figure"): value for name, value in inputs.items()}
         protocol = parameters.protocol.name
         return report_html(
             Report(
@@ -169,9 +207,12 @@ def make_report(dataset: str) -> Callable[..., str]:
                 protocol=protocol,
                 results=results,
                 summary=summary,
-                figures=with_suffix("_figure") | other_figures,
-                settings=with_suffix("_settings"),
+                figures=figures | other_figures,
+                settings=model_settings,
                 published=published_metrics(dataset, protocol),
+                recipes=recipes.root,
+                run=run,
+                playable=playable or {},
             )
         )
 
@@ -200,5 +241,6 @@ def _dataset_view(
 
 
 __all__ = [
-    "draw_activation", "draw_attention", "draw_auxiliary", "draw_evolution", "draw_speed", "make_groups", "make_report", "make_seeds", "measure_structure",
+    "describe_run", "draw_activation", "draw_attention", "draw_auxiliary", "draw_days", "draw_evolution", "draw_speed",
+    "draw_validation", "export_playable_din", "make_groups", "make_report", "make_seeds", "measure_structure",
 ]  # fmt: skip
