@@ -201,7 +201,8 @@ def test_layers_have_the_names_of_the_data_folders(context):
     for entry, layer in zip(entries, layers, strict=True):
         if layer != "01_raw":  # raw files may be in another folder
             path = entry.get("filepath") or entry["path"]
-            assert f"{context.config_loader['globals']['data']}/{layer}/" in path  # absolute once the catalog has been made
+            root = context.config_loader["globals"]["data"]
+            assert f"{root}/{layer}/" in path  # absolute once the catalog has been made
 
 
 def test_user_only_needs_a_dataset_with_impressions(pipelines):

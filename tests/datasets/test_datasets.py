@@ -143,6 +143,7 @@ def test_a_chart_is_saved_as_png_and_previewed(tmp_path):
         chart.load()
     chart.save(Chart("Title", [Panel([Line([0, 1], [2, 3], "DIN")])]))
     assert (tmp_path / "a.png").read_bytes()[:4] == b"\x89PNG"
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".a.json.sha256", "a.json", "a.png"]
     assert chart.preview() == chart.load()
     assert chart.load()["data"][0]["y"] == [2.0, 3.0]
 

@@ -33,7 +33,7 @@ class ChartFile(Checked, _PlotlyJSON):
 
     def save(self, data: "Chart") -> None:
         """Write the PNG, then the JSON file, each atomically."""
-        with self._replaced(self._get_save_path().with_suffix(".png")) as temporary:
+        with self._replaced(self._get_save_path().with_suffix(".png"), checksum=False) as temporary:
             _draw(data, temporary)
         super().save(data)
 

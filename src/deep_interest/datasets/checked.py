@@ -84,10 +84,10 @@ class Checked(Base):
         return self._temporary or super()._get_save_path()
 
     @contextmanager
-    def _replaced(self, path: PurePosixPath) -> Iterator[Path]:
+    def _replaced(self, path: PurePosixPath, *, checksum: bool = True) -> Iterator[Path]:
         """Yield a temporary local path; its content replaces the file when the block ends without an error."""
         if self._protocol == LOCAL:
-            with atomic_path(Path(path), checksum=True) as temporary:
+            with atomic_path(Path(path), checksum=checksum) as temporary:
                 yield temporary
         else:
             with tempfile.TemporaryDirectory() as folder:
