@@ -12,8 +12,9 @@ from support.training import small_data
 from deep_interest.errors import InputError
 from deep_interest.evaluation.evidence import EvaluationParameters
 from deep_interest.experiments import Table
+from deep_interest.pipelines.parameters import DatasetParameters
 from deep_interest.pipelines.report.nodes import make_compare
-from deep_interest.pipelines.report.plots import make_groups, make_seeds
+from deep_interest.pipelines.report.plots import draw_days, make_groups, make_seeds
 from deep_interest.pipelines.trained import TrainedModel, TrainedModels
 from deep_interest.training.content import Data
 
@@ -109,3 +110,15 @@ def test_plots_reject_predictions_of_other_data(tmp_path, node):
             log=new.log, features=new.features, samples=new.samples, settings=None,
             trained_models=trained(base=predictions(old, tmp_path)),
         )  # fmt: skip
+
+
+def test_days_are_those_of_the_source_and_split_as_the_samples():
+    impressions = pd.DataFrame(
+        {"user": 1, "item": 1, "time": 0, "day": [1, 2, 2, 3, 4, 9], "label": [1, 1, 0, 0, 1, 1]}
+    )
+    protocol = {"name": "by_day", "last_day": "1970-01-05"}  # day 9 is not in use
+    settings = DatasetParameters.model_validate({"title": "Shop", "protocol": protocol})
+    ctr, shown = draw_days(impressions, settings).panels
+    lines = {line.name: (line.x, line.y) for line in ctr.marks}
+    assert lines == {"train": ([0, 1], [1.0, 0.5]), "validation": ([2], [0.0]), "test": ([3], [1.0])}
+    assert [line.y for line in shown.marks] == [[1, 2], [1], [1]]
