@@ -87,5 +87,5 @@ def test_lists_without_the_declared_separator_are_an_error(tmp_path):
 def test_a_sequence_that_most_rows_repeat_is_noted(tmp_path, repeats, noted):
     write(tmp_path, log="user,seen,time\n2,10 11,7\n" + "1,10 11,5\n" * (repeats + 1))
     source = Source.model_validate({"behaviors": {"files": "log.csv", "sequence": "seen"}})
-    notes = read_tables(tmp_path, source, FeatureColumns(item=("item_id",))).notes
-    assert notes.get("rows of behaviors with the same seen as another of the user (is it a history?)") == noted
+    note = "rows of behaviors with the same seen as another of the user (is it a history?)"
+    assert read_tables(tmp_path, source, FeatureColumns(item=("item_id",))).notes.get(note) == noted
