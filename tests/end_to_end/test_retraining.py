@@ -21,6 +21,7 @@ from support.days import FEATURES, day_name, day_tables, write_days, write_table
 from support.forked import Forked
 from support.project import PROJECT, environment, run
 
+import deep_interest
 from deep_interest.io.locks import ResourceLock, lock_path
 from deep_interest.serving.registry import Registry
 
@@ -322,7 +323,7 @@ def test_a_challenger_trained_on_shuffled_labels_is_kept_but_refused(shop):
     assert "| GAUC gain, lower end |" in page
 
 
-def test_a_better_challenger_is_promoted_and_can_be_rolled_back(shop):
+def test_a_better_challenger_is_promoted_and_can_be_rolled_back(shop, monkeypatch):
     shutil.rmtree(shop / "project/data")
     shuffle_labels(shop, range(2))
     refused = retrain(shop)  # calibrated, but without signal
@@ -345,7 +346,19 @@ def test_a_better_challenger_is_promoted_and_can_be_rolled_back(shop):
     assert "nothing new: no new day: the newest is 2024-03-04" in night.stdout
     file = shop / "project/data/smoke/07_model_output/shop/base/scores.parquet"
     assert pq.read_schema(file).metadata[b"model_version"].decode() == better
-    assert set(pd.read_parquet(file)["model_version"]) == {better}
+    scores = pd.read_parquet(file)
+    assert set(scores["model_version"]) == {better}
+    monkeypatch.setenv("DEEP_INTEREST_RAW", str(shop / "raw"))
+    loaded = {
+        version: deep_interest.load("shop.base", version=version, env="smoke", folder=shop / "project")
+        for version in ("champion", first)
+    }
+    user, ranked = next(iter(scores.groupby("user")))
+    ctr = {
+        version: model.predict(user, ranked["item"], {"placement": 1}) for version, model in loaded.items()
+    }
+    assert ctr["champion"].tolist() == pytest.approx(ranked["ctr"].tolist(), abs=1e-6)
+    assert ctr[first].tolist() != pytest.approx(ranked["ctr"].tolist(), abs=1e-3)
     weights = registry(shop).folder / better / "weights.pt"
     weights.write_bytes(weights.read_bytes()[:-1] + b"\1")
     scored = command(shop, "kedro", "run", "--env=smoke", "--pipelines=score.shop.base").wait()

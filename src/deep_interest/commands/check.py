@@ -167,7 +167,12 @@ def _validated(where: str, kind: type[Parameters], block: dict[str, Any]) -> Par
     try:
         return kind.model_validate(block)
     except ValidationError as error:
-        problems = [f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors()]
+        problems = [
+            ": ".join(
+                filter(None, [".".join(map(str, item["loc"])), item["msg"].removeprefix("Value error, ")])
+            )
+            for item in error.errors()
+        ]
         raise InputError(f"{where}: {'; '.join(problems)}") from error
 
 
