@@ -57,7 +57,7 @@ def test_without_versions_the_message_names_the_pipeline_that_trains_one(tmp_pat
         score(Registry(tmp_path))
 
 
-def test_after_refused_versions_the_message_tells_how_to_promote_one(tmp_path):
+def test_after_refused_versions_the_message_says_how_to_promote_one(tmp_path):
     fields = (Field(name="item_id", size=3),)
     schema = FeatureSchema(item=fields, behavior=fields)
     config = model_config("base", {}, common={"embedding_dim": 2, "hidden": (2,)})
