@@ -107,8 +107,8 @@ def register_pipelines() -> Mapping[str, Pipeline]:
     with_impressions = next((dataset for dataset, spec in datasets.items() if spec.impressions), None)
     pipelines: LazyPipelines
     factories: Factories = {
-        "simulate": simulate.create_pipeline,
-        "simulate_days": simulate.create_days_pipeline,
+        "simulate": lambda: Pipeline([simulate.create_pipeline()]),
+        "simulate_days": lambda: Pipeline([simulate.create_days_pipeline()]),
         "backtest": lambda: Pipeline([simulate.create_days_pipeline(), backtest.create_pipeline()]),
         "__default__": lambda: pipelines[default],
     }
