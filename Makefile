@@ -22,7 +22,7 @@ run: $(VENV)/.installed  ## run the simulated dataset, from the log to the table
 test: $(VENV)/.installed  ## run all tests
 	$(BIN)/python -m pytest --numprocesses=2 --dist=worksteal
 
-test-fast: $(VENV)/.installed  ## run the tests that take at most a second each (under a minute)
+test-fast: $(VENV)/.installed  ## run the tests that take at most half a second each (under a minute)
 	$(BIN)/python -m pytest --numprocesses=2 --dist=worksteal -m "not slow"
 
 coverage: $(VENV)/.installed  ## run all tests and list the lines that no test runs, without compiled kernels

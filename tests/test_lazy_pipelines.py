@@ -1,10 +1,14 @@
 """The mapping of pipelines builds a pipeline only when it is accessed."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
+from kedro.framework.project import pipelines as kedro_pipelines
+from kedro.framework.startup import bootstrap_project
 from kedro.pipeline import Node, Pipeline
 
+from deep_interest.errors import InputError
 from deep_interest.pipeline_registry import LazyPipelines, register_pipelines
 
 
@@ -69,3 +73,46 @@ def test_a_cleared_mapping_is_empty(pipelines):
     assert pipelines["a"] is not None
     pipelines.clear()
     assert dict(pipelines) == {}
+
+
+def test_unlisted_pipelines_are_accessible_but_not_iterated_over(built):
+    pipelines = LazyPipelines({name: lambda name=name: built.append(name) for name in "abc"}, listed="b")
+    assert (list(pipelines), len(pipelines), "c" in pipelines) == (["b"], 1, True)
+    assert list(pipelines.all_names()) == ["a", "b", "c"]
+    assert built == []
+    _ = pipelines["c"], dict(pipelines)
+    assert built == ["c", "b"]
+
+
+LISTED = {
+    "{}", "ingest.{}", "samples.{}", "report.{}", "{}.din", "tune.{}.din", "tuned.{}.din",
+}  # fmt: skip
+
+
+def test_the_registry_lists_at_most_ten_pipelines_per_dataset(monkeypatch):
+    monkeypatch.setenv("DEEP_INTEREST_DATASETS", "simulated,amazon_toys")
+    common = {"__default__", "simulate", "simulate_days", "backtest", "retrain", "score"}
+    days = {"retrain.simulated.din", "score.simulated.din"}
+    datasets = {name.format(dataset) for name in LISTED for dataset in ("simulated", "amazon_toys")}
+    assert set(register_pipelines()) == common | days | datasets
+    assert not {"simulated.dien", "dien_table4.simulated"} & set(register_pipelines())
+
+
+def test_a_variable_lists_further_pipelines(monkeypatch):
+    monkeypatch.setenv("DEEP_INTEREST_DATASETS", "simulated")
+    before = list(register_pipelines())
+    monkeypatch.setenv("DEEP_INTEREST_PIPELINES", "simulated.dien, dien_table4.simulated,simulated")
+    assert list(register_pipelines()) == [*before, "simulated.dien", "dien_table4.simulated"]
+    monkeypatch.setenv("DEEP_INTEREST_PIPELINES", "simulated.dein")
+    with pytest.raises(InputError, match=r"DEEP_INTEREST_PIPELINES: simulated\.dein is unknown"):
+        register_pipelines()
+
+
+@pytest.mark.parametrize("name", ["simulated.dien", "dien_table4.simulated", "tune.amazon_toys.lr"])
+def test_kedro_finds_pipelines_that_are_not_listed(name):
+    bootstrap_project(Path(__file__).parents[1])
+    kedro_pipelines.set_requested([name])
+    assert name not in list(kedro_pipelines)
+    assert name in kedro_pipelines
+    assert kedro_pipelines[name] is kedro_pipelines.get(name)
+    assert kedro_pipelines.get(f"{name}.unknown") is None

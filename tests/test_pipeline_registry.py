@@ -44,22 +44,23 @@ def test_every_experiment_has_a_pipeline(pipelines):
             expected |= {
                 f"{kind}.{dataset}.{model}" for kind in ("retrain", "score") for model in RETRAINABLE
             }
-        assert expected <= set(pipelines)
+        assert expected <= set(pipelines.all_names())
     assert {"simulate", "simulate_days", "backtest"} <= set(pipelines)
     assert pipelines["__default__"].nodes == pipelines["simulated"].nodes
     for kind in ("retrain", "score"):
         assert pipelines[kind].nodes == pipelines[f"{kind}.simulated.din"].nodes
 
 
+@pytest.mark.slow
 def test_only_the_selected_datasets_are_registered(monkeypatch):
     monkeypatch.setenv("DEEP_INTEREST_DATASETS", "amazon_toys, simulated")
     selected = register_pipelines()
-    assert {"amazon_toys", "tune.amazon_toys.din", "simulated.din", "simulate"} <= set(selected)
-    assert not any("amazon_beauty" in name for name in selected)
+    assert {"amazon_toys", "tune.amazon_toys.din", "simulated.dien", "simulate"} <= set(selected.all_names())
+    assert not any("amazon_beauty" in name for name in selected.all_names())
     assert selected["__default__"].nodes == selected["amazon_toys"].nodes
     assert selected["retrain"].nodes == selected["retrain.simulated.din"].nodes
     monkeypatch.setenv("DEEP_INTEREST_DATASETS", "amazon_toys")
-    assert not {"retrain", "score"} & set(register_pipelines())
+    assert not {"retrain", "score"} & set(register_pipelines().all_names())
     monkeypatch.setenv("DEEP_INTEREST_DATASETS", "amazon_toy")
     with pytest.raises(InputError, match="amazon_toy is unknown; the datasets are simulated, own"):
         register_pipelines()
@@ -71,7 +72,7 @@ def test_every_dataset_of_every_pipeline_is_in_the_catalog(context, pipelines):
     resolver = catalog.config_resolver
     names = {
         name
-        for pipeline in pipelines.values()
+        for pipeline in map(pipelines.__getitem__, pipelines.all_names())
         for name in pipeline.datasets()
         if not name.startswith("params:")
     }
@@ -84,7 +85,7 @@ def test_every_dataset_of_every_pipeline_is_in_the_catalog(context, pipelines):
 def test_every_parameter_of_every_pipeline_is_configured_and_valid(context, pipelines):
     names = {
         name.removeprefix("params:")
-        for pipeline in pipelines.values()
+        for pipeline in map(pipelines.__getitem__, pipelines.all_names())
         for name in pipeline.inputs()
         if name.startswith("params:")
     }
@@ -94,7 +95,9 @@ def test_every_parameter_of_every_pipeline_is_configured_and_valid(context, pipe
         for key in name.split("."):
             assert key in block, f"parameter {name} is not configured"
             block = block[key]
-    validated = ParameterValidator(pipelines).validate_raw_params(raw)
+    validated = ParameterValidator(
+        {name: pipelines[name] for name in pipelines.all_names()}
+    ).validate_raw_params(raw)
     for dataset in DATASETS:
         assert validated["datasets"][dataset].recipe in validated["recipes"].root
 
@@ -114,6 +117,7 @@ def test_only_raw_files_and_parameters_are_free_inputs(pipelines):
         assert outside - optional == (set() if dataset == "simulated" else raw)
 
 
+@pytest.mark.slow
 def test_a_search_reads_only_samples_without_the_test_set(pipelines):
     for dataset in DATASETS:
         for model in TUNABLE:
@@ -123,12 +127,14 @@ def test_a_search_reads_only_samples_without_the_test_set(pipelines):
             assert readers == {f"{dataset}.hide_test"}
 
 
+@pytest.mark.slow
 def test_every_configured_model_and_dataset_exists(context):
     parameters = context.config_loader["parameters"]
     assert set(parameters["models"]) == set(MODELS)
     assert set(parameters["datasets"]) == set(DATASETS)
 
 
+@pytest.mark.slow
 def test_the_industrial_dataset_has_dins_sixteen_feature_groups():
     bootstrap_project(PROJECT)
     with KedroSession.create(PROJECT, env="industrial") as session:
@@ -167,6 +173,7 @@ def test_every_model_is_in_the_results_table_or_in_an_ablation():
     assert all(table.base in table.models for table in ABLATIONS.values())
 
 
+@pytest.mark.slow
 def test_smoke_runs_write_to_a_separate_folder():
     bootstrap_project(PROJECT)
     with KedroSession.create(PROJECT, env="smoke") as session:

@@ -83,6 +83,16 @@ def datasets_of(blocks: Mapping[str, Any]) -> dict[str, DatasetSpec]:
     }
 
 
+def dataset_names(blocks: Mapping[str, Any]) -> list[str]:
+    """Return the names of all datasets, without validating their blocks.
+
+    Args:
+        blocks: configuration under ``datasets``.
+    """
+    declared = [key for key, block in blocks.items() if isinstance(block, Mapping) and block.get("source")]
+    return list(dict.fromkeys([*map(str, declared), *BUILT_IN]))
+
+
 def _models(dataset: str, keys: Any) -> tuple[str, ...]:
     """Validate the models that a dataset's block lists, and return them in the order of the tables."""
     where, keys = f"datasets.{dataset}.models", as_list(keys)
@@ -193,6 +203,7 @@ __all__ = [
     "DatasetSpec",
     "Source",
     "Table",
+    "dataset_names",
     "datasets_of",
     "model_spec",
     "pipeline_name",

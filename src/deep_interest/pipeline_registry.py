@@ -5,7 +5,7 @@ Kedro asks for the names before it loads parameters, so the datasets are read fr
 
 import atexit
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 from typing import Any
 
@@ -20,6 +20,7 @@ from deep_interest.experiments import (
     TUNABLE,
     TUNED_SUFFIX,
     DatasetSpec,
+    dataset_names,
     datasets_of,
     table_for,
     table_of_tuned,
@@ -27,6 +28,8 @@ from deep_interest.experiments import (
 from deep_interest.pipelines import backtest, ingest, report, retrain, samples, score, simulate, train, tune
 
 DATASETS_VARIABLE = "DEEP_INTEREST_DATASETS"  # comma-separated dataset names
+PIPELINES_VARIABLE = "DEEP_INTEREST_PIPELINES"  # comma-separated names of further pipelines to list
+EXAMPLE_MODEL = "din"  # whose pipelines are listed for every dataset
 
 Factories = dict[str, Callable[[], Pipeline]]
 
@@ -44,14 +47,21 @@ def use_session_blocks(blocks: Mapping[str, Any]) -> None:
 
 
 class LazyPipelines(Mapping[str, Pipeline]):
-    """Read-only mapping that builds each pipeline on first access: a run needs one of more than a thousand.
+    """Read-only mapping that builds each pipeline on first access, and knows more pipelines than it lists.
+
+    Kedro-Viz and ``kedro registry list`` load every pipeline that iteration yields. Access and membership accept all
+    names, so that ``kedro run --pipelines=NAME`` runs pipelines that are not listed too.
 
     Args:
         factories: functions that build the pipelines, by name.
+        listed: names that iteration yields; all if None.
     """
 
-    def __init__(self, factories: Mapping[str, Callable[[], Pipeline]]) -> None:
+    def __init__(
+        self, factories: Mapping[str, Callable[[], Pipeline]], listed: Iterable[str] | None = None
+    ) -> None:
         self._factories = dict(factories)
+        self._listed = tuple(self._factories if listed is None else listed)
         self._pipelines: dict[str, Pipeline] = {}
 
     def __getitem__(self, name: str) -> Pipeline:
@@ -60,21 +70,26 @@ class LazyPipelines(Mapping[str, Pipeline]):
         return self._pipelines[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._factories)
+        return iter(self._listed)
 
     def __len__(self) -> int:
-        return len(self._factories)
+        return len(self._listed)
 
     def __contains__(self, name: object) -> bool:
         return name in self._factories  # the inherited method would build the pipeline
+
+    def all_names(self) -> Iterator[str]:
+        """Yield the names of all pipelines, also of those that are not listed."""
+        yield from self._factories
 
     def clear(self) -> None:
         """Drop all pipelines."""
         self._factories.clear()
         self._pipelines.clear()
+        self._listed = ()
 
 
-def register_pipelines() -> Mapping[str, Pipeline]:
+def register_pipelines() -> LazyPipelines:
     """Return the pipelines that ``kedro run --pipelines=NAME`` can run.
 
     ============================== ================================================================================
@@ -96,31 +111,59 @@ def register_pipelines() -> Mapping[str, Pipeline]:
     ``retrain``, ``score``         those of DIN on the first dataset with impressions
     ============================== ================================================================================
 
+    Pipelines of single models are listed for DIN only, and ablations are not listed; all of them can be run. The
+    environment variable ``DEEP_INTEREST_PIPELINES`` names further pipelines to list, for Kedro-Viz.
+
     If the environment variable ``DEEP_INTEREST_DATASETS`` lists datasets, only their pipelines are registered, and the
     first dataset is the default.
 
     Raises:
-        InputError: ``DEEP_INTEREST_DATASETS`` or the configuration has an invalid dataset.
+        InputError: ``DEEP_INTEREST_DATASETS``, ``DEEP_INTEREST_PIPELINES`` or the configuration has an invalid name.
     """
     datasets = _selected_datasets()
     default = next(iter(datasets))
     with_impressions = next((dataset for dataset, spec in datasets.items() if spec.impressions), None)
     pipelines: LazyPipelines
-    factories: Factories = {
-        "simulate": lambda: Pipeline([simulate.create_pipeline()]),
-        "simulate_days": lambda: Pipeline([simulate.create_days_pipeline()]),
-        "backtest": lambda: Pipeline([simulate.create_days_pipeline(), backtest.create_pipeline()]),
-        "__default__": lambda: pipelines[default],
-    }
+    factories: Factories = {"__default__": lambda: pipelines[default]}
+    if "simulated" in datasets:
+        factories |= {
+            "simulate": lambda: Pipeline([simulate.create_pipeline()]),
+            "simulate_days": lambda: Pipeline([simulate.create_days_pipeline()]),
+            "backtest": lambda: Pipeline([simulate.create_days_pipeline(), backtest.create_pipeline()]),
+        }
+    for kind in ("retrain", "score") if with_impressions else ():
+        factories[kind] = partial(lambda name: pipelines[name], f"{kind}.{with_impressions}.{EXAMPLE_MODEL}")
+    listed = list(factories)
     for dataset, spec in datasets.items():
         factories |= _dataset_factories(dataset, spec)
-    for kind in ("retrain", "score") if with_impressions else ():
-        factories[kind] = partial(lambda name: pipelines[name], f"{kind}.{with_impressions}.din")
-    pipelines = LazyPipelines(factories)
+        listed += _listed_names(dataset, spec)
+    pipelines = LazyPipelines(factories, dict.fromkeys([*listed, *_selected_pipelines(factories)]))
     atexit.register(
         pipelines.clear
     )  # otherwise DuckDB objects that pipelines hold are reported as a leak at exit
     return pipelines
+
+
+def _listed_names(dataset: str, spec: DatasetSpec) -> list[str]:
+    """Return the names of the pipelines of a dataset that are listed."""
+    kinds = ("tune", "tuned", *(("retrain", "score") if spec.impressions else ()))
+    return [
+        dataset,
+        *(f"{stage}.{dataset}" for stage in ("ingest", "samples", "report")),
+        f"{dataset}.{EXAMPLE_MODEL}",
+        *(f"{kind}.{dataset}.{EXAMPLE_MODEL}" for kind in kinds),
+    ]
+
+
+def _selected_pipelines(names: Iterable[str]) -> list[str]:
+    """Return the pipelines that the environment variable ``DEEP_INTEREST_PIPELINES`` lists."""
+    selected = [name.strip() for name in os.environ.get(PIPELINES_VARIABLE, "").split(",") if name.strip()]
+    if unknown := [name for name in selected if name not in names]:
+        raise InputError(
+            f"{PIPELINES_VARIABLE}: {', '.join(unknown)} is unknown; name pipelines like simulated.dien or "
+            "dien_table4.simulated, separated by commas"
+        )
+    return selected
 
 
 def _dataset_factories(dataset: str, spec: DatasetSpec) -> Factories:
@@ -186,15 +229,19 @@ def _dataset_factories(dataset: str, spec: DatasetSpec) -> Factories:
     }
 
 
+def selected_names() -> list[str]:
+    """Return the dataset names that the environment variable ``DEEP_INTEREST_DATASETS`` lists; empty for all datasets."""
+    return [name.strip() for name in os.environ.get(DATASETS_VARIABLE, "").split(",") if name.strip()]
+
+
 def _selected_datasets() -> dict[str, DatasetSpec]:
-    """Return all datasets, or those that the environment variable ``DEEP_INTEREST_DATASETS`` lists."""
-    datasets = datasets_of(_session_blocks or dataset_blocks())
-    selection = os.environ.get(DATASETS_VARIABLE, "")
-    if not selection:
-        return datasets
-    names = [name.strip() for name in selection.split(",")]
+    """Return all datasets, or those that the environment variable lists; the blocks of the others are not validated."""
+    blocks, names = _session_blocks or dataset_blocks(), selected_names()
+    if not names:
+        return datasets_of(blocks)
+    datasets = datasets_of({name: blocks[name] for name in names if name in blocks})
     if unknown := [name for name in names if name not in datasets]:
         raise InputError(
-            f"{DATASETS_VARIABLE}: {', '.join(unknown)} is unknown; the datasets are {', '.join(datasets)}"
+            f"{DATASETS_VARIABLE}: {', '.join(unknown)} is unknown; the datasets are {', '.join(dataset_names(blocks))}"
         )
     return {name: datasets[name] for name in names}

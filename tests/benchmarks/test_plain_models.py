@@ -115,6 +115,7 @@ def test_plain_din_has_our_loss_at_every_step_of_training(samples, plain):
         assert fit.train_step(rows)[0].item() == pytest.approx(loss, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_plain_dien_has_our_loss_at_every_step_of_training(samples, plain, monkeypatch):
     fit = fit_of(samples, "dien")
     model = PlainDIEN(ITEMS + 1, CATEGORIES + 1, DIM)

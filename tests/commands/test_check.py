@@ -1,5 +1,7 @@
 import pandas as pd
+import pytest
 
+from deep_interest.commands.check import other_block_lines
 from deep_interest.commands.check import test_set_lines as lines_of
 from deep_interest.evaluation.evidence import EvaluationParameters
 
@@ -18,3 +20,29 @@ def test_the_check_warns_that_a_small_test_set_gets_no_interval():
         "warning: the test set has only 3 positive samples of such users (at least 4 are needed: "
         "evaluation.minimum_positives), so the table will give no interval, star or verdict"
     )
+
+
+SOURCE = {"behaviors": {"files": "x.csv"}}
+
+
+@pytest.mark.parametrize(
+    ("name", "block", "problem"),
+    [
+        ("half", {"title": "Half"}, "source is missing"),
+        ("half", None, "source is missing"),
+        ("typo", {"title": "T", "protocol": {"name": "by_dy"}, "source": SOURCE}, "protocol.name"),
+        ("typo", {"protocol": {"name": "by_day"}, "sauce": 1, "source": SOURCE}, "title and 1 more"),
+        ("a b", {"source": SOURCE}, "datasets: 'a b' is not a valid dataset name"),
+        ("m", {"source": SOURCE, "models": ["dinn"]}, "datasets.m.models: dinn is unknown"),
+    ],
+)
+def test_problems_of_other_blocks_are_one_line(name, block, problem):
+    valid = {"title": "T", "protocol": {"name": "next_item"}}
+    blocks = {"amazon_toys": valid, name: block, "own": valid | {"source": SOURCE}}
+    (line,) = other_block_lines(blocks)
+    assert line.startswith("warning: blocks of other datasets have problems;")
+    assert line.endswith(f": {name} ({problem})")
+
+
+def test_valid_blocks_of_other_datasets_give_no_line():
+    assert other_block_lines({"amazon_toys": {"title": "T", "protocol": {"name": "next_item"}}}) == []

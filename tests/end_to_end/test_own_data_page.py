@@ -72,18 +72,22 @@ def test_the_test_extends_all_files_of_the_page(project):
     )
 
 
-def test_check_describes_the_log(project):
+def test_check_describes_the_log_whatever_the_blocks_of_other_datasets(project):
+    other = project / "conf/local/parameters_other.yml"
+    other.parent.mkdir(exist_ok=True)
+    other.write_text("datasets:\n  half: {title: Half}\n  simulated: {protocol: {name: nonsense}}\n")
     done = subprocess.run(
         [sys.executable, "-m", "deep_interest.commands.main", "check", "my_shop"], cwd=project, env=environment(), text=True,
         check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120,
     )  # fmt: skip
+    other.unlink()
     assert done.returncode == 0, done.stdout
     assert "my_shop: My shop" in done.stdout
     assert "impressions whose user is not in the user table" in done.stdout
     assert re.search(r"rows of behaviors whose Action is not viewed or bought +\d", done.stdout)
     warnings = re.findall(r"warning: (.*)", done.stdout)
-    assert len(warnings) == 1
-    assert warnings[0].startswith("the test set has only")  # four users are too few for an interval
+    assert [warning[:22] for warning in warnings] == ["the test set has only ", "blocks of other datase"]
+    assert warnings[1].endswith(": simulated (protocol.name), half (source is missing)")
 
 
 def test_one_block_is_enough_for_a_results_table(project):

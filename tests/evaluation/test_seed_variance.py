@@ -108,10 +108,12 @@ def test_intervals_exclude_0_in_5_percent_of_the_cases_without_a_difference(seed
     assert level(intervals_without_a_difference(seeds, ratio, effects)) == pytest.approx(0.05, abs=0.015)
 
 
+@pytest.mark.slow
 def test_two_seeds_and_effects_on_users_exclude_0_less_often():
     assert 0.02 < level(intervals_without_a_difference(2, 1, 1)) < 0.05
 
 
+@pytest.mark.slow
 def test_five_seeds_find_a_difference_of_two_standard_errors_nearly_as_often_as_a_known_variance():
     """A test with a known variance finds it in 52 percent of the cases, Student's t with 8 degrees of freedom in 41."""
     shift = 2 * 0.01 * (2 / 5) ** 0.5

@@ -48,6 +48,7 @@ def test_plotly_accepts_the_json_of_every_mark():
     assert figure.layout.meta["metrics"] == {"share": 0.5}
 
 
+@pytest.mark.slow
 def test_plotly_and_matplotlib_draw_the_same_points():
     drawn, layout = (plotly_figure(CHART)[key] for key in ("data", "layout"))
     axes = matplotlib_figure(CHART).axes

@@ -110,6 +110,7 @@ WRITES, READS = False, True
 DAYS = {"simulated.days": READS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "resources"),
     [

@@ -1,3 +1,4 @@
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -6,6 +7,7 @@ from support.ops import assert_implementations_agree
 from deep_interest.ops.embedding import lookup
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 4), max_size=9))
 @settings(max_examples=15, deadline=None)
 def test_lookup_implementations_agree(codes):

@@ -255,6 +255,7 @@ def test_triton_kernels_agree_with_the_plain_implementation(variant, hidden, len
         torch.testing.assert_close(ours.cpu().double(), plain, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_triton_kernels_fit_the_shared_memory_of_any_gpu(tmp_path):
     """Compiled, not run: every GPU grants a program 48 KiB of shared memory."""
     pytest.importorskip("triton", reason="Triton histories on Linux only")

@@ -34,6 +34,7 @@ def test_every_operation_agrees_with_a_loop_and_takes_empty_jagged(dtype):
         np.testing.assert_allclose(following[rows], (values[rows] * after).sum(1), atol=1e-5)
 
 
+@pytest.mark.slow
 @given(LENGTHS)
 @settings(max_examples=15, deadline=None)
 def test_implementations_agree(lengths):

@@ -96,6 +96,7 @@ def write_kuairand(raw):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_kuairand_uses_the_date_as_day_and_two_files_of_histories(tmp_path):
     write_kuairand(tmp_path)
     impressions, _log, _features, samples, summary = from_impressions(
@@ -123,6 +124,7 @@ def test_taobao_keeps_page_views_and_counts_malformed_lines(tmp_path):
     assert {field.name for field in features.schema.item} == {"item_id", "category"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dataset", "file"),
     [("alibaba_ads", "behavior_log"), ("kuairand", "log_standard"), ("taobao", "UserBehavior")],
@@ -159,6 +161,7 @@ def own_log(seed=0, rows=600):
     return pd.DataFrame(columns), pd.DataFrame(impressions).drop_duplicates(["user", "item", "time"])
 
 
+@pytest.mark.slow
 def test_shuffling_the_future_does_not_change_the_past(tmp_path):
     behaviors, impressions = own_log()
     cut = 4 * 86_400

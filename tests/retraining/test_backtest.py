@@ -62,6 +62,7 @@ def test_every_strategy_is_evaluated_on_every_day_after_the_warm_up(results):
     }
 
 
+@pytest.mark.slow
 def test_all_ways_begin_with_the_same_model(results):
     first = results[results["day"] == DAYS[2]]
     assert first["gauc"].nunique() == first["logloss"].nunique() == 1
@@ -147,6 +148,7 @@ def reference(folder, strategy):
     return rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", COMPARED)
 def test_a_strategys_metrics_are_those_of_the_same_fits_one_by_one(folder, results, strategy):
     own = results[results["strategy"] == strategy]
@@ -158,6 +160,7 @@ def test_a_strategys_metrics_are_those_of_the_same_fits_one_by_one(folder, resul
     assert spent == ([True, False, False] if strategy == "frozen" else [True] * 3)
 
 
+@pytest.mark.slow
 def test_every_seed_has_a_replay_of_its_own(folder, results):
     both = replay(folder, (1, 2))
     assert both["seed"].tolist() == [1] * 12 + [2] * 12

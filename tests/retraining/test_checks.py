@@ -49,6 +49,7 @@ def check(days, day=None, *, vocabularies=None):
     return check_days(folder, [day or day_name(4)], records, READING, BOUNDS, vocabularies)
 
 
+@pytest.mark.slow
 def test_good_days_are_measured_exactly(checked):
     _, records = checked
     shown = day_tables(2, **SMALL)["impressions"]
@@ -181,6 +182,7 @@ def test_a_taken_day_that_has_changed_is_noticed_and_checked_like_a_new_one(days
         check(days, day_name(3))
 
 
+@pytest.mark.slow
 def test_days_join_into_one_log_where_the_last_row_of_an_item_counts(days):
     folder, _ = days
     changed = day_tables(4, **SMALL)

@@ -114,6 +114,7 @@ def test_a_day_without_a_user_of_both_classes_promotes_nobody():
     assert verdict.as_dict()["challenger"]["gauc"] is None
 
 
+@pytest.mark.slow
 def test_of_200_equal_pairs_on_resampled_days_no_more_than_the_level_are_promoted():
     """Both models err alike but independently, so neither is better; each pair sees another sample of the day's users."""
     rng = np.random.default_rng(4)

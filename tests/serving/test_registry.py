@@ -170,6 +170,7 @@ def test_edited_state_is_refused(registry):
         registry.state()
 
 
+@pytest.mark.slow
 def test_lock_is_released_when_its_process_is_killed(registry):
     script = (
         "import sys, time; from pathlib import Path; from deep_interest.serving.registry import Registry\n"

@@ -38,6 +38,7 @@ def test_the_gauc_of_the_true_probability_is_below_one(gauc):
     assert 0.76 < gauc["oracle"] < 0.82
 
 
+@pytest.mark.slow
 def test_counting_the_candidates_category_is_clearly_below_the_oracle(gauc):
     assert gauc["same category"] < gauc["oracle"] - 0.08
 

@@ -1,6 +1,10 @@
 """`deep-interest check`: read a dataset's raw files as its ingest pipeline does, and describe what is in them."""
 
+import difflib
 import logging
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -8,13 +12,14 @@ import pandas as pd
 from kedro.io import CatalogProtocol
 from pydantic import BaseModel, ValidationError
 
-from deep_interest.commands.session import open_project, require_dataset
+from deep_interest.commands.session import open_project
 from deep_interest.errors import InputError
 from deep_interest.evaluation.evidence import EvaluationParameters, evidence, shortage
-from deep_interest.experiments import datasets_of
+from deep_interest.experiments import dataset_names, datasets_of
 from deep_interest.logs.contracts import validate
 from deep_interest.logs.inspection import inspect_log, report_lines, unknown_lines
 from deep_interest.logs.tables import CanonicalTables
+from deep_interest.pipeline_registry import DATASETS_VARIABLE
 from deep_interest.pipelines.ingest import create_pipeline
 from deep_interest.pipelines.parameters import DatasetParameters
 from deep_interest.pipelines.samples.nodes import (
@@ -29,6 +34,8 @@ Parameters = TypeVar("Parameters", bound=BaseModel)
 def check_dataset(dataset: str, *, env: str | None = None, folder: Path | None = None) -> list[str]:
     """Read a dataset, check the canonical tables and make its samples: anything that would fail a run also fails the check.
 
+    Blocks of other datasets are not needed; one line names those with problems.
+
     Args:
         dataset: key of the dataset.
         env: configuration environment.
@@ -40,13 +47,14 @@ def check_dataset(dataset: str, *, env: str | None = None, folder: Path | None =
     Raises:
         InputError: the dataset does not exist, or its files cannot be used.
     """
-    with open_project(env, folder) as context:
-        require_dataset(context, dataset)
+    with _validate_only(dataset), open_project(env, folder) as context:
         logging.getLogger(
             samples_from_impressions.__module__
         ).disabled = True  # the check prints these warnings
         configuration = context.config_loader["parameters"]
-        parameters = _validated(f"datasets.{dataset}", DatasetParameters, configuration["datasets"][dataset])
+        blocks = configuration["datasets"]
+        _require_block(dataset, blocks)
+        parameters = _validated(f"datasets.{dataset}", DatasetParameters, blocks[dataset])
         minimum = _validated("evaluation", EvaluationParameters, configuration["evaluation"])
         tables = _canonical_tables(dataset, parameters, context.catalog)
     validate(tables)
@@ -58,7 +66,65 @@ def check_dataset(dataset: str, *, env: str | None = None, folder: Path | None =
         "",
         *report_lines(inspect_log(tables, parameters.protocol, parameters.features)),
         *test_set_lines(samples[samples["split"] == "test"], minimum),
+        *other_block_lines({key: block for key, block in blocks.items() if key != dataset}),
     ]
+
+
+def other_block_lines(blocks: Mapping[str, Any]) -> list[str]:
+    """Name the datasets whose blocks have problems in one warning.
+
+    Args:
+        blocks: configuration under ``datasets``, without the checked dataset.
+    """
+    problems = {key: problem for key, block in blocks.items() if (problem := _problem(key, block))}
+    if not problems:
+        return []
+    listed = ", ".join(f"{key} ({problem})" for key, problem in problems.items())
+    return [
+        f"warning: blocks of other datasets have problems; they do not affect this check, but `kedro run` may stop at them: {listed}"
+    ]
+
+
+@contextmanager
+def _validate_only(dataset: str) -> Iterator[None]:
+    """Let the project validate the block of one dataset only."""
+    previous = os.environ.get(DATASETS_VARIABLE)
+    os.environ[DATASETS_VARIABLE] = dataset
+    try:
+        yield
+    finally:
+        if previous is None:
+            del os.environ[DATASETS_VARIABLE]
+        else:
+            os.environ[DATASETS_VARIABLE] = previous
+
+
+def _require_block(dataset: str, blocks: Mapping[str, Any]) -> None:
+    names = dataset_names(blocks)
+    if dataset in names:
+        return
+    if dataset in blocks:
+        raise InputError(
+            f"datasets.{dataset}: source is missing; it declares the files of the dataset and their columns (docs/own-data.md)"
+        )
+    similar = difflib.get_close_matches(dataset, [*names, *map(str, blocks)], n=1)
+    hint = f"; did you mean {similar[0]}?" if similar else ""
+    raise InputError(f"{dataset} is not a dataset; the datasets are {', '.join(names)}{hint}")
+
+
+def _problem(dataset: str, block: Any) -> str | None:
+    """Return what is wrong with a block in a few words; None if it is valid."""
+    if not isinstance(block, Mapping) or dataset not in dataset_names({dataset: block}):
+        return "source is missing"
+    try:
+        datasets_of({dataset: block})
+        DatasetParameters.model_validate(block)
+    except ValidationError as error:
+        first, *others = error.errors()
+        return ".".join(map(str, first["loc"])) + (f" and {len(others)} more" if others else "")
+    except InputError as error:
+        return str(error).split(";")[0]
+    return None
 
 
 def test_set_lines(test: pd.DataFrame, minimum: EvaluationParameters) -> list[str]:

@@ -20,7 +20,7 @@ from deep_interest.io.atomic import clear_unfinished_below
 from deep_interest.messages.configuration import Configuration
 from deep_interest.messages.report import report_error
 from deep_interest.messages.validation import places_of
-from deep_interest.pipeline_registry import use_session_blocks
+from deep_interest.pipeline_registry import selected_names, use_session_blocks
 from deep_interest.process import prepare_process
 
 logger = logging.getLogger(__name__)
@@ -57,13 +57,12 @@ class RunHooks:
             ),
         )
         _check_keys("models", parameters["models"], MODELS)
-        datasets = datasets_of(parameters["datasets"])
-        _check_keys(
-            "datasets",
-            parameters["datasets"],
-            datasets,
-            hint="; the block of your own dataset needs a source",
-        )
+        blocks, names = parameters["datasets"], selected_names()
+        if names:  # blocks of other datasets may be unfinished
+            datasets_of({name: blocks[name] for name in names if name in blocks})
+        else:
+            hint = "; the block of your own dataset needs a source"
+            _check_keys("datasets", blocks, datasets_of(blocks), hint=hint)
         use_session_blocks(parameters["datasets"])
 
     @hook_impl

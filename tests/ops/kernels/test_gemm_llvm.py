@@ -33,6 +33,7 @@ def normal(rng, *shapes):
     return [rng.normal(size=shape).astype(np.float32) for shape in shapes]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @CPUS
 def test_micro_kernels_for_narrow_and_wide_registers(features, most, kind, monkeypatch):

@@ -1,6 +1,7 @@
 import gc
 
 import numpy as np
+import pytest
 import torch
 
 from deep_interest.ops.runtime.memory import POOL_MIN_BYTES, BufferPool, empty, use_pool
@@ -38,6 +39,7 @@ def test_tensors_in_use_do_not_overlap_and_are_aligned():
         assert tensor.unique().tolist() == [k]
 
 
+@pytest.mark.slow
 def test_a_pool_never_keeps_more_than_was_in_use_at_once():
     pool = BufferPool()
     with use_pool(pool):

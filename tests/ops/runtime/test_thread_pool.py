@@ -95,6 +95,7 @@ def test_concurrent_callers_all_get_their_work_done():
     assert sums == dict.fromkeys(range(4), 200 * 28)
 
 
+@pytest.mark.slow
 def test_a_forked_process_starts_its_own_workers():
     found = subprocess.run(
         [sys.executable, "-c", FORKED], text=True, capture_output=True, check=True, timeout=120
