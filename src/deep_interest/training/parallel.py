@@ -48,18 +48,20 @@ def map_seeds(
         return [fit(*shared, seed) for seed in seeds]
     level = logging.getLogger("deep_interest").getEffectiveLevel()
     pool = _pool(workers, fit.__module__)
+    children = multiprocessing.active_children()  # of an earlier call; a list without those that have ended
     with nullcontext() if fit.__module__ == "__main__" else _without_main_module():
         calls = [pool.submit(_call, level, fit, *shared, seed) for seed in seeds]
-    children = multiprocessing.active_children()
+    children += [child for child in multiprocessing.active_children() if child not in children]
     try:
         return [call.result() for call in calls]
     except BaseException as error:
+        reason = _reason(children, workers) if isinstance(error, BrokenProcessPool) else None
         _pool.cache_clear()
         while _alive:
             _alive.pop().close()  # ends the other fits; their saved states remain
         pool.shutdown(wait=False, cancel_futures=True)
-        if isinstance(error, BrokenProcessPool):
-            raise InputError(_reason(children, workers)) from error
+        if reason:
+            raise InputError(reason) from error
         raise
 
 
