@@ -215,4 +215,8 @@ def test_a_dataset_with_selected_models_trains_and_plots_only_these(monkeypatch)
     assert figures == set()  # each is on the page
     page = next(node for node in selected.nodes if node.name == "simulated.write_report")
     drawn = {name.split(".")[1].removesuffix("_figure") for name in page.inputs if name.endswith("_figure")}
-    assert drawn == {"results", "attention", "embedding", "evolution", "seeds", "speed", "calibration", "groups", "structure"}  # fmt: skip
+    assert drawn == {
+        "results", "attention", "embedding", "evolution", "seeds", "validation", "speed", "calibration", "groups", "ctr_by_day",
+        "structure",
+    }  # fmt: skip
+    assert {"simulated.run", "simulated.playable_din"} <= set(page.inputs)

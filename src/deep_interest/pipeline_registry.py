@@ -185,7 +185,8 @@ def _dataset_factories(dataset: str, spec: DatasetSpec) -> Factories:
     @cache
     def report_pipeline() -> Pipeline:
         table = table_for(spec)
-        return report.create_pipeline(dataset, table) + report.create_plots_pipeline(dataset, table)
+        plots = report.create_plots_pipeline(dataset, table, impressions=spec.impressions)
+        return report.create_pipeline(dataset, table) + plots
 
     def dataset_pipeline() -> Pipeline:
         models = map(train_pipeline, table_for(spec).models)

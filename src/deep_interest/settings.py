@@ -2,11 +2,11 @@
 
 from contextlib import ExitStack
 
-from deep_interest.hooks import LockHooks, MLflowHooks, RetrainingHooks, RunHooks
+from deep_interest.hooks import LockHooks, MLflowHooks, ProgressHooks, RetrainingHooks, RunHooks
 from deep_interest.sources.downloads import raw_root
 
 _LOCKS = ExitStack()  # of the present run
-HOOKS = (RunHooks(), LockHooks(_LOCKS), RetrainingHooks(_LOCKS), MLflowHooks())
+HOOKS = (RunHooks(), LockHooks(_LOCKS), RetrainingHooks(_LOCKS), MLflowHooks(), ProgressHooks())
 
 CONFIG_LOADER_ARGS = {
     "base_env": "base",

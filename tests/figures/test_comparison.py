@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from deep_interest.figures.comparison import results_chart
+from deep_interest.figures.comparison import days_chart, results_chart, speed_chart, validation_chart
 from deep_interest.figures.png import matplotlib_figure
 
 
@@ -28,14 +28,14 @@ def legend_labels(figure):
     return [text.get_text() for text in figure.legends[0].get_texts()]
 
 
-def test_dots_show_gauc_with_the_first_model_on_top():
+def test_dots_show_gauc_with_the_best_model_on_top():
     figure = results_figure(results_of([0.7, 0.75, 0.72]), title="Toys")
     axes = figure.axes[0]
     (dots,) = [line for line in axes.lines if line.get_marker() == "o"]
-    assert list(dots.get_xdata()) == [0.7, 0.75, 0.72]
+    assert list(dots.get_xdata()) == [0.75, 0.72, 0.7]
     assert list(dots.get_ydata()) == [0, 1, 2]
     assert axes.yaxis_inverted()
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["base", "model_1", "model_2"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["model_1", "model_2", "base"]
 
 
 def test_base_and_oracle_are_lines_and_the_oracle_has_no_dot():
@@ -79,3 +79,40 @@ def test_chart_can_be_saved_without_a_display():
     stream = io.BytesIO()
     results_figure(results_of([0.7, 0.75]), title="Toys").savefig(stream, format="png")
     assert stream.getvalue().startswith(b"\x89PNG")
+
+
+def test_models_that_no_other_beats_in_accuracy_and_speed_are_emphasised():
+    results = results_of([0.7, 0.75, 0.72, 0.74]).assign(samples_per_second=[100.0, 10.0, 100.0, 5.0])
+    (panel,) = speed_chart(results, title="Toys").panels
+    beaten, best = panel.marks
+    assert best.labels == ["model_1", "model_2"]  # the best, and the better of the two fastest
+    assert beaten.labels == ["base", "model_3"]
+
+
+def test_models_without_a_speed_are_not_in_the_speed_chart():
+    results = results_of([0.7, 0.75]).assign(samples_per_second=[np.nan, 10.0])
+    (mark,) = speed_chart(results, title="Toys").panels[0].marks
+    assert mark.labels == ["model_1"]
+
+
+def test_validation_is_next_to_test_with_their_difference_at_the_right():
+    results = results_of([0.7, 0.75, 0.72], oracle=0.8).assign(validation_gauc=[0.71, 0.7, np.nan, np.nan])
+    (panel,) = validation_chart(results, title="Toys").panels
+    validation, test = panel.marks
+    assert panel.y_ticks == ["model_1", "base"]
+    assert (validation.x, test.x) == ([0.7, 0.71], [0.75, 0.7])
+    assert panel.right_labels == ["+0.0500", "-0.0100"]
+
+
+def test_days_are_drawn_in_order_and_by_split():
+    days = pd.DataFrame({
+        "day": [3, 4, 6], "date": ["Jan 04", "Jan 05", "Jan 07"], "split": ["train", "train", "test"], "ctr": [0.5, 0.25, 0.1],
+        "impressions": [2, 4, 10],
+    })  # fmt: skip
+    ctr, impressions = days_chart(days, title="Toys").panels
+    assert [(line.name, line.x, line.y) for line in ctr.marks] == [
+        ("train", [0, 1], [0.5, 0.25]),
+        ("test", [2], [0.1]),
+    ]
+    assert [line.y for line in impressions.marks] == [[2, 4], [10]]
+    assert ctr.x_ticks == ["Jan 04", "Jan 05", "Jan 07"]

@@ -15,6 +15,7 @@ from deep_interest.figures.chart import Bars, Chart, Panel, Points
 from deep_interest.figures.plotly import plotly_figure
 from deep_interest.reporting.report import Report, report_html
 from deep_interest.retraining.summary import early_end, summary_page
+from deep_interest.training.parameters import Recipe
 
 EVIL = [
     "</script><script>alert(1)</script>",
@@ -89,9 +90,13 @@ def page_of(name: str) -> str:
                 "versions": {name: name}},
     }  # fmt: skip
     published = {"base": [PublishedMetric("gauc", 0.8, name)]}
+    playable = {"name": name, "seed": 1, "user": name, "items": [name], "normalize": "none", "parameters": ""}
     return report_html(
-        Report(name, name, results(name), summary, {name: plotly_figure(chart(name))}, settings, published)
-    )
+        Report(
+            name, name, results(name), summary, {name: plotly_figure(chart(name))}, settings, published,
+            recipes={name: Recipe()}, playable=playable,
+        )
+    )  # fmt: skip
 
 
 @pytest.mark.slow
@@ -108,6 +113,8 @@ def test_names_add_no_tag_attribute_or_script_to_the_report(name):
 def test_chart_data_close_no_script_and_are_unchanged(name):
     island = re.search(r"^const figures = (.*);$", page_of(name), re.MULTILINE)[1]
     assert "<" not in island
+    playable = re.search(r"^const playable = (.*);$", page_of(name), re.MULTILINE)[1]
+    assert "<" not in playable and json.loads(playable)["items"] == [name]
     figure = json.loads(island)[f"{name}-0"]
     shown = name.replace("<", "&lt;")  # Plotly turns the entity back into the character
     assert figure["data"][1]["text"] == [shown, shown]

@@ -1,3 +1,4 @@
+import logging
 import os
 import signal
 import subprocess
@@ -19,6 +20,10 @@ from deep_interest.training.runs import Experiment, train_experiment
 
 
 def identify(word: str, seed: int) -> tuple[str, int, int]:
+    logger = logging.getLogger("deep_interest.test")
+    logger.debug("below the level of the parent")
+    logger.warning("compiling for %s", word, extra={"once": True})
+    logger.warning("fitting %s", word, extra={"fit": f"{word} {seed}"})
     return f"{word} {seed}", os.getpid(), torch.get_num_threads()
 
 
@@ -27,8 +32,16 @@ def refuse(word: str, seed: int) -> None:
 
 
 @pytest.mark.slow
-def test_seeds_are_fitted_in_processes_of_one_thread_in_their_order():
+def test_seeds_are_fitted_in_processes_of_one_thread_in_their_order(caplog, capfd):
     results = map_seeds(identify, ("seed",), (3, 1, 2), processes=2)
+    lines = [record.getMessage() for record in caplog.records]
+    assert sorted(lines) == ["compiling for seed", *["fitting seed"] * 3]
+    assert {record.fit for record in caplog.records if hasattr(record, "fit")} == {
+        "seed 1",
+        "seed 2",
+        "seed 3",
+    }
+    assert "fitting" not in capfd.readouterr().err  # only this process shows them
     assert [text for text, _, _ in results] == ["seed 3", "seed 1", "seed 2"]
     assert os.getpid() not in {pid for _, pid, _ in results}
     assert {threads for _, _, threads in results} == {1}

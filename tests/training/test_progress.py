@@ -2,17 +2,20 @@
 
 import logging
 import math
+import time
 
 import numpy as np
 import pytest
 import torch
+from numba.core import event
 from support.training import sample_set, small_data
 
 from deep_interest.evaluation.metrics import auc, gauc, logloss
 from deep_interest.models.registry import build_model, model_config
 from deep_interest.training import loop
 from deep_interest.training.evaluation import predict, validate, watch
-from deep_interest.training.loop import DivergedError, Fit, _rate
+from deep_interest.training.log_lines import format_rate
+from deep_interest.training.loop import DivergedError, Fit
 from deep_interest.training.parameters import TrainingOptions
 
 SMALL = {"embedding_dim": 4, "hidden": (8, 4), "attention_hidden": (8, 4)}
@@ -26,7 +29,7 @@ def make_fit(folder, options=None, *, key="base", aux=0.0, **more):
     )
     settings = TrainingOptions(**({"batch_size": 100, "epochs": 2, "patience": 9} | (options or {})))
     return Fit(
-        label="shop.din seed 4", model=model, train=train, validation=validation, options=settings, seed=4,
+        label="shop.din, seed 4", model=model, train=train, validation=validation, options=settings, seed=4,
         state_file=folder / "state.pt", fingerprint="f", **more,
     )  # fmt: skip
 
@@ -128,8 +131,8 @@ def test_the_log_line_shows_metrics_and_speed_with_units(tmp_path, caplog):
         fit.progress.seconds = 0.0
         fit._report({"epoch": 2.0})
     assert [record.getMessage() for record in caplog.records] == [
-        "shop.din seed 4 epoch 1.5 · train loss 0.250 · val GAUC 0.500 · 2.5k samples/s",
-        "shop.din seed 4 epoch 2 · 5e+06M samples/s",
+        "shop.din, seed 4, epoch 1.5 of 2 · loss 0.250 · val GAUC 0.500 · 2.5k samples/s",
+        "shop.din, seed 4, epoch 2 of 2 · 5e+06M samples/s",
     ]
 
 
@@ -137,7 +140,38 @@ def test_the_log_line_shows_metrics_and_speed_with_units(tmp_path, caplog):
     ("rate", "text"), [(999, "999"), (1000, "1k"), (18_940, "18.9k"), (1_250_000, "1.25M")]
 )
 def test_rates_have_three_digits_and_a_unit(rate, text):
-    assert _rate(rate) == text
+    assert format_rate(rate) == text
+
+
+def test_the_speed_of_a_first_fit_does_not_contain_compilation(tmp_path, caplog):
+    fit = make_fit(tmp_path, {"epochs": 1})
+    step = fit.train_step
+
+    def compile_first(rows):
+        if fit.progress.step == 0:
+            with event.trigger_event("numba:compiler_lock"), event.trigger_event("numba:compile"):
+                time.sleep(1.0)
+        return step(rows)
+
+    fit.train_step = compile_first
+    start = time.perf_counter()
+    with caplog.at_level(logging.INFO, logger="deep_interest"):
+        fit.run()
+    whole = time.perf_counter() - start
+    assert whole > 1
+    assert 0 < fit.progress.seconds <= whole - 1
+    assert caplog.messages[0] == "shop.din: compiling kernels for the CPU, once per machine …"
+    assert len(caplog.messages) == 2  # it is said once
+
+
+def test_warming_up_changes_no_bit_of_the_result(tmp_path, monkeypatch):
+    warm = make_fit(tmp_path / "warm", {"behavior_dropout": 0.5}, key="dien", aux=0.5)
+    warm.run()
+    monkeypatch.setattr(loop, "_import_autograd", lambda device: None)
+    cold = make_fit(tmp_path / "cold", {"behavior_dropout": 0.5}, key="dien", aux=0.5)
+    cold.run()
+    for name, tensor in warm.model.state_dict().items():
+        assert torch.equal(tensor, cold.model.state_dict()[name]), name
 
 
 class Bar:
@@ -179,9 +213,9 @@ def test_the_progress_bar_counts_samples_epoch_by_epoch(tmp_path, monkeypatch):
     first, second = BARS
     assert first.options == {
         "total": 216, "initial": 0, "unit": " samples", "unit_scale": True, "disable": None, "leave": False,
-        "desc": "shop.din seed 4 epoch 1/2",
+        "desc": "shop.din, seed 4, epoch 1 of 2",
     }  # fmt: skip
-    assert second.options["desc"] == "shop.din seed 4 epoch 2/2"
+    assert second.options["desc"] == "shop.din, seed 4, epoch 2 of 2"
     assert first.done == second.done == [100, 100, 16]
     assert [text for text, _ in first.shown] == [f"loss {loss.item():.4f}" for loss, _ in losses[:3]]
     assert not any(refresh for _, refresh in first.shown)
@@ -209,7 +243,7 @@ def test_a_fit_whose_numbers_are_not_finite_has_diverged(tmp_path, broken):
         fit.progress.loss_sum = math.inf
     else:
         list(fit.model.parameters())[-1].data.view(-1)[0] = math.nan
-    with pytest.raises(DivergedError, match=r"^shop\.din seed 4: training diverged in epoch 1 "):
+    with pytest.raises(DivergedError, match=r"^shop\.din, seed 4: training diverged in epoch 1 "):
         fit._check_finite(np.zeros(3))
 
 

@@ -4,8 +4,8 @@ import logging
 import multiprocessing
 import os
 import signal
-import sys
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def test_a_worker_begins_with_one_thread_that_ctrl_c_ends_and_watches_its_parent
     threads, signals, logs, started = [], [], [], []
     monkeypatch.setattr(torch, "set_num_threads", threads.append)
     monkeypatch.setattr(signal, "signal", lambda *arguments: signals.append(arguments))
-    monkeypatch.setattr(logging, "basicConfig", lambda **options: logs.append(options))
+    monkeypatch.setattr(parallel, "send_records", logs.append)
 
     class Thread:
         def __init__(self, **options):
@@ -56,18 +56,11 @@ def test_a_worker_begins_with_one_thread_that_ctrl_c_ends_and_watches_its_parent
             started.append(self.options)
 
     monkeypatch.setattr(threading, "Thread", Thread)
-    parallel._begin(pipe[0])
+    parallel._begin(pipe[0], "pipe of the logs")
     assert threads == [1]
     assert signals == [(signal.SIGINT, signal.SIG_DFL)]
     assert started == [{"target": parallel._end_with, "args": (pipe[0],), "daemon": True}]
-    assert logs == [
-        {
-            "format": "%(asctime)s  %(message)s",
-            "datefmt": "%H:%M:%S",
-            "level": logging.WARNING,
-            "stream": sys.stderr,
-        }
-    ]
+    assert logs == ["pipe of the logs"]
 
 
 def test_a_call_in_a_worker_logs_as_its_parent_does():
@@ -101,6 +94,9 @@ def test_the_pool_is_made_of_a_fork_server_where_there_is_one(monkeypatch, metho
     monkeypatch.setattr(multiprocessing, "get_context", Context)
     monkeypatch.setattr(parallel, "_alive", [])
     monkeypatch.setattr(
+        parallel, "LogRelay", lambda context: SimpleNamespace(pipe=f"logs of {context.method}")
+    )
+    monkeypatch.setattr(
         parallel, "ProcessPoolExecutor", lambda *sizes, **options: made.append((sizes, options))
     )
     parallel._pool.__wrapped__(3, "some.module")
@@ -109,7 +105,7 @@ def test_the_pool_is_made_of_a_fork_server_where_there_is_one(monkeypatch, metho
     assert options["mp_context"].method == chosen
     assert options["mp_context"].preloaded == (["some.module"] if chosen == "forkserver" else None)
     assert options["initializer"] is parallel._begin
-    assert options["initargs"] == (f"reader of {chosen}",)
+    assert options["initargs"] == (f"reader of {chosen}", f"logs of {chosen}")
     assert parallel._alive == [f"writer of {chosen}"]
 
 
@@ -155,7 +151,7 @@ def test_no_more_workers_than_seeds(monkeypatch):
 
     def pool(workers, module):
         asked.append((workers, module))
-        return Pool()
+        return Pool(), SimpleNamespace(flush=lambda: asked.append("flushed"))
 
     pool.cache_clear = lambda: asked.append("cleared")
     monkeypatch.setattr(parallel, "_pool", pool)

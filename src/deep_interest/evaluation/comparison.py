@@ -116,6 +116,13 @@ def compare(
     return results.reindex(columns=_columns(with_oracle=bool(oracle)))
 
 
+def by_gauc(results: pd.DataFrame) -> pd.DataFrame:
+    """Return a results table with the highest GAUC first, and the oracle last."""
+    is_oracle = results["model"] == ORACLE
+    models = results[~is_oracle].sort_values("gauc", ascending=False, kind="stable")
+    return pd.concat([models, results[is_oracle]], ignore_index=True)
+
+
 def _columns(*, with_oracle: bool) -> list[str]:
     share = ["oracle_share"] if with_oracle else []
     return [

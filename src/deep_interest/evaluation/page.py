@@ -7,7 +7,7 @@ import pandas as pd
 
 from deep_interest.evaluation.comparison import ORACLE
 from deep_interest.evaluation.published import PublishedMetric
-from deep_interest.evaluation.table_notes import ORACLE_HEADING, column_notes, name_of
+from deep_interest.evaluation.table_notes import ORACLE_HEADING, VALIDATION_HEADING, column_notes, name_of
 
 EMPTY = "–"
 SIGNIFICANCE_LEVEL = 0.05  # of p-values after Holm's correction
@@ -75,9 +75,17 @@ def results_table(
     *,
     published: Mapping[str, Sequence[PublishedMetric]] | None = None,
     base: str = "base",
+    validation: bool = False,
 ) -> ResultsTable:
-    """Return the table of `results_markdown` as strings; arguments as there."""
+    """Return the table of `results_markdown` as strings; arguments as there.
+
+    Args:
+        validation: whether a column next to the GAUC shows the GAUC on the validation set.
+    """
     columns, sources = _columns_and_sources(results, published, base)
+    if validation and "validation_gauc" in results and results["validation_gauc"].notna().any():
+        first = dict(list(columns.items())[:2])
+        columns = first | {VALIDATION_HEADING: lambda row: _number(row["validation_gauc"], ".4f")} | columns
     rows = [[format_cell(row) for format_cell in columns.values()] for _, row in results.iterrows()]
     return ResultsTable(list(columns), rows, sources, column_notes(results, list(columns), base))
 

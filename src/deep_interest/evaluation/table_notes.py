@@ -7,6 +7,7 @@ import pandas as pd
 from deep_interest.evaluation.comparison import ORACLE
 from deep_interest.evaluation.significance import CHANCE
 
+VALIDATION_HEADING = "Validation GAUC"
 ORACLE_HEADING = "Share of the oracle's gain"
 
 
@@ -28,6 +29,12 @@ def column_notes(results: pd.DataFrame, headings: list[str], base: str) -> list[
         "**±**: standard deviation over seeds; omitted if there is one seed. **AUC**: over all samples at once, across users. "
         "**LogLoss**: lower is better.",
     ]
+    if VALIDATION_HEADING in headings:
+        notes.append(
+            f"**{VALIDATION_HEADING}**: on the validation set, of the evaluation whose parameters were selected by it, mean over seeds. "
+            "Selection makes it optimistic, and the two sets have other users or days; a model that loses much more than the others "
+            "from validation to test fits the validation set too closely."
+        )
     if base_name:
         notes.append(
             f"**RelaImpr**: gain in GAUC over 0.5, relative to that of {base_name} (DIN eq. 11). **Difference**: GAUC minus that of "

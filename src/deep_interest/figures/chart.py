@@ -51,6 +51,7 @@ class Points:
         color_label: label of the colour scale.
         symbol: index in `SYMBOLS`.
         hover: a string per point, shown when the pointer is over it.
+        labels: a string per point, shown next to it; then all points of the panel need labels.
     """
 
     x: Sequence[float]
@@ -62,6 +63,7 @@ class Points:
     color_label: str = ""
     symbol: int = 0
     hover: Sequence[str] | None = None
+    labels: Sequence[str] | None = None
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,12 @@
 import numpy as np
 import pandas as pd
 
-from deep_interest.evaluation.comparison import ORACLE
-from deep_interest.figures.chart import SYMBOLS, Chart, Line, Panel, Points, VerticalLine
+from deep_interest.evaluation.comparison import ORACLE, by_gauc
+from deep_interest.figures.chart import Chart, Line, Panel, Points, VerticalLine
 
 
 def results_chart(results: pd.DataFrame, *, title: str, base: str = "base") -> Chart:
-    """Draw GAUC by model as a dot plot, in the order of the table.
+    """Draw GAUC by model as a dot plot, best model on top.
 
     A dot is the mean over seeds, its bar ± one standard deviation over seeds, and the number at the right its value. Vertical
     lines mark the GAUC of the base model and, dashed, of the oracle.
@@ -18,6 +18,7 @@ def results_chart(results: pd.DataFrame, *, title: str, base: str = "base") -> C
         title: heading of the chart.
         base: key of the model that the others are compared with.
     """
+    results = by_gauc(results)
     models = results[results["model"] != ORACLE]
     references = [
         VerticalLine(
@@ -49,7 +50,7 @@ def seeds_chart(results: pd.DataFrame, seed_gaucs: pd.DataFrame, *, title: str) 
         seed_gaucs: columns ``model``, ``seed``, ``gauc``; one row per model and seed.
         title: heading of the chart.
     """
-    models = results[results["model"] != ORACLE]
+    models = by_gauc(results[results["model"] != ORACLE])
     position = {key: index for index, key in enumerate(models["model"])}
     shown = seed_gaucs[seed_gaucs["model"].isin(position)]
     dots = Points(
@@ -67,17 +68,57 @@ def seeds_chart(results: pd.DataFrame, seed_gaucs: pd.DataFrame, *, title: str) 
     )  # fmt: skip
 
 
-def speed_chart(results: pd.DataFrame, *, title: str) -> Chart:
-    """Draw GAUC against training speed, one point per model."""
-    timed = results[results["samples_per_second"] > 0]
+def validation_chart(results: pd.DataFrame, *, title: str) -> Chart:
+    """Draw the GAUC on the validation set and on the test set by model, best model on top.
+
+    Args:
+        results: table of `evaluation.comparison.compare`; models without a validation GAUC are omitted.
+        title: heading of the chart.
+    """
+    models = by_gauc(results[(results["model"] != ORACLE) & results["validation_gauc"].notna()])
+    positions = list(range(len(models)))
     marks = [
-        Points([row.samples_per_second], [row.gauc], str(row.name), color=index, symbol=index // len(SYMBOLS),
-               hover=[f"{row.name}: GAUC {row.gauc:.4f}, {row.samples_per_second:,.0f} samples/s"])
-        for index, row in enumerate(timed.itertuples(index=False))
+        Points(
+            models[column].tolist(), positions, name, color=color, symbol=symbol,
+            hover=[f"{row['name']}, {name}: {row[column]:.4f}" for _, row in models.iterrows()],
+        )
+        for column, name, color, symbol in (("validation_gauc", "validation", -1, 1), ("gauc", "test", 0, 0))
+    ]  # fmt: skip
+    changes = (models["gauc"] - models["validation_gauc"]).tolist()
+    panel = Panel(
+        marks, x_label="GAUC", y_ticks=models["name"].astype(str).tolist(), y_reversed=True,
+        right_labels=[f"{change:+.4f}" for change in changes],
+    )  # fmt: skip
+    return Chart(
+        title, [panel], row_height=70 + 30 * len(models),
+        note="The number at the right is test minus validation. Parameters are selected on the validation set, so its GAUC is "
+        "optimistic; the two sets also have other users or days. A model that loses much more than the others fits the validation set "
+        "too closely.",
+    )  # fmt: skip
+
+
+def speed_chart(results: pd.DataFrame, *, title: str) -> Chart:
+    """Draw GAUC against training speed, one labelled point per model.
+
+    Models that no other one beats in both are emphasised.
+    """
+    timed = results[results["samples_per_second"] > 0]
+    speed, gauc = timed["samples_per_second"].to_numpy(), timed["gauc"].to_numpy()
+    beaten = np.array(
+        [((speed >= s) & (gauc >= g) & ((speed > s) | (gauc > g))).any() for s, g in zip(speed, gauc, strict=True)], bool
+    )  # fmt: skip
+    groups = ((beaten, "other models", -1), (~beaten, "no other model is both better and faster", 0))
+    marks = [
+        Points(
+            rows["samples_per_second"].tolist(), rows["gauc"].tolist(), name, color=color, labels=rows["name"].astype(str).tolist(),
+            hover=[f"{row.name}: GAUC {row.gauc:.4f}, {row.samples_per_second:,.0f} samples/s" for row in rows.itertuples(index=False)],
+        )
+        for chosen, name, color in groups
+        if len(rows := timed[chosen])
     ]  # fmt: skip
     panel = Panel(marks, x_label="training speed (samples/s)", y_label="GAUC", x_log=True)
     return Chart(
-        title, [panel], row_height=420,
+        title, [panel], row_height=520,
         note="Training speed on the machine that trained the models, without evaluation. Better models are further up, faster ones "
         "further right.",
     )  # fmt: skip
@@ -111,6 +152,40 @@ def groups_chart(groups: dict[str, pd.DataFrame], *, title: str) -> Chart:
         title, panels, columns=2,
         note="The groups are quarters of the test samples. The GAUC of a group with few samples varies more by chance.",
     )  # fmt: skip
+
+
+def days_chart(days: pd.DataFrame, *, title: str) -> Chart:
+    """Draw CTR and number of impressions by day and split.
+
+    Args:
+        days: table of `reporting.groups.ctr_by_day`; columns ``day``, ``date``, ``split``, ``ctr``, ``impressions``, one row per day.
+        title: heading of the chart.
+    """
+    position = {day: index for index, day in enumerate(days["day"])}
+    by_split = [(str(split), rows) for split, rows in days.groupby("split", sort=False, observed=True)]
+    panels = [
+        Panel(
+            [
+                Line([position[day] for day in rows["day"]], rows[column].tolist(), split, color=color, markers=True)
+                for color, (split, rows) in enumerate(by_split)
+            ],
+            title=heading, x_label="day", y_label=label, x_ticks=_sparse(days["date"].tolist()),
+        )
+        for column, heading, label in (
+            ("ctr", "CTR by day", "share of clicked impressions"), ("impressions", "Impressions by day", "impressions"),
+        )
+    ]  # fmt: skip
+    return Chart(
+        title, panels, columns=2,
+        note="All impressions that are samples, each split in its colour. A day with far fewer impressions than the others may be "
+        "incomplete; a CTR that changes between training and test days shifts the predictions (see calibration).",
+    )  # fmt: skip
+
+
+def _sparse(labels: list[str], most: int = 12) -> list[str]:
+    """Return labels of which at most ``most``, evenly spaced, are not empty."""
+    step = -(-len(labels) // most)
+    return [label if index % step == 0 else "" for index, label in enumerate(labels)]
 
 
 def calibration_chart(curves: dict[str, pd.DataFrame], *, title: str) -> Chart:

@@ -8,6 +8,12 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from deep_interest.figures.chart import GREY, Chart, HeatMap, Line, Panel, Points, VerticalLine, palette_color
+from deep_interest.figures.plotly_labels import (
+    has_labels,
+    label_annotations,
+    label_placements,
+    label_ranges,
+)
 from deep_interest.figures.plotly_marks import literal_text, traces_of
 
 GRID_COLOR = "rgba(128,136,144,0.25)"
@@ -32,13 +38,16 @@ def plotly_figure(chart: Chart) -> dict[str, Any]:
     )  # fmt: skip
     legend_names: set[str] = set()
     for (row, column), panel in zip(cells, chart.panels, strict=False):
-        _add_panel(figure, panel, {"row": row + 1, "col": column + 1}, legend_names)
+        _add_panel(
+            figure, panel, {"row": row + 1, "col": column + 1}, legend_names, row_height=chart.row_height
+        )
     figure.update_layout(
         template={},
         title={"text": literal_text(chart.title), "x": 0, "xanchor": "left", "font": {"size": 15}},
         meta={
             "note": chart.note, "metrics": chart.metrics, "row_height": chart.row_height,
             "panel_titles": [panel.title for panel in chart.panels],
+            "labels": [label_placements(panel, chart.row_height) for panel in chart.panels],
         },
         height=110 + chart.row_height * rows,
         font={"family": "system-ui, sans-serif", "size": 12, "color": GREY},
@@ -57,7 +66,9 @@ def _horizontal_spacing(chart: Chart, columns: int) -> float:
     return 0.5 / columns if labelled else 0.09
 
 
-def _add_panel(figure: go.Figure, panel: Panel, cell: dict[str, int], legend_names: set[str]) -> None:
+def _add_panel(
+    figure: go.Figure, panel: Panel, cell: dict[str, int], legend_names: set[str], *, row_height: int
+) -> None:
     """Draw a panel in a cell of the figure; names already in the legend are not repeated there."""
     for mark in panel.marks:
         for trace in traces_of(mark):
@@ -78,6 +89,12 @@ def _add_panel(figure: go.Figure, panel: Panel, cell: dict[str, int], legend_nam
     axis = {"gridcolor": GRID_COLOR, "zeroline": False, "automargin": True, "type": "linear"}
     figure.update_xaxes(**axis | {"title": literal_text(panel.x_label)} | _x_scale(panel), **cell)
     figure.update_yaxes(**axis | {"title": literal_text(panel.y_label)} | _y_scale(panel), **cell)
+    if has_labels(panel):
+        x_range, y_range = label_ranges(panel)
+        figure.update_xaxes(range=x_range, **cell)
+        figure.update_yaxes(range=y_range, **cell)
+        for annotation in label_annotations(panel, row_height):
+            figure.add_annotation(**annotation, **cell)
     if panel.title:
         figure.add_annotation(
             name=PANEL_TITLE, text=f"<b>{literal_text(panel.title)}</b>", x=0, y=1, xref="x domain", yref="y domain",

@@ -4,6 +4,7 @@ from typing import Any
 
 from deep_interest.errors import InputError
 from deep_interest.figures.plotly import PANEL_TITLE
+from deep_interest.figures.plotly_labels import POINT_LABEL
 
 SHARED_LAYOUT = ("font", "paper_bgcolor", "plot_bgcolor", "legend", "bargap", "hovermode")
 
@@ -40,6 +41,7 @@ def _panel(figure: dict[str, Any], index: int, title: str) -> dict[str, Any]:
         for annotation in layout.get("annotations", [])
         if annotation["xref"].split()[0] == x and annotation.get("name") != PANEL_TITLE
     ]
+    at_right = [label for label in labels if label.get("name") != POINT_LABEL]
     has_color_scale = any("coloraxis" in trace or "coloraxis" in trace.get("marker", {}) for trace in traces)
     panel = {key: layout[key] for key in SHARED_LAYOUT} | {
         "xaxis": layout[f"xaxis{suffix}"] | {"domain": [0, 1], "anchor": "y"},
@@ -51,9 +53,13 @@ def _panel(figure: dict[str, Any], index: int, title: str) -> dict[str, Any]:
             if shape["xref"].split()[0] == x
         ],
         "height": layout["meta"]["row_height"],
-        "margin": {"l": 50, "r": 64 if labels else 10, "t": 60 if has_color_scale else 10, "b": 40},
+        "margin": {"l": 50, "r": 64 if at_right else 10, "t": 60 if has_color_scale else 10, "b": 40},
         "meta": {"title": title},
     }
+    if placements := (layout["meta"].get("labels") or [{}] * (index + 1))[index]:
+        panel["meta"]["labels"] = placements
+        panel["margin"]["l"] = 64
+        panel["xaxis"]["automargin"] = panel["yaxis"]["automargin"] = False  # the labels fit this plot area
     if has_color_scale:
         panel["coloraxis"] = layout["coloraxis"]
     return {"data": traces, "layout": panel}

@@ -24,10 +24,12 @@ from deep_interest.figures.chart import (
     VerticalLine,
     palette_color,
 )
+from deep_interest.figures.labels import label_offsets, short_label
 
 MARKERS = "osD^PXv*"
 PIXELS_PER_INCH = 100  # converts the heights of charts
 MAX_LABEL_LENGTH = 34
+LABEL_SIZE = 7  # of labels at points, in points
 
 
 def matplotlib_figure(chart: Chart) -> Figure:
@@ -70,6 +72,8 @@ def matplotlib_figure(chart: Chart) -> Figure:
                 handle.set_array(None)  # the legend explains the symbol, not the colour scale
                 handle.set_facecolor(palette_color(-1))
                 handle.set_edgecolor(palette_color(-1))
+    for axes, panel in zip(grid, chart.panels, strict=False):
+        _add_point_labels(figure, axes, panel)
     return figure
 
 
@@ -125,6 +129,28 @@ def _add_right_labels(axes: Axes, labels: Sequence[str]) -> None:
         side.tick_params(axis="y", length=0)
         side.spines[:].set_visible(False)
     axes.spines["bottom"].set_visible(True)
+
+
+def _add_point_labels(figure: Figure, axes: Axes, panel: Panel) -> None:
+    """Write the labels of points next to them, after everything else has its final position."""
+    labelled = [mark for mark in panel.marks if isinstance(mark, Points) and mark.labels is not None]
+    if not labelled:
+        return
+    axes.margins(0.06)
+    figure.draw_without_rendering()
+    points = [(x, y) for mark in labelled for x, y in zip(mark.x, mark.y, strict=True)]
+    labels = [short_label(label) for mark in labelled for label in mark.labels or ()]
+    pixels, area = axes.transData.transform(points), axes.get_window_extent()
+    offsets = label_offsets(
+        (pixels[:, 0] - area.x0).tolist(), (area.y1 - pixels[:, 1]).tolist(), labels, width=area.width, height=area.height,
+        character=LABEL_SIZE * 0.78, line=LABEL_SIZE * 1.75,
+    )  # fmt: skip
+    points_per_pixel = 72 / figure.dpi
+    for point, label, (dx, dy) in zip(points, labels, offsets, strict=True):
+        axes.annotate(
+            label, point, (dx * points_per_pixel, -dy * points_per_pixel), textcoords="offset points", ha="center", va="center",
+            fontsize=LABEL_SIZE, arrowprops={"arrowstyle": "-", "color": palette_color(-1), "linewidth": 0.6, "shrinkA": 0, "shrinkB": 3},
+        ).set_in_layout(False)  # fmt: skip
 
 
 def _mark(axes: Axes, mark: Mark, limits: tuple[float, float] | None) -> None:

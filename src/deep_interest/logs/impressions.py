@@ -132,6 +132,18 @@ def days_of(impressions: pd.DataFrame, protocol: ProtocolParameters) -> np.ndarr
     return _day_number(impressions["time"].to_numpy(np.int64), protocol)
 
 
+def days_and_splits(
+    impressions: pd.DataFrame, protocol: ProtocolParameters
+) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+    """Return the impressions of the days in use, and the day and the split of each: ``(n,)``, split as an index into SPLITS.
+
+    Raises:
+        InputError: there are too few days.
+    """
+    impressions, day, _ = _days_in_use(impressions, protocol)
+    return impressions, day, _split_by_day(day, protocol)
+
+
 def _day_number(time: np.ndarray, protocol: ProtocolParameters) -> np.ndarray:
     return (time + protocol.day_offset) // protocol.day_seconds
 

@@ -64,3 +64,12 @@ class DatasetParameters(BaseModel):
     @classmethod
     def _rename_rows(cls, block: Any) -> Any:
         return rename_key(block, "rows", "models")
+
+    @model_validator(mode="after")
+    def _by_day_needs_times(self) -> "DatasetParameters":
+        if self.protocol.name == "by_day" and self.source is not None and not self.source.has_times:
+            raise ValueError(
+                "protocol by_day splits by day, but source.behaviors has order: file, which declares a log without times; use "
+                "next_item, last_item or rated, or declare the time"
+            )
+        return self

@@ -1,4 +1,4 @@
-"""Metrics of groups of test samples: calibration, and GAUC by group."""
+"""Metrics of groups of samples: calibration, GAUC by group, CTR by day."""
 
 import numpy as np
 import pandas as pd
@@ -62,6 +62,25 @@ def gauc_by_group(
                     }
                 )
     return pd.DataFrame(rows)
+
+
+def ctr_by_day(days: np.ndarray, splits: np.ndarray, labels: np.ndarray) -> pd.DataFrame:
+    """Compute the CTR of each day.
+
+    Args:
+        days: ``(n,)`` day of each sample since 1970-01-01.
+        splits: ``(n,)`` split of each sample; all samples of a day have the same.
+        labels: ``(n,)`` in {0, 1}.
+
+    Returns:
+        Columns ``day``, ``split``, ``ctr``, ``impressions``, and ``date`` such as "Jan 31"; one row per day, oldest first.
+    """
+    samples = pd.DataFrame({"day": days, "split": splits, "label": labels})
+    table = samples.groupby("day", as_index=False).agg(
+        split=("split", "first"), ctr=("label", "mean"), impressions=("label", "size")
+    )
+    dates = pd.to_datetime(table["day"], unit="D", origin="unix")
+    return table.assign(date=dates.dt.strftime("%b %d"))
 
 
 def _quarters(sizes: np.ndarray) -> list[tuple[int, int]]:

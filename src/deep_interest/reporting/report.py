@@ -3,13 +3,14 @@
 import html
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from importlib import resources
 from string import Template
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
-from deep_interest.evaluation.comparison import ORACLE
+from deep_interest.evaluation.comparison import ORACLE, by_gauc
 from deep_interest.evaluation.page import (
     SIGNIFICANCE_LEVEL,
     SUPERSCRIPTS,
@@ -21,11 +22,15 @@ from deep_interest.evaluation.published import PublishedMetric
 from deep_interest.evaluation.table_notes import name_of
 from deep_interest.figures.plotly_marks import original_text
 from deep_interest.figures.plotly_panels import split_panels
+from deep_interest.reporting.html_tables import HtmlRow, html_table, sortable_table
+from deep_interest.reporting.playable_din import playable_html
+from deep_interest.reporting.run_record import run_html
 from deep_interest.reporting.sentences import sentences
-from deep_interest.reporting.template import PAGE
+from deep_interest.reporting.settings_section import settings_html
+from deep_interest.training.parameters import Recipe
 
-TUNED_ON_OTHER_DATA = " (found on other samples, features or behaviours than the present ones)"
 UNKNOWN_PREFIX = "unknown_"  # of the columns of `samples_summary` that are shares, not counts
+SCRIPTS = ("charts.js", "tables.js", "din.js")  # of the page, in this order
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,9 @@ class Report:
         settings: options, seeds and versions by model key; empty for a model whose settings are unknown.
         published: published metrics by model key.
         base: key of the model that the others are compared with.
+        recipes: the configured recipes by name.
+        run: when and from which commit the report is made (`run_record.describe_run`); empty if the page does not show it.
+        playable: a DIN that readers can try (`playable_din.playable_din`); empty if there is none.
     """
 
     title: str
@@ -51,33 +59,50 @@ class Report:
     settings: Mapping[str, dict[str, Any]]
     published: Mapping[str, Sequence[PublishedMetric]]
     base: str = "base"
+    recipes: Mapping[str, Recipe] = field(default_factory=dict)
+    run: Mapping[str, Any] = field(default_factory=dict)
+    playable: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Section(NamedTuple):
+    """A section of the page.
+
+    Attributes:
+        identifier: id of its heading, for links.
+        heading: plain text.
+        content: HTML.
+    """
+
+    identifier: str
+    heading: str
+    content: str
 
 
 def report_html(report: Report) -> str:
     """Return the page; it needs no other file and no network."""
     from plotly.offline import get_plotlyjs  # noqa: PLC0415
 
-    table = results_table(report.results, published=report.published, base=report.base)
+    sections = _sections(report)
     panels = {
         f"{name}-{index}": panel
         for name, figure in report.figures.items()
         for index, panel in enumerate(split_panels(figure))
     }
-    return Template(PAGE).substitute(
+    return Template(_asset("report.html")).substitute(
         title=html.escape(report.title),
         summary=html.escape(_summary(report)),
-        sentences=_list_items(sentences(report.results, protocol=report.protocol, base=report.base)),
-        table=_results_table(table, report),
-        sources="<br>".join(
-            f"{str(number).translate(SUPERSCRIPTS)} {html.escape(source)}"
-            for number, source in enumerate(table.sources, start=1)
+        run=run_html(report.run),
+        contents=_links([(section.identifier, section.heading) for section in sections]),
+        sections="\n".join(
+            f'<section class="{section.identifier}" aria-labelledby="{section.identifier}"><h2 id="{section.identifier}">{html.escape(section.heading)}</h2>\n'
+            f"{section.content}</section>"
+            for section in sections
         ),
-        notes=_list_items([note.replace("**", "").replace("`", "") for note in table.notes]),
-        figures="\n".join(_figure(name, figure) for name, figure in report.figures.items()),
-        data=_data(report.summary),
-        settings=_settings(report),
+        css=_asset("report.css"),
         plotly=get_plotlyjs(),
         json=script_json(panels),
+        playable=f"const playable = {script_json(report.playable)};" if report.playable else "",
+        script="\n".join(_asset(name) for name in SCRIPTS),
     )
 
 
@@ -88,6 +113,39 @@ def script_json(value: Any) -> str:
     "Restrictions for contents of script elements").
     """
     return json.dumps(value).replace("<", "\\u003c")
+
+
+def _asset(name: str) -> str:
+    return (
+        resources.files("deep_interest.reporting")
+        .joinpath("assets", name)
+        .read_text(encoding="utf-8")
+        .rstrip()
+    )
+
+
+def _sections(report: Report) -> list[Section]:
+    results = by_gauc(report.results)
+    table = results_table(results, published=report.published, base=report.base, validation=True)
+    names = dict(zip(results["model"], results["name"].astype(str), strict=True))
+    playable = [Section("playable", "Try DIN", playable_html(report.playable))] if report.playable else []
+    return [
+        Section("conclusions", "Conclusions", _conclusions(results, report)),
+        Section("results", "Results", _results(results, table, report)),
+        *playable,
+        Section("charts", "Charts", _charts(report.figures)),
+        Section("dataset", "Dataset", _data(report.summary)),
+        Section("settings", "Settings and versions", settings_html(report.settings, report.recipes, names)),
+    ]
+
+
+def _links(targets: Sequence[tuple[str, str]]) -> str:
+    """Return a list of links to parts of the page, each by its id and its name."""
+    links = "".join(
+        f'<li><a href="#{html.escape(identifier)}">{html.escape(name)}</a></li>'
+        for identifier, name in targets
+    )
+    return f"<ul>{links}</ul>"
 
 
 def _summary(report: Report) -> str:
@@ -103,59 +161,67 @@ def _list_items(strings: Sequence[str]) -> str:
     return "".join(f"<li>{html.escape(string)}</li>" for string in strings)
 
 
-def _results_table(table: ResultsTable, report: Report) -> str:
-    """Return the results table; models that are significantly better than the base are shaded."""
-    results = report.results
+def _conclusions(results: pd.DataFrame, report: Report) -> str:
+    """Return the verdict, the sentence on the best model, followed by the other sentences."""
+    verdict, *others = sentences(results, protocol=report.protocol, base=report.base)
+    return f'<p class="verdict">{html.escape(verdict)}</p><ul class="conclusions">{_list_items(others)}</ul>'
+
+
+def _results(results: pd.DataFrame, table: ResultsTable, report: Report) -> str:
+    """Return the results table, its sources and its notes; models that are significantly better than the base are shaded."""
     better = (
         (results["p_holm"] < SIGNIFICANCE_LEVEL) & (results["difference"] > 0) & (results["model"] != ORACLE)
     )
-    body = "".join(
-        f'<tr class="{"better" if shaded else ""}">{_cells(row, table.headings)}</tr>'
-        for row, shaded in zip(table.rows, better, strict=True)
+    rows = [
+        HtmlRow(cells, "better" if shaded else "") for cells, shaded in zip(table.rows, better, strict=True)
+    ]
+    is_model = (results["model"] != ORACLE).tolist()
+    difference = [heading for heading in table.headings if heading.startswith("Difference")][:1]
+    sources = "<br>".join(
+        f"{str(number).translate(SUPERSCRIPTS)} {html.escape(source)}"
+        for number, source in enumerate(table.sources, start=1)
     )
-    table_html = _html_table(table.headings, body)
+    notes = [note.replace("**", "").replace("`", "") for note in table.notes]
+    return (
+        sortable_table(
+            table.headings, [row for row, kept in zip(rows, is_model, strict=True) if kept], identifier="results-table",
+            caption=_caption(results, report), sorted_by="GAUC", essential=["Model", "GAUC", *difference],
+            lower_is_better=["LogLoss", "Training (s)"],
+            references=[row for row, kept in zip(rows, is_model, strict=True) if not kept],
+        )
+        + f'<p class="soft">{sources}</p><details><summary>How to read the table</summary><ul>{_list_items(notes)}</ul></details>'
+    )  # fmt: skip
+
+
+def _caption(results: pd.DataFrame, report: Report) -> str:
+    caption = "Metrics on the test set, highest GAUC first. Press a heading to sort by its column."
     base = name_of(results, report.base)
     if base is None or results["p_holm"].isna().all():
-        return table_html
-    return (
-        f'{table_html}<p class="soft">* significant at the 5% level after Holm\'s correction. Shaded models are significantly better '
-        f"than {html.escape(base)}.</p>"
-    )
+        return caption
+    return f"{caption} * significant at the 5% level after Holm's correction. Shaded models are significantly better than {base}."
 
 
-def _html_table(headings: Sequence[str], body: str) -> str:
-    head = "".join(f"<th>{html.escape(heading)}</th>" for heading in headings)
-    return f'<div class="wide"><table class="cards"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+def _charts(figures: Mapping[str, dict[str, Any]]) -> str:
+    titles = [(f"chart-{name}", _title(figure)) for name, figure in figures.items()]
+    drawn = "\n".join(_figure(name, figure) for name, figure in figures.items())
+    return f'<nav class="contents charts" aria-label="Charts">{_links(titles)}</nav>\n{drawn}'
 
 
-def _cells(row: Sequence[str], headings: Sequence[str]) -> str:
-    return "".join(
-        f'<td data-label="{html.escape(heading)}"><div>{_breakable(value)}</div></td>'
-        for value, heading in zip(row, headings, strict=True)
-    )
-
-
-def _breakable(value: str) -> str:
-    """Return a cell's HTML, in which a line can break only between a value and its deviation or interval."""
-    for separator in (" ± ", " ["):
-        if separator in value:
-            first, rest = value.split(separator, 1)
-            return f"<span>{html.escape(first)}</span> <span>{html.escape(separator.lstrip() + rest)}</span>"
-    return html.escape(value)
+def _title(figure: dict[str, Any]) -> str:
+    return original_text(figure["layout"]["title"]["text"])
 
 
 def _figure(name: str, figure: dict[str, Any]) -> str:
-    layout = figure["layout"]
     panels = split_panels(figure)
     min_width = {1: "100%", 2: "420px"}.get(len(panels), "300px")
     elements = "".join(
         f'<div>{_panel_heading(panel)}<div id="{html.escape(name)}-{index}"></div></div>'
         for index, panel in enumerate(panels)
     )
-    title = html.escape(original_text(layout["title"]["text"]))
-    note = html.escape(layout["meta"]["note"])
+    title = html.escape(_title(figure))
+    note = html.escape(figure["layout"]["meta"]["note"])
     return (
-        f'<figure id="{html.escape(name)}"><h3>{title}</h3><div class="panels" style="--min-width: {min_width}">{elements}</div>'
+        f'<figure id="chart-{html.escape(name)}"><h3>{title}</h3><div class="panels" style="--min-width: {min_width}">{elements}</div>'
         f"<figcaption>{note}</figcaption></figure>"
     )
 
@@ -166,68 +232,49 @@ def _panel_heading(panel: dict[str, Any]) -> str:
 
 
 def _data(summary: pd.DataFrame) -> str:
-    """Return the table of counts, and a table of the shares of unknown values."""
-    is_share = summary.columns.str.startswith(UNKNOWN_PREFIX)
-    counts = _summary_table(summary.loc[:, ~is_share])
-    note = '<p class="soft">Users and items of a split are those of its samples; those of "all" are those of the behaviours.</p>'
-    if not is_share.any():
-        return counts + note
-    shares = summary.loc[:, is_share].dropna(how="all")
-    percent = shares.map(lambda share: "" if pd.isna(share) else f"{share:.2%}")
-    percent.columns = percent.columns.str.removeprefix(UNKNOWN_PREFIX)
-    percent.insert(0, summary.columns[0], summary.loc[shares.index, summary.columns[0]])
-    return (
-        f"{counts}{note}<h3>Unknown values</h3>{_summary_table(percent)}"
-        '<p class="soft">Share of the samples whose user, item or field value is missing or not among the training samples.</p>'
+    """Return the table of counts, the dropped rows, and the table of the shares of unknown values."""
+    reasons = (
+        summary["reason"].fillna("")
+        if "reason" in summary
+        else pd.Series("", index=summary.index, dtype=object)
     )
-
-
-def _summary_table(table: pd.DataFrame) -> str:
-    headings = [str(column).replace("_", " ").replace("behaviors", "behaviours") for column in table]
-    rows = [
-        ["" if pd.isna(value) else _plain(value) for value in row] for row in table.itertuples(index=False)
+    splits = summary[reasons == ""].drop(columns="reason", errors="ignore")
+    is_share = splits.columns.str.startswith(UNKNOWN_PREFIX)
+    parts = [
+        _summary_table(splits.loc[:, ~is_share], caption="Samples of each split"),
+        '<p class="soft">Users and items of a split are those of its samples; those of "all" are those of the behaviours.</p>',
     ]
-    return _html_table(headings, "".join(f"<tr>{_cells(row, headings)}</tr>" for row in rows))
+    if dropped := [
+        [reason, _plain(int(count))]
+        for reason, count in zip(reasons, summary.iloc[:, 1], strict=True)
+        if reason
+    ]:
+        parts.append(html_table(["Reason", "Rows"], dropped, caption="Rows that are left out"))
+    if is_share.any():
+        shares = splits.loc[:, is_share].dropna(how="all")
+        percent = shares.map(lambda share: "" if pd.isna(share) else f"{share:.2%}")
+        percent.columns = percent.columns.str.removeprefix(UNKNOWN_PREFIX)
+        percent.insert(0, splits.columns[0], splits.loc[shares.index, splits.columns[0]])
+        parts += [
+            "<h3>Unknown values</h3>",
+            _summary_table(percent, caption="Share of unknown values in each split"),
+            '<p class="soft">Share of the samples whose user, item or field value is missing or not among the training samples.</p>',
+        ]
+    return "\n".join(parts)
+
+
+def _summary_table(table: pd.DataFrame, *, caption: str) -> str:
+    """Return a table with the rows of ``table`` as columns: splits are few, columns may be many."""
+    first, *others = table.columns
+    rows = [
+        [str(column).replace("_", " ").replace("behaviors", "behaviours")]
+        + ["" if pd.isna(value) else _plain(value) for value in table[column].tolist()]
+        for column in others
+    ]
+    return html_table([str(first), *map(str, table[first])], rows, caption=caption)
 
 
 def _plain(value: object) -> str:
     if isinstance(value, float):
         return f"{value:,.0f}" if value.is_integer() else f"{value:,.4g}"
     return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _settings(report: Report) -> str:
-    known = {key: settings for key, settings in report.settings.items() if settings}
-    if not known:
-        return "<p>The models were trained by a version that did not record their settings.</p>"
-    first = next(iter(known.values()))
-    versions = ", ".join(f"{name} {version}" for name, version in first["versions"].items())
-    parts = [
-        f"<p>Versions: {html.escape(versions)}. Device: {html.escape(first['device'])}. Engine: "
-        f"{html.escape(first.get('engine', 'compiled'))}. Recipe: {html.escape(first['recipe'])}.</p>"
-    ]
-    tuned = [
-        f"{_model_name(report, key)}: {_values(settings['tuned'])}"
-        f"{TUNED_ON_OTHER_DATA if settings.get('tuned_on_other_data') else ''}"
-        for key, settings in known.items()
-        if settings["tuned"]
-    ]
-    if tuned:
-        parts.append(f"<p>Options tuned on validation data:</p><ul>{_list_items(tuned)}</ul>")
-    for key, settings in known.items():
-        options = json.dumps({name: settings[name] for name in ("seeds", "config", "training")}, indent=1)
-        parts.append(
-            f"<details><summary>{html.escape(_model_name(report, key))}</summary><pre>{html.escape(options)}</pre></details>"
-        )
-    return "\n".join(parts)
-
-
-def _model_name(report: Report, key: str) -> str:
-    return name_of(report.results, key) or key
-
-
-def _values(values: Mapping[str, Any]) -> str:
-    return ", ".join(
-        f"{name} = {value:.4g}" if isinstance(value, float) else f"{name} = {value}"
-        for name, value in values.items()
-    )

@@ -143,7 +143,7 @@ def fit_challenger(
     occurrences = occurrences_of(embedding_tables(model), train)
     unknown = UnknownRows.of(model, occurrences, trained_before=_rows_of(parent, experiment.model))
     fit = Fit(
-        label=f"{experiment.name} seed {seed}", model=model, train=train, validation=validation, options=options, seed=seed,
+        label=f"{experiment.name}, seed {seed}", model=model, train=train, validation=validation, options=options, seed=seed,
         state_file=state_file, fingerprint=identity,
         occurrences=occurrences, unknown=unknown if options.unknown == "mean" else None,
         evaluation_batch_size=experiment.run.evaluation_batch_size, checkpoint_seconds=experiment.run.checkpoint_seconds,

@@ -85,6 +85,17 @@ def text_lines(path: Path, limit: int = LINE_LIMIT) -> Iterator[tuple[int, bytes
                 yield line_number, line
 
 
+def read_blocks(path: Path) -> Iterator[bytes]:
+    """Yield the content of a plain or .gz file in blocks of up to 1 MiB.
+
+    Raises:
+        InputError: a .gz file is truncated or damaged.
+    """
+    with _open(path) as stream, _report_damage(path):
+        while block := stream.read(_BLOCK_SIZE):
+            yield block
+
+
 def is_gzip(path: Path) -> bool:
     """Return whether the file name ends in ``.gz``."""
     return path.suffix == ".gz"

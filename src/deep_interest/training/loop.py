@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 from deep_interest.errors import InputError
 from deep_interest.models.layers import relies_on_torch
+from deep_interest.ops.compilation import CompilationTimer
 from deep_interest.ops.loss import log_loss
 from deep_interest.ops.runtime.engine import current_engine
 from deep_interest.ops.runtime.memory import BufferPool, use_pool
@@ -23,18 +24,13 @@ from deep_interest.ops.runtime.parallel import threads_for_kernels
 from deep_interest.training.data import SampleSet
 from deep_interest.training.dropout import drop_behaviors
 from deep_interest.training.evaluation import predict, validate, watch
+from deep_interest.training.log_lines import log_compilation, log_evaluation
 from deep_interest.training.optimizers import Optimizer
 from deep_interest.training.parameters import TrainingOptions
 from deep_interest.training.state import Progress, load_state, save_state
 from deep_interest.training.unknown import UnknownRows, negative_fields
 
 logger = logging.getLogger(__name__)
-
-_LOGGED = {
-    "train_loss": "train loss", "auxiliary_loss": "auxiliary loss", "validation_loss": "val loss", "validation_gauc": "val GAUC",
-    "validation_auc": "val AUC", "test_loss": "test loss", "test_gauc": "test GAUC",
-}  # fmt: skip
-"""Columns of an evaluation that the log shows, and their names there."""
 
 
 class DivergedError(InputError):
@@ -49,7 +45,7 @@ class Fit:
     of the samples, moments, random state and the state of the selection are all restored.
 
     Attributes:
-        label: name in the progress bar and the log.
+        label: name in the progress bar, the log and errors, such as ``simulated.din, seed 1``.
         model: newly initialised model; has the selected parameters at the end.
         train, validation: samples; with an empty validation set the last epoch is selected (``paper`` mode).
         options: training options.
@@ -101,6 +97,8 @@ class Fit:
         torch.manual_seed(self.seed)
         self._resume()
         self._last_save = time.monotonic()
+        if not self.progress.done:
+            _import_autograd(self.device)
         while not self.progress.done:
             self._epoch()
         if self.best_model is not None:
@@ -112,7 +110,7 @@ class Fit:
         order = self._order(progress.epoch)
         bar = tqdm(
             total=len(self.train), initial=progress.step * options.batch_size, unit=" samples", unit_scale=True, disable=None,
-            desc=f"{self.label} epoch {progress.epoch + 1}/{options.epochs}", leave=False,
+            desc=f"{self.label}, epoch {progress.epoch + 1} of {options.epochs}", leave=False,
         )  # fmt: skip
         with bar:
             while progress.step < self.steps and not progress.done:
@@ -134,27 +132,29 @@ class Fit:
         return rank[requests].argsort(stable=True)
 
     def _train_steps(self, order: Tensor, until: int, bar: tqdm) -> None:
-        """Train up to step ``until``, or until the state is due to be saved."""
+        """Train up to step ``until``, or until the state is due to be saved; compilation does not count as training time."""
         progress, size = self.progress, self.options.batch_size
         self.model.train()
+        compilation = CompilationTimer(on_compile=lambda: log_compilation(self.label))
         start = time.perf_counter()
-        while progress.step < until:
-            rows = order[progress.step * size : (progress.step + 1) * size]
-            self.optimizer.learning_rate = self.learning_rate()
-            losses = self.train_step(rows)
-            for total, loss in zip(self._loss_sums, losses, strict=True):
-                if loss is not None:
-                    total.add_(loss, alpha=len(rows))
-            progress.step += 1
-            progress.total_steps += 1
-            progress.samples += len(rows)
-            progress.loss_samples += len(rows)
-            if bar.update(len(rows)):
-                bar.set_postfix_str(f"loss {losses[0].item():.4f}", refresh=False)
-            if time.monotonic() - self._last_save > self.checkpoint_seconds:
-                break
+        with compilation:
+            while progress.step < until:
+                rows = order[progress.step * size : (progress.step + 1) * size]
+                self.optimizer.learning_rate = self.learning_rate()
+                losses = self.train_step(rows)
+                for total, loss in zip(self._loss_sums, losses, strict=True):
+                    if loss is not None:
+                        total.add_(loss, alpha=len(rows))
+                progress.step += 1
+                progress.total_steps += 1
+                progress.samples += len(rows)
+                progress.loss_samples += len(rows)
+                if bar.update(len(rows)):
+                    bar.set_postfix_str(f"loss {losses[0].item():.4f}", refresh=False)
+                if time.monotonic() - self._last_save > self.checkpoint_seconds:
+                    break
         progress.loss_sum, progress.auxiliary_sum = self._loss_sums.tolist()
-        progress.seconds += time.perf_counter() - start
+        progress.seconds += time.perf_counter() - start - compilation.seconds
 
     def train_step(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
         """Train one step on the samples with indices ``rows (B,)`` (on the CPU).
@@ -236,11 +236,7 @@ class Fit:
 
     def _report(self, row: dict[str, float]) -> None:
         speed = self.progress.samples / max(self.progress.seconds, 1e-9)
-        metrics = [f"{label} {row[name]:.3f}" for name, label in _LOGGED.items() if name in row]
-        logger.info(
-            "%s",
-            " · ".join([f"{self.label} epoch {row['epoch']:.3g}", *metrics, f"{_rate(speed)} samples/s"]),
-        )
+        log_evaluation(self.label, row, epochs=self.options.epochs, samples_per_second=speed)
 
     def _save(self, *, force: bool) -> None:
         if not force and time.monotonic() - self._last_save <= self.checkpoint_seconds:
@@ -289,9 +285,6 @@ class Fit:
         )
 
 
-def _rate(value: float) -> str:
-    """Format a rate with three significant digits: ``18.9k``, ``1.25M``."""
-    for unit, size in (("M", 1e6), ("k", 1e3)):
-        if value >= size:
-            return f"{value / size:.3g}{unit}"
-    return f"{value:.3g}"
+def _import_autograd(device: torch.device) -> None:
+    """Run a backward pass: the first one of a process imports modules for a second, which is not training."""
+    torch.zeros(1, device=device, requires_grad=True).clone().backward(torch.ones(1, device=device))

@@ -22,6 +22,7 @@ import numpy as np
 import torch
 
 from deep_interest.errors import InputError
+from deep_interest.training.worker_logs import LogPipe, LogRelay, send_records
 
 _alive: list[Connection] = []  # this end of the pipe to the pool: the system closes it when this process dies
 
@@ -32,7 +33,8 @@ def map_seeds(
     """Call ``fit(*shared, seed)`` for each seed and return the results in the order of the seeds.
 
     With more than one process each fit has one thread, so that its result does not depend on the number of processes.
-    The processes are kept for the next call; they end when this process dies for any reason.
+    The processes are kept for the next call; they end when this process dies for any reason. Their log records are shown by
+    this process.
 
     Args:
         fit: function of a module; its arguments and results are pickled.
@@ -47,7 +49,7 @@ def map_seeds(
     if workers <= 1:
         return [fit(*shared, seed) for seed in seeds]
     level = logging.getLogger("deep_interest").getEffectiveLevel()
-    pool = _pool(workers, fit.__module__)
+    pool, logs = _pool(workers, fit.__module__)
     children = multiprocessing.active_children()  # of an earlier call; a list without those that have ended
     with nullcontext() if fit.__module__ == "__main__" else _without_main_module():
         calls = [pool.submit(_call, level, fit, *shared, seed) for seed in seeds]
@@ -63,6 +65,8 @@ def map_seeds(
         if reason:
             raise InputError(reason) from error
         raise
+    finally:
+        logs.flush()
 
 
 @contextmanager
@@ -95,13 +99,8 @@ def _reason(children: Sequence[multiprocessing.process.BaseProcess], workers: in
             "fewer processes (training.processes=1, tuning.workers=1) or other programs closed. If a single process is killed "
             "too, lower training.options.batch_size or training.options.max_len"
         )
-    how = (
-        f"exit code {codes[0]}"
-        if codes and codes[0] > 0
-        else f"signal {-codes[0]}"
-        if codes
-        else "no exit code"
-    )
+    code = codes[0] if codes else 0
+    how = f"exit code {code}" if code >= 0 else f"signal {-code}"
     return (
         f"one of {workers} processes ended with {how} before its fit did; its own error is above. To train in this process instead, "
         f"set training.processes=1; {resume}"
@@ -117,7 +116,7 @@ def _reduce_mapped(array: np.memmap) -> str | tuple[Any, ...]:
 
 
 @cache
-def _pool(workers: int, module: str) -> ProcessPoolExecutor:
+def _pool(workers: int, module: str) -> tuple[ProcessPoolExecutor, LogRelay]:
     methods = multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
     if "forkserver" in methods:
@@ -125,7 +124,9 @@ def _pool(workers: int, module: str) -> ProcessPoolExecutor:
     ForkingPickler.register(np.memmap, _reduce_mapped)
     ended, alive = context.Pipe(duplex=False)
     _alive.append(alive)
-    return ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(ended,))
+    logs = LogRelay(context)
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(ended, logs.pipe))
+    return pool, logs
 
 
 def usable_cores() -> int:
@@ -138,14 +139,12 @@ def _call(log_level: int, fit: Callable[..., Any], *arguments: Any) -> Any:
     return fit(*arguments)
 
 
-def _begin(parent: Connection) -> None:
-    """Prepare a worker: one thread, the project's log format, and an exit when the parent ends."""
+def _begin(parent: Connection, logs: LogPipe) -> None:
+    """Prepare a worker: one thread, log records for the parent, and an exit when the parent ends."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches every process of the terminal
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     torch.set_num_threads(1)
-    logging.basicConfig(
-        format="%(asctime)s  %(message)s", datefmt="%H:%M:%S", level=logging.WARNING, stream=sys.stderr
-    )
+    send_records(logs)
 
 
 def _end_with(parent: Connection) -> None:

@@ -177,7 +177,7 @@ def fit_seed(
         )
         occurrences = occurrences_of(embedding_tables(model), train)
         history = Fit(
-            label=f"{experiment.name} seed {seed}", model=model, train=train, validation=validation, options=options, seed=seed,
+            label=f"{experiment.name}, seed {seed}", model=model, train=train, validation=validation, options=options, seed=seed,
             state_file=Path(experiment.run.workspace) / experiment.dataset / experiment.model_variant / f"seed_{seed}.pt",
             fingerprint=fingerprint(*described, seed, data.fingerprint()), watched=test if options.watch_test else None,
             occurrences=occurrences, unknown=UnknownRows.of(model, occurrences) if options.unknown == "mean" else None,

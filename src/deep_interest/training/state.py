@@ -36,7 +36,8 @@ class Progress:
         best: best value of the selection metric; None before the first evaluation.
         bad_evaluations: number of consecutive evaluations without improvement.
         loss_sum, auxiliary_sum, loss_samples: sums of the losses, and number of samples, since the last evaluation.
-        samples, seconds: samples trained and seconds of training in total, without evaluation and saving.
+        samples, seconds: samples trained and seconds of training in total, without evaluation, saving and
+            compilation.
         done: whether the fit is complete.
         history: one row per evaluation.
     """

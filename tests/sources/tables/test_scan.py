@@ -61,7 +61,8 @@ def test_an_unnamed_index_column_of_pandas_is_ignored(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("encoding", "message"), [("latin-1", "not encoded in UTF-8.*iconv"), ("utf-16", "found UTF-16")]
+    ("encoding", "message"),
+    [("latin-1", "not encoded in UTF-8.*encoding: cp1252"), ("utf-16", "found UTF-16; set encoding: utf-16")],
 )
 def test_a_csv_file_in_another_encoding_is_an_error(tmp_path, encoding, message):
     write(tmp_path)

@@ -11,9 +11,10 @@ from deep_interest.pipelines.report.nodes import make_compare, make_curves, make
 
 DATA = ("log", "features", "samples")  # predictions are checked against these
 FEW_MODELS = ("base", "din_softmax", "dien")  # drawn in charts that show only a few models
+PLAYABLE_MODELS = ("din", "din_softmax")  # the first that the table has can be tried in the report
 MEASURED_MODELS = ("din", "din_softmax", "gru_augru", "dien")  # models whose structure is measured
 REPORT_ORDER = (
-    "results", "seeds", "groups", "calibration", "speed", "structure", "activation", "attention", "embedding", "auxiliary",
+    "results", "seeds", "validation", "speed", "groups", "calibration", "ctr_by_day", "structure", "activation", "attention", "embedding", "auxiliary",
     "evolution",
 )  # fmt: skip
 
@@ -49,7 +50,7 @@ def create_pipeline(dataset: str, table: Table, *, name: str | None = None) -> P
     return Pipeline(nodes, tags=[dataset, name or "report"])
 
 
-def create_plots_pipeline(dataset: str, table: Table) -> Pipeline:
+def create_plots_pipeline(dataset: str, table: Table, *, impressions: bool = False) -> Pipeline:
     """Return the pipeline that draws the plots of a dataset's trained models and writes the report.
 
     A plot is omitted if the table does not have the models that it needs.
@@ -57,18 +58,27 @@ def create_plots_pipeline(dataset: str, table: Table) -> Pipeline:
     Args:
         dataset: key of the dataset.
         table: the dataset's own table.
+        impressions: whether the dataset has impressions, which are split by day.
     """
     nodes = [*_table_plots(dataset, table), *_model_plots(dataset, table)]
+    if impressions:
+        inputs = {"impressions": f"{dataset}.impressions", "dataset": f"params:datasets.{dataset}"}
+        nodes.append(_node(dataset, plots.draw_days, inputs, "ctr_by_day_figure"))
+    nodes.append(Node(plots.describe_run, None, f"{dataset}.run", name="describe_run", namespace=dataset))
     drawn = {output for node in nodes for output in node.outputs} | {f"{dataset}.results_figure"}
     figures = [f"{name}_figure" for name in REPORT_ORDER if f"{dataset}.{name}_figure" in drawn]
     inputs = {
         "results": f"{dataset}.results",
         "summary": f"{dataset}.samples_summary",
         "parameters": f"params:datasets.{dataset}",
+        "recipes": "params:recipes",
+        "run": f"{dataset}.run",
         "other_figures": f"{dataset}.other_figures",
         **{figure: f"{dataset}.{figure}" for figure in figures},
         **{f"{model}_settings": f"{dataset}.{model}.settings" for model in table.models},
     }
+    if f"{dataset}.playable_din" in drawn:
+        inputs["playable"] = f"{dataset}.playable_din"
     nodes.append(_node(dataset, plots.make_report(dataset), inputs, "report"))
     return Pipeline(nodes, tags=[dataset, "report"])
 
@@ -99,6 +109,7 @@ def _table_plots(dataset: str, table: Table) -> list[Node]:
             dataset, plots.make_seeds(dataset), {"results": results, "settings": settings, **data, **predictions},
             "seeds_figure",
         ),
+        _node(dataset, plots.draw_validation, {"results": results, "dataset": settings}, "validation_figure"),
         _node(dataset, plots.draw_speed, {"results": results, "dataset": settings}, "speed_figure"),
         _node(
             dataset, plots.make_groups(dataset), {"settings": settings, **data, **few}, "calibration_figure", "groups_figure"
@@ -118,6 +129,10 @@ def _model_plots(dataset: str, table: Table) -> list[Node]:
     if "din_softmax" in checkpoints:
         inputs = {"attention": checkpoints["din_softmax"], **entities}
         nodes.append(_node(dataset, plots.draw_attention, inputs, "attention_figure", "embedding_figure"))
+    playable = [checkpoints[model] for model in PLAYABLE_MODELS if model in checkpoints]
+    if playable:
+        inputs = {"checkpoint": playable[0], **entities}
+        nodes.append(_node(dataset, plots.export_playable_din, inputs, "playable_din"))
     if "dien" in checkpoints:
         inputs = {"evolution": checkpoints["dien"], **entities}
         nodes.append(_node(dataset, plots.draw_evolution, inputs, "evolution_figure"))

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from deep_interest.experiments import model_spec
@@ -11,6 +12,7 @@ from deep_interest.logs.encoding import FeatureTables
 from deep_interest.pipelines.parameters import DatasetParameters
 from deep_interest.pipelines.report.nodes import require_current_data
 from deep_interest.simulation.config import SimulationConfig
+from deep_interest.training.parameters import Recipes
 
 Checkpoint = dict[str, Any]
 SEED_PREFIX = "seed_"  # of the columns of predictions
@@ -93,6 +95,25 @@ def draw_speed(results: pd.DataFrame, dataset: DatasetParameters) -> Any:
     return speed_chart(results, title=f"{dataset.title}: GAUC and training speed")
 
 
+def draw_validation(results: pd.DataFrame, dataset: DatasetParameters) -> Any:
+    """Draw the GAUC on the validation set next to that on the test set."""
+    from deep_interest.figures.comparison import validation_chart
+
+    return validation_chart(results, title=f"{dataset.title}: GAUC on validation and test set")
+
+
+def draw_days(impressions: pd.DataFrame, dataset: DatasetParameters) -> Any:
+    """Draw CTR and number of impressions by day."""
+    from deep_interest.figures.comparison import days_chart
+    from deep_interest.logs.impressions import days_and_splits
+    from deep_interest.logs.protocols import SPLITS
+    from deep_interest.reporting.groups import ctr_by_day
+
+    shown, days, splits = days_and_splits(impressions, dataset.protocol)
+    table = ctr_by_day(days, np.array(SPLITS)[splits], shown["label"].to_numpy())
+    return days_chart(table, title=f"{dataset.title}: CTR by day")
+
+
 def make_groups(dataset: str) -> Callable[..., tuple[Any, Any]]:
     """Return the node function that draws metrics of groups of samples; it takes the predictions by model key."""
 
@@ -142,12 +163,31 @@ def measure_structure(
     return measures, structure_chart(measures.assign(model=names))
 
 
+def export_playable_din(
+    checkpoint: Checkpoint, log: BehaviorLog, features: FeatureTables, samples: pd.DataFrame,
+    user_ids: pd.DataFrame, item_ids: pd.DataFrame, items: pd.DataFrame,
+) -> dict[str, Any]:  # fmt: skip
+    """Export a DIN that readers of the report can try."""
+    from deep_interest.reporting.playable_din import playable_din
+
+    return playable_din(
+        checkpoint, _dataset_view([checkpoint], log, features, samples, user_ids, item_ids, items)
+    )
+
+
+def describe_run() -> dict[str, Any]:
+    """Return when and from which commit of the project the report is made."""
+    from deep_interest.reporting import run_record
+
+    return run_record.describe_run()
+
+
 def make_report(dataset: str) -> Callable[..., str]:
     """Return the node function that writes ``report.html``; it takes ``<name>_figure`` and ``<model>_settings``."""
 
     def write_report(
-        results: pd.DataFrame, summary: pd.DataFrame, parameters: DatasetParameters, other_figures: dict[str, Any],
-        **inputs: dict[str, Any],
+        results: pd.DataFrame, summary: pd.DataFrame, parameters: DatasetParameters, recipes: Recipes,
+        run: dict[str, Any], other_figures: dict[str, Any], playable: dict[str, Any] | None = None, **inputs: dict[str, Any],
     ) -> str:  # fmt: skip
         """Write the HTML report."""
         from deep_interest.evaluation.published import published_metrics
@@ -168,6 +208,9 @@ def make_report(dataset: str) -> Callable[..., str]:
                 figures=with_suffix("_figure") | other_figures,
                 settings=with_suffix("_settings"),
                 published=published_metrics(dataset, protocol),
+                recipes=recipes.root,
+                run=run,
+                playable=playable or {},
             )
         )
 
@@ -196,5 +239,6 @@ def _dataset_view(
 
 
 __all__ = [
-    "draw_activation", "draw_attention", "draw_auxiliary", "draw_evolution", "draw_speed", "make_groups", "make_report", "make_seeds", "measure_structure",
+    "describe_run", "draw_activation", "draw_attention", "draw_auxiliary", "draw_days", "draw_evolution", "draw_speed",
+    "draw_validation", "export_playable_din", "make_groups", "make_report", "make_seeds", "measure_structure",
 ]  # fmt: skip

@@ -2,10 +2,13 @@
 
 Start with `reader.read_tables`. The other modules, in the order in which the reader uses them:
 
-- `declaration`: pydantic models of a dataset's ``source`` block.
+- `declaration`, `column_declarations`: pydantic models of a dataset's ``source`` block.
 - `files`: resolves file names, patterns, folders and partitions.
+- `encodings`: converts files in other encodings to UTF-8.
+- `dialect`: decides the delimiter of a CSV file and reads its header.
 - `scan`: loads the files into DuckDB.
 - `columns`: resolves columns and ids.
-- `times`, `features`, `events`, `entities`: build the SQL of the canonical columns and tables.
+- `lists`: rows with lists of items, and logs without times.
+- `times`, `decimals`, `features`, `events`, `entities`: build the SQL of the canonical columns and tables.
 - `checks`: reports or skips invalid rows.
 """

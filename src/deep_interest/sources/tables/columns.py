@@ -14,12 +14,16 @@ from deep_interest.sources.tables.declaration import (
     ImpressionFiles,
     ItemFiles,
     TableFiles,
+    UserFiles,
 )
 from deep_interest.sources.tables.scan import fetch_first_row
 
 INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
-STEPS_BEFORE_LAST = "steps before the last"  # column: distance of a sequence element from the last element
-_SEQUENCE_IDS = '"ids of the sequence"'
+STEPS_BEFORE_LAST = (
+    "steps before the last"  # column: units of time from an element of a list to the time of its row
+)
+POSITION = "position in the files"  # column: number of earlier rows of an ordered log
+LABEL_IN_LIST = "label in the list"  # column: label that followed an item of a list
 
 
 @dataclass
@@ -34,7 +38,8 @@ class RawTable:
         available_columns: columns of the files.
         feature_columns: ``{feature: column}`` of the requested features that the files have.
         column_types: ``{column: DuckDB type}``, set once the table is loaded.
-        from_sequences: whether each row is an element of a sequence.
+        from_sequences: whether each row is a behaviour of a list, which has one time for all.
+        first_position: number of rows of the earlier blocks of an ordered log.
     """
 
     name: str
@@ -45,6 +50,7 @@ class RawTable:
     feature_columns: dict[str, str]
     column_types: dict[str, str]
     from_sequences: bool = False
+    first_position: int = 0
 
     @classmethod
     def resolve(
@@ -81,29 +87,27 @@ class RawTable:
     @cached_property
     def item_columns(self) -> tuple[str, ...]:
         """Columns of the item id."""
+        if isinstance(self.block, BehaviorFiles | ImpressionFiles) and self.block.list_column:
+            return (self.block.list_column,)
         if isinstance(self.block, BehaviorFiles):
-            return (self.block.sequence,) if self.block.sequence else self.block.item_columns
+            return self.block.item_columns
         return self.block.item if isinstance(self.block, ItemFiles | ImpressionFiles) else ()
+
+    @property
+    def user_columns(self) -> tuple[str, ...]:
+        """Columns of the user id."""
+        return self.block.user if isinstance(self.block, BehaviorFiles | UserFiles | ImpressionFiles) else ()
+
+    @property
+    def label_column(self) -> str:
+        """Column of the label of an impression."""
+        assert isinstance(self.block, ImpressionFiles)
+        return self.block.label.column or LABEL_IN_LIST
 
     @property
     def columns_to_read(self) -> list[str]:
         """Distinct columns that the block uses."""
         return list(dict.fromkeys(column for _, column in self._columns_by_role()))
-
-    def explode_sequences(self, connection: duckdb.DuckDBPyConnection, sequence: str, separator: str) -> None:
-        """Replace each row by one row per element of its sequence; the column then contains a single id."""
-        column, steps = quote_identifier(sequence), quote_identifier(STEPS_BEFORE_LAST)
-        connection.execute(
-            f"""CREATE TEMP TABLE {self.name}_rows AS
-            SELECT * EXCLUDE ({_SEQUENCE_IDS}) REPLACE (unnest({_SEQUENCE_IDS}) AS {column}),
-                   len({_SEQUENCE_IDS}) - unnest(range(1, len({_SEQUENCE_IDS}) + 1)) AS {steps}
-            FROM (SELECT *, list_filter(string_split(CAST({column} AS VARCHAR), $separator), lambda id: id <> '')
-                         AS {_SEQUENCE_IDS}
-                  FROM {self.name})""",
-            {"separator": separator},
-        )
-        connection.execute(f"DROP TABLE {self.name}; ALTER TABLE {self.name}_rows RENAME TO {self.name}")
-        self.from_sequences = True
 
     def load_column_types(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Set ``column_types`` from the database."""
@@ -111,15 +115,17 @@ class RawTable:
 
     def _columns_by_role(self) -> list[tuple[str, str]]:
         block = self.block
-        columns = [("user", block.user)] if hasattr(block, "user") else []
-        columns += [
-            ("sequence" if getattr(block, "sequence", None) else "item", column)
-            for column in self.item_columns
-        ]
+        columns = [("user", column) for column in self.user_columns]
+        role = "item"
+        if isinstance(block, BehaviorFiles | ImpressionFiles) and block.list_column:
+            role = "history" if getattr(block, "history", None) else "sequence"
+        columns += [(role, column) for column in self.item_columns]
         if isinstance(block, BehaviorFiles | ImpressionFiles):
-            columns.append(("time", block.time.column))
+            columns += [] if getattr(block, "order", None) else [("time", block.time.column)]
             columns += [("day", block.day)] if block.day else []
-        if isinstance(block, ImpressionFiles):
+        if isinstance(block, BehaviorFiles) and block.rating:
+            columns.append(("rating", block.rating))
+        if isinstance(block, ImpressionFiles) and block.label.column:
             columns.append(("label", block.label.column))
         columns += [("where", column) for column in block.where]
         columns += [(f"columns.{feature}", column) for feature, column in block.columns.items()]
@@ -136,6 +142,7 @@ class RequiredColumn:
         sql: SQL expression of the canonical value; NULL if the row has no valid value.
         expected: description of a valid value, for messages.
         columns: columns of the file, if the value is made of several.
+        raw: SQL expression of the value as written in the file, if it is not that of the columns.
     """
 
     name: str
@@ -143,11 +150,12 @@ class RequiredColumn:
     sql: str
     expected: str
     columns: tuple[str, ...] = ()
+    raw: str = ""
 
     @property
     def raw_sql(self) -> str:
         """SQL expression of the value as written in the file."""
-        return " || '|' || ".join(
+        return self.raw or " || '|' || ".join(
             f"CAST({quote_identifier(column)} AS VARCHAR)" for column in self.columns or (self.column,)
         )
 
@@ -182,10 +190,17 @@ class IdType:
     def required_column(self, name: str, table: RawTable, columns: tuple[str, ...]) -> RequiredColumn:
         """Return the id as a required column called ``name``."""
         strings = [_id_string(table, column) for column in columns]
-        sql = f"TRY_CAST({strings[0]} AS BIGINT)" if self.is_integer else " || '|' || ".join(strings)
+        sql = f"TRY_CAST({strings[0]} AS BIGINT)" if self.is_integer else _joined(strings)
         if self.is_integer and table.column_types[columns[0]] in INTEGERS:
             sql = f"CAST({quote_identifier(columns[0])} AS BIGINT)"
         return RequiredColumn(name, columns[0], sql, "an id (an integer or a string)", columns=columns)
+
+
+def _joined(strings: Sequence[str]) -> str:
+    """Return SQL that joins the parts of an id by ``|``; within a part, ``|`` and ``\\`` are escaped, so that ids stay distinct."""
+    if len(strings) == 1:
+        return strings[0]
+    return " || '|' || ".join(rf"replace(replace({part}, '\', '\\'), '|', '\|')" for part in strings)
 
 
 def _has_plain_integers(connection: duckdb.DuckDBPyConnection, table: RawTable, column: str) -> bool:

@@ -1,96 +1,25 @@
 """Pydantic models of a ``source`` block in ``parameters/datasets.yml``: which files and columns a dataset reads."""
 
-from datetime import datetime
 from typing import Annotated, Any, Literal
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
-Scalar = str | int | float | bool
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-def _as_tuple(value: Any) -> Any:
-    return (value,) if isinstance(value, str | int | float | bool) else value
-
-
-def _validate_time_zone(name: str) -> str:
-    try:
-        ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError) as error:
-        raise ValueError(
-            f"{name!r} is not a time zone; expected a name such as Europe/Berlin or UTC"
-        ) from error
-    return name
+from deep_interest.sources.tables.column_declarations import (
+    DecimalMark,
+    Delimiter,
+    Encoding,
+    LabelColumn,
+    Quote,
+    Strict,
+    Strings,
+    ThousandsSeparator,
+    TimeColumn,
+    TimeZone,
+    Values,
+)
 
 
-def _validate_time_format(pattern: str) -> str:
-    try:
-        datetime(2001, 2, 3, 4, 5, 6).strftime(pattern)
-    except ValueError as error:
-        raise ValueError(
-            f"{pattern!r} is not a time format ({error}); expected a format such as %d.%m.%Y %H:%M"
-        ) from error
-    return pattern
-
-
-Strings = Annotated[tuple[str, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
-Values = Annotated[tuple[Scalar, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
-TimeZone = Annotated[str, AfterValidator(_validate_time_zone)]
-
-
-class TimeColumn(_Strict):
-    """Column with the time of an event; a plain column name is short for ``{column: NAME}``.
-
-    Attributes:
-        column: column name in the file.
-        unit: unit of numeric times since 1970; defaults to seconds.
-        format: ``strptime`` format of times written as strings; defaults to ISO 8601.
-        zone: time zone of strings without a UTC offset; defaults to the source's ``time_zone``.
-    """
-
-    column: str
-    unit: Literal["seconds", "milliseconds", "microseconds"] | None = None
-    format: Annotated[str, AfterValidator(_validate_time_format)] | None = None
-    zone: TimeZone | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _expand_short_form(cls, value: Any) -> Any:
-        return {"column": value} if isinstance(value, str) else value
-
-    @model_validator(mode="after")
-    def _validate_unit_or_format(self) -> "TimeColumn":
-        if self.unit and (self.format or self.zone):
-            raise ValueError(
-                "unit applies to numeric times, format and zone apply to times written as strings: set unit or "
-                "format/zone, not both (source.time_zone sets the midnight at which days begin)"
-            )
-        return self
-
-
-class LabelColumn(_Strict):
-    """Column that says whether an impression was clicked; a plain column name is short for ``{column: NAME}``.
-
-    Attributes:
-        column: column name in the file.
-        positive: values that count as a click; every other value, including an empty one, counts as no click. If
-            omitted, the column must contain 0 and 1 or true and false.
-    """
-
-    column: str
-    positive: Values | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _expand_short_form(cls, value: Any) -> Any:
-        return {"column": value} if isinstance(value, str) else value
-
-
-class TableFiles(_Strict):
+class TableFiles(Strict):
     """Files of one table, and the rows to keep.
 
     Attributes:
@@ -100,7 +29,13 @@ class TableFiles(_Strict):
         format: file format; inferred from the file name extension if omitted.
         table: table or view of a database, ``visits`` or ``schema.visits``.
         names: column names of a CSV file without a header.
-        delimiter: delimiter of a CSV file; detected if omitted.
+        delimiter: delimiter of a CSV file, a character or its name; detected if omitted.
+        quote: character that encloses values in a CSV file, and is doubled within them; ``none`` if quotes are ordinary
+            characters.
+        encoding: encoding of a CSV or JSON file.
+        decimal: decimal mark of numbers written as strings, ``point`` or ``comma``.
+        thousands: separator between groups of three digits in such numbers: ``point``, ``comma``, ``space`` or
+            ``apostrophe``; None if they have none.
         columns: ``{feature: column}`` for features whose column has another name.
         where: ``{column: values}``; only rows with one of these values are kept, for example the event types that
             count as behaviours. The other rows are counted.
@@ -111,44 +46,80 @@ class TableFiles(_Strict):
     format: Literal["csv", "parquet", "json", "duckdb"] | None = None
     table: str | None = None
     names: Strings | None = None
-    delimiter: str | None = Field(None, min_length=1, max_length=1)
-    columns: dict[str, str] = {}
-    where: dict[str, Values] = {}
+    delimiter: Delimiter | None = None
+    quote: Quote = '"'
+    encoding: Encoding = "utf-8"
+    decimal: DecimalMark = "."
+    thousands: ThousandsSeparator | None = None
+    columns: dict[str, str] = Field({})
+    where: dict[str, Values] = Field({})
     optional: bool = False
+
+    @model_validator(mode="after")
+    def _validate_characters(self) -> "TableFiles":
+        if self.thousands == self.decimal:
+            raise ValueError(
+                f"decimal and thousands are both {self.decimal!r}; set the other one as well, for example decimal: "
+                "comma with thousands: point"
+            )
+        if self.delimiter is not None and self.delimiter == self.quote:
+            raise ValueError(f"delimiter and quote are both {self.quote!r}; they must differ")
+        return self
 
 
 class BehaviorFiles(TableFiles):
-    """Files of behaviours, with one behaviour per row or a sequence of behaviours per row.
+    """Files of behaviours, with one behaviour per row or a list of behaviours per row.
 
     Attributes:
-        user: column of the user id.
+        user: column of the user id; several columns are joined into one id.
         item: column of the item id; several columns are joined into one id.
         time: time of the behaviour; for a sequence, the time of its last behaviour (each earlier one gets a time one
             unit before the next).
+        order: ``file`` for a log without times: the rows are in the order of time, file after file in alphabetical
+            order; replaces ``time``.
+        rating: column of the rating, a number, for the protocol ``rated``.
         sequence: column with a list of item ids, oldest first; replaces ``item``.
-        separator: separator between the ids of a sequence.
+        history: column with the items of all behaviours before ``time``, oldest first, which a log of impressions
+            repeats in every row of the user: the list in the user's earliest row counts, and its last item is placed one
+            unit before the time of that row; replaces ``item``.
+        separator: separator between the ids of a list.
         day: column with the date (2022-04-25 or 20220425) to use as the day; defaults to the date of ``time``.
     """
 
-    user: str = "user"
+    user: Strings = ("user",)
     item: Strings | None = None
     time: TimeColumn = TimeColumn(column="time")
+    order: Literal["file"] | None = None
+    rating: str | None = None
     sequence: str | None = None
+    history: str | None = None
     separator: str = Field(" ", min_length=1)
     day: str | None = None
 
     @model_validator(mode="after")
-    def _validate_item_or_sequence(self) -> "BehaviorFiles":
-        if self.item and self.sequence:
+    def _validate_combination(self) -> "BehaviorFiles":
+        if sum(value is not None for value in (self.item, self.sequence, self.history)) > 1:
             raise ValueError(
-                "set item (one behaviour per row) or sequence (a user's behaviours in one row), not both"
+                "set item (one behaviour per row), sequence (a user's behaviours in one row) or history (those before the row's "
+                "time, repeated in every row), not both"
             )
+        if self.order and (given := {"time", "day", "history"} & self.model_fields_set):
+            raise ValueError(
+                f"order: file declares a log without times, but {' and '.join(sorted(given))} is set as well; remove one of them"
+            )
+        if self.rating and self.list_column:
+            raise ValueError("rating needs one behaviour per row (item); a list of items has no ratings")
         return self
 
     @property
     def item_columns(self) -> tuple[str, ...]:
         """Columns of the item id where each row is one behaviour."""
         return self.item or ("item",)
+
+    @property
+    def list_column(self) -> str | None:
+        """Column with a list of items, if each row has several behaviours."""
+        return self.sequence or self.history
 
 
 class EntityFiles(TableFiles):
@@ -175,35 +146,54 @@ class UserFiles(EntityFiles):
     """Files of user profiles.
 
     Attributes:
-        user: column of the user id.
+        user: column of the user id; several columns are joined into one id.
     """
 
-    user: str = "user"
+    user: Strings = ("user",)
 
 
 class ImpressionFiles(TableFiles):
-    """Files of impressions: items shown to users, clicked or not.
+    """Files of impressions: items shown to users, clicked or not, one per row or a list per row.
 
     Attributes:
-        user: column of the user id.
+        user: column of the user id; several columns are joined into one id.
         item: column of the item id; several columns are joined into one id.
         time: time of the impression.
         label: whether the impression was clicked.
+        sequence: column with a list of items that were shown together; replaces ``item``.
+        separator: separator between the items of a list.
         day: column with the date (2022-04-25 or 20220425) to use as the day; defaults to the date of ``time``.
     """
 
-    user: str = "user"
+    user: Strings = ("user",)
     item: Strings = ("item",)
     time: TimeColumn = TimeColumn(column="time")
     label: LabelColumn = LabelColumn(column="label")
+    sequence: str | None = None
+    separator: str = Field(" ", min_length=1)
     day: str | None = None
+
+    @model_validator(mode="after")
+    def _validate_combination(self) -> "ImpressionFiles":
+        if self.sequence and "item" in self.model_fields_set:
+            raise ValueError("set item (one impression per row) or sequence (several in one row), not both")
+        if self.label.separator and not self.sequence:
+            raise ValueError(
+                "label.separator belongs to a list of items with their labels; set sequence to the column of the list"
+            )
+        return self
+
+    @property
+    def list_column(self) -> str | None:
+        """Column with a list of items, if each row has several impressions."""
+        return self.sequence
 
 
 def _as_list(value: Any) -> Any:
     return (value,) if isinstance(value, dict | BaseModel) else value
 
 
-class Source(_Strict):
+class Source(Strict):
     """Declaration of a user's own tables.
 
     Attributes:
@@ -213,12 +203,47 @@ class Source(_Strict):
         behaviors, items, users, impressions: one block each, or a list of blocks whose rows are concatenated. Without
             ``impressions`` the protocol derives samples from the behaviours; without ``items`` the id is the only
             item feature; without ``users`` there are no profile features.
+        clicks_as_behaviors: whether clicked impressions are behaviours as well; by default only if no ``behaviors`` are
+            declared.
     """
 
     folder: str | None = None
     page: str | None = None
     time_zone: TimeZone = "UTC"
-    behaviors: Annotated[tuple[BehaviorFiles, ...], BeforeValidator(_as_list), Field(min_length=1)]
+    behaviors: Annotated[tuple[BehaviorFiles, ...], BeforeValidator(_as_list)] = ()
     items: Annotated[tuple[ItemFiles, ...], BeforeValidator(_as_list)] = ()
     users: Annotated[tuple[UserFiles, ...], BeforeValidator(_as_list)] = ()
     impressions: Annotated[tuple[ImpressionFiles, ...], BeforeValidator(_as_list)] = ()
+    clicks_as_behaviors: bool | None = None
+
+    @model_validator(mode="after")
+    def _validate_events(self) -> "Source":
+        if not self.behaviors and not self.impressions:
+            raise ValueError(
+                "declare behaviors (what users did), impressions (what they were shown), or both"
+            )
+        if self.clicks_as_behaviors and not self.impressions:
+            raise ValueError("clicks_as_behaviors: true needs impressions, whose clicks are counted")
+        if self.clicks_as_behaviors is False and not self.behaviors:
+            raise ValueError(
+                "clicks_as_behaviors: false leaves no behaviours; declare behaviors or remove it"
+            )
+        ordered = [block.order is not None for block in self.behaviors]
+        if any(ordered) and not all(ordered):
+            raise ValueError("behaviors: either all blocks have times or all have order: file")
+        if any(ordered) and self.impressions:
+            raise ValueError(
+                "behaviors.order: file declares a log without times, so the behaviours before an impression are unknown; declare "
+                "their time, or remove impressions and use the protocol next_item, last_item or rated"
+            )
+        return self
+
+    @property
+    def has_times(self) -> bool:
+        """Whether the events have times; otherwise the rows of the files are in order."""
+        return not any(block.order for block in self.behaviors)
+
+    @property
+    def uses_clicks(self) -> bool:
+        """Whether clicked impressions are behaviours."""
+        return not self.behaviors if self.clicks_as_behaviors is None else self.clicks_as_behaviors

@@ -7,7 +7,7 @@ from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.sources.sql import quote_identifier
 from deep_interest.sources.tables.checks import RowChecks
 from deep_interest.sources.tables.columns import IdType, RawTable
-from deep_interest.sources.tables.declaration import EntityFiles, UserFiles
+from deep_interest.sources.tables.declaration import EntityFiles
 from deep_interest.sources.tables.features import select_features
 from deep_interest.sources.tables.scan import SOURCE_FILE, fetch_first_row
 
@@ -33,7 +33,7 @@ def select_entities(
     Raises:
         InputError: a row has no valid id.
     """
-    columns = (table.block.user,) if isinstance(table.block, UserFiles) else table.item_columns
+    columns = table.user_columns if key == "user" else table.item_columns
     id_column = id_type.required_column(key, table, columns)
     is_valid = checks.require_values(table, [id_column])
     selected = [

@@ -7,10 +7,18 @@ from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.tables import TRUE_PROBABILITY
 from deep_interest.sources.sql import quote_identifier, quote_literal
 from deep_interest.sources.tables.checks import RowChecks
-from deep_interest.sources.tables.columns import IdType, RawTable, RequiredColumn
-from deep_interest.sources.tables.declaration import BehaviorFiles, ImpressionFiles, LabelColumn, Scalar
+from deep_interest.sources.tables.column_declarations import LabelColumn, Scalar
+from deep_interest.sources.tables.columns import LABEL_IN_LIST, POSITION, IdType, RawTable, RequiredColumn
+from deep_interest.sources.tables.decimals import number_sql
+from deep_interest.sources.tables.declaration import BehaviorFiles, ImpressionFiles
 from deep_interest.sources.tables.features import select_features
-from deep_interest.sources.tables.times import TIME_FEATURES, date_column_sql, local_time_sql, time_sql
+from deep_interest.sources.tables.times import (
+    TIME_FEATURES,
+    date_column_sql,
+    is_ordered,
+    local_time_sql,
+    time_sql,
+)
 
 
 @dataclass(frozen=True)
@@ -47,31 +55,30 @@ def select_events(
         checks: row checks of this run.
 
     Raises:
-        InputError: a row has no valid id, time, label or day.
+        InputError: a row has no valid id, time, rating, label or day.
     """
     block = table.block
     assert isinstance(block, BehaviorFiles | ImpressionFiles)
     ticks, zone = event_format.ticks_per_second, event_format.time_zone
-    time = RequiredColumn(
-        "time",
-        block.time.column,
-        time_sql(checks.connection, table, block.time, zone, ticks),
-        f"a time in the format {block.time.format}" if block.time.format else "a time",
-    )
+    time = _time_column(table, event_format, checks)
     required = [
-        event_format.user_ids.required_column("user", table, (block.user,)),
+        event_format.user_ids.required_column("user", table, table.user_columns),
         event_format.item_ids.required_column("item", table, table.item_columns),
         time,
     ]
+    if isinstance(block, BehaviorFiles) and block.rating:
+        sql = number_sql(table, block.rating)
+        required.append(
+            RequiredColumn("rating", block.rating, f"CASE WHEN isfinite({sql}) THEN {sql} END", "a number")
+        )
     if isinstance(block, ImpressionFiles):
-        expected = "0 or 1 (or list the values that count as a click under label.positive)"
-        required.append(RequiredColumn("label", block.label.column, _label_sql(block.label), expected))
+        required.append(_label_column(table, block))
     if block.day:
         sql = date_column_sql(table, block.day)
         required.append(RequiredColumn("day", block.day, sql, "a date such as 2022-04-25 or 20220425"))
     is_valid = checks.require_values(table, required)
     selected = [f"{column.sql} AS {column.name}" for column in required]
-    if not block.day:
+    if not block.day and not is_ordered(block):
         selected.append(f"{local_time_sql('day', time.sql, ticks, zone)} AS day")
     if isinstance(block, ImpressionFiles):
         selected += select_features(checks.connection, table, tables, features)
@@ -90,12 +97,41 @@ def database_strings(values: Sequence[Scalar] | None) -> list[str]:
     return [str(value).lower() if isinstance(value, bool) else str(value) for value in values or ()]
 
 
-def _label_sql(label: LabelColumn) -> str:
+def _time_column(table: RawTable, event_format: EventFormat, checks: RowChecks) -> RequiredColumn:
+    block = table.block
+    assert isinstance(block, BehaviorFiles | ImpressionFiles)
+    if is_ordered(block):
+        position = f"({quote_identifier(POSITION)} + {table.first_position})"
+        return RequiredColumn("time", POSITION, position, "a position")
+    sql = time_sql(
+        checks.connection, table, block.time, event_format.time_zone, event_format.ticks_per_second
+    )
+    expected = f"a time in the format {block.time.format}" if block.time.format else "a time"
+    return RequiredColumn("time", block.time.column, sql, expected)
+
+
+def _label_column(table: RawTable, block: ImpressionFiles) -> RequiredColumn:
+    sql = _label_sql(quote_identifier(table.label_column), block.label)
+    if block.label.separator is None:
+        expected = "0 or 1 (or list the values that count as a click under label.positive)"
+        return RequiredColumn("label", table.label_column, sql, expected)
+    separator = block.label.separator
+    (column,) = table.item_columns
+    raw = f"concat_ws({quote_literal(separator)}, {quote_identifier(column)}, {quote_identifier(LABEL_IN_LIST)})"
+    expected = (
+        f"items with a label of 0 or 1, as in N55689{separator}1 (or list the values that count as a click under label.positive); a "
+        "file without labels has no impressions to learn from"
+    )
+    return RequiredColumn("label", column, sql, expected, raw=raw)
+
+
+def _label_sql(column: str, label: LabelColumn) -> str:
     """Return SQL of the label, 0 or 1; NULL if the value is neither."""
-    text = f"CAST({quote_identifier(label.column)} AS VARCHAR)"
+    text = f"CAST({column} AS VARCHAR)"
     if label.positive is not None:
         positive = ", ".join(quote_literal(value) for value in database_strings(label.positive))
-        return f"CAST(coalesce({text} IN ({positive}), false) AS TINYINT)"
+        has_label = f"{text} IS NOT NULL" if label.separator else "true"
+        return f"CASE WHEN {has_label} THEN CAST(coalesce({text} IN ({positive}), false) AS TINYINT) END"
     return (
         f"CAST(CASE WHEN lower({text}) IN ('1', '1.0', 'true') THEN 1 "
         f"WHEN lower({text}) IN ('0', '0.0', 'false') THEN 0 END AS TINYINT)"

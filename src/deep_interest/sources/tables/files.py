@@ -16,6 +16,9 @@ _FORMATS = {
     ".csv": "csv", ".tsv": "csv", ".txt": "csv", ".parquet": "parquet", ".pq": "parquet",
     ".json": "json", ".jsonl": "json", ".ndjson": "json", ".duckdb": "duckdb",
 }  # fmt: skip
+_OPTIONS = {
+    "names": ("csv",), "delimiter": ("csv",), "quote": ("csv",), "encoding": ("csv", "json"), "table": ("duckdb",),
+}  # fmt: skip
 _PARTITION = re.compile(r"([^=/\\?\n]+)=([^=/\\?\n]*)")  # what DuckDB recognises as a partition folder
 _log = logging.getLogger(__name__)
 
@@ -25,19 +28,22 @@ class ResolvedFiles:
     """Existing files of one table.
 
     Attributes:
-        files: paths in alphabetical order.
+        files: paths to read, in alphabetical order of the originals: the originals, or copies in UTF-8.
+        originals: paths of the user's files.
         format: ``csv``, ``parquet``, ``json`` or ``duckdb``.
-        states: size (bytes) and modification time (ns) of each file, to detect changes during reading.
+        states: size (bytes) and modification time (ns) of each original, to detect changes during reading.
     """
 
     files: tuple[Path, ...]
+    originals: tuple[Path, ...]
     format: str
     states: tuple[tuple[int, int], ...]
 
     @property
     def display_name(self) -> str:
         """Name of the files for messages."""
-        return str(self.files[0]) if len(self.files) == 1 else f"{self.files[0]} … ({len(self.files)} files)"
+        first, count = self.originals[0], len(self.originals)
+        return str(first) if count == 1 else f"{first} … ({count} files)"
 
 
 def resolve_files(folder: Path, table: TableFiles, *, page: str | None = None) -> ResolvedFiles | None:
@@ -50,7 +56,7 @@ def resolve_files(folder: Path, table: TableFiles, *, page: str | None = None) -
 
     Raises:
         InputError: a file is missing, all files are empty, the files have different formats, or two partition folders
-            have the same day.
+            have the same day, or an option does not apply to their format.
     """
     matches = [(name, _match(folder, name)) for name in table.files]
     missing = [name for name, files in matches if not files]
@@ -74,12 +80,14 @@ def resolve_files(folder: Path, table: TableFiles, *, page: str | None = None) -
         raise InputError(
             f"{first} and {other} have different formats; all files of a table must have the same format"
         )
-    return ResolvedFiles(tuple(files), formats[files[0]], _file_states(files))
+    format_ = formats[files[0]]
+    _check_options(files[0], table, format_)
+    return ResolvedFiles(tuple(files), tuple(files), format_, _file_states(files))
 
 
 def check_unchanged(resolved: ResolvedFiles) -> None:
     """Raise ``InputError`` if a file has changed since it was resolved, for example if it is still being written."""
-    for file, state in zip(resolved.files, resolved.states, strict=True):
+    for file, state in zip(resolved.originals, resolved.states, strict=True):
         if not file.exists() or _file_states([file])[0] != state:
             raise InputError(
                 f"{file}: the file changed while it was being read, possibly because it is still being written; run "
@@ -122,6 +130,16 @@ def _infer_format(file: Path) -> str:
             f"of {', '.join(_FORMATS)} (each also with .gz)"
         )
     return _FORMATS[suffix]
+
+
+def _check_options(file: Path, table: TableFiles, format_: str) -> None:
+    """Reject options that have no effect on files of this format."""
+    for option, formats in _OPTIONS.items():
+        if option in table.model_fields_set and format_ not in formats:
+            raise InputError(
+                f"{file}: the option {option} applies to {' and '.join(formats)} files, but this file is read as {format_}; remove "
+                f"{option}, or set format"
+            )
 
 
 def _file_states(files: Sequence[Path]) -> tuple[tuple[int, int], ...]:

@@ -1,7 +1,9 @@
 """Read declared tables of any layout and convert them to canonical tables with DuckDB."""
 
+import tempfile
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -22,11 +24,13 @@ from deep_interest.sources.tables.declaration import (
     Source,
     TableFiles,
 )
+from deep_interest.sources.tables.encodings import convert_to_utf8, name_originals
 from deep_interest.sources.tables.entities import add_missing_items, drop_duplicates, select_entities
 from deep_interest.sources.tables.events import EventFormat, database_strings, select_events
 from deep_interest.sources.tables.files import ResolvedFiles, check_unchanged, resolve_files
-from deep_interest.sources.tables.scan import SOURCE_FILE, common_columns, load_files
-from deep_interest.sources.tables.times import TIME_FEATURES, ticks_per_second
+from deep_interest.sources.tables.lists import explode_lists, keep_first_histories, number_rows
+from deep_interest.sources.tables.scan import SOURCE_FILE, common_columns, fetch_aggregates, load_files
+from deep_interest.sources.tables.times import TIME_FEATURES, is_ordered, ticks_per_second, time_sql
 
 OnBadLine = Literal["error", "skip"]
 
@@ -52,8 +56,8 @@ def read_tables(
         InputError: a file is missing, damaged or changes during reading, a column is missing, a value is invalid, or
             an item or user id is repeated.
     """
-    with connect() as connection:
-        return _Reader(connection, folder, source, features, on_bad_line).read()
+    with tempfile.TemporaryDirectory() as copies, connect() as connection:
+        return _Reader(connection, folder, Path(copies), source, features, on_bad_line).read()
 
 
 class _Reader:
@@ -63,11 +67,13 @@ class _Reader:
         self,
         connection: duckdb.DuckDBPyConnection,
         folder: Path,
+        copies: Path,
         source: Source,
         features: FeatureColumns,
         on_bad_line: OnBadLine,
     ) -> None:
         self.connection, self.folder, self.source, self.features = connection, folder, source, features
+        self.copies = copies  # files in UTF-8 of those in other encodings
         self.checks = RowChecks(connection, skip=on_bad_line == "skip")
         target_features = {
             "behaviors": [],
@@ -76,7 +82,10 @@ class _Reader:
             "impressions": list(features.context),
         }
         resolved = {
-            target: [self._resolve_files(block) for block in getattr(source, target)]
+            target: [
+                self._resolve_files(block, f"{target}{index}")
+                for index, block in enumerate(getattr(source, target))
+            ]
             for target in target_features
         }
         all_files = [
@@ -99,6 +108,7 @@ class _Reader:
                 for table in raw_tables[target]
             ]
             self._create(target, selects)
+        notes = self._use_clicks() if self.source.uses_clicks else {}
         for target, key, id_type in (
             ("items", "item", event_format.item_ids),
             ("users", "user", event_format.user_ids),
@@ -111,8 +121,8 @@ class _Reader:
             if selects:
                 blocks = [table.block for table in raw_tables[target] if isinstance(table.block, EntityFiles)]
                 drop_duplicates(target, key, blocks, self.checks)
-        events = [target for target in ("behaviors", "impressions") if raw_tables[target]]
-        notes = add_missing_items(events, self.checks, is_declared=bool(raw_tables["items"]))
+        events = ["behaviors", *(["impressions"] if raw_tables["impressions"] else [])]
+        notes |= add_missing_items(events, self.checks, is_declared=bool(raw_tables["items"]))
         if raw_tables["users"] and raw_tables["impressions"]:
             rows = self.checks.count_rows("impressions ANTI JOIN users USING (user)")
             notes["impressions whose user is not in the user table"] = rows
@@ -131,7 +141,7 @@ class _Reader:
         return EventFormat(
             user_ids=IdType.infer(
                 self.connection,
-                [(table, (table.block.user,)) for table in tables if hasattr(table.block, "user")],
+                [(table, table.user_columns) for table in tables if table.user_columns],
             ),
             item_ids=IdType.infer(
                 self.connection, [(table, table.item_columns) for table in tables if table.item_columns]
@@ -143,6 +153,23 @@ class _Reader:
             ),
         )
 
+    def _use_clicks(self) -> dict[str, int]:
+        """Add the clicked impressions to the behaviours; return ``{note: number of clicks}``."""
+        clicks = "SELECT user, item, time, day FROM impressions WHERE label = 1"
+        if self.raw_tables["behaviors"]:
+            reason = "source.clicks_as_behaviors"
+            self.connection.execute(f"INSERT INTO behaviors BY NAME {clicks}")
+        else:
+            reason = "source.behaviors is not declared"
+            self.connection.execute(f"CREATE TEMP TABLE behaviors AS {clicks}")
+        rows = fetch_aggregates(self.connection, f"SELECT count(*) FROM ({clicks})")[0]
+        if not rows and not self.raw_tables["behaviors"]:
+            raise InputError(
+                f"{self.raw_tables['impressions'][0].display_name}: no impression is clicked, and source.behaviors is not declared, so "
+                "there are no behaviours; declare behaviors, or check the label"
+            )
+        return {f"clicks that count as behaviors ({reason})": rows}
+
     def _check_positive_labels(self) -> None:
         """Check that at least one of the declared ``label.positive`` values occurs."""
         labels = [
@@ -152,9 +179,9 @@ class _Reader:
         ]
         value_counts: Counter[str] = Counter()
         for table, label in labels:
-            column = quote_identifier(label.column)
+            column = quote_identifier(table.label_column)
             values = self.connection.execute(
-                f"SELECT CAST({column} AS VARCHAR) v, count(*) FROM {table.name} GROUP BY v"
+                f"SELECT CAST({column} AS VARCHAR) v, count(*) FROM {table.name} GROUP BY v ORDER BY 2 DESC, 1"
             ).fetchall()
             if any(value in database_strings(label.positive) for value, _ in values):
                 return
@@ -162,13 +189,14 @@ class _Reader:
         if value_counts:
             table, label = labels[0]
             raise InputError(
-                f"{table.display_name}, column {label.column}: no row has a value of label.positive "
+                f"{table.display_name}, column {table.label_column}: no row has a value of label.positive "
                 f"({', '.join(database_strings(label.positive))}); the column's values are "
                 f"{', '.join(value for value, _ in value_counts.most_common(8))}"
             )
 
-    def _resolve_files(self, block: TableFiles) -> ResolvedFiles | None:
-        return resolve_files(self.folder, block, page=self.source.page)
+    def _resolve_files(self, block: TableFiles, name: str) -> ResolvedFiles | None:
+        resolved = resolve_files(self.folder, block, page=self.source.page)
+        return resolved and convert_to_utf8(resolved, block, self.copies / name)
 
     def _load_blocks(
         self,
@@ -182,6 +210,8 @@ class _Reader:
             for index, (block, block_files) in enumerate(zip(blocks, resolved, strict=True))
             if block_files
         ]
+        for previous, table in pairwise(tables):
+            table.first_position = previous.first_position + self.checks.count_rows(previous.name)
         if blocks and not tables and target in ("behaviors", "impressions"):
             names = ", ".join(name for block in blocks for name in block.files)
             raise InputError(
@@ -202,18 +232,37 @@ class _Reader:
     def _load_block(
         self, name: str, target: str, block: TableFiles, block_files: ResolvedFiles, features: list[str]
     ) -> RawTable:
-        available_columns = common_columns(block_files, block, skip_bad=self.checks.skip)
+        with name_originals(block_files):
+            available_columns = common_columns(block_files, block, skip_bad=self.checks.skip)
         table = RawTable.resolve(name, target, block, block_files.display_name, available_columns, features)
         columns = table.columns_to_read
         if target == "impressions" and TRUE_PROBABILITY in available_columns:
             columns = [*columns, TRUE_PROBABILITY]
-        skipped = load_files(self.connection, name, block_files, block, columns, skip_bad=self.checks.skip)
-        self.checks.count_skipped(f"malformed lines of {target}", skipped)
+        with name_originals(block_files):
+            skipped = load_files(
+                self.connection, name, block_files, block, columns, skip_bad=self.checks.skip
+            )
+        for reason, rows in skipped.items():
+            self.checks.count_skipped(f"{reason} of {target}", rows)
+        if is_ordered(block):
+            number_rows(self.connection, table, block_files.originals)
         self._filter(table)
-        if isinstance(block, BehaviorFiles) and block.sequence:
-            table.explode_sequences(self.connection, block.sequence, block.separator)
         table.load_column_types(self.connection)
+        if isinstance(block, BehaviorFiles | ImpressionFiles) and block.list_column:
+            self._expand_lists(table, block)
         return table
+
+    def _expand_lists(self, table: RawTable, block: BehaviorFiles | ImpressionFiles) -> None:
+        if isinstance(block, BehaviorFiles) and block.history:
+            ticks = ticks_per_second(self.connection, table)
+            time = time_sql(self.connection, table, block.time, self.source.time_zone, ticks)
+            later = keep_first_histories(self.connection, table, time, invalid_first=not self.checks.skip)
+            reason = (
+                f"rows of {table.target} with a later {block.history} of the same user (the first one counts)"
+            )
+            self.checks.count_skipped(reason, later)
+        explode_lists(self.connection, table)
+        table.load_column_types(self.connection)
 
     def _filter(self, table: RawTable) -> None:
         """Keep the rows that match ``where``; raise an error with the column's values if none does."""
@@ -243,7 +292,7 @@ class _Reader:
             self.connection.execute(f"DROP TABLE {table.name}")
 
     def _fetch(self, target: str) -> pd.DataFrame | None:
-        if target != "items" and not self.raw_tables[target]:
+        if target in ("users", "impressions") and not self.raw_tables[target]:
             return None
         has_source_file = self.raw_tables[target] and target in ("items", "users")
         exclude = f"EXCLUDE ({quote_identifier(SOURCE_FILE)})" if has_source_file else ""

@@ -1,8 +1,6 @@
 """Load declared files into DuckDB: CSV, Parquet, JSON lines and DuckDB databases."""
 
-import csv
 import json
-import re
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
@@ -14,29 +12,27 @@ import pyarrow.parquet as pq
 
 from deep_interest.errors import InputError
 from deep_interest.sources.database import connect, restrict_to_files
-from deep_interest.sources.raw_files import LINE_LIMIT, is_gzip, text_lines, verify_text
+from deep_interest.sources.raw_files import LINE_LIMIT, text_lines, verify_text
 from deep_interest.sources.sql import exact_path, local_path, quote_identifier, quote_literal
 from deep_interest.sources.tables.declaration import TableFiles
+from deep_interest.sources.tables.dialect import CSV_LINE_LIMIT, Dialect, read_header
 from deep_interest.sources.tables.files import ResolvedFiles, check_unchanged, partition_keys
 
 SOURCE_FILE = "source file"  # column with the file that a row comes from
-# bytes; DuckDB may silently drop a CSV line that is longer than its own limit
-_LINE_LIMITS = {"csv": 2_000_000, "json": LINE_LIMIT}
-_DELIMITERS = ",\t;|"
+_LINE_LIMITS = {"csv": CSV_LINE_LIMIT, "json": LINE_LIMIT}  # bytes
 _SAMPLED_LINES = 1000  # JSON lines that are read to find the keys
-_SIGNATURES = {
-    b"PAR1": "Parquet; end the file's name in .parquet",
-    b"\xff\xfe": "UTF-16; write the file in UTF-8",
-    b"\xfe\xff": "UTF-16; write the file in UTF-8",
-    b"PK\x03\x04": "a .zip or a spreadsheet; write the table as CSV",
-    b"\x1f\x8b": "gzip; end the file's name in .gz",
-}
+_QUOTED_LINES = "lines within an unbalanced quote (quote: none keeps them)"
+# lines of rejected records, which an unbalanced quote may extend over many; one record may have several errors
+_REJECTS = """SELECT is_quote, sum(lines) FROM (
+    SELECT bool_or(error_type = 'UNQUOTED VALUE') AS is_quote,
+           max(1 + len(regexp_extract_all(rtrim(coalesce(csv_line, ''), chr(10) || chr(13)), chr(10)))) AS lines
+    FROM reject_errors GROUP BY file_id, line) GROUP BY is_quote"""
 _NULL_STRINGS = ["", "nan", "NaN", "NULL", "null"]  # strings in CSV files that mean a missing value
 
 
 def common_columns(resolved: ResolvedFiles, table: TableFiles, *, skip_bad: bool = False) -> list[str]:
     """Return the columns that all files have, including the keys of partition folders."""
-    first, *others = _group_by_columns(resolved, table, skip_bad=skip_bad)
+    first, *others = [columns for columns, _ in _group_files(resolved, table, skip_bad=skip_bad)]
     return [name for name in first if all(name in columns for columns in others)]
 
 
@@ -48,7 +44,7 @@ def load_files(
     columns: Iterable[str],
     *,
     skip_bad: bool = False,
-) -> int:
+) -> dict[str, int]:
     """Load columns of the files into the database table ``name``, with the column `SOURCE_FILE`.
 
     Columns of CSV and JSON lines are strings, columns of Parquet keep their types.
@@ -62,7 +58,7 @@ def load_files(
         skip_bad: whether to skip malformed lines; otherwise a malformed line raises an error.
 
     Returns:
-        Number of malformed CSV lines skipped.
+        ``{reason: number of CSV lines skipped}``.
 
     Raises:
         InputError: a file is damaged or changed during reading, a line is malformed or too long, or a view in a
@@ -73,17 +69,24 @@ def load_files(
             verify_text(file, _LINE_LIMITS[resolved.format])
     scans = []
     parameters: dict[str, Any] = {"null_strings": _NULL_STRINGS} if resolved.format == "csv" else {}
-    groups = _group_by_columns(resolved, table, skip_bad=skip_bad)
-    for group, (group_columns, files) in enumerate(groups.items()):
+    source_file = quote_identifier(SOURCE_FILE)
+    if resolved.files != resolved.originals:
+        source_file = f"$originals[list_position($copies, {source_file})] AS {source_file}"
+        parameters |= {
+            "originals": list(map(str, resolved.originals)),
+            "copies": list(map(str, resolved.files)),
+        }
+    groups = _group_files(resolved, table, skip_bad=skip_bad)
+    for group, ((group_columns, dialect), files) in enumerate(groups.items()):
         selected = sorted(set(columns) & set(group_columns))
         if resolved.format == "duckdb":
             _attach(connection, files[0], group)
         else:
             parameters[f"files{group}"] = [exact_path(file) for file in files]
         scan = _scan_sql(
-            resolved.format, table, group_columns, selected, files[0], group=group, skip_bad=skip_bad
+            resolved.format, table, group_columns, selected, files[0], dialect, group=group, skip_bad=skip_bad
         )
-        scans.append(f"SELECT {', '.join(quote_identifier(c) for c in [*selected, SOURCE_FILE])} FROM {scan}")
+        scans.append(f"SELECT {', '.join([*map(quote_identifier, selected), source_file])} FROM {scan}")
     drop_rejects = "DROP TABLE IF EXISTS reject_errors; DROP TABLE IF EXISTS reject_scans"
     connection.execute(drop_rejects)
     sql = f"CREATE TEMP TABLE {name} AS {' UNION ALL BY NAME '.join(scans)}"
@@ -92,10 +95,10 @@ def load_files(
         connection.execute("DETACH database0")
     check_unchanged(resolved)
     if not (skip_bad and resolved.format == "csv"):
-        return 0
-    skipped = fetch_aggregates(connection, "SELECT count(DISTINCT (file_id, line)) FROM reject_errors")[0]
+        return {}
+    rows = connection.execute(_REJECTS).fetchall()
     connection.execute(drop_rejects)
-    return skipped
+    return {_QUOTED_LINES if is_quote else "malformed lines": int(lines) for is_quote, lines in rows}
 
 
 def fetch_first_row(
@@ -114,15 +117,15 @@ def fetch_aggregates(
     return row
 
 
-def _group_by_columns(
+def _group_files(
     resolved: ResolvedFiles, table: TableFiles, *, skip_bad: bool
-) -> dict[tuple[str, ...], list[Path]]:
-    """Group the files by their columns, because a table may gain or reorder columns over time."""
-    groups: dict[tuple[str, ...], list[Path]] = {}
+) -> dict[tuple[tuple[str, ...], Dialect | None], list[Path]]:
+    """Group the files by columns and dialect, because a table may gain or reorder columns over time."""
+    groups: dict[tuple[tuple[str, ...], Dialect | None], list[Path]] = {}
     for file in resolved.files:
-        columns = _read_columns(file, resolved.format, table, skip_bad=skip_bad)
+        columns, dialect = _read_columns(file, resolved.format, table, skip_bad=skip_bad)
         keys = [key for key in partition_keys(file) if key not in columns]
-        groups.setdefault((*columns, *keys), []).append(file)
+        groups.setdefault(((*columns, *keys), dialect), []).append(file)
     if resolved.format == "duckdb" and len(resolved.files) > 1:
         raise InputError(
             f"{resolved.display_name}: a block can read one database, found {len(resolved.files)}; declare a list with "
@@ -131,42 +134,21 @@ def _group_by_columns(
     return groups
 
 
-def _read_columns(file: Path, format_: str, table: TableFiles, *, skip_bad: bool) -> list[str]:
+def _read_columns(
+    file: Path, format_: str, table: TableFiles, *, skip_bad: bool
+) -> tuple[list[str], Dialect | None]:
+    if format_ == "csv":
+        return read_header(file, table)
     if format_ == "parquet":
         try:
-            return pq.read_schema(file).names
+            return pq.read_schema(file).names, None
         except (pa.ArrowInvalid, OSError) as error:
             raise InputError(
                 f"{file}: not a valid Parquet file ({error}). Check that it is complete, or write it again."
             ) from error
     if format_ == "json":
-        return _read_json_keys(file, skip_bad=skip_bad)
-    if format_ == "duckdb":
-        return _read_database_columns(file, table)
-    if table.names:
-        return list(table.names)
-    if not is_gzip(file):
-        _reject_other_formats(file)
-    try:
-        header = next(csv.reader([_first_line(file)], delimiter=table.delimiter or _detect_delimiter(file)))
-    except csv.Error as error:  # a name of more than 128 KiB, or a carriage return within the line
-        raise InputError(f"{file}, line 1: not a valid CSV header ({error})") from error
-    header = [name or f"column {index} without a name" for index, name in enumerate(header, start=1)]
-    duplicates = [name for name in header if header.count(name) > 1]
-    if duplicates:
-        raise InputError(
-            f"{file}, line 1: column {duplicates[0]!r} occurs twice in the header; rename one of them"
-        )
-    return header
-
-
-def _reject_other_formats(file: Path) -> None:
-    """Raise an error for a file of another format, which DuckDB would read as a CSV with strange columns."""
-    with file.open("rb") as stream:
-        first_bytes = stream.read(4)
-    for signature, description in _SIGNATURES.items():
-        if first_bytes.startswith(signature):
-            raise InputError(f"{file}: expected CSV in UTF-8, found {description}")
+        return _read_json_keys(file, skip_bad=skip_bad), None
+    return _read_database_columns(file, table), None
 
 
 def _read_json_keys(file: Path, *, skip_bad: bool) -> list[str]:
@@ -193,6 +175,7 @@ def _scan_sql(
     columns: Sequence[str],
     selected: Sequence[str],
     file: Path,
+    dialect: Dialect | None,
     *,
     group: int,
     skip_bad: bool,
@@ -211,12 +194,12 @@ def _scan_sql(
         ignore = ", ignore_errors=true" if skip_bad else ""
         types = _string_types(name for name in selected if name not in keys)
         return f"read_json({common}, format='newline_delimited', columns={types}{ignore})"
-    delimiter = table.delimiter or _detect_delimiter(file)
+    assert dialect is not None  # of a CSV file
     types = _string_types(name for name in columns if name not in keys)
     header, rejects = ("false" if table.names else "true"), (", store_rejects=true" if skip_bad else "")
     return (
         f"read_csv({common}, auto_detect=false, header={header}, columns={types}, "
-        f"delim={quote_literal(delimiter)}, quote='\"', escape='\"', nullstr=$null_strings{rejects})"
+        f"{dialect.sql}, nullstr=$null_strings{rejects})"
     )
 
 
@@ -262,17 +245,6 @@ def _string_types(names: Iterable[str]) -> str:
     return "{" + ", ".join(f"{quote_literal(name)}: 'VARCHAR'" for name in names) + "}"
 
 
-def _detect_delimiter(file: Path) -> str:
-    unquoted = re.sub(r'"[^"]*"', "", _first_line(file))
-    return max(_DELIMITERS, key=unquoted.count)
-
-
-def _first_line(file: Path) -> str:
-    for _, line in text_lines(file, _LINE_LIMITS["csv"]):
-        return line.decode("utf-8-sig", errors="replace").rstrip("\r\n")
-    return ""
-
-
 def _execute(
     connection: duckdb.DuckDBPyConnection, sql: str, parameters: dict[str, Any], resolved: ResolvedFiles
 ) -> list[tuple]:
@@ -284,10 +256,16 @@ def _execute(
         reason = " ".join(str(error).split("LINE 1:")[0].split("Possible fixes")[0].split())
         if resolved.format == "csv" and "unicode" in reason.lower():
             raise InputError(
-                f"{resolved.display_name}: the file is not encoded in UTF-8 ({reason[:200]}). Convert it, for example "
-                "with iconv -f LATIN1 -t UTF-8."
+                f"{resolved.display_name}: the file is not encoded in UTF-8 ({reason[:200]}). Declare its encoding, for example "
+                "encoding: cp1252 for files from Windows, or latin-1."
             ) from error
+        advice = "Fix the line, or set reading.on_bad_line to 'skip' to skip and count malformed lines."
+        if "unterminated quote" in reason:
+            advice = "If quotes are ordinary characters in this file, set quote: none, which keeps every row; otherwise fix the line."
+        elif "Number of Columns" in reason:
+            advice = (
+                f"Fix the line, or check names, delimiter and quote if all lines are alike; {advice[14:]}"
+            )
         raise InputError(
-            f"{resolved.display_name}: not readable as {resolved.format} ({reason[:400]}). Fix the line, or set "
-            "reading.on_bad_line to 'skip' to skip and count malformed lines."
+            f"{resolved.display_name}: not readable as {resolved.format} ({reason[:400]}). {advice}"
         ) from error

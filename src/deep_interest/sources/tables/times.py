@@ -7,8 +7,9 @@ import duckdb
 
 from deep_interest.errors import InputError
 from deep_interest.sources.sql import quote_identifier, quote_literal
+from deep_interest.sources.tables.column_declarations import TimeColumn
 from deep_interest.sources.tables.columns import INTEGERS, STEPS_BEFORE_LAST, RawTable
-from deep_interest.sources.tables.declaration import BehaviorFiles, ImpressionFiles, TimeColumn
+from deep_interest.sources.tables.declaration import BehaviorFiles, ImpressionFiles, TableFiles
 from deep_interest.sources.tables.files import DATE_FORMATS
 from deep_interest.sources.tables.scan import fetch_aggregates
 
@@ -24,10 +25,17 @@ def ticks_per_second(connection: duckdb.DuckDBPyConnection, table: RawTable) -> 
     """Return the unit of a table's times: as declared for numbers, milliseconds for strings and timestamps."""
     block = table.block
     assert isinstance(block, BehaviorFiles | ImpressionFiles)
+    if is_ordered(block):
+        return 1
     time = block.time
     if time.unit:
         return _TICKS_PER_SECOND[time.unit]
     return _TICKS_PER_SECOND["seconds" if _is_numeric(connection, table, time) else "milliseconds"]
+
+
+def is_ordered(block: TableFiles) -> bool:
+    """Return whether the rows have no times but are in order."""
+    return isinstance(block, BehaviorFiles) and block.order is not None
 
 
 def time_sql(

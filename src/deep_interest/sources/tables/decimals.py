@@ -1,0 +1,45 @@
+"""Build the SQL of numbers that are written as strings, with a decimal mark and separators of thousands."""
+
+import re
+
+from deep_interest.sources.sql import quote_identifier, quote_literal
+from deep_interest.sources.tables.columns import RawTable
+
+_SPACES, _APOSTROPHES = " \u00a0\u202f", "'\u2019"  # also as typographers write them
+
+
+def number_sql(table: RawTable, column: str) -> str:
+    """Return SQL of a column as a DOUBLE; NULL if it is not a number in the table's notation.
+
+    ``1.234,5`` is a number with ``decimal: comma`` and ``thousands: point``; ``1.5`` is not, because a group has three
+    digits.
+    """
+    name, block = quote_identifier(column), table.block
+    if table.column_types[column] != "VARCHAR" or (block.decimal == "." and block.thousands is None):
+        return f"TRY_CAST({name} AS DOUBLE)"
+    mark, separators = f"[{block.decimal}]", _separators(block.thousands)
+    groups = rf"|[0-9]{{1,3}}([{separators}][0-9]{{3}})+" if separators else ""
+    pattern = rf"[+-]?(([0-9]+{groups})({mark}[0-9]*)?|{mark}[0-9]+)([eE][+-]?[0-9]+)?"
+    digits = f"translate(trim({name}), {quote_literal(separators)}, '')"
+    number = f"replace({digits}, {quote_literal(block.decimal)}, '.')"
+    return f"CASE WHEN regexp_full_match(trim({name}), {quote_literal(pattern)}) THEN TRY_CAST({number} AS DOUBLE) END"
+
+
+def notation_hint(value: str) -> str:
+    """Return advice for a value that looks like a number in another notation; empty for other values."""
+    options = []
+    if re.fullmatch(r"[+-]?\d{1,3}([.\s\u00a0\u202f'’]\d{3})+,\d*", value):
+        options = ["decimal: comma", "thousands: " + _name(re.sub(r"[\d+-]", "", value)[0])]
+    elif re.fullmatch(r"[+-]?\d+,\d*", value):
+        options = ["decimal: comma"]
+    elif re.fullmatch(r"[+-]?\d{1,3}(,\d{3})+\.\d*", value):
+        options = ["thousands: comma"]
+    return f"; if it is a number, declare {' and '.join(options)} in the table's block" if options else ""
+
+
+def _separators(thousands: str | None) -> str:
+    return {None: "", " ": _SPACES, "'": _APOSTROPHES}.get(thousands, thousands or "")
+
+
+def _name(separator: str) -> str:
+    return "point" if separator == "." else "apostrophe" if separator in _APOSTROPHES else "space"

@@ -1,0 +1,127 @@
+"""The dialect of a CSV file: its delimiter, decided on a sample of lines, its quote and its header."""
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from deep_interest.errors import InputError
+from deep_interest.sources.raw_files import is_gzip, text_lines
+from deep_interest.sources.sql import quote_literal
+from deep_interest.sources.tables.declaration import TableFiles
+
+CSV_LINE_LIMIT = 2_000_000  # bytes; DuckDB may silently drop a line that is longer than its own limit
+_DELIMITERS = ",\t;|"
+_SAMPLED_LINES, _SAMPLED_CHARACTERS = 200, 1_000_000
+_SIGNATURES = {
+    b"PAR1": "Parquet; end the file's name in .parquet",
+    b"\xff\xfe": "UTF-16; set encoding: utf-16",
+    b"\xfe\xff": "UTF-16; set encoding: utf-16",
+    b"PK\x03\x04": "a .zip or a spreadsheet; write the table as CSV",
+    b"\x1f\x8b": "gzip; end the file's name in .gz",
+}
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How the values of a CSV file are separated and quoted.
+
+    Attributes:
+        delimiter: character between two values.
+        quote: character around a value; empty if quotes are ordinary characters.
+    """
+
+    delimiter: str
+    quote: str
+
+    @property
+    def sql(self) -> str:
+        """Options of DuckDB's ``read_csv``."""
+        quote = quote_literal(self.quote)
+        return f"delim={quote_literal(self.delimiter)}, quote={quote}, escape={quote}"
+
+    def records(self, lines: Sequence[str]) -> list[list[str]]:
+        """Split lines into records of values; a quoted value may contain line breaks.
+
+        Raises:
+            csv.Error: a value has more than 128 KiB, or a carriage return is within a line.
+        """
+        text = io.StringIO("".join(lines), newline="")
+        if not self.quote:
+            return list(csv.reader(text, delimiter=self.delimiter, quoting=csv.QUOTE_NONE))
+        return list(csv.reader(text, delimiter=self.delimiter, quotechar=self.quote))
+
+
+def read_header(file: Path, table: TableFiles) -> tuple[list[str], Dialect]:
+    """Return the column names of a CSV file and its dialect.
+
+    Raises:
+        InputError: the file has another format, or its header is malformed or has the same name twice.
+    """
+    if not is_gzip(file):
+        _reject_other_formats(file)
+    lines = _sampled_lines(file)
+    dialect = detect_dialect(file, table, lines)
+    if table.names:
+        return list(table.names), dialect
+    try:
+        header = (dialect.records(lines[:1]) or [[]])[0]
+    except csv.Error as error:
+        raise InputError(f"{file}, line 1: not a valid CSV header ({error})") from error
+    header = [name or f"column {index} without a name" for index, name in enumerate(header, start=1)]
+    duplicates = [name for name in header if header.count(name) > 1]
+    if duplicates:
+        raise InputError(
+            f"{file}, line 1: column {duplicates[0]!r} occurs twice in the header; rename one of them, or set names if "
+            "the file has no header"
+        )
+    return header, dialect
+
+
+def detect_dialect(file: Path, table: TableFiles, lines: Sequence[str]) -> Dialect:
+    """Choose the delimiter that splits most of the sampled lines into as many values as the header, at least two.
+
+    Args:
+        file: the file; tab is the delimiter of ``.tsv`` files whose first line contains one.
+        table: declaration with the quote, and perhaps the delimiter and the names of the columns.
+        lines: first lines of the file.
+    """
+    if table.delimiter:
+        return Dialect(table.delimiter, table.quote)
+    if file.name.removesuffix(".gz").lower().endswith(".tsv") and "\t" in (lines or [""])[0]:
+        return Dialect("\t", table.quote)
+    candidates = [Dialect(delimiter, table.quote) for delimiter in _DELIMITERS if delimiter != table.quote]
+    names = len(table.names or ())
+    return max(candidates, key=lambda dialect: _agreement(dialect, lines, names))
+
+
+def _agreement(dialect: Dialect, lines: Sequence[str], names: int) -> tuple[int, int]:
+    """Return the number of records with as many values as expected, and that number of values."""
+    try:
+        widths = [len(record) for record in dialect.records(lines)]
+    except csv.Error:
+        return 0, 0
+    expected = names or (widths or [0])[0]
+    return (widths.count(expected), expected) if expected > 1 or names else (0, 0)
+
+
+def _sampled_lines(file: Path) -> list[str]:
+    """Return the first lines, without blank ones."""
+    lines, characters = [], 0
+    for number, (_, line) in enumerate(islice(text_lines(file, CSV_LINE_LIMIT), _SAMPLED_LINES)):
+        lines.append(line.decode("utf-8-sig" if number == 0 else "utf-8", errors="replace"))
+        characters += len(line)
+        if characters > _SAMPLED_CHARACTERS:
+            break
+    return lines
+
+
+def _reject_other_formats(file: Path) -> None:
+    """Raise an error for a file of another format, which DuckDB would read as a CSV with strange columns."""
+    with file.open("rb") as stream:
+        first_bytes = stream.read(4)
+    for signature, description in _SIGNATURES.items():
+        if first_bytes.startswith(signature):
+            raise InputError(f"{file}: expected CSV in UTF-8, found {description}")

@@ -1,0 +1,98 @@
+"""The layouts of docs/own-data.md: files as their programs write them, read by the page's blocks alone."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from deep_interest.logs.canonical import canonical
+from deep_interest.logs.tables import CanonicalTables
+from deep_interest.pipelines.parameters import DatasetParameters
+from deep_interest.sources.tables.reader import read_tables
+
+PAGE = (Path(__file__).parents[3] / "docs/own-data.md").read_text(encoding="utf-8")
+NINE = 1573463158  # 2019-11-11 09:05:58 UTC
+
+
+def read_as_documented(folder: Path, dataset: str) -> CanonicalTables:
+    """Read the files in ``folder`` with the block of the page."""
+    blocks = [
+        yaml.safe_load(text)["datasets"]
+        for text in re.findall(r"```yaml\n(datasets:.*?)```", PAGE, flags=re.DOTALL)
+    ]
+    (block,) = [block[dataset] for block in blocks if dataset in block]
+    settings = DatasetParameters.model_validate(block)
+    return canonical(read_tables(folder, settings.source, settings.features))
+
+
+@pytest.fixture
+def mind(tmp_path):
+    """Two days of a news log; the first title has one quotation mark, the second two, the third begins with one."""
+    news = [
+        'N1\tnews\tpolitics\tMayor: 5" of snow\tText, text; "text\thttps://x/1\t[]\t[{"Label": "Snow"}]',
+        'N2\tsports\tnba\tThe "game"\t\thttps://x/2\t[]\t[]',
+        'N3\tnews\tworld\t"Yes, said the minister\tText\thttps://x/3\t[]\t[]',
+        "N4\tnews\tworld\tPlain\tText\thttps://x/4\t[]\t[]",
+    ]
+    log = [
+        "1\tU1\t11/11/2019 9:05:58 AM\tN1 N2\tN3-1 N4-0",
+        "2\tU2\t11/11/2019 11:05:58 PM\t\tN1-0 N3-0 N2-1",
+        "3\tU1\t11/12/2019 12:05:58 PM\tN1 N2\tN4-1",
+    ]
+    (tmp_path / "news.tsv").write_text("\n".join(news) + "\n", encoding="utf-8")
+    (tmp_path / "behaviors.tsv").write_text("\n".join(log) + "\n", encoding="utf-8")
+    return tmp_path
+
+
+def test_mind_is_read_completely(mind):
+    tables = read_as_documented(mind, "mind")
+    assert tables.items.to_numpy().tolist() == [
+        ["N1", "news", "politics"],
+        ["N2", "sports", "nba"],
+        ["N3", "news", "world"],
+        ["N4", "news", "world"],
+    ]
+    night, noon = NINE + 14 * 3600, NINE + 27 * 3600
+    shown = tables.shown.sort_values(["time", "item"])[["user", "item", "time", "label", "hour"]]
+    assert shown.to_numpy().tolist() == [
+        ["U1", "N3", NINE * 1000, 1, 9],
+        ["U1", "N4", NINE * 1000, 0, 9],
+        ["U2", "N1", night * 1000, 0, 23],
+        ["U2", "N2", night * 1000, 1, 23],
+        ["U2", "N3", night * 1000, 0, 23],
+        ["U1", "N4", noon * 1000, 1, 12],
+    ]
+    assert tables.behaviors[["user", "item", "time"]].to_numpy().tolist() == [
+        ["U1", "N1", NINE * 1000 - 2],
+        ["U1", "N2", NINE * 1000 - 1],
+        ["U1", "N3", NINE * 1000],
+        ["U1", "N4", noon * 1000],
+        ["U2", "N2", night * 1000],
+    ]
+    assert tables.left_out == {
+        "rows of behaviors with a later history of the same user (the first one counts)": 1
+    }
+    assert tables.notes == {"clicks that count as behaviors (source.clicks_as_behaviors)": 3}
+
+
+def test_an_ordered_log_keeps_its_order(tmp_path):
+    (tmp_path / "ml-1m.txt").write_text("2 31\n1 58\n1 31\n2 7\n1 58\n")
+    tables = read_as_documented(tmp_path, "ordered")
+    assert tables.behaviors.to_numpy().tolist() == [[1, 58, 1], [1, 31, 2], [1, 58, 4], [2, 31, 0], [2, 7, 3]]
+    assert tables.items["item"].tolist() == [7, 31, 58]
+    assert tables.left_out == tables.notes == {}
+
+
+def test_an_export_of_a_shop_with_branches_is_read(tmp_path):
+    orders = "Branch;Customer no.;Article;Date;Paid\n7;1001;A-12;24.03.2024 09:16;1.011,50\n8;1001;A-07;31.03.2024 03:00;4,90\n"
+    articles = "Article;Group;Price (€)\nA-12;Coffee;1.011,50\nA-07;Crème fraîche;4,90\n"
+    (tmp_path / "orders_2024.csv").write_bytes(orders.encode("cp1252"))
+    (tmp_path / "articles.csv").write_bytes(articles.encode("cp1252"))
+    tables = read_as_documented(tmp_path, "branches")
+    assert tables.behaviors[["user", "item", "time"]].to_numpy().tolist() == [
+        ["7|1001", "A-12", 1711268160000],  # 08:16 UTC, an hour behind Berlin
+        ["8|1001", "A-07", 1711846800000],  # 01:00 UTC, two hours behind: summer time began that night
+    ]
+    assert tables.items.to_numpy().tolist() == [["A-12", "Coffee", 1011.5], ["A-07", "Crème fraîche", 4.9]]
+    assert tables.left_out == tables.notes == {}
