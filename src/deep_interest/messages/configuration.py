@@ -37,7 +37,7 @@ class Configuration:
         Raises:
             InputError: the environment does not exist, a file is not valid YAML, or two files define the same key.
         """
-        self._check_folder()
+        _check_folder(self.conf, self.environments)
         check_files(self.conf, self.environments)
         try:
             return self.loader["parameters"]
@@ -115,23 +115,23 @@ class Configuration:
             hint = did_you_mean(name[1], self.loader["globals"])
         return f"{where}{key + ': ' if key else ''}{problem}; correct the name in ${{…}}{hint}"
 
-    def _check_folder(self) -> None:
-        """Require that the folder of the environment exists, and that Kedro's loader can read the folder of the project."""
-        if odd := sorted(set(str(self.conf)) & set(_GLOB)):
-            raise InputError(
-                f"{self.conf.parent}: Kedro cannot read a project whose path contains {' or '.join(odd)}; rename the folder"
-            )
-        if not self.conf.is_dir():
-            raise InputError(f"--conf-source: {self.conf} is not a folder of configuration files")
-        folders = sorted(
-            path.name for path in self.conf.iterdir() if path.is_dir() and path.name[0] not in "._"
+
+def _check_folder(conf: Path, environments: Sequence[str]) -> None:
+    """Require that the environments exist, and that Kedro's loader can read the folder of the project."""
+    if odd := sorted(set(str(conf)) & set(_GLOB)):
+        raise InputError(
+            f"{conf.parent}: the path of the project contains {' and '.join(odd)}, which Kedro reads as part of a pattern; "
+            "rename the folder"
         )
-        for name in self.environments:
-            if name not in folders:
-                raise InputError(
-                    f"--env: {name} is not an environment; the environments are {', '.join(folders)}, the folders of {self.conf}"
-                    f"{did_you_mean(name, folders)}"
-                )
+    if not conf.is_dir():
+        raise InputError(f"--conf-source: {conf} is not a folder of configuration files")
+    folders = sorted(path.name for path in conf.iterdir() if path.is_dir() and path.name[0] not in "._")
+    for name in environments:
+        if name not in folders:
+            raise InputError(
+                f"--env: {name} is not an environment; the environments are {', '.join(folders)}, the folders of {conf}"
+                f"{did_you_mean(name, folders)}"
+            )
 
 
 def _datasets_in(package: str) -> list[str]:
@@ -162,8 +162,8 @@ def open_configuration(
     """
     conf, arguments = conf_source or str(project / settings.CONF_SOURCE), settings.CONFIG_LOADER_ARGS
     env = env or os.environ.get("KEDRO_ENV")
-    check_files(
-        Path(conf), [arguments["base_env"], env or arguments["default_run_env"]]
-    )  # the loader reads globals at once
+    environments = [arguments["base_env"], env or arguments["default_run_env"]]
+    _check_folder(Path(conf), environments)
+    check_files(Path(conf), environments)  # before the loader, which reads globals at once
     loader = settings.CONFIG_LOADER_CLASS(conf_source=conf, env=env, runtime_params=parameters, **arguments)
     return Configuration(loader)

@@ -15,7 +15,13 @@ FULL = {
     errno.EDQUOT: "the disk quota is used up; free some space",
     errno.EFBIG: "the system allows no file so large; raise the limit (ulimit -f)",
 }
-_FULL_TEXTS = ("No space left on device", "database or disk is full", "Disk quota exceeded")
+_FULL_TEXTS = (
+    "No space left on device",
+    "database or disk is full",
+    "Disk quota exceeded",
+    "File too large",
+    "disk I/O error",
+)
 _DENIED_TEXTS = ("Permission denied", "attempt to write a readonly database", "Read-only file system")
 _DAMAGED_TEXTS = ("file is not a database", "database disk image is malformed")
 _MEMORY_TEXTS = (
@@ -23,7 +29,7 @@ _MEMORY_TEXTS = (
     "can't start new thread", "failed to allocate data",
 )  # fmt: skip
 _RESUME = "run the same command again; finished work is kept"
-_FILEPATH = re.compile(r"filepath=(?:\w*Path\()?['\"]?(/?[^'\"=]*?)['\"]?(?:\)|, \w+=)")
+_FILEPATH = re.compile(r"filepath=(?:\w*Path\()?['\"]?(/?[^'\"=]*?)['\"]?(?:\)|, \w+=|$)")
 
 
 def chain(error: BaseException | None) -> Iterator[BaseException]:
@@ -43,7 +49,7 @@ def system_message(error: BaseException) -> str | None:
         The message; None if the error is of another kind.
     """
     errors = list(chain(error))
-    for message in (_full, _denied, _short_of_memory, _damaged_database, _unreadable):
+    for message in (_full, _denied, _short_of_memory, _damaged_database, _unreadable, _other):
         for candidate in errors:
             if found := message(candidate, errors):
                 return found
@@ -53,8 +59,8 @@ def system_message(error: BaseException) -> str | None:
 def _full(error: BaseException, errors: list[BaseException]) -> str | None:
     if isinstance(error, OSError) and error.errno in FULL:
         return f"{_file_of(errors)}{FULL[error.errno]} and {_RESUME}"
-    if any(text in str(error) for text in _FULL_TEXTS) and not isinstance(error, SyntaxError):
-        return f"{_file_of(errors)}{FULL[errno.ENOSPC]} and {_RESUME}"
+    if _is_database_error(error) and any(text in str(error) for text in _FULL_TEXTS):
+        return f"{_file_of(errors)}the disk is full or refuses to write ({_first_line(error)}); free some space and {_RESUME}"
     return None
 
 
@@ -117,6 +123,22 @@ def _unreadable(error: BaseException, errors: list[BaseException]) -> str | None
     )
 
 
+def _other(error: BaseException, errors: list[BaseException]) -> str | None:
+    """A path that cannot be used as it is configured, or a device that fails."""
+    if isinstance(error, FileExistsError | NotADirectoryError | IsADirectoryError) or (
+        isinstance(error, OSError)
+        and error.errno in (errno.EIO, errno.ENAMETOOLONG, errno.EMFILE, errno.ESTALE)
+    ):
+        return f"{_file_of(errors)}{str(error.strerror).lower()}; correct the path, or check the disk, and {_RESUME}"
+    if _is_database_error(error) and (
+        opened := re.search(r'(?:Cannot|Could not) open file "([^"]+)": (.*)', str(error))
+    ):
+        return f"{opened[1]}: {opened[2].lower()}; correct the path or its permissions, and {_RESUME}"
+    if _is_database_error(error) and "unable to open database file" in str(error):
+        return f"{_file_of(errors)}the database cannot be opened; check that its folder exists and can be written"
+    return None
+
+
 def _is_parse_error(error: BaseException) -> bool:
     kinds = {f"{kind.__module__}.{kind.__qualname__}" for kind in type(error).__mro__}
     return bool(
@@ -135,8 +157,9 @@ def _file_of(errors: list[BaseException]) -> str:
         if isinstance(error, OSError) and error.filename is not None:
             return f"{_readable(error.filename)}: "
     for error in errors:
-        if match := _FILEPATH.search(str(error)):
-            return f"{match[1]}: "
+        for text in (str(error), *getattr(error, "__notes__", ())):
+            if match := _FILEPATH.search(text):
+                return f"{match[1]}: "
     return ""
 
 
