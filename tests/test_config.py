@@ -121,7 +121,7 @@ def test_a_new_block_is_a_pipeline_of_kedro(tmp_path):
         capture_output=True, timeout=120,
     ).stdout  # fmt: skip
     names = yaml.safe_load(listed)
-    assert {"mine", "mine.din", "samples.mine", "tune.mine.din"} <= set(names)
+    assert {"mine", "mine.din", "samples.mine"} <= set(names)
 
 
 def test_mappings_under_both_names_are_merged():

@@ -5,6 +5,7 @@ Kedro asks for the names before it loads parameters, so the datasets are read fr
 
 import atexit
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 from typing import Any
@@ -66,7 +67,11 @@ class LazyPipelines(Mapping[str, Pipeline]):
 
     def __getitem__(self, name: str) -> Pipeline:
         if name not in self._pipelines:
-            self._pipelines[name] = self._factories[name]()
+            with (
+                warnings.catch_warnings()
+            ):  # names of entries begin with the dataset, namespaces with the stage
+                warnings.filterwarnings("ignore", "One or more dataset names contain", UserWarning)
+                self._pipelines[name] = self._factories[name]()
         return self._pipelines[name]
 
     def __iter__(self) -> Iterator[str]:

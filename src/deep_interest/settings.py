@@ -2,11 +2,18 @@
 
 from contextlib import ExitStack
 
-from deep_interest.hooks import LockHooks, MLflowHooks, ProgressHooks, RetrainingHooks, RunHooks
+from deep_interest.hooks import LockHooks, MLflowHooks, ProgressHooks, ResultsHooks, RetrainingHooks, RunHooks
 from deep_interest.sources.downloads import raw_root
 
 _LOCKS = ExitStack()  # of the present run
-HOOKS = (RunHooks(), LockHooks(_LOCKS), RetrainingHooks(_LOCKS), MLflowHooks(), ProgressHooks())
+HOOKS = (
+    RunHooks(),
+    LockHooks(_LOCKS),
+    RetrainingHooks(_LOCKS),
+    MLflowHooks(),
+    ProgressHooks(),
+    ResultsHooks(),
+)
 
 CONFIG_LOADER_ARGS = {
     "base_env": "base",

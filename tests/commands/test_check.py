@@ -1,7 +1,7 @@
 import pandas as pd
 import pytest
 
-from deep_interest.commands.check import other_block_lines
+from deep_interest.commands.check import other_block_lines, validation_set_lines
 from deep_interest.commands.check import test_set_lines as lines_of
 from deep_interest.evaluation.evidence import EvaluationParameters
 
@@ -20,6 +20,13 @@ def test_the_check_warns_that_a_small_test_set_gets_no_interval():
         "warning: the test set has only 3 positive samples of such users (at least 4 are needed: "
         "evaluation.minimum_positives), so the table will give no interval, star or verdict"
     )
+
+
+def test_the_check_warns_about_a_small_validation_set_if_there_is_one():
+    (line,) = validation_set_lines(TEST, EvaluationParameters(minimum_users=3))
+    assert line.startswith("warning: the validation set has only 2 users with both classes")
+    assert validation_set_lines(TEST, EvaluationParameters(minimum_users=2)) == []
+    assert validation_set_lines(TEST.iloc[:0], EvaluationParameters()) == []
 
 
 SOURCE = {"behaviors": {"files": "x.csv"}}

@@ -86,8 +86,12 @@ def test_check_describes_the_log_whatever_the_blocks_of_other_datasets(project):
     assert "impressions whose user is not in the user table" in done.stdout
     assert re.search(r"rows of behaviors whose Action is not viewed or bought +\d", done.stdout)
     warnings = re.findall(r"warning: (.*)", done.stdout)
-    assert [warning[:22] for warning in warnings] == ["the test set has only ", "blocks of other datase"]
-    assert warnings[1].endswith(": simulated (protocol.name), half (source is missing)")
+    assert [warning[:18] for warning in warnings] == [
+        "the test set has o",
+        "the validation set",
+        "blocks of other da",
+    ]
+    assert warnings[2].endswith(": simulated (protocol.name), half (source is missing)")
 
 
 def test_one_block_is_enough_for_a_results_table(project):

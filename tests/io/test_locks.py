@@ -135,11 +135,11 @@ def test_a_pipeline_locks_what_it_writes_and_shares_what_it_reads(name, resource
 def test_a_search_needs_its_dataset_until_it_has_its_samples():
     pipelines = register_pipelines()
     din = pipelines["tune.simulated.din"]
-    assert searches_of(din) == {"simulated": {"simulated.din.tune"}}
+    assert searches_of(din) == {"simulated": {"tune.simulated.din.tune"}}
     both = din + pipelines["tune.simulated.dien"]
-    assert searches_of(both) == {"simulated": {"simulated.din.tune", "simulated.dien.tune"}}
+    assert searches_of(both) == {"simulated": {"tune.simulated.din.tune", "tune.simulated.dien.tune"}}
     assert searches_of(pipelines["simulated"]) == {}
     assert searches_of(din + pipelines["simulated.base"]) == {}  # base is trained at any time
-    alone = din.only_nodes("simulated.din.tune")
+    alone = din.only_nodes("tune.simulated.din.tune")
     assert resources_of(alone) == {"simulated": READS, "simulated.din.tuning": WRITES}
-    assert searches_of(alone) == {"simulated": {"simulated.din.tune"}}
+    assert searches_of(alone) == {"simulated": {"tune.simulated.din.tune"}}

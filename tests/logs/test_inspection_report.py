@@ -9,7 +9,7 @@ from support.log_warnings import BY_DAY, DAY, START
 
 from deep_interest.logs.canonical import canonical
 from deep_interest.logs.feature_columns import FeatureColumns
-from deep_interest.logs.inspection import inspect_log, report_lines
+from deep_interest.logs.inspection import inspect_log, report_lines, split_lines
 from deep_interest.logs.protocols import ProtocolParameters
 from deep_interest.logs.tables import CanonicalTables
 
@@ -115,3 +115,17 @@ def test_days_without_impressions_are_listed_in_up_to_ten_thousand_days(last, ro
     assert len(days) == rows
     assert days["day"].iloc[[0, -1]].tolist() == ["1970-01-01", str(np.datetime64(last, "D"))]
     assert days.loc[days["rows"] > 0, "split"].tolist() == ["train", "validation", "test"]
+
+
+def test_the_counts_of_each_split_are_a_table():
+    rows = {
+        "split": ["train", "validation", "test", "all"], "rows": [12_345, 10, 8, 12_363], "positives": [6_172, 5, 4, 6_181],
+        "users": [1_000, 5, 4, 1_009], "items": [70, 9, 8, 70], "mean_history": [3.456, 2.0, 0.0, 3.4], "max_history": [12, 3, 0, 12],
+    }  # fmt: skip
+    (table,) = split_lines(pd.DataFrame(rows))
+    assert [line.split() for line in table.split("\n")] == [
+        ["rows", "positives", "users", "items", "mean", "history", "max", "history"],
+        ["train", "12,345", "6,172", "1,000", "70", "3.5", "12"],
+        ["validation", "10", "5", "5", "9", "2.0", "3"],
+        ["test", "8", "4", "4", "8", "0.0", "0"],
+    ]

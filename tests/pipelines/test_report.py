@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -11,8 +12,10 @@ from support.training import small_data
 from deep_interest.errors import InputError
 from deep_interest.evaluation.evidence import EvaluationParameters
 from deep_interest.experiments import Table
+from deep_interest.pipelines.parameters import DatasetParameters
 from deep_interest.pipelines.report.nodes import make_compare
-from deep_interest.pipelines.report.plots import make_groups, make_seeds
+from deep_interest.pipelines.report.plots import draw_days, make_groups, make_seeds
+from deep_interest.pipelines.trained import TrainedModel, TrainedModels
 from deep_interest.training.content import Data
 
 LABELS, SCORES = [1, 0, 1, 0], [0.9, 0.1, 0.2, 0.4]  # user 1 is ranked correctly, user 2 is not: GAUC 1/2
@@ -46,9 +49,11 @@ def predictions(data: Data, tmp_path, scores=SCORES) -> pd.DataFrame:
 
 def compare(data: Data, **tables: pd.DataFrame) -> pd.DataFrame:
     node = make_compare("shop", Table("rows", tuple(tables), base=next(iter(tables))))
-    outputs = {f"{model}_predictions": table for model, table in tables.items()}
-    outputs |= {f"{model}_curves": CURVES for model in tables}
-    return node(data.log, data.features, data.samples, EvaluationParameters(), **outputs)
+    return node(data.log, data.features, data.samples, EvaluationParameters(), trained(**tables))
+
+
+def trained(**tables: pd.DataFrame) -> TrainedModels:
+    return TrainedModels({model: TrainedModel(table, CURVES, {}) for model, table in tables.items()})
 
 
 def with_change(data: Data, column: str) -> Data:
@@ -97,12 +102,23 @@ def test_predictions_without_a_fingerprint_are_rejected(tmp_path):
         compare(data, base=without_fingerprint)
 
 
-@pytest.mark.parametrize("make", [make_seeds, make_groups])
-def test_plots_reject_predictions_of_other_data(tmp_path, make):
+@pytest.mark.parametrize("node", [partial(make_seeds("shop"), None), make_groups("shop", ["base"])])
+def test_plots_reject_predictions_of_other_data(tmp_path, node):
     old, new = current_data(), with_change(current_data(), "label")
-    results = [None] if make is make_seeds else []
     with pytest.raises(InputError, match=r"kedro run --pipelines=shop\.base"):
-        make("shop")(
-            *results, log=new.log, features=new.features, samples=new.samples, settings=None,
-            base=predictions(old, tmp_path),
+        node(
+            log=new.log, features=new.features, samples=new.samples, settings=None,
+            trained_models=trained(base=predictions(old, tmp_path)),
         )  # fmt: skip
+
+
+def test_days_are_those_of_the_source_and_split_as_the_samples():
+    impressions = pd.DataFrame(
+        {"user": 1, "item": 1, "time": 0, "day": [1, 2, 2, 3, 4, 9], "label": [1, 1, 0, 0, 1, 1]}
+    )
+    protocol = {"name": "by_day", "last_day": "1970-01-05"}  # day 9 is not in use
+    settings = DatasetParameters.model_validate({"title": "Shop", "protocol": protocol})
+    ctr, shown = draw_days(impressions, settings).panels
+    lines = {line.name: (line.x, line.y) for line in ctr.marks}
+    assert lines == {"train": ([0, 1], [1.0, 0.5]), "validation": ([2], [0.0]), "test": ([3], [1.0])}
+    assert [line.y for line in shown.marks] == [[1, 2], [1], [1]]

@@ -17,7 +17,7 @@ from deep_interest.figures.comparison import results_chart
 from deep_interest.figures.curves import curves_chart
 from deep_interest.figures.plotly import plotly_figure
 from deep_interest.figures.plotly_panels import split_panels
-from deep_interest.reporting.groups import calibration, gauc_by_group
+from deep_interest.reporting.groups import calibration, ctr_by_day, gauc_by_group
 from deep_interest.reporting.report import Report, report_html
 from deep_interest.reporting.sentences import sentences
 
@@ -185,7 +185,7 @@ def test_every_table_has_a_caption_and_headings_with_a_scope(page):
     tables = re.findall(r"<table.*?</table>", page, re.DOTALL)
     assert len(tables) == 4
     for table in tables:
-        assert re.match(r"<table[^>]*><caption>[^<]+</caption><thead>", table)
+        assert re.match(r"<table[^>]*><caption><span>[^<]+</span></caption><thead>", table)
         assert not re.findall(r"<th(?![^>]* scope=)(?!ead)", table)
         assert table.count('<th scope="row">') == table.count("<tr") - 1
 
@@ -312,6 +312,19 @@ def test_gauc_by_group_by_hand():
     table = gauc_by_group(users, labels, {"DIN": scores}, sizes)
     assert dict(zip(table["group"], table["gauc"], strict=True)) == {"1 to 5": 0.5, "6 to 9": 1.0}
     assert table["samples"].sum() == 8
+
+
+def test_ctr_by_day_by_hand():
+    days, splits = np.array([20001, 20000, 20001, 20003]), np.array(["train", "train", "train", "test"])
+    table = ctr_by_day(days, splits, np.array([1, 0, 0, 1]))
+    assert table["date"].tolist() == [
+        "Oct 04",
+        "Oct 05",
+        "Oct 07",
+    ]  # 20,000 days after 1970-01-01 is 2024-10-04
+    assert table["ctr"].tolist() == [0, 0.5, 1]
+    assert table["impressions"].tolist() == [1, 2, 1]
+    assert table["split"].tolist() == ["train", "train", "test"]
 
 
 def test_charts_average_metrics_over_seeds_not_predictions():

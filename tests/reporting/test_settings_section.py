@@ -48,6 +48,10 @@ def test_differences_that_all_models_share_are_listed_once():
     assert shown.count("training.epochs") == 1
     assert "DIEN &lt;i&gt; aux_weight = 0.3" in shown
     assert "No other options differ: DIN." in shown
+    assert (
+        "Recipe ours training: epochs = 3, learning_rate = 0.01 model: embedding_dim = 16, hidden = [8, 4]"
+        in shown
+    )
 
 
 def test_a_recipe_that_is_not_configured_any_more_is_compared_with_the_defaults():

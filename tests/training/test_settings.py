@@ -274,7 +274,7 @@ def test_values_of_a_search_go_before_all_others_of_their_row():
 
 
 def test_a_row_of_the_table_is_a_class_and_is_part_of_it_unless_configured_otherwise():
-    row = ModelSpec("Mine", "din:DIN")
+    row = ModelSpec("Mine", "din:DIN", "attention")
     assert (row.baseline, row.ablation, row.closed_form, row.impressions) == (False, False, False, False)
     assert row.load().__name__ == "DIN"
     assert all(

@@ -17,7 +17,7 @@ from deep_interest.errors import InputError
 from deep_interest.evaluation.evidence import EvaluationParameters, evidence, shortage
 from deep_interest.experiments import dataset_names, datasets_of
 from deep_interest.logs.contracts import validate
-from deep_interest.logs.inspection import inspect_log, report_lines, unknown_lines
+from deep_interest.logs.inspection import inspect_log, report_lines, split_lines, unknown_lines
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.pipeline_registry import DATASETS_VARIABLE
 from deep_interest.pipelines.ingest import create_pipeline
@@ -59,14 +59,34 @@ def check_dataset(dataset: str, *, env: str | None = None, folder: Path | None =
         tables = _canonical_tables(dataset, parameters, context.catalog)
     validate(tables)
     samples, summary = _make_samples(tables, parameters)
+    has_times = parameters.source is None or parameters.source.has_times
     return [
         f"{dataset}: {parameters.title}",
         "",
+        f"samples ({parameters.protocol.name})",
+        *split_lines(summary),
+        "",
         *unknown_lines(summary),
         "",
-        *report_lines(inspect_log(tables, parameters.protocol, parameters.features)),
+        *report_lines(inspect_log(tables, parameters.protocol, parameters.features, has_times=has_times)),
         *test_set_lines(samples[samples["split"] == "test"], minimum),
+        *validation_set_lines(samples[samples["split"] == "validation"], minimum),
         *other_block_lines({key: block for key, block in blocks.items() if key != dataset}),
+    ]
+
+
+def validation_set_lines(validation: pd.DataFrame, minimum: EvaluationParameters) -> list[str]:
+    """Warn if the validation set, which chooses the epoch by its GAUC, has few users with both classes.
+
+    Args:
+        validation: ``user``, ``label``, one row per validation sample; empty if the protocol has no validation set.
+        minimum: users that the test set needs.
+    """
+    users, _ = evidence(validation["user"].to_numpy(), validation["label"].to_numpy())
+    if validation.empty or users >= minimum.minimum_users:
+        return []
+    return [
+        f"warning: the validation set has only {users:,} users with both classes, so the choice of the epoch is uncertain"
     ]
 
 

@@ -69,7 +69,7 @@ registry = _Registry(
 def _unknown_pipeline(error: Exception) -> str | None:
     """Describe the name that ``kedro registry describe`` does not know."""
     found = re.match(r"'([^']*)' pipeline not found", str(error))
-    return unknown_pipeline(found[1], register_pipelines()) if found else None
+    return unknown_pipeline(found[1], register_pipelines().all_names()) if found else None
 
 
 def _selection(error: Exception, options: dict[str, Any]) -> str | None:

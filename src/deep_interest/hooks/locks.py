@@ -26,6 +26,7 @@ from kedro.pipeline.node import Node
 
 from deep_interest.hooks.retraining import exit_with, retrained_models
 from deep_interest.io.locks import LockedError, ResourceLock, lock_path
+from deep_interest.pipelines.wiring import owner_of
 
 _WAIT = "Wait until it ends, or run in another environment (`--env=NAME`), which has its own data."
 _WAIT_FOR_SEARCH = (
@@ -134,7 +135,7 @@ def searches_of(pipeline: Pipeline) -> dict[str, set[str]]:
 
 def _written(node: Node) -> set[str]:
     """Return the resources that a node writes."""
-    dataset = _dataset(node)
+    dataset, model = owner_of(node)
     if "retrain" in node.tags:  # protected by the registry's lock
         return set()
     if f"{dataset}.days" in node.outputs:
@@ -142,9 +143,9 @@ def _written(node: Node) -> set[str]:
     if "backtest" in node.tags:
         return {f"{dataset}.backtest"}
     if "score" in node.tags:
-        return {f"{node.namespace}.scores"}
-    if "tune" in node.tags and node.namespace != dataset:
-        return {f"{node.namespace}.tuning"}
+        return {f"{dataset}.{model}.scores"}
+    if "tune" in node.tags and model:
+        return {f"{dataset}.{model}.tuning"}
     return {dataset}
 
 
@@ -161,7 +162,7 @@ def _is_search(node: Node) -> bool:
 
 
 def _dataset(node: Node) -> str:
-    return str(node.namespace).split(".", maxsplit=1)[0]
+    return owner_of(node).dataset
 
 
 def _command(run_params: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ from kedro.io import CatalogProtocol, DatasetError
 from kedro.pipeline import Pipeline
 
 from deep_interest.pipelines.retrain import TAG
+from deep_interest.pipelines.wiring import owner_of
 
 logger = logging.getLogger(__name__)
 
@@ -98,8 +99,8 @@ class RetrainingHooks:
 
 def retrained_models(pipeline: Pipeline) -> list[tuple[str, str]]:
     """Return the experiments that a pipeline retrains, as pairs of dataset and model."""
-    namespaces = {str(node.namespace) for node in pipeline.only_nodes_with_tags(TAG).nodes}
-    return sorted((name.split(".")[0], name.split(".")[1]) for name in namespaces)
+    owners = {owner_of(node) for node in pipeline.only_nodes_with_tags(TAG).nodes}
+    return sorted((owner.dataset, owner.model) for owner in owners if owner.model)
 
 
 def exit_with(outcome: Any, message: str) -> None:

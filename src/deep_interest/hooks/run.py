@@ -21,6 +21,7 @@ from deep_interest.messages.configuration import Configuration
 from deep_interest.messages.report import report_error
 from deep_interest.messages.validation import places_of
 from deep_interest.pipeline_registry import selected_names, use_session_blocks
+from deep_interest.pipelines.wiring import owner_of
 from deep_interest.process import prepare_process
 
 logger = logging.getLogger(__name__)
@@ -85,7 +86,7 @@ class RunHooks:
             tuning = catalog.load("params:tuning")
             for node in pipeline.nodes:
                 if "params:tuning" in node.inputs:
-                    tuning.ranges_of(str(node.namespace).split(".", 1)[1])
+                    tuning.ranges_of(owner_of(node).model)
 
     @hook_impl
     def before_node_run(self, node: Node) -> None:
@@ -106,7 +107,7 @@ def clear_killed_runs(data: Path | None, pipeline: Pipeline) -> None:
     """
     if data is None:
         return
-    for dataset in {str(node.namespace).split(".")[0] for node in pipeline.nodes if node.namespace}:
+    for dataset in {owner_of(node).dataset for node in pipeline.nodes}:
         for folder in data.glob(f"0[2-8]_*/{glob.escape(dataset)}"):
             clear_unfinished_below(folder)
 
@@ -122,7 +123,7 @@ def _check_tuned_values(pipeline: Pipeline, catalog: CatalogProtocol) -> None:
         )
     missing = []
     for node in pipeline.nodes:
-        dataset, _, model = str(node.namespace).partition(".")
+        dataset, model = owner_of(node)
         if f"{dataset}.tuned" in node.inputs and model in TUNABLE:
             missing += [] if model in catalog.load(f"{dataset}.tuned") else [f"{dataset}.{model}"]
     if missing:

@@ -6,12 +6,12 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
-from deep_interest.logs.coverage import Uncovered
 from deep_interest.logs.encoding import EncodedLog, encode_log
 from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.impressions import ImpressionSamples, history_ends, impression_samples
 from deep_interest.logs.protocols import SPLITS, TEST, ProtocolParameters, Samples, catalogue_samples
 from deep_interest.logs.suspicions import suspicions, ticks_per_second
+from deep_interest.logs.suspicious_times import whole_days_of_behaviors
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import Vocabulary
 
@@ -26,7 +26,7 @@ class Inspection:
 
     Attributes:
         counts: counts by name.
-        period: first and last time as strings (UTC).
+        period: first and last time as strings (UTC); None for a log without times.
         days: one row per day of impressions: ``day, split, rows, ctr``; None without impressions.
         shares: shares of the impressions by name, or of the samples of a log without impressions.
         history_lengths: ``{range: samples}``.
@@ -34,7 +34,7 @@ class Inspection:
     """
 
     counts: dict[str, int]
-    period: tuple[str, str]
+    period: tuple[str, str] | None
     days: pd.DataFrame | None
     shares: dict[str, float]
     history_lengths: dict[str, int]
@@ -42,7 +42,7 @@ class Inspection:
 
 
 def inspect_log(
-    tables: CanonicalTables, protocol: ProtocolParameters, features: FeatureColumns
+    tables: CanonicalTables, protocol: ProtocolParameters, features: FeatureColumns, *, has_times: bool = True
 ) -> Inspection:
     """Inspect sorted canonical tables.
 
@@ -50,6 +50,7 @@ def inspect_log(
         tables: result of ``canonical``.
         protocol: protocol of the dataset, for the split.
         features: feature columns.
+        has_times: whether the times are times; otherwise they are positions in the source's files.
 
     Raises:
         InputError: the log does not fit the protocol.
@@ -62,7 +63,7 @@ def inspect_log(
     }
     times = tables.behaviors["time"]
     shares: dict[str, float] = {}
-    uncovered: tuple[Uncovered, ...] = ()
+    warnings: list[str] = []
     days, lengths = None, log.length[log.length > 0]
     if tables.impressions is not None:
         made = impression_samples(tables.impressions, log, protocol, features=features)
@@ -72,17 +73,18 @@ def inspect_log(
         }
         days, lengths, shares = _days(made), made.samples.history_end, _shares(made)
         times = pd.concat([times, tables.impressions["time"]])
-        uncovered = made.uncovered
-    else:
-        shares[_TIES] = _tied_histories(log, catalogue_samples(log, protocol))
+        warnings += map(str, made.uncovered)
+    elif has_times:
+        shares[_TIES] = tied = _tied_histories(log, catalogue_samples(log, protocol))
+        warnings += whole_days_of_behaviors(times, ticks_per_second(times), protocol, tied)
     facts = {f"left out: {reason}": rows for reason, rows in tables.left_out.items()}
     return Inspection(
         counts | facts | tables.notes,
-        _written(times),
+        _written(times) if has_times else None,
         days,
         shares,
         _histogram(lengths),
-        (*map(str, uncovered), *suspicions(tables, log, protocol, features)),
+        (*warnings, *suspicions(tables, log, protocol, features)),
     )
 
 
@@ -91,7 +93,10 @@ def report_lines(inspection: Inspection) -> list[str]:
     width = max(len(name) for name in [*inspection.counts, *inspection.shares])
     lines = [f"{name:<{width}}  {count:>12,}" for name, count in inspection.counts.items()]
     lines += [f"{name:<{width}}  {share:>12.1%}" for name, share in inspection.shares.items()]
-    lines += ["", f"from {inspection.period[0]} to {inspection.period[1]} (UTC)"]
+    period = "no times: the rows of the files are in order"
+    if inspection.period is not None:
+        period = f"from {inspection.period[0]} to {inspection.period[1]} (UTC)"
+    lines += ["", period]
     if inspection.days is not None:
         lines += [
             "",
@@ -111,6 +116,16 @@ def report_lines(inspection: Inspection) -> list[str]:
     if inspection.warnings:
         lines += ["", *(f"warning: {warning}" for warning in inspection.warnings)]
     return lines
+
+
+def split_lines(summary: pd.DataFrame) -> list[str]:
+    """Format the counts of a samples summary for a terminal: one row per split."""
+    columns = ["rows", "positives", "users", "items", "mean_history", "max_history"]
+    counts = summary.set_index("split").loc[list(SPLITS), columns]
+    counts.columns = [name.replace("_", " ") for name in columns]
+    counts.index.name = None
+    formats = {"mean history": "{:.1f}".format}
+    return [counts.to_string(formatters={name: formats.get(name, "{:,}".format) for name in counts})]
 
 
 def unknown_lines(summary: pd.DataFrame) -> list[str]:

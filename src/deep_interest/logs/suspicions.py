@@ -9,6 +9,7 @@ from deep_interest.logs.encoding import EncodedLog
 from deep_interest.logs.feature_columns import ITEM_ID, USER_ID, FeatureColumns
 from deep_interest.logs.impressions import days_of, history_ends
 from deep_interest.logs.protocols import ProtocolParameters
+from deep_interest.logs.suspicious_times import incomplete_last_day, whole_days_of_impressions
 from deep_interest.logs.tables import CanonicalTables
 
 _LEAK_AUC = 0.95  # of a single feature on held-out labels
@@ -36,6 +37,8 @@ def suspicions(
     shown = tables.shown
     yield from _about_ids(tables, log)
     yield from _about_days(shown)
+    yield from incomplete_last_day(shown, protocol)
+    yield from whole_days_of_impressions(tables, ticks_per_second(shown["time"]))
     yield from _about_times(tables)
     yield from _about_clocks(tables)
     event = ["user", "item", "time"]

@@ -6,10 +6,10 @@ from typing import Any
 from kedro.pipeline import Pipeline
 
 from deep_interest.errors import did_you_mean
-from deep_interest.experiments import ABLATIONS, MODELS, RETRAINABLE, TUNABLE
+from deep_interest.experiments import ABLATIONS, MODELS
+from deep_interest.pipeline_registry import LazyPipelines
 
-_MODEL_KINDS = {"tune": TUNABLE, "tuned": TUNABLE, "retrain": RETRAINABLE, "score": RETRAINABLE}
-_KINDS = ("ingest", "samples", "report", *ABLATIONS, *_MODEL_KINDS)
+_KINDS = ("ingest", "samples", "report", *ABLATIONS, "tune", "tuned", "retrain", "score")
 _OPTIONS = {
     "node_names": ("--nodes", "node"), "from_nodes": ("--from-nodes", "node"), "to_nodes": ("--to-nodes", "node"),
     "tags": ("--tags", "tag"), "namespaces": ("--namespaces", "namespace"),
@@ -17,7 +17,7 @@ _OPTIONS = {
 }  # fmt: skip
 
 
-def selection_message(options: Mapping[str, Any], registered: Mapping[str, Pipeline]) -> str | None:
+def selection_message(options: Mapping[str, Any], registered: LazyPipelines) -> str | None:
     """Describe the first name in the options of ``kedro run`` that does not exist.
 
     Args:
@@ -32,7 +32,7 @@ def selection_message(options: Mapping[str, Any], registered: Mapping[str, Pipel
     )
     for name in names:
         if registered.get(name) is None:
-            return f"--pipelines: {unknown_pipeline(name, registered)}"
+            return f"--pipelines: {unknown_pipeline(name, registered.all_names())}"
     selected = sum((registered[name] for name in names), Pipeline([]))
     known = {
         "node": [node.name for node in selected.nodes],
@@ -52,25 +52,17 @@ def selection_message(options: Mapping[str, Any], registered: Mapping[str, Pipel
     return None
 
 
-def unknown_pipeline(name: str, listed: Iterable[str]) -> str:
+def unknown_pipeline(name: str, names: Iterable[str]) -> str:
     """Say that a pipeline does not exist, which of its parts is wrong, and what is similar.
 
     Args:
         name: name of the pipeline.
-        listed: names of pipelines that exist.
+        names: all pipelines that exist.
     """
-    listed = list(listed)
-    datasets = [known for known in listed if f"ingest.{known}" in listed]
+    candidates = list(names)
+    datasets = [known.removeprefix("ingest.") for known in candidates if known.startswith("ingest.")]
     parts = name.split(".")
     kind = parts.pop(0) if parts[0] in _KINDS and len(parts) > 1 else None
-    candidates = dict.fromkeys(listed)
-    candidates |= dict.fromkeys(f"{dataset}.{model}" for dataset in datasets for model in MODELS)
-    candidates |= dict.fromkeys(
-        f"{prefix}.{dataset}.{model}"
-        for prefix, models in _MODEL_KINDS.items()
-        for dataset in datasets
-        for model in models
-    )
     problem = ""
     if kind is not None or len(parts) > 1:
         if len(parts) > 2 or (parts[0] not in datasets and parts[-1] in datasets):
@@ -81,7 +73,7 @@ def unknown_pipeline(name: str, listed: Iterable[str]) -> str:
             problem = f": {parts[1]} is not a model"
         elif kind in ("retrain", "score"):
             problem = f": {kind} needs a dataset with impressions, and a model that is trained in steps"
-            candidates = {known: None for known in listed if known.startswith(f"{kind}.")}
+            candidates = [known for known in candidates if known.startswith(f"{kind}.")]
         elif kind in ("tune", "tuned"):
             problem = f": {parts[-1]} has no options to tune"
     return f"{name} is not a pipeline{problem}; list them with `kedro registry list`{did_you_mean(name, candidates)}"

@@ -6,13 +6,17 @@ class. Classes are imported when a model is built, so that listing pipelines doe
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from deep_interest.errors import InputError
 
 if TYPE_CHECKING:
     from deep_interest.logs.schema import FeatureSchema
     from deep_interest.models.config import ModelConfig
+
+
+Family = Literal["simple", "pooled", "attention", "recurrent", "transformer"]
+"""``simple``: counts and linear models; ``pooled``: a sum or mean of the behaviours; the others as their names say."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,7 @@ class ModelSpec:
     Attributes:
         name: name in the papers.
         path: ``module:Class`` under ``deep_interest.models``.
+        family: how the model represents a user's behaviours; the graph of a dataset has one box per family.
         baseline: whether the interest models are compared with it.
         ablation: whether it is only part of an ablation table.
         closed_form: whether it is fitted in one step, so that it can neither be tuned nor retrained.
@@ -30,6 +35,7 @@ class ModelSpec:
 
     name: str
     path: str
+    family: Family
     baseline: bool = False
     ablation: bool = False
     closed_form: bool = False
@@ -42,40 +48,42 @@ class ModelSpec:
 
 
 MODELS: dict[str, ModelSpec] = {
-    "popularity": ModelSpec("Popularity", "popularity:Popularity", baseline=True, closed_form=True),
-    "item_ctr": ModelSpec("Item CTR (smoothed)", "popularity:ItemCTR", baseline=True, closed_form=True),
-    "lr": ModelSpec("LR", "lr:LR", baseline=True),
-    "base": ModelSpec("BaseModel", "base:BaseModel", baseline=True),
-    "base_mba": ModelSpec("BaseModel with MBA Reg.", "base:BaseModel"),
-    "user_only": ModelSpec("User only", "user_only:UserOnly", impressions=True),
-    "fm": ModelSpec("FM", "fm:FM", baseline=True),
-    "wide_deep": ModelSpec("Wide&Deep", "wide_deep:WideDeep", baseline=True),
-    "pnn": ModelSpec("PNN", "pnn:PNN", baseline=True),
-    "pnn_mba": ModelSpec("PNN with MBA Reg.", "pnn:PNN"),
-    "deepfm": ModelSpec("DeepFM", "deepfm:DeepFM", baseline=True),
-    "lstm": ModelSpec("LSTM", "lstm:LSTM"),
-    "din": ModelSpec("DIN", "din:DIN"),
-    "din_softmax": ModelSpec("DIN (softmax)", "din:DIN"),
-    "din_positions": ModelSpec("DIN (softmax, positions)", "din:DIN"),
-    "din_dice": ModelSpec("DIN with Dice", "din:DIN"),
-    "din_mba": ModelSpec("DIN with MBA Reg.", "din:DIN"),
-    "din_mba_dice": ModelSpec("DIN with MBA Reg. and Dice", "din:DIN"),
-    "din_softmax_mba": ModelSpec("DIN (softmax) with MBA Reg.", "din:DIN"),
-    "gru_attention": ModelSpec("Two-layer GRU attention", "dien:DIEN"),
-    "gru_aigru": ModelSpec("BaseModel+GRU+AIGRU", "dien:DIEN"),
-    "gru_agru": ModelSpec("BaseModel+GRU+AGRU", "dien:DIEN"),
-    "gru_augru": ModelSpec("BaseModel+GRU+AUGRU", "dien:DIEN"),
-    "dien": ModelSpec("DIEN", "dien:DIEN"),
-    "dien_mba": ModelSpec("DIEN with MBA Reg.", "dien:DIEN"),
-    "dien_infonce": ModelSpec("DIEN (InfoNCE)", "dien:DIEN"),
-    "bst": ModelSpec("BST", "bst:BST"),
-    "dmin": ModelSpec("DMIN", "dmin:DMIN"),
-    "reg_no_goods": ModelSpec("BaseModel without item ids", "base:BaseModel", ablation=True),
-    "reg_none": ModelSpec("BaseModel without regularisation", "base:BaseModel", ablation=True),
-    "reg_dropout": ModelSpec("BaseModel with dropout", "base:BaseModel", ablation=True),
-    "reg_filter": ModelSpec("BaseModel with filter", "base:BaseModel", ablation=True),
-    "reg_difacto": ModelSpec("BaseModel with DiFacto Reg.", "base:BaseModel", ablation=True),
-    "reg_mba": ModelSpec("BaseModel with MBA Reg.", "base:BaseModel", ablation=True),
+    "popularity": ModelSpec("Popularity", "popularity:Popularity", "simple", baseline=True, closed_form=True),
+    "item_ctr": ModelSpec(
+        "Item CTR (smoothed)", "popularity:ItemCTR", "simple", baseline=True, closed_form=True
+    ),
+    "lr": ModelSpec("LR", "lr:LR", "simple", baseline=True),
+    "base": ModelSpec("BaseModel", "base:BaseModel", "pooled", baseline=True),
+    "base_mba": ModelSpec("BaseModel with MBA Reg.", "base:BaseModel", "pooled"),
+    "user_only": ModelSpec("User only", "user_only:UserOnly", "pooled", impressions=True),
+    "fm": ModelSpec("FM", "fm:FM", "simple", baseline=True),
+    "wide_deep": ModelSpec("Wide&Deep", "wide_deep:WideDeep", "pooled", baseline=True),
+    "pnn": ModelSpec("PNN", "pnn:PNN", "pooled", baseline=True),
+    "pnn_mba": ModelSpec("PNN with MBA Reg.", "pnn:PNN", "pooled"),
+    "deepfm": ModelSpec("DeepFM", "deepfm:DeepFM", "pooled", baseline=True),
+    "lstm": ModelSpec("LSTM", "lstm:LSTM", "recurrent"),
+    "din": ModelSpec("DIN", "din:DIN", "attention"),
+    "din_softmax": ModelSpec("DIN (softmax)", "din:DIN", "attention"),
+    "din_positions": ModelSpec("DIN (softmax, positions)", "din:DIN", "attention"),
+    "din_dice": ModelSpec("DIN with Dice", "din:DIN", "attention"),
+    "din_mba": ModelSpec("DIN with MBA Reg.", "din:DIN", "attention"),
+    "din_mba_dice": ModelSpec("DIN with MBA Reg. and Dice", "din:DIN", "attention"),
+    "din_softmax_mba": ModelSpec("DIN (softmax) with MBA Reg.", "din:DIN", "attention"),
+    "gru_attention": ModelSpec("Two-layer GRU attention", "dien:DIEN", "recurrent"),
+    "gru_aigru": ModelSpec("BaseModel+GRU+AIGRU", "dien:DIEN", "recurrent"),
+    "gru_agru": ModelSpec("BaseModel+GRU+AGRU", "dien:DIEN", "recurrent"),
+    "gru_augru": ModelSpec("BaseModel+GRU+AUGRU", "dien:DIEN", "recurrent"),
+    "dien": ModelSpec("DIEN", "dien:DIEN", "recurrent"),
+    "dien_mba": ModelSpec("DIEN with MBA Reg.", "dien:DIEN", "recurrent"),
+    "dien_infonce": ModelSpec("DIEN (InfoNCE)", "dien:DIEN", "recurrent"),
+    "bst": ModelSpec("BST", "bst:BST", "transformer"),
+    "dmin": ModelSpec("DMIN", "dmin:DMIN", "transformer"),
+    "reg_no_goods": ModelSpec("BaseModel without item ids", "base:BaseModel", "pooled", ablation=True),
+    "reg_none": ModelSpec("BaseModel without regularisation", "base:BaseModel", "pooled", ablation=True),
+    "reg_dropout": ModelSpec("BaseModel with dropout", "base:BaseModel", "pooled", ablation=True),
+    "reg_filter": ModelSpec("BaseModel with filter", "base:BaseModel", "pooled", ablation=True),
+    "reg_difacto": ModelSpec("BaseModel with DiFacto Reg.", "base:BaseModel", "pooled", ablation=True),
+    "reg_mba": ModelSpec("BaseModel with MBA Reg.", "base:BaseModel", "pooled", ablation=True),
 }
 
 

@@ -8,16 +8,54 @@ An experiment is a dataset with a model. Nodes use short names; these functions 
 ``params:<other>``  ``params:<other>``, shared by all datasets
 ``<name>``          ``<dataset>.<name>`` or ``<dataset>.<model>.<name>``
 ==================  ====================================================
+
+Namespaces are the stages of a run, the same for every dataset, so that the collapsed graph of Kedro-Viz reads from
+logs to table: ``ingest``, ``samples``, ``models.<family>.<model>``, ``compare`` and ``report``, besides ``tune``,
+``retrain`` and ``backtest``. Names of catalog entries are independent of them. Node names start with the dataset, so
+that they are unique in a run of several datasets: ``models.attention.din.simulated.train``.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from kedro.pipeline import Node, Pipeline
+
+from deep_interest.experiments import MODELS, TUNED_SUFFIX, model_spec
 
 DATA = ("log", "features", "samples")
 """Inputs of nodes that read the data of a dataset."""
 FIT_PARAMETERS = ("params:model", "params:dataset", "params:recipes", "params:training")
 """Inputs of nodes that fit a model."""
+
+
+class Owner(NamedTuple):
+    """Dataset and model that a node works for.
+
+    Attributes:
+        dataset: key of the dataset.
+        model: key of the model, without the suffix of a tuned variant; None if the node is not of a single experiment.
+    """
+
+    dataset: str
+    model: str | None
+
+
+def owner_of(node: Node) -> Owner:
+    """Return the dataset and the model of a node, from the names of its outputs: ``<dataset>.<name>`` or
+    ``<dataset>.<model>.<name>``."""  # fmt: skip
+    dataset, *rest = (node.outputs or node.inputs or [""])[0].split(".")
+    model = rest[0].removesuffix(TUNED_SUFFIX) if len(rest) > 1 else None
+    return Owner(dataset, model if model in MODELS else None)
+
+
+def family_namespace(model: str) -> str:
+    """Return the namespace of the models of a family, that of ``model``, which may be a tuned variant."""
+    return f"models.{model_spec(model).family}"
+
+
+def model_namespace(model: str) -> str:
+    """Return the namespace of a model, which may be a tuned variant."""
+    return f"{family_namespace(model)}.{model}"
 
 
 def dataset_entries(dataset: str, *names: str) -> dict[str, str]:
@@ -26,30 +64,17 @@ def dataset_entries(dataset: str, *names: str) -> dict[str, str]:
 
 
 def dataset_pipeline(
-    nodes: Sequence[Node],
-    dataset: str,
-    *,
-    inputs: Mapping[str, str] | None = None,
-    outputs: Mapping[str, str] | None = None,
-    tags: Sequence[str] = (),
+    nodes: Sequence[Node], dataset: str, *, namespace: str | None = None, tags: Sequence[str] = ()
 ) -> Pipeline:
-    """Return the nodes as a pipeline in the namespace ``<dataset>``.
+    """Return the nodes as a pipeline whose inputs and outputs are entries of a dataset.
 
     Args:
-        nodes: nodes with short names.
+        nodes: nodes with short names of inputs and outputs.
         dataset: key of the dataset.
-        inputs: ``{name: catalog entry}`` of inputs that other pipelines write; all other names get the namespace.
-        outputs: ``{name: catalog entry}`` of outputs without the namespace.
+        namespace: stage of the nodes.
         tags: tags of the nodes in addition to the dataset.
     """
-    return Pipeline(
-        nodes,
-        namespace=dataset,
-        inputs=dict(inputs or {}),
-        outputs=dict(outputs or {}),
-        parameters=_parameter_mapping(nodes, dataset),
-        tags=[dataset, *tags],
-    )
+    return _mapped(nodes, dataset, namespace, {}, _parameter_mapping(nodes, dataset), [dataset, *tags])
 
 
 def experiment_pipeline(
@@ -57,29 +82,39 @@ def experiment_pipeline(
     dataset: str,
     model: str,
     *,
+    namespace: str | None = None,
     suffix: str = "",
-    inputs: Mapping[str, str] | None = None,
-    outputs: Mapping[str, str] | None = None,
+    entries: Mapping[str, str] | None = None,
     tags: Sequence[str] = (),
 ) -> Pipeline:
-    """Return the nodes as a pipeline in the namespace ``<dataset>.<model><suffix>``.
+    """Return the nodes as a pipeline whose inputs and outputs are entries of an experiment.
 
     Args:
-        nodes: nodes with short names.
+        nodes: nodes with short names of inputs and outputs.
         dataset: key of the dataset.
         model: key of the model.
-        suffix: end of the namespace, for a variant or a stage of the experiment.
-        inputs: ``{name: catalog entry}`` of inputs that other pipelines write; all other names get the namespace.
-        outputs: ``{name: catalog entry}`` of outputs without the namespace.
+        namespace: stage of the nodes.
+        suffix: end of the experiment's name in entries, for a variant or a stage of the experiment.
+        entries: ``{name: catalog entry}`` of inputs and outputs that are not ``<dataset>.<model><suffix>.<name>``.
         tags: tags of the nodes in addition to the dataset and the model.
     """
+    parameters = _parameter_mapping(nodes, dataset, model)
+    prefix = f"{dataset}.{model}{suffix}"
+    return _mapped(nodes, prefix, namespace, entries or {}, parameters, [dataset, model, *tags])
+
+
+def _mapped(
+    nodes: Sequence[Node], prefix: str, namespace: str | None, entries: Mapping[str, str], parameters: dict[str, str], tags: Sequence[str],
+) -> Pipeline:  # fmt: skip
+    outputs = {name for node in nodes for name in node.outputs}
+    inputs = {name for node in nodes for name in node.inputs} - outputs - parameters.keys()
     return Pipeline(
         nodes,
-        namespace=f"{dataset}.{model}{suffix}",
-        inputs=dict(inputs or {}),
-        outputs=dict(outputs or {}),
-        parameters=_parameter_mapping(nodes, dataset, model),
-        tags=[dataset, model, *tags],
+        namespace=namespace,
+        inputs={name: entries.get(name, f"{prefix}.{name}") for name in inputs},
+        outputs={name: entries.get(name, f"{prefix}.{name}") for name in outputs},
+        parameters=parameters,
+        tags=list(tags),
     )
 
 

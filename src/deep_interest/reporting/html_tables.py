@@ -32,7 +32,7 @@ def html_table(
     head = "".join(f'<th scope="col">{html.escape(heading)}</th>' for heading in headings)
     body = "".join(_row(HtmlRow(row)) for row in rows)
     return _framed(
-        f'<table class="{css_class}"><caption>{html.escape(caption)}</caption>'
+        f'<table class="{css_class}"><caption><span>{html.escape(caption)}</span></caption>'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>",
         caption,
     )
@@ -80,7 +80,7 @@ def sortable_table(
         else ""
     )
     return button + _framed(
-        f'<table id="{identifier}" class="sortable"><caption>{html.escape(caption)}</caption>'
+        f'<table id="{identifier}" class="sortable"><caption><span>{html.escape(caption)}</span></caption>'
         f"<thead><tr>{head}</tr></thead>{body}</table>",
         caption,
     )

@@ -97,7 +97,7 @@ def playable_html(din: Mapping[str, Any]) -> str:
 PLAYABLE = """<div class="din" id="din">
 <p><label for="din-candidate">Candidate</label> <select id="din-candidate"></select></p>
 <p class="ctr">Predicted CTR <output id="din-ctr" for="din-candidate"></output> <span class="soft" id="din-without"></span></p>
-<table class="text"><caption>History, oldest behaviour first</caption>
+<table class="text"><caption><span>History, oldest behaviour first</span></caption>
 <thead><tr><th scope="col">Behaviour</th><th scope="col">Attention weight</th><th scope="col">Effect on CTR (points)</th>\
 <th scope="col"><span class="hidden">Remove</span></th></tr></thead><tbody id="din-history"></tbody></table>
 <p><label for="din-item">Another behaviour</label> <select id="din-item"></select> <button type="button" id="din-add">Add</button></p>

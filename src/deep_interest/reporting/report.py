@@ -214,16 +214,22 @@ def _title(figure: dict[str, Any]) -> str:
 def _figure(name: str, figure: dict[str, Any]) -> str:
     panels = split_panels(figure)
     min_width = {1: "100%", 2: "420px"}.get(len(panels), "300px")
+    title = html.escape(_title(figure))
     elements = "".join(
-        f'<div>{_panel_heading(panel)}<div id="{html.escape(name)}-{index}"></div></div>'
+        f'<div>{_panel_heading(panel)}<div id="{html.escape(name)}-{index}" role="img" aria-label="{_alternative(title, panel)}"></div></div>'
         for index, panel in enumerate(panels)
     )
-    title = html.escape(_title(figure))
     note = html.escape(figure["layout"]["meta"]["note"])
     return (
         f'<figure id="chart-{html.escape(name)}"><h3>{title}</h3><div class="panels" style="--min-width: {min_width}">{elements}</div>'
         f"<figcaption>{note}</figcaption></figure>"
     )
+
+
+def _alternative(title: str, panel: dict[str, Any]) -> str:
+    """Return what screen readers read in place of a panel; the note below the chart says what it shows."""
+    heading = html.escape(panel["layout"]["meta"]["title"])
+    return f"{title}, {heading}" if heading else title
 
 
 def _panel_heading(panel: dict[str, Any]) -> str:

@@ -1,7 +1,6 @@
 """Settings of a report: versions, and the options in which each model differs from its recipe."""
 
 import html
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -47,10 +46,12 @@ def settings_html(
     for name in dict.fromkeys(values["recipe"] for values in known.values()):
         if name in recipes:
             options = recipes[name].model_dump(mode="json", include={"training", "model"})
-            parts.append(
-                f"<details><summary>Recipe {html.escape(name)}</summary><pre>{html.escape(json.dumps(options, indent=1))}</pre>"
-                "</details>"
+            lines = "".join(
+                f"<p>{block}: {html.escape(_values(values))}</p>"
+                for block, values in options.items()
+                if values
             )
+            parts.append(f"<details><summary>Recipe {html.escape(name)}</summary>{lines}</details>")
     parts.append(
         '<p class="soft">Options that neither the recipe nor this table names have their default values. All options of a model are in '
         "<code>settings.json</code> in its folder below <code>data/07_model_output</code>.</p>"

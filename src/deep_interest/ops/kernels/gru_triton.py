@@ -32,7 +32,7 @@ def backward(
     grad_states: Tensor, last: bool, inputs: GRUInputs, weights: Sequence[Tensor], variant: int, saved: GRUSaved,
     accumulator: object = None,
 ) -> tuple[Tensor, list[Tensor | None], Tensor]:  # fmt: skip
-    """Compute the gradients, as `gru_cpu.backward`; they are returned in any case."""
+    """Compute the gradients, as `gru_cpu.backward`, but always return them."""
     (weight,), (states, gates, recurrent), offsets = weights, saved, inputs.offsets
     grad_gates, grad_recurrent = torch.empty_like(gates), torch.empty_like(recurrent)
     grad_attention = torch.zeros_like(inputs.attention)

@@ -3,6 +3,7 @@
 from kedro.pipeline import Node, Pipeline
 
 from deep_interest.pipelines.backtest import nodes
+from deep_interest.pipelines.wiring import dataset_pipeline
 
 _SHARED = ("backtest", "models", "recipes", "training", "retraining")
 
@@ -11,23 +12,17 @@ def create_pipeline() -> Pipeline:
     """Return the pipeline from the simulated days to the gain and cost of each retraining strategy."""
     steps = [
         Node(
-            nodes.check, inputs=["days", "params:dataset", "params:retraining"], outputs="checked", name="check_days",
+            nodes.check, inputs=["days", "params:dataset", "params:retraining"], outputs="backtest.checked",
+            name="simulated.check_days",
         ),
         Node(
             nodes.replay,
-            inputs=["days", "checked", "params:dataset", *(f"params:{name}" for name in _SHARED)],
-            outputs="by_day", name="replay",
+            inputs=["days", "backtest.checked", "params:dataset", *(f"params:{name}" for name in _SHARED)],
+            outputs="backtest.by_day", name="simulated.replay",
         ),
         Node(
-            nodes.summarize, inputs=["by_day", "checked"], outputs=["results", "results_page", "results_figure"],
-            name="summarize",
+            nodes.summarize, inputs=["backtest.by_day", "backtest.checked"],
+            outputs=["backtest.results", "backtest.results_page", "backtest.results_figure"], name="simulated.summarize",
         ),
     ]  # fmt: skip
-    parameters = {f"params:{name}": f"params:{name}" for name in _SHARED}
-    return Pipeline(
-        steps,
-        namespace="simulated.backtest",
-        inputs={"days": "simulated.days"},
-        parameters=parameters | {"params:dataset": "params:datasets.simulated"},
-        tags=["backtest"],
-    )
+    return dataset_pipeline(steps, "simulated", namespace="backtest", tags=["backtest"])

@@ -1,7 +1,7 @@
 """Compare the models of a dataset and write the results table, its page and its chart."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,28 +17,25 @@ from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
 from deep_interest.logs.impressions import TRUE_PROBABILITY
 from deep_interest.pipelines.parameters import DatasetParameters
+from deep_interest.pipelines.trained import TrainedModel, TrainedModels
 
 logger = logging.getLogger(__name__)
 
 
 def make_compare(dataset: str, table: Table) -> Callable[..., pd.DataFrame]:
-    """Return the node function that compares the models of a table.
-
-    The function takes ``<model>_predictions`` and ``<model>_curves`` of each model as keyword arguments.
-    """
+    """Return the node function that compares the models of a table."""
 
     def compare_models(
         log: BehaviorLog,
         features: FeatureTables,
         samples: pd.DataFrame,
         evaluation: EvaluationParameters,
-        **outputs: pd.DataFrame,
+        trained_models: TrainedModels,
     ) -> pd.DataFrame:
         """Return the results table: means over seeds, intervals over users and seeds, timings."""
-        predictions = {model: outputs[f"{model}_predictions"] for model in table.models}
-        require_current_data(dataset, predictions, log, features, samples)
+        require_current_data(dataset, trained_models, log, features, samples)
         test = _test_samples(samples)
-        runs = {model: _runs(model, predictions[model], outputs[f"{model}_curves"]) for model in table.models}
+        runs = {model: _runs(model, trained_models[model]) for model in table.models}
         results = compare(test, runs, base=table.base, second=table.second, minimum=evaluation)
         logger.info("Test set, means over seeds:\n%s", _format_for_terminal(results))
         return results
@@ -77,25 +74,25 @@ def make_figure(table: Table) -> Callable[..., Any]:
 def make_curves(table: Table) -> Callable[..., Any]:
     """Return the node function that draws the learning curves of a table's models."""
 
-    def draw_curves(**curves: pd.DataFrame) -> Any:
+    def draw_curves(trained_models: TrainedModels) -> Any:
         """Return the chart of train loss, test loss and test AUC by epoch (DIN Fig. 4)."""
         from deep_interest.figures.curves import curves_chart
 
-        curves_by_name = {model_spec(model).name: table for model, table in curves.items()}
+        curves_by_name = {model_spec(model).name: trained.curves for model, trained in trained_models.items()}
         return curves_chart(curves_by_name, title=f"Learning curves: {table.title}")
 
     return draw_curves
 
 
 def require_current_data(
-    dataset: str, predictions: Mapping[str, pd.DataFrame], log: BehaviorLog, features: FeatureTables, samples: pd.DataFrame
+    dataset: str, trained_models: TrainedModels, log: BehaviorLog, features: FeatureTables, samples: pd.DataFrame
 ) -> None:  # fmt: skip
     """Check that predictions were computed from the current data.
 
     Args:
         dataset: key of the dataset.
-        predictions: predictions by model; their attribute ``data`` is the fingerprint of the data they were computed
-            from.
+        trained_models: trained models; the attribute ``data`` of their predictions is the fingerprint of the data they
+            were computed from.
         log, features, samples: current data.
 
     Raises:
@@ -105,7 +102,11 @@ def require_current_data(
     from deep_interest.training.content import Data
 
     fingerprint = Data(log, features, samples).fingerprint()
-    stale = [model for model, table in predictions.items() if table.attrs.get("data") != fingerprint]
+    stale = [
+        model
+        for model, trained in trained_models.items()
+        if trained.predictions.attrs.get("data") != fingerprint
+    ]
     if stale:
         pipelines = ",".join(pipeline_name(dataset, model) for model in stale)
         raise InputError(
@@ -118,7 +119,8 @@ def _title(dataset: DatasetParameters, table: Table) -> str:
     return f"{dataset.title}: {table.title}"
 
 
-def _runs(model: str, predictions: pd.DataFrame, curves: pd.DataFrame) -> ModelRuns:
+def _runs(model: str, trained: TrainedModel) -> ModelRuns:
+    predictions, curves = trained.predictions, trained.curves
     columns = [name for name in predictions if name.startswith("seed_")]
     seeds = [int(name.removeprefix("seed_")) for name in columns]
     last = curves.groupby("seed").last().loc[seeds]

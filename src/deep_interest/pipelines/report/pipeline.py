@@ -8,8 +8,9 @@ from kedro.pipeline import Node, Pipeline
 from deep_interest.experiments import MODELS, Table
 from deep_interest.pipelines.report import plots
 from deep_interest.pipelines.report.nodes import make_compare, make_curves, make_figure, make_page
+from deep_interest.pipelines.train import create_collection, create_settings
+from deep_interest.pipelines.wiring import DATA
 
-DATA = ("log", "features", "samples")  # predictions are checked against these
 FEW_MODELS = ("base", "din_softmax", "dien")  # drawn in charts that show only a few models
 PLAYABLE_MODELS = ("din", "din_softmax")  # the first that the table has can be tried in the report
 MEASURED_MODELS = ("din", "din_softmax", "gru_augru", "dien")  # models whose structure is measured
@@ -20,34 +21,26 @@ REPORT_ORDER = (
 
 
 def create_pipeline(dataset: str, table: Table, *, name: str | None = None) -> Pipeline:
-    """Return the pipeline from predictions to a results table, its page and its chart.
+    """Return the pipeline from trained models to a results table, its page and its chart.
 
     Args:
         dataset: key of the dataset.
         table: models that the table compares.
         name: name of an ablation's table; None for the dataset's own table.
     """
-    namespace = f"{dataset}.{name}" if name else dataset
+    prefix = f"{dataset}.{name}" if name else dataset
     settings = f"params:datasets.{dataset}"
+    results = f"{prefix}.results"
     nodes = [
-        _compare(namespace, table, f"{namespace}.results", dataset=dataset),
-        Node(
-            make_page(dataset, table), inputs=[f"{namespace}.results", f"{dataset}.samples", settings],
-            outputs=f"{namespace}.results_page", name="write_page", namespace=namespace,
-        ),
-        Node(
-            make_figure(table), inputs=[f"{namespace}.results", settings], outputs=f"{namespace}.results_figure",
-            name="draw_results", namespace=namespace,
-        ),
-    ]  # fmt: skip
+        _compare(dataset, table, prefix),
+        _node(prefix, make_page(dataset, table), [results, f"{dataset}.samples", settings], "results_page"),
+        _node(prefix, make_figure(table), [results, settings], "results_figure"),
+    ]
     if table.curves:
-        curves = {model: f"{dataset}.{model}.learning_curves" for model in table.models}
-        nodes.append(
-            Node(
-                make_curves(table), inputs=curves, outputs=f"{namespace}.curves_figure", name="draw_curves", namespace=namespace,
-            )
-        )  # fmt: skip
-    return Pipeline(nodes, tags=[dataset, name or "report"])
+        trained = f"{prefix}.trained_models"
+        nodes.append(_node(prefix, make_curves(table), trained, "curves_figure", namespace="compare"))
+    collection = create_collection(dataset, table.models, prefix)
+    return Pipeline([collection, *nodes], tags=[dataset, name or "report"])
 
 
 def create_plots_pipeline(dataset: str, table: Table, *, impressions: bool = False) -> Pipeline:
@@ -64,7 +57,7 @@ def create_plots_pipeline(dataset: str, table: Table, *, impressions: bool = Fal
     if impressions:
         inputs = {"impressions": f"{dataset}.impressions", "dataset": f"params:datasets.{dataset}"}
         nodes.append(_node(dataset, plots.draw_days, inputs, "ctr_by_day_figure"))
-    nodes.append(Node(plots.describe_run, None, f"{dataset}.run", name="describe_run", namespace=dataset))
+    nodes.append(_node(dataset, plots.describe_run, None, "run"))
     drawn = {output for node in nodes for output in node.outputs} | {f"{dataset}.results_figure"}
     figures = [f"{name}_figure" for name in REPORT_ORDER if f"{dataset}.{name}_figure" in drawn]
     inputs = {
@@ -74,13 +67,13 @@ def create_plots_pipeline(dataset: str, table: Table, *, impressions: bool = Fal
         "recipes": "params:recipes",
         "run": f"{dataset}.run",
         "other_figures": f"{dataset}.other_figures",
+        "model_settings": f"{dataset}.model_settings",
         **{figure: f"{dataset}.{figure}" for figure in figures},
-        **{f"{model}_settings": f"{dataset}.{model}.settings" for model in table.models},
     }
     if f"{dataset}.playable_din" in drawn:
         inputs["playable"] = f"{dataset}.playable_din"
     nodes.append(_node(dataset, plots.make_report(dataset), inputs, "report"))
-    return Pipeline(nodes, tags=[dataset, "report"])
+    return Pipeline([create_settings(dataset), *nodes], tags=[dataset, "report"])
 
 
 def create_model_pipeline(dataset: str, model: str) -> Pipeline:
@@ -91,29 +84,28 @@ def create_model_pipeline(dataset: str, model: str) -> Pipeline:
         model: key of the model.
     """
     table = Table(MODELS[model].name, (model,))
-    namespace = f"{dataset}.{model}"
-    return Pipeline(
-        [_compare(namespace, table, f"{namespace}.results", dataset=dataset)], tags=[dataset, model]
-    )
+    prefix = f"{dataset}.{model}"
+    collection = create_collection(dataset, table.models, prefix)
+    return Pipeline([collection, _compare(dataset, table, prefix)], tags=[dataset, model])
 
 
 def _table_plots(dataset: str, table: Table) -> list[Node]:
-    """Return the nodes of the plots that any set of models has."""
-    settings = f"params:datasets.{dataset}"
-    data = {name: f"{dataset}.{name}" for name in DATA}
-    predictions = {model: f"{dataset}.{model}.predictions" for model in table.models}
-    few = {model: predictions[model] for model in FEW_MODELS if model in predictions}
-    results = f"{dataset}.results"
+    """Return the nodes of the plots that any set of models has.
+
+    Those that read the predictions are in the stage ``compare``, so that the stage ``report`` only reads files.
+    """
+    settings, results = f"params:datasets.{dataset}", f"{dataset}.results"
+    models = {name: f"{dataset}.{name}" for name in (*DATA, "trained_models")} | {"settings": settings}
+    few = [model for model in FEW_MODELS if model in table.models]
     return [
         _node(
-            dataset, plots.make_seeds(dataset), {"results": results, "settings": settings, **data, **predictions},
-            "seeds_figure",
+            dataset, plots.make_seeds(dataset), {"results": results, **models}, "seeds_figure", namespace="compare"
+        ),
+        _node(
+            dataset, plots.make_groups(dataset, few), models, "calibration_figure", "groups_figure", namespace="compare"
         ),
         _node(dataset, plots.draw_validation, {"results": results, "dataset": settings}, "validation_figure"),
         _node(dataset, plots.draw_speed, {"results": results, "dataset": settings}, "speed_figure"),
-        _node(
-            dataset, plots.make_groups(dataset), {"settings": settings, **data, **few}, "calibration_figure", "groups_figure"
-        ),
     ]  # fmt: skip
 
 
@@ -146,20 +138,23 @@ def _model_plots(dataset: str, table: Table) -> list[Node]:
     return nodes
 
 
-def _node(dataset: str, function: Callable[..., Any], inputs: dict[str, str], *outputs: str) -> Node:
-    names = [f"{dataset}.{output}" for output in outputs]
-    return Node(
-        function, inputs, names if len(names) > 1 else names[0], name=function.__name__, namespace=dataset
-    )
+def _compare(dataset: str, table: Table, prefix: str) -> Node:
+    inputs = {name: f"{dataset}.{name}" for name in DATA} | {
+        "evaluation": "params:evaluation",
+        "trained_models": f"{prefix}.trained_models",
+    }
+    return _node(prefix, make_compare(dataset, table), inputs, "results", namespace="compare")
 
 
-def _compare(namespace: str, table: Table, output: str, *, dataset: str) -> Node:
-    inputs = {name: f"{dataset}.{name}" for name in DATA} | {"evaluation": "params:evaluation"}
-    for model in table.models:
-        inputs |= {
-            f"{model}_predictions": f"{dataset}.{model}.predictions",
-            f"{model}_curves": f"{dataset}.{model}.learning_curves",
-        }
+def _node(
+    prefix: str, function: Callable[..., Any], inputs: str | list[str] | dict[str, str] | None, *outputs: str, namespace: str = "report"
+) -> Node:  # fmt: skip
+    """Return a node whose name and outputs begin with ``prefix``, the dataset or a table of the dataset."""
+    names = [f"{prefix}.{output}" for output in outputs]
     return Node(
-        make_compare(dataset, table), inputs=inputs, outputs=output, name="compare", namespace=namespace
+        function,
+        inputs,
+        names if len(names) > 1 else names[0],
+        name=f"{prefix}.{function.__name__}",
+        namespace=namespace,
     )

@@ -1,6 +1,6 @@
 """Nodes that draw the plots of one dataset's trained models."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
 from deep_interest.pipelines.parameters import DatasetParameters
 from deep_interest.pipelines.report.nodes import require_current_data
+from deep_interest.pipelines.trained import TrainedModels
 from deep_interest.simulation.config import SimulationConfig
 from deep_interest.training.parameters import Recipes
 
@@ -60,27 +61,27 @@ def draw_auxiliary(with_loss: pd.DataFrame, without_loss: pd.DataFrame) -> Any:
 
 
 def make_seeds(dataset: str) -> Callable[..., Any]:
-    """Return the node function that draws each seed of a dataset's models; it takes the predictions by model key."""
+    """Return the node function that draws each seed of a dataset's models."""
 
     def draw_seeds(
         results: pd.DataFrame, log: BehaviorLog, features: FeatureTables, samples: pd.DataFrame, settings: DatasetParameters,
-        **predictions: pd.DataFrame,
+        trained_models: TrainedModels,
     ) -> Any:  # fmt: skip
         """Draw the GAUC of every seed by model."""
         from deep_interest.evaluation.metrics import gauc
         from deep_interest.figures.comparison import seeds_chart
 
-        require_current_data(dataset, predictions, log, features, samples)
+        require_current_data(dataset, trained_models, log, features, samples)
         test = samples[samples["split"] == "test"]
         users, labels = test["user"].to_numpy(), test["label"].to_numpy()
         seed_gaucs = [
             {
                 "model": model,
                 "seed": int(column.removeprefix(SEED_PREFIX)),
-                "gauc": gauc(users, labels, scores[column].to_numpy()).value,
+                "gauc": gauc(users, labels, trained.predictions[column].to_numpy()).value,
             }
-            for model, scores in predictions.items()
-            for column in scores
+            for model, trained in trained_models.items()
+            for column in trained.predictions
             if column.startswith(SEED_PREFIX)
         ]
         return seeds_chart(results, pd.DataFrame(seed_gaucs), title=f"{settings.title}: GAUC of every seed")
@@ -114,22 +115,22 @@ def draw_days(impressions: pd.DataFrame, dataset: DatasetParameters) -> Any:
     return days_chart(table, title=f"{dataset.title}: CTR by day")
 
 
-def make_groups(dataset: str) -> Callable[..., tuple[Any, Any]]:
-    """Return the node function that draws metrics of groups of samples; it takes the predictions by model key."""
+def make_groups(dataset: str, models: Sequence[str]) -> Callable[..., tuple[Any, Any]]:
+    """Return the node function that draws metrics of groups of samples for some models."""
 
     def draw_groups(
-        log: BehaviorLog, features: FeatureTables, samples: pd.DataFrame, settings: DatasetParameters, **predictions: pd.DataFrame
+        log: BehaviorLog, features: FeatureTables, samples: pd.DataFrame, settings: DatasetParameters, trained_models: TrainedModels
     ) -> tuple[Any, Any]:  # fmt: skip
         """Draw calibration, and GAUC by length of the history and by activity of the user."""
         from deep_interest.figures.comparison import calibration_chart, groups_chart
         from deep_interest.reporting.groups import calibration, gauc_by_group
 
-        require_current_data(dataset, predictions, log, features, samples)
+        require_current_data(dataset, trained_models, log, features, samples)
         test = samples[samples["split"] == "test"]
         users, labels = test["user"].to_numpy(), test["label"].to_numpy()
         scores = {
-            model_spec(model).name: table.filter(like=SEED_PREFIX).to_numpy().T
-            for model, table in predictions.items()
+            model_spec(model).name: trained_models[model].predictions.filter(like=SEED_PREFIX).to_numpy().T
+            for model in models
         }
         training_samples = samples.loc[samples["split"] == "train", "user"].value_counts()
         activity = training_samples.reindex(users).fillna(0).to_numpy().astype(int)
@@ -183,21 +184,18 @@ def describe_run() -> dict[str, Any]:
 
 
 def make_report(dataset: str) -> Callable[..., str]:
-    """Return the node function that writes ``report.html``; it takes ``<name>_figure`` and ``<model>_settings``."""
+    """Return the node function that writes ``report.html``; it takes ``<name>_figure``."""
 
     def write_report(
         results: pd.DataFrame, summary: pd.DataFrame, parameters: DatasetParameters, recipes: Recipes,
-        run: dict[str, Any], other_figures: dict[str, Any], playable: dict[str, Any] | None = None, **inputs: dict[str, Any],
+        run: dict[str, Any], other_figures: dict[str, Any], model_settings: dict[str, Any],
+        playable: dict[str, Any] | None = None, **inputs: Any,
     ) -> str:  # fmt: skip
         """Write the HTML report."""
         from deep_interest.evaluation.published import published_metrics
         from deep_interest.reporting.report import Report, report_html
 
-        def with_suffix(suffix: str) -> dict[str, Any]:
-            return {
-                name.removesuffix(suffix): value for name, value in inputs.items() if name.endswith(suffix)
-            }
-
+        figures = {name.removesuffix("_figure"): value for name, value in inputs.items()}
         protocol = parameters.protocol.name
         return report_html(
             Report(
@@ -205,8 +203,8 @@ def make_report(dataset: str) -> Callable[..., str]:
                 protocol=protocol,
                 results=results,
                 summary=summary,
-                figures=with_suffix("_figure") | other_figures,
-                settings=with_suffix("_settings"),
+                figures=figures | other_figures,
+                settings=model_settings,
                 published=published_metrics(dataset, protocol),
                 recipes=recipes.root,
                 run=run,

@@ -1,4 +1,4 @@
-"""Seven nodes per retrainable experiment, in the namespace ``<dataset>.<model>.retrain``."""
+"""Seven nodes per retrainable experiment, in the namespace ``retrain``."""
 
 from kedro.pipeline import Node, Pipeline
 
@@ -11,58 +11,59 @@ def create_pipeline(dataset: str, model: str) -> Pipeline:
 
     Only the last node changes the registry's state: it records the days and the champion in one step.
     """
+    experiment = f"{dataset}.{model}"
     parameters = [*FIT_PARAMETERS, "params:retraining"]
     steps = [
         Node(
             nodes.plan,
             inputs=["days", "registry", "params:dataset", "params:retraining"],
             outputs="plan",
-            name="check_days",
+            name=f"{experiment}.check_days",
         ),
         Node(
             nodes.prepare,
             inputs=["days", "plan", "registry", "params:dataset"],
             outputs=["data", "vocabularies"],
-            name="prepare",
+            name=f"{experiment}.prepare",
         ),
         Node(
             nodes.make_fit(dataset, model),
             inputs=["data", "plan", "registry", *parameters],
             outputs="fitted",
-            name="fit",
+            name=f"{experiment}.fit",
         ),
         Node(
             nodes.make_judge(dataset, model),
             inputs=["fitted", "data", "plan", "registry", *parameters],
             outputs="verdict",
-            name="judge",
+            name=f"{experiment}.judge",
         ),
         Node(
             nodes.make_register(dataset, model),
             inputs=["fitted", "verdict", "plan", "vocabularies", "registry", "params:retraining"],
             outputs="version",
-            name="register",
+            name=f"{experiment}.register",
         ),
         Node(
             nodes.make_summarize(dataset, model),
             inputs=["plan", "fitted", "verdict", "version"],
             outputs=["run_summary", "run_page"],
-            name="summarize",
+            name=f"{experiment}.summarize",
         ),
         Node(
             nodes.conclude,
             inputs=["run_summary", "plan", "registry", "params:retraining"],
             outputs="deleted",
-            name="conclude",
+            name=f"{experiment}.conclude",
         ),
     ]
-    experiment = f"{dataset}.{model}"
     return experiment_pipeline(
         steps,
         dataset,
         model,
+        namespace=TAG,
         suffix=f".{TAG}",
-        inputs=dataset_entries(dataset, "days") | dataset_entries(experiment, "registry"),
-        outputs=dataset_entries(experiment, "run_summary", "run_page"),
+        entries=dataset_entries(dataset, "days")
+        | dataset_entries(experiment, "registry", "run_summary", "run_page"),
         tags=[TAG],
     )

@@ -4,7 +4,7 @@ from kedro.pipeline import Node, Pipeline
 
 from deep_interest.experiments import DatasetSpec
 from deep_interest.pipelines.samples import nodes
-from deep_interest.pipelines.wiring import DATA, dataset_entries, dataset_pipeline
+from deep_interest.pipelines.wiring import DATA, dataset_pipeline
 
 
 def create_pipeline(dataset: str, spec: DatasetSpec) -> Pipeline:
@@ -14,7 +14,7 @@ def create_pipeline(dataset: str, spec: DatasetSpec) -> Pipeline:
         nodes.build_vocabularies,
         inputs=["behaviors", "items", *impression_tables[1:]],
         outputs=["user_ids", "item_ids"],
-        name="build_vocabularies",
+        name=f"{dataset}.build_vocabularies",
     )
     make_samples = Node(
         nodes.samples_from_impressions if spec.impressions else nodes.samples_from_behaviors,
@@ -28,12 +28,6 @@ def create_pipeline(dataset: str, spec: DatasetSpec) -> Pipeline:
             *impression_tables,
         ],
         outputs=[*DATA, "samples_summary"],
-        name="make_samples",
+        name=f"{dataset}.make_samples",
     )
-    return dataset_pipeline(
-        [vocabularies, make_samples],
-        dataset,
-        inputs=dataset_entries(dataset, "behaviors", "items", "left_out", *impression_tables),
-        outputs=dataset_entries(dataset, *DATA, "samples_summary"),
-        tags=["samples"],
-    )
+    return dataset_pipeline([vocabularies, make_samples], dataset, namespace="samples", tags=["samples"])

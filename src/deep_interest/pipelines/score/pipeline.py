@@ -1,4 +1,4 @@
-"""One node per retrainable experiment, in the namespace ``<dataset>.<model>``."""
+"""One node per retrainable experiment."""
 
 from kedro.pipeline import Node, Pipeline
 
@@ -10,6 +10,11 @@ def create_pipeline(dataset: str, model: str) -> Pipeline:
     """Return the pipeline that scores the users and candidates of ``dataset`` with the champion of ``model``."""
     tables = ("score_users", "score_candidates")
     parameters = ["params:dataset", "params:retraining", "params:training"]
-    node = Node(score, inputs=["days", "registry", *tables, *parameters], outputs="scores", name="score")
-    inputs = dataset_entries(dataset, "days", *tables)
-    return experiment_pipeline([node], dataset, model, inputs=inputs, tags=["score"])
+    node = Node(
+        score,
+        inputs=["days", "registry", *tables, *parameters],
+        outputs="scores",
+        name=f"{dataset}.{model}.score",
+    )
+    entries = dataset_entries(dataset, "days", *tables)
+    return experiment_pipeline([node], dataset, model, entries=entries, tags=["score"])

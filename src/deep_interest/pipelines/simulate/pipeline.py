@@ -3,12 +3,13 @@
 from kedro.pipeline import Node, Pipeline
 
 from deep_interest.pipelines.simulate.nodes import simulate, simulate_days
+from deep_interest.pipelines.wiring import dataset_pipeline
 
 
 def create_pipeline() -> Pipeline:
     """Return the pipeline of the simulated log; its tables are streamed to Parquet while they are generated."""
-    node = Node(simulate, inputs="params:simulation", outputs="raw_log", name="simulate")
-    return Pipeline([node], namespace="simulated", parameters={"params:simulation"}, tags=["simulated"])
+    node = Node(simulate, inputs="params:simulation", outputs="raw_log", name="simulated.simulate")
+    return dataset_pipeline([node], "simulated")
 
 
 def create_days_pipeline() -> Pipeline:
@@ -17,7 +18,6 @@ def create_days_pipeline() -> Pipeline:
         simulate_days,
         inputs=["params:simulation", "params:backtest"],
         outputs="days",
-        name="simulate_days",
+        name="simulated.simulate_days",
     )
-    parameters = {"params:simulation", "params:backtest"}
-    return Pipeline([node], namespace="simulated", parameters=parameters, tags=["simulated"])
+    return dataset_pipeline([node], "simulated")

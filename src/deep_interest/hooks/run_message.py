@@ -1,0 +1,209 @@
+"""The message at the end of a run: its results in short, where they are, and the commands that come next."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from kedro.io import CatalogProtocol
+from kedro.pipeline import Pipeline
+
+from deep_interest.evaluation.history import (
+    RunRecord,
+    append_results,
+    gauc_changes,
+    has_models,
+    previous_results,
+)
+from deep_interest.experiments import ABLATIONS, ALL_MODELS, MODELS, RETRAINABLE, TUNABLE, pipeline_name
+from deep_interest.reporting.run_record import describe_run
+
+HISTORY = "results_history"
+_BEST, _CHANGES = 5, 5  # rows in the message
+
+
+class RunMessage:
+    """The message at the end of a run.
+
+    Args:
+        run_params: Kedro's description of the run.
+        pipeline: pipeline of the run.
+        catalog: its catalog.
+    """
+
+    def __init__(self, run_params: dict[str, Any], pipeline: Pipeline, catalog: CatalogProtocol) -> None:
+        self._run, self._catalog = run_params, catalog
+        self._outputs = pipeline.all_outputs()
+        self._env = f" --env={run_params['env']}" if run_params.get("env") else ""
+
+    def lines(self) -> Iterator[str]:
+        """Append new results to the history and yield the lines of the message; none if the run has no results to look at."""
+        makers = {
+            "results": self._results, "tuned": self._tuned, "scores": self._scores, "run_summary": self._retrained,
+        }  # fmt: skip
+        found = False
+        for entry in sorted(self._outputs, key=lambda name: (name.count("."), name)):
+            experiment, _, kind = entry.rpartition(".")
+            if kind in makers:
+                found = True
+                yield from makers[kind](experiment)
+        if not found:
+            for entry in sorted(name for name in self._outputs if name.endswith(".samples_summary")):
+                yield from self._samples(entry.rpartition(".")[0])
+
+    def _results(self, namespace: str) -> Iterator[str]:
+        dataset, _, table = namespace.partition(".")
+        results = self._catalog.load(f"{namespace}.results")
+        if not has_models(results):  # of a backtest
+            yield from self._files(
+                {"table": f"{namespace}.results_page", "plot": f"{namespace}.results_figure"}
+            )
+            return
+        described = describe_run(Path(self._run["project_path"]))
+        record = RunRecord(
+            run=self._run["run_id"], time=described["time"], environment=self._run.get("env") or "local",
+            commit=(described["commit"] or "")[:12] + ("+" if described["changed"] else ""), table=table or ALL_MODELS.title,
+        )  # fmt: skip
+        history = self._history(dataset)
+        updated = append_results(history, results, record)
+        if updated is not history:
+            self._catalog.save(f"{dataset}.{HISTORY}", updated)
+        models = results[results["model"] != "oracle"].sort_values("gauc", ascending=False, kind="stable")
+        name = namespace if len(models) == 1 else f"{dataset}: {table or ALL_MODELS.title}"
+        title = f"{name}, run {record.run}"
+        yield title
+        yield from _table(models.head(_BEST))
+        if len(models) > _BEST:
+            yield f"  … and {len(models) - _BEST} more models"
+        yield from self._changes(history, results, record)
+        yield ""
+        yield from self._files(
+            {"report": f"{dataset}.report"} if not table else {},
+            {"table": f"{namespace}.results_page", "as CSV": f"{namespace}.results"},
+        )
+        yield from self._next(self._after_table(dataset, table, str(models["model"].iloc[0])))
+
+    def _history(self, dataset: str) -> pd.DataFrame | None:
+        entry = f"{dataset}.{HISTORY}"
+        return self._catalog.load(entry) if self._catalog.exists(entry) else None
+
+    def _changes(
+        self, history: pd.DataFrame | None, results: pd.DataFrame, record: RunRecord
+    ) -> Iterator[str]:
+        previous = previous_results(history, record)
+        if previous is None:
+            return
+        run, before = previous
+        changes = gauc_changes(before, results)
+        if changes.empty:
+            yield f"  GAUC as in run {run}"
+            return
+        listed = [
+            f"{row.name} {row.before:.4f} → {row.after:.4f} ({row.change:+.4f})"
+            for row in changes.head(_CHANGES).itertuples(index=False)
+        ]
+        more = f", and {len(changes) - _CHANGES} more" if len(changes) > _CHANGES else ""
+        yield f"  GAUC since run {run}: {', '.join(listed)}{more}"
+
+    def _after_table(self, dataset: str, table: str, best: str) -> list[str]:
+        key = best.removesuffix("_tuned")
+        commands = []
+        if table in MODELS:  # a model on its own
+            commands.append(f"kedro run --pipelines={dataset}{self._env}    # all models of the table")
+        if not MODELS[key].closed_form and (ids := self._test_sample(dataset, best)):
+            commands.append(
+                f"deep-interest explain {dataset}.{best} --user {ids[0]} --candidate {ids[1]}{self._env}"
+            )
+        if key in TUNABLE and table not in ABLATIONS and not best.endswith("_tuned"):
+            commands.append(f"kedro run --pipelines=tune.{dataset}.{key}{self._env}")
+        return commands
+
+    def _test_sample(self, dataset: str, model: str) -> tuple[Any, Any] | None:
+        """Return the ids of user and item of a test sample."""
+        first = self._catalog.load(f"{dataset}.{model}.predictions").iloc[0]
+        ids = []
+        for kind in ("user", "item"):
+            code = int(first[kind])
+            if not code:
+                return None
+            ids.append(self._catalog.load(f"{dataset}.{kind}_ids")["id"].iloc[code - 1])
+        return ids[0], ids[1]
+
+    def _tuned(self, experiment: str) -> Iterator[str]:
+        tuned = self._catalog.load(f"{experiment}.tuned")
+        dataset, _, model = experiment.partition(".")
+        values = ", ".join(f"{name} {_short(value)}" for name, value in tuned["values"].items())
+        yield f"{experiment}: best of {tuned['finished']} trials, validation GAUC {tuned['validation_gauc']:.4f} with {values}"
+        yield ""
+        yield from self._files(
+            {
+                "values": f"{experiment}.tuned",
+                "trials": f"{experiment}.trials",
+                "plot": f"{experiment}.tuning_figure",
+            }
+        )
+        tuned_pipeline = pipeline_name(dataset, f"{model}_tuned")
+        yield from self._next(
+            [f"kedro run --pipelines={tuned_pipeline}{self._env}    # compares it with the untuned model"]
+        )
+
+    def _scores(self, experiment: str) -> Iterator[str]:
+        path = self._path(f"{experiment}.scores")
+        yield f"{experiment}: the champion has scored every candidate for every user"
+        yield ""
+        yield from self._files({"scores": f"{experiment}.scores"})
+        yield from self._next([f"python -c \"import pandas; print(pandas.read_parquet('{path}'))\""])
+
+    def _retrained(self, experiment: str) -> Iterator[str]:
+        summary = self._catalog.load(f"{experiment}.run_summary")
+        yield f"{experiment}: {summary.get('version', 'no version')} {summary['outcome'].replace('_', ' ')}"
+        yield ""
+        yield from self._files({"summary": f"{experiment}.run_page"})
+        model = experiment.partition(".")[2]
+        score = [f"kedro run --pipelines=score.{experiment}{self._env}"] if model in RETRAINABLE else []
+        yield from self._next([*score, f"deep-interest registry list {experiment}{self._env}"])
+
+    def _samples(self, dataset: str) -> Iterator[str]:
+        yield f"{dataset}: samples are ready"
+        yield ""
+        yield from self._files({"counts": f"{dataset}.samples_summary"})
+        yield from self._next(
+            [f"kedro run --pipelines={name}{self._env}" for name in (f"{dataset}.din", dataset)]
+        )
+
+    def _files(self, *entries: dict[str, str]) -> Iterator[str]:
+        """Yield one line per entry that the run has written."""
+        for name, entry in (pair for group in entries for pair in group.items()):
+            if entry in self._outputs and (path := self._path(entry)):
+                yield f"  {name + ':':9} {path}"
+
+    def _path(self, entry: str) -> str | None:
+        """Return the path of a catalog entry, relative to the project if it is in it; None if it has none."""
+        catalog: Any = self._catalog  # the protocol lacks the resolver that every catalog has
+        config = catalog.config_resolver.resolve_pattern(entry)
+        path = config.get("filepath") or config.get("path")
+        if not path:
+            return None
+        project = Path(self._run["project_path"])
+        return str(Path(path).relative_to(project)) if Path(path).is_relative_to(project) else str(path)
+
+    @staticmethod
+    def _next(commands: list[str]) -> Iterator[str]:
+        for name, command in zip(["next:", *[""] * len(commands)], commands, strict=False):
+            yield f"  {name:9} {command}"
+
+
+def _table(models: pd.DataFrame) -> Iterator[str]:
+    """Yield a line per model: name, GAUC, and the difference to BaseModel with its interval, if the table has it."""
+    width = max(map(len, models["name"]))
+    for row in models.to_dict("records"):
+        line = f"  {row['name']:{width}}  GAUC {row['gauc']:.4f}"
+        if pd.notna(row.get("difference")):
+            line += f"  {row['difference']:+.4f} to BaseModel"
+            if pd.notna(row.get("difference_low")):
+                line += f" [{row['difference_low']:+.4f}, {row['difference_high']:+.4f}]"
+        yield line
+
+
+def _short(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
