@@ -24,9 +24,12 @@ def of_library(module: str, name: str, text: str, base: type[Exception] = Except
     return type(name, (base,), {"__module__": module})(text)
 
 
-LOADING = DatasetError(
-    "Failed while loading data from dataset kedro_datasets.json.json_dataset.JSONDataset(filepath=/p/tuned.json, protocol=file).\nx"
-)
+def loading(cause: Exception) -> BaseException:
+    """Kedro's error of an entry that cannot be loaded."""
+    entry = "kedro_datasets.json.json_dataset.JSONDataset(filepath=/p/tuned.json, protocol=file)"
+    return chained(DatasetError(f"Failed while loading data from dataset {entry}.\n{cause}"), cause)
+
+
 DENIED = PermissionError(errno.EACCES, "Permission denied", "/p/data/08_reporting/.results.csv.k3x.part")
 
 
@@ -49,10 +52,10 @@ DENIED = PermissionError(errno.EACCES, "Permission denied", "/p/data/08_reportin
         (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4 bytes"), "memory is used up"),
         (of_library("torch", "OutOfMemoryError", "CUDA out of memory.", RuntimeError), "the memory of the GPU is used up; lower"),
         (sqlite3.DatabaseError("file is not a database"), "the database is damaged (file is not a database); restore it"),
-        (chained(LOADING, json.JSONDecodeError("Expecting value", "", 0)), "/p/tuned.json: the file is damaged or has another format (Expecting value"),
-        (chained(LOADING, EOFError("No data left in file")), "/p/tuned.json: the file is damaged"),
-        (chained(LOADING, of_library("pyarrow.lib", "ArrowInvalid", "no magic", ValueError)), "/p/tuned.json: the file is damaged"),
-        (chained(LOADING, FileNotFoundError(2, "No such file", "/p/tuned.json")), "/p/tuned.json: the file does not exist; run"),
+        (loading(json.JSONDecodeError("Expecting value", "", 0)), "/p/tuned.json: the file is damaged or has another format (Expecting value"),
+        (loading(EOFError("No data left in file")), "/p/tuned.json: the file is damaged"),
+        (loading(of_library("pyarrow.lib", "ArrowInvalid", "no magic", ValueError)), "/p/tuned.json: the file is damaged"),
+        (loading(FileNotFoundError(2, "No such file", "/p/tuned.json")), "/p/tuned.json: the file does not exist; run"),
         (FileExistsError(errno.EEXIST, "File exists", "/p/data"), "/p/data: file exists; correct the path"),
         (chained(RuntimeError("in a node"), InputError("data.csv: line 3")), "data.csv: line 3"),
     ],
@@ -65,7 +68,7 @@ def test_an_error_that_the_user_can_correct_is_one_message(error, message):
     "error",
     [
         KeyError("a bug"),
-        chained(LOADING, KeyError("a bug")),
+        loading(KeyError("a bug")),
         ValueError("Permission denied"),
         FileNotFoundError(2, "No such file", "/p/x"),
     ],

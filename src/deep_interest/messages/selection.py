@@ -1,5 +1,6 @@
 """Messages for names on the command line that do not exist: pipelines, nodes, tags, namespaces and catalog entries."""
 
+import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -80,8 +81,10 @@ def unknown_pipeline(name: str, names: Iterable[str]) -> str:
 
 
 def _unknown(name: str, kind: str, known: list[str], names: Iterable[str]) -> str:
-    ends = [candidate for candidate in known if candidate.endswith(f".{name}")][:2]
-    similar = f"; did you mean {' or '.join(ends)}?" if ends else did_you_mean(name, known)
+    depth = name.count(".") + 1
+    tails = {".".join(candidate.split(".")[-depth:]): candidate for candidate in reversed(known)}
+    close = [name] if name in tails else difflib.get_close_matches(name, tails, n=1, cutoff=0.8)
+    similar = f"; did you mean {tails[close[0]]}?" if close else did_you_mean(name, known)
     listed = f"; the {kind}s are {', '.join(known)}" if len(known) <= 8 else ""
     return f"{name} is not a {kind} of the pipeline {', '.join(names)}{listed}{similar}"
 
