@@ -29,6 +29,7 @@ def project(tmp_path_factory):
 def in_project(project, monkeypatch):
     monkeypatch.chdir(project)
     monkeypatch.delenv("KEDRO_ENV", raising=False)
+    monkeypatch.setenv("DEEP_INTEREST_RAW", "/nowhere")
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
     monkeypatch.setattr("deep_interest.pipeline_registry._session_blocks", None)
 
@@ -74,6 +75,9 @@ COMMAND_LINE = {
     "--params=models.dinn.normalize=softmax": "models: dinn is unknown; expected popularity",
     "--params=datasets.simulated.protocol.name=by day": "found 'by day', expected 'next_item', 'last_item', 'rated' or 'by_day'; did you mean by_day?",
     "--params=datasets.simulated.max_users=9": "datasets.simulated.max_users: not a parameter here; set datasets.simulated.reading.max_users",
+    "--params=recipes.demo.model.embeding_dim=64": "recipes.demo.model: no model has the option embeding_dim",
+    "--params=training.device=warp": "training.device: 'warp' does not exist here",
+    "--pipelines=amazon_beauty": "reviews_Beauty_5.json.gz",
     "--params=datasets.simulatd.recipe=ours": "datasets: simulatd is unknown; expected simulated",
 }  # fmt: skip
 
@@ -100,6 +104,13 @@ YAML = {
     ),
     "a model that does not exist": ("parameters_x.yml", f"{DATASET}    models: [base, dinn]\n", "datasets.mine.models: dinn is unknown"),
     "a dataset with the name of a pipeline": ("parameters_x.yml", DATASET.replace("mine:", "simulate:"), "simulate is the name of a pipeline"),
+    "a time zone that does not exist": (
+        "parameters_x.yml", DATASET.replace("{behaviors", "{time_zone: Europe/Berlim, behaviors"), "'Europe/Berlim' is not a time zone"
+    ),
+    "a feature that does not exist": (
+        "parameters_x.yml", f"{DATASET}    features: {{item: [item_id], buckets: {{prise: 3}}}}\n", "prise is not a feature"
+    ),
+    "a dataset without a source": ("parameters_x.yml", "datasets: {mine: {title: Mine}}\n", "datasets: mine is unknown"),
     "a catalog that is not YAML": ("catalog_x.yml", "a:\n  type: b\n c: d\n", "catalog_x.yml, line 3, column 2: expected <block end>"),
     "an unknown type of dataset": (
         "catalog_x.yml", "mine.samples:\n  type: pandas.CSVDatset\n  filepath: x\n", "line 2: type: pandas.CSVDatset is not a dataset of kedro-datasets; did you mean CSVDataset"

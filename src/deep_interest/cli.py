@@ -1,7 +1,4 @@
-"""Kedro looks here for the project's own commands: ``run`` and ``registry`` with one message per error.
-
-See https://docs.kedro.org/en/stable/extend/common_use_cases/. The command ``deep-interest`` is in `commands`.
-"""
+"""Kedro looks here for the project's own commands: ``run``, ``registry`` and ``deep-interest``, with one message per error."""
 
 from typing import Any
 
@@ -13,6 +10,7 @@ cli = LazyGroup(
     lazy_subcommands={
         "run": "deep_interest.commands.kedro_commands.run",
         "registry": "deep_interest.commands.kedro_commands.registry",
+        "deep-interest": "deep_interest.commands.main.cli",
     },
 )
 
