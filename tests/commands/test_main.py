@@ -7,8 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from support.file_server import FileServer, serve
 
+import deep_interest
+from deep_interest.cli import cli as kedro_project_cli
 from deep_interest.commands.main import main
 from deep_interest.config import dataset_blocks
 from deep_interest.sources.downloads import DOWNLOADS, Download, RemoteFile
@@ -108,3 +111,8 @@ def test_the_command_is_installed_and_lists_what_it_can_do() -> None:
     )
     assert run.returncode == 0
     assert "download" in run.stdout
+
+
+def test_the_command_is_also_a_command_of_kedro() -> None:
+    result = CliRunner().invoke(kedro_project_cli, ["deep-interest", "--version"])
+    assert result.output == f"deep-interest, version {deep_interest.__version__}\n"
