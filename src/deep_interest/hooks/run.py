@@ -19,7 +19,7 @@ from deep_interest.experiments import MODELS, TUNABLE, datasets_of
 from deep_interest.io.atomic import clear_unfinished_below
 from deep_interest.messages.configuration import Configuration
 from deep_interest.messages.report import report_error
-from deep_interest.messages.validation import places_of
+from deep_interest.messages.validation import positions_of
 from deep_interest.pipeline_registry import selected_names, use_session_blocks
 from deep_interest.pipelines.wiring import owner_of
 from deep_interest.process import prepare_process
@@ -137,8 +137,8 @@ def _check_keys(where: str, keys: Iterable[str], allowed: Iterable[str], *, hint
     unknown = [key for key in keys if key not in allowed]
     if unknown:
         similar = did_you_mean(unknown[0], allowed)
-        if not similar and where == "parameters" and (places := places_of(unknown[0], unknown[:1])):
-            similar = f"; set {' or '.join(places[:2])}"
+        if not similar and where == "parameters" and (positions := positions_of(unknown[0], unknown[:1])):
+            similar = f"; set {' or '.join(positions[:2])}"
         raise InputError(
             f"{where}: {', '.join(unknown)} is unknown; expected {', '.join(allowed)}{hint}{similar}"
         )

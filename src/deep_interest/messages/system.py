@@ -124,7 +124,7 @@ def _unreadable(error: BaseException, errors: list[BaseException]) -> str | None
 
 
 def _other(error: BaseException, errors: list[BaseException]) -> str | None:
-    """A path that cannot be used as it is configured, or a device that fails."""
+    """A path that cannot be used in the configuration, or a device that fails."""
     if isinstance(error, FileExistsError | NotADirectoryError | IsADirectoryError) or (
         isinstance(error, OSError)
         and error.errno in (errno.EIO, errno.ENAMETOOLONG, errno.EMFILE, errno.ESTALE)

@@ -113,8 +113,8 @@ def _problem(item: Any, path: list[str], allowed: list[str]) -> str:
     kind, found, message = item["type"], item["input"], item["msg"]
     if kind == "extra_forbidden":
         similar = did_you_mean(path[-1], allowed)
-        if not similar and (places := places_of(path[-1], path)):
-            return f"not a parameter here; set {' or '.join(places[:2])}"
+        if not similar and (positions := positions_of(path[-1], path)):
+            return f"not a parameter here; set {' or '.join(positions[:2])}"
         listed = f"; the parameters here are {', '.join(allowed)}" if allowed else ""
         return f"unknown parameter (found {_short(found)}){listed}{similar}"
     if kind == "missing":
@@ -173,7 +173,7 @@ def _fields_of(model: type[BaseModel], loc: Sequence[int | str]) -> list[str]:
     return fields_at(field.annotation, loc[1:]) if field else []
 
 
-def places_of(name: str, path: Sequence[str]) -> list[str]:
+def positions_of(name: str, path: Sequence[str]) -> list[str]:
     """Return where a parameter of this name exists, nearest first.
 
     Args:
@@ -190,10 +190,12 @@ def places_of(name: str, path: Sequence[str]) -> list[str]:
         "simulation",
         "backtest",
     )
-    places = [place for block in blocks for place in _places(model_of(block), _root(block, path), name)]
-    places += [f"{root}.{name}" for root in _option_blocks(path) if name in _training_options().model_fields]
-    places += [f"{root}.{name}" for root in _model_blocks(path) if name in _model_options()]
-    return sorted(places, key=lambda place: -_common(place.split("."), path))
+    positions = [place for block in blocks for place in _positions(model_of(block), _root(block, path), name)]
+    positions += [
+        f"{root}.{name}" for root in _option_blocks(path) if name in _training_options().model_fields
+    ]
+    positions += [f"{root}.{name}" for root in _model_blocks(path) if name in _model_options()]
+    return sorted(positions, key=lambda place: -_common(place.split("."), path))
 
 
 def _root(block: str, path: Sequence[str]) -> list[str]:
@@ -202,14 +204,14 @@ def _root(block: str, path: Sequence[str]) -> list[str]:
     return [block, path[1] if path[:1] == ["datasets"] and len(path) > 1 else "<dataset>"]
 
 
-def _places(model: Any, path: list[str], name: str) -> Iterator[str]:
+def _positions(model: Any, path: list[str], name: str) -> Iterator[str]:
     """Yield the paths below a model at which a field of a name exists."""
     for member in (model, *get_args(model)):
         if isinstance(member, type) and issubclass(member, BaseModel) and not issubclass(member, RootModel):
             for key, field in member.model_fields.items():
                 if key == name:
                     yield ".".join([*path, key])
-                yield from _places(field.annotation, [*path, key], name)
+                yield from _positions(field.annotation, [*path, key], name)
 
 
 def _option_blocks(path: Sequence[str]) -> list[str]:
