@@ -114,6 +114,12 @@ def encode_request(
         tables, features, champion, {name: _context(users, name, scoring) for name in features.context}
     )
     log, context = current.log, current.context
+    for name, column in context.items():
+        if unknown := int(column.unknown.sum()):
+            logger.warning(
+                "context feature %s: version %s has not seen the value of %s of %s users in training; scored as unknown",
+                name, champion.id, f"{unknown:,}", f"{len(users):,}",
+            )  # fmt: skip
     user_codes, item_codes = log.users.encode(users["user"]), log.items.encode(candidates["item"])
     for name, codes in (("users without behaviours", user_codes), ("unknown candidates", item_codes)):
         if (codes == 0).any():
@@ -156,6 +162,7 @@ def _context(users: pd.DataFrame, name: str, scoring: ScoringParameters) -> pd.S
         return users[name]
     if name not in scoring.context:
         raise InputError(
-            f"context feature {name}: the users' table has no such column; add it, or set retraining.scoring.context.{name}"
+            f"context feature {name}: the users' table has no such column; add it, set scoring.context.{name} in the "
+            f"dataset's block, or set retraining.scoring.context.{name} for this run"
         )
     return pd.Series([scoring.context[name]] * len(users))
