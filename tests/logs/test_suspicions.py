@@ -35,6 +35,26 @@ def test_a_log_without_impressions_or_without_fault_gives_no_warning():
     assert list(suspicions(tables, log, BY_DAY, FeatureColumns(item=("item_id",)))) == []
 
 
+@pytest.mark.parametrize(
+    ("known", "expected"), [(31, []), (30, ["50.0% of the impressions have items without any feature"])]
+)
+def test_events_whose_items_have_no_features_are_warned_about(known, expected):
+    behaviors, shown = quiet()
+    kinds = [f"k{k % 7}" if k < known else None for k in range(60)]
+    items = pd.DataFrame({"item": [*range(60), OTHER], "kind": [*kinds, "k"], "size": [*kinds, None]})
+    warnings = warnings_of(behaviors, shown, items=items, item=("item_id", "kind", "size"))
+    assert [text.split(":")[0] for text in warnings] == expected
+
+
+def test_behaviours_without_impressions_are_compared_with_the_item_table():
+    tables = canonical(CanonicalTables(quiet()[0], pd.DataFrame({"item": [OTHER], "kind": [None]})))
+    log = encode_log(
+        tables, users=Vocabulary.fit(tables.behaviors["user"]), items=Vocabulary.fit(tables.items["item"])
+    )
+    (warning,) = suspicions(tables, log, BY_DAY, FeatureColumns(item=("item_id", "kind")))
+    assert warning.startswith("100.0% of the behaviors have items without any feature")
+
+
 @pytest.mark.parametrize(("with_history", "expected"), [(1, ["only 10.0% of the impressions"]), (2, [])])
 def test_fewer_than_a_fifth_with_a_history_are_warned_about(with_history, expected):
     """A behaviour at the impression's own time is not before it."""

@@ -224,7 +224,7 @@ def test_a_fit_gets_the_runs_intervals_and_the_callers_callback(tmp_path, monkey
     fitted = runs.fit_seed(chosen, small_data(), 2, after_evaluation=callback)
     assert fitted.history == "rows"
     options = made[0]
-    assert options["label"] == "small.reg_mba seed 2"
+    assert options["label"] == "small.reg_mba, seed 2"
     assert (options["seed"], options["evaluation_batch_size"], options["checkpoint_seconds"]) == (2, 77, 5)
     assert options["state_file"] == tmp_path / "small" / "reg_mba" / "seed_2.pt"
     assert options["after_evaluation"] is callback

@@ -149,6 +149,8 @@ def test_errors_of_a_converted_file_name_the_original(tmp_path):
 def test_bytes_outside_the_declared_encoding_are_an_error(tmp_path):
     with pytest.raises(InputError, match=r"items.csv: the file is not encoded in ascii .* near byte 18\)"):
         items_of(tmp_path, "item,category\n10,Käse\n", encoding="ascii")
+    with pytest.raises(InputError, match=r"items.csv: the file is not encoded in utf-16 \(.*BOM"):
+        items_of(tmp_path, "item,category\n10,b\n", encoding="utf-16")
 
 
 def test_partition_folders_of_converted_files_are_columns(tmp_path):

@@ -202,6 +202,8 @@ ORDERED = {"files": "x.csv", "order": "file"}
         ({"behaviors": {"files": "x.csv"}, "clicks_as_behaviors": True}, "needs impressions"),
         ({"impressions": {"files": "x.csv"}, "clicks_as_behaviors": False}, "leaves no behaviours"),
         ({"impressions": {"files": "x.csv", "item": "i", "sequence": "s"}}, "not both"),
+        ({"impressions": {"files": "x.csv", "sequence": "s"}}, "needs its labels: set label to {separator: '-'}"),
+        ({"behaviors": {"files": "x.csv", "decimal": "yes"}}, "'yes' is not a mark in numbers; expected point or comma"),
         ({"impressions": {"files": "x.csv", "label": {"separator": "-"}}}, "set sequence to the column"),
         ({"impressions": {"files": "x.csv", "label": {"column": "c", "separator": "-"}}}, "one of them"),
         ({"impressions": {"files": "x.csv", "label": {}}}, "one of them"),

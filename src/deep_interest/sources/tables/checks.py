@@ -45,9 +45,12 @@ class RowChecks:
             problem = f"{rows:,} row(s) without a value"
             if value is not None:
                 problem = f"{rows:,} invalid value(s), for example {value!r}"
+            advice = "Fix the file, or set reading.on_bad_line to 'skip' to skip and count such rows."
+            if rows == self.count_rows(table.name):
+                advice = f"No row is valid: check source.{table.target}.{column.name}."
             raise InputError(
                 f"{file}, column {column.display_name} ({table.target}.{column.name}): found {problem}; expected "
-                f"{column.expected}. Fix the file, or set reading.on_bad_line to 'skip' to skip and count such rows."
+                f"{column.expected}. {column.suggest() or advice}"
             )
         is_valid = " AND ".join(f"({column.sql}) IS NOT NULL" for column in columns)
         if self.skip:

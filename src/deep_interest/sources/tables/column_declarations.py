@@ -2,6 +2,7 @@
 
 import codecs
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -78,14 +79,28 @@ def _validate_quote(value: str) -> str:
     return value
 
 
+def _validate_mark(value: str, *, marks: str, expected: str) -> str:
+    if len(value) != 1 or value not in marks:
+        raise ValueError(f"{value!r} is not a mark in numbers; expected {expected}")
+    return value
+
+
 Strings = Annotated[tuple[str, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
 Values = Annotated[tuple[Scalar, ...], BeforeValidator(_as_tuple), Field(min_length=1)]
 TimeZone = Annotated[str, AfterValidator(_validate_time_zone)]
 Encoding = Annotated[str, AfterValidator(_validate_encoding)]
 Delimiter = Annotated[str, BeforeValidator(_named_character), AfterValidator(_validate_delimiter)]
 Quote = Annotated[str, BeforeValidator(_quote), AfterValidator(_validate_quote)]
-DecimalMark = Annotated[Literal[".", ","], BeforeValidator(_named_character)]
-ThousandsSeparator = Annotated[Literal[".", ",", " ", "'"], BeforeValidator(_named_character)]
+DecimalMark = Annotated[
+    str,
+    BeforeValidator(_named_character),
+    AfterValidator(partial(_validate_mark, marks=".,", expected="point or comma")),
+]
+ThousandsSeparator = Annotated[
+    str,
+    BeforeValidator(_named_character),
+    AfterValidator(partial(_validate_mark, marks=".,' ", expected="point, comma, space or apostrophe")),
+]
 
 
 class TimeColumn(Strict):

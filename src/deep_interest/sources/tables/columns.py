@@ -1,7 +1,6 @@
 """Raw tables of declared blocks, their columns, and ids as SQL expressions."""
 
-import difflib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,6 +15,7 @@ from deep_interest.sources.tables.declaration import (
     TableFiles,
     UserFiles,
 )
+from deep_interest.sources.tables.hints import missing_column
 from deep_interest.sources.tables.scan import fetch_first_row
 
 INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
@@ -76,8 +76,7 @@ class RawTable:
         table = cls(name, target, block, display_name, available_columns, feature_columns, {})
         for role, column in table._columns_by_role():
             if column not in available_columns:
-                similar = difflib.get_close_matches(column, available_columns, n=1, cutoff=0.7)
-                hint = f"; did you mean {similar[0]}?" if similar else ""
+                hint = missing_column(role, column, block, available_columns, table.columns_to_read)
                 raise InputError(
                     f"{display_name}: column {column} (source.{target}.{role}) not found; the columns are "
                     f"{', '.join(available_columns)}{hint}"
@@ -143,6 +142,7 @@ class RequiredColumn:
         expected: description of a valid value, for messages.
         columns: columns of the file, if the value is made of several.
         raw: SQL expression of the value as written in the file, if it is not that of the columns.
+        suggest: returns a sentence that says which declaration would fit, or an empty string.
     """
 
     name: str
@@ -151,6 +151,7 @@ class RequiredColumn:
     expected: str
     columns: tuple[str, ...] = ()
     raw: str = ""
+    suggest: Callable[[], str] = str
 
     @property
     def raw_sql(self) -> str:

@@ -177,6 +177,11 @@ class ImpressionFiles(TableFiles):
     def _validate_combination(self) -> "ImpressionFiles":
         if self.sequence and "item" in self.model_fields_set:
             raise ValueError("set item (one impression per row) or sequence (several in one row), not both")
+        if self.sequence and "label" not in self.model_fields_set:
+            raise ValueError(
+                "a list of impressions needs its labels: set label to {separator: '-'} if a label follows each item, as in "
+                "N55689-1, or to the column of a label for the whole list"
+            )
         if self.label.separator and not self.sequence:
             raise ValueError(
                 "label.separator belongs to a list of items with their labels; set sequence to the column of the list"

@@ -63,6 +63,8 @@ def read_header(file: Path, table: TableFiles) -> tuple[list[str], Dialect]:
     if not is_gzip(file):
         _reject_other_formats(file)
     lines = _sampled_lines(file)
+    if "\ufffd" in "".join(lines[:1]) and not table.names:
+        raise InputError(not_utf8(str(file), "the header has other bytes"))
     dialect = detect_dialect(file, table, lines)
     if table.names:
         return list(table.names), dialect
@@ -80,8 +82,18 @@ def read_header(file: Path, table: TableFiles) -> tuple[list[str], Dialect]:
     return header, dialect
 
 
+def not_utf8(file: str, reason: str) -> str:
+    """Return the message about a file that is not encoded in UTF-8 and declares no encoding."""
+    return (
+        f"{file}: the file is not encoded in UTF-8 ({reason}). Declare its encoding, for example encoding: cp1252 for files from "
+        "Windows, or latin-1."
+    )
+
+
 def detect_dialect(file: Path, table: TableFiles, lines: Sequence[str]) -> Dialect:
     """Choose the delimiter that splits most of the sampled lines into as many values as the header, at least two.
+
+    A blank is the delimiter only if it fits all lines and no other one fits any.
 
     Args:
         file: the file; tab is the delimiter of ``.tsv`` files whose first line contains one.
@@ -94,7 +106,11 @@ def detect_dialect(file: Path, table: TableFiles, lines: Sequence[str]) -> Diale
         return Dialect("\t", table.quote)
     candidates = [Dialect(delimiter, table.quote) for delimiter in _DELIMITERS if delimiter != table.quote]
     names = len(table.names or ())
-    return max(candidates, key=lambda dialect: _agreement(dialect, lines, names))
+    best = max(candidates, key=lambda dialect: _agreement(dialect, lines, names))
+    blank = Dialect(" ", table.quote)
+    if lines and not _agreement(best, lines, names)[0] and _agreement(blank, lines, names)[0] == len(lines):
+        return blank
+    return best
 
 
 def _agreement(dialect: Dialect, lines: Sequence[str], names: int) -> tuple[int, int]:

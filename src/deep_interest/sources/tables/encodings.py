@@ -61,8 +61,11 @@ def _convert(file: Path, copy: Path, encoding: str) -> None:
                 stream.write(decoder.decode(block))
                 position += len(block)
             stream.write(decoder.decode(b"", final=True))
-        except UnicodeDecodeError as error:
+        except UnicodeError as error:
+            reason = str(error)
+            if isinstance(error, UnicodeDecodeError):
+                reason = f"{error.reason} near byte {position + error.start:,}"
             raise InputError(
-                f"{file}: the file is not encoded in {encoding} ({error.reason} near byte {position + error.start:,}); set encoding to "
-                "that of the program that wrote it, for example utf-8, cp1252 (Windows) or latin-1"
+                f"{file}: the file is not encoded in {encoding} ({reason}); set encoding to that of the program that wrote it, "
+                "for example utf-8, cp1252 (Windows) or latin-1"
             ) from error

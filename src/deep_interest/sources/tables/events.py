@@ -1,8 +1,13 @@
 """Build the SQL of canonical behaviours and impressions."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
+import duckdb
+
+from deep_interest.errors import InputError
 from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.tables import TRUE_PROBABILITY
 from deep_interest.sources.sql import quote_identifier, quote_literal
@@ -12,6 +17,8 @@ from deep_interest.sources.tables.columns import LABEL_IN_LIST, POSITION, IdType
 from deep_interest.sources.tables.decimals import number_sql
 from deep_interest.sources.tables.declaration import BehaviorFiles, ImpressionFiles
 from deep_interest.sources.tables.features import select_features
+from deep_interest.sources.tables.hints import time_format
+from deep_interest.sources.tables.scan import fetch_aggregates
 from deep_interest.sources.tables.times import (
     TIME_FEATURES,
     date_column_sql,
@@ -92,6 +99,64 @@ def select_events(
     return f"SELECT {', '.join(selected)} FROM {table.name} WHERE {is_valid}"
 
 
+def check_positive_labels(connection: duckdb.DuckDBPyConnection, tables: Sequence[RawTable]) -> None:
+    """Check that at least one of the declared ``label.positive`` values occurs.
+
+    Raises:
+        InputError: none occurs in any of the tables.
+    """
+    labels = [
+        (table, table.block.label)
+        for table in tables
+        if isinstance(table.block, ImpressionFiles) and table.block.label.positive is not None
+    ]
+    value_counts: Counter[str] = Counter()
+    for table, label in labels:
+        column = quote_identifier(table.label_column)
+        values = connection.execute(
+            f"SELECT CAST({column} AS VARCHAR) v, count(*) FROM {table.name} GROUP BY v ORDER BY 2 DESC, 1"
+        ).fetchall()
+        if any(value in database_strings(label.positive) for value, _ in values):
+            return
+        value_counts.update({str(value): rows for value, rows in values})
+    if value_counts:
+        table, label = labels[0]
+        raise InputError(
+            f"{table.display_name}, column {table.label_column}: no row has a value of label.positive "
+            f"({', '.join(database_strings(label.positive))}); the column's values are "
+            f"{', '.join(value for value, _ in value_counts.most_common(8))}"
+        )
+
+
+def use_clicks(
+    connection: duckdb.DuckDBPyConnection, behaviors: Sequence[RawTable], impressions: Sequence[RawTable]
+) -> dict[str, int]:
+    """Add the clicked impressions to the canonical behaviours.
+
+    Args:
+        connection: database with the canonical tables of ``impressions`` and, if there are any, of ``behaviors``.
+        behaviors: raw tables of behaviours.
+        impressions: raw tables of impressions.
+
+    Returns:
+        ``{note: number of clicks}``.
+
+    Raises:
+        InputError: there are neither behaviours nor clicks.
+    """
+    clicks = "SELECT user, item, time, day FROM impressions WHERE label = 1"
+    reason = "source.clicks_as_behaviors" if behaviors else "source.behaviors is not declared"
+    into = "INSERT INTO behaviors BY NAME" if behaviors else "CREATE TEMP TABLE behaviors AS"
+    connection.execute(f"{into} {clicks}")
+    (rows,) = fetch_aggregates(connection, f"SELECT count(*) FROM ({clicks})")
+    if not rows and not behaviors:
+        raise InputError(
+            f"{impressions[0].display_name}: no impression is clicked, and source.behaviors is not declared, so there are no "
+            "behaviours; declare behaviors, or check the label"
+        )
+    return {f"clicks that count as behaviors ({reason})": rows}
+
+
 def database_strings(values: Sequence[Scalar] | None) -> list[str]:
     """Return values of the configuration as DuckDB writes them when cast to VARCHAR."""
     return [str(value).lower() if isinstance(value, bool) else str(value) for value in values or ()]
@@ -107,7 +172,8 @@ def _time_column(table: RawTable, event_format: EventFormat, checks: RowChecks) 
         checks.connection, table, block.time, event_format.time_zone, event_format.ticks_per_second
     )
     expected = f"a time in the format {block.time.format}" if block.time.format else "a time"
-    return RequiredColumn("time", block.time.column, sql, expected)
+    suggest = partial(time_format, checks.connection, table.name, block.time.column)
+    return RequiredColumn("time", block.time.column, sql, expected, suggest=suggest)
 
 
 def _label_column(table: RawTable, block: ImpressionFiles) -> RequiredColumn:

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import duckdb
 
+from deep_interest.errors import InputError
 from deep_interest.sources.sql import local_path, quote_identifier, quote_literal
 from deep_interest.sources.tables.columns import LABEL_IN_LIST, POSITION, STEPS_BEFORE_LAST, RawTable
 from deep_interest.sources.tables.declaration import BehaviorFiles, ImpressionFiles
+from deep_interest.sources.tables.hints import list_separator
 from deep_interest.sources.tables.scan import SOURCE_FILE, fetch_aggregates
 
 _IDS = '"ids of the list"'
@@ -34,10 +36,20 @@ def explode_lists(connection: duckdb.DuckDBPyConnection, table: RawTable) -> Non
     """Replace each row by one row per item of its list; the column then contains a single id.
 
     Behaviours get the column `STEPS_BEFORE_LAST`, items with labels get `LABEL_IN_LIST`.
+
+    Raises:
+        InputError: no list contains the declared separator, but most contain another one.
     """
     block = table.block
     assert isinstance(block, BehaviorFiles | ImpressionFiles)
     assert block.list_column is not None
+    if table.column_types[block.list_column] == "VARCHAR":
+        other = list_separator(connection, table.name, block.list_column, block.separator)
+        if other is not None:
+            raise InputError(
+                f"{table.display_name}, column {block.list_column}: no list contains the separator {block.separator!r}, but most contain "
+                f"{other!r}; set source.{table.target}.separator"
+            )
     column, steps = quote_identifier(block.list_column), quote_identifier(STEPS_BEFORE_LAST)
     ids = f"list_filter({_list_sql(table, block.list_column, block.separator)}, lambda id: id <> '')"
     before_row = 1 if isinstance(block, BehaviorFiles) and block.history else 0
@@ -80,6 +92,17 @@ def keep_first_histories(
         f"(PARTITION BY {user} ORDER BY {time} NULLS {nulls}, rowid) = 1 ORDER BY rowid",
     )
     return rows - fetch_aggregates(connection, f"SELECT count(*) FROM {table.name}")[0]
+
+
+def count_repeated_lists(connection: duckdb.DuckDBPyConnection, table: RawTable) -> int:
+    """Return the number of rows that repeat a list of the same user."""
+    user = ", ".join(map(quote_identifier, table.user_columns))
+    name = quote_identifier(table.item_columns[0])
+    (rows,) = fetch_aggregates(
+        connection,
+        f"SELECT count(*) - count(DISTINCT ({user}, {name})) FROM {table.name} WHERE {name} IS NOT NULL",
+    )
+    return rows
 
 
 def _split_labels(connection: duckdb.DuckDBPyConnection, table: str, column: str, separator: str) -> None:

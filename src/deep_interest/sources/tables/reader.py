@@ -1,7 +1,6 @@
 """Read declared tables of any layout and convert them to canonical tables with DuckDB."""
 
 import tempfile
-from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -26,10 +25,21 @@ from deep_interest.sources.tables.declaration import (
 )
 from deep_interest.sources.tables.encodings import convert_to_utf8, name_originals
 from deep_interest.sources.tables.entities import add_missing_items, drop_duplicates, select_entities
-from deep_interest.sources.tables.events import EventFormat, database_strings, select_events
+from deep_interest.sources.tables.events import (
+    EventFormat,
+    check_positive_labels,
+    database_strings,
+    select_events,
+    use_clicks,
+)
 from deep_interest.sources.tables.files import ResolvedFiles, check_unchanged, resolve_files
-from deep_interest.sources.tables.lists import explode_lists, keep_first_histories, number_rows
-from deep_interest.sources.tables.scan import SOURCE_FILE, common_columns, fetch_aggregates, load_files
+from deep_interest.sources.tables.lists import (
+    count_repeated_lists,
+    explode_lists,
+    keep_first_histories,
+    number_rows,
+)
+from deep_interest.sources.tables.scan import SOURCE_FILE, common_columns, load_files
 from deep_interest.sources.tables.times import TIME_FEATURES, is_ordered, ticks_per_second, time_sql
 
 OnBadLine = Literal["error", "skip"]
@@ -74,6 +84,7 @@ class _Reader:
     ) -> None:
         self.connection, self.folder, self.source, self.features = connection, folder, source, features
         self.copies = copies  # files in UTF-8 of those in other encodings
+        self.notes: dict[str, int] = {}
         self.checks = RowChecks(connection, skip=on_bad_line == "skip")
         target_features = {
             "behaviors": [],
@@ -101,14 +112,16 @@ class _Reader:
 
     def read(self) -> CanonicalTables:
         raw_tables, event_format = self.raw_tables, self._infer_event_format()
-        self._check_positive_labels()
+        check_positive_labels(self.connection, raw_tables["impressions"])
         for target in ("behaviors", "impressions"):
             selects = [
                 select_events(table, raw_tables[target], event_format, self.features, self.checks)
                 for table in raw_tables[target]
             ]
             self._create(target, selects)
-        notes = self._use_clicks() if self.source.uses_clicks else {}
+        notes = self.notes
+        if self.source.uses_clicks:
+            notes |= use_clicks(self.connection, raw_tables["behaviors"], raw_tables["impressions"])
         for target, key, id_type in (
             ("items", "item", event_format.item_ids),
             ("users", "user", event_format.user_ids),
@@ -152,47 +165,6 @@ class _Reader:
                 for table in [*self.raw_tables["behaviors"], *self.raw_tables["impressions"]]
             ),
         )
-
-    def _use_clicks(self) -> dict[str, int]:
-        """Add the clicked impressions to the behaviours; return ``{note: number of clicks}``."""
-        clicks = "SELECT user, item, time, day FROM impressions WHERE label = 1"
-        if self.raw_tables["behaviors"]:
-            reason = "source.clicks_as_behaviors"
-            self.connection.execute(f"INSERT INTO behaviors BY NAME {clicks}")
-        else:
-            reason = "source.behaviors is not declared"
-            self.connection.execute(f"CREATE TEMP TABLE behaviors AS {clicks}")
-        rows = fetch_aggregates(self.connection, f"SELECT count(*) FROM ({clicks})")[0]
-        if not rows and not self.raw_tables["behaviors"]:
-            raise InputError(
-                f"{self.raw_tables['impressions'][0].display_name}: no impression is clicked, and source.behaviors is not declared, so "
-                "there are no behaviours; declare behaviors, or check the label"
-            )
-        return {f"clicks that count as behaviors ({reason})": rows}
-
-    def _check_positive_labels(self) -> None:
-        """Check that at least one of the declared ``label.positive`` values occurs."""
-        labels = [
-            (table, table.block.label)
-            for table in self.raw_tables["impressions"]
-            if isinstance(table.block, ImpressionFiles) and table.block.label.positive is not None
-        ]
-        value_counts: Counter[str] = Counter()
-        for table, label in labels:
-            column = quote_identifier(table.label_column)
-            values = self.connection.execute(
-                f"SELECT CAST({column} AS VARCHAR) v, count(*) FROM {table.name} GROUP BY v ORDER BY 2 DESC, 1"
-            ).fetchall()
-            if any(value in database_strings(label.positive) for value, _ in values):
-                return
-            value_counts.update({str(value): rows for value, rows in values})
-        if value_counts:
-            table, label = labels[0]
-            raise InputError(
-                f"{table.display_name}, column {table.label_column}: no row has a value of label.positive "
-                f"({', '.join(database_strings(label.positive))}); the column's values are "
-                f"{', '.join(value for value, _ in value_counts.most_common(8))}"
-            )
 
     def _resolve_files(self, block: TableFiles, name: str) -> ResolvedFiles | None:
         resolved = resolve_files(self.folder, block, page=self.source.page)
@@ -261,6 +233,12 @@ class _Reader:
                 f"rows of {table.target} with a later {block.history} of the same user (the first one counts)"
             )
             self.checks.count_skipped(reason, later)
+        if isinstance(block, BehaviorFiles) and block.sequence:
+            repeated, rows = count_repeated_lists(self.connection, table), self.checks.count_rows(table.name)
+            if 2 * repeated > rows:
+                self.notes[
+                    f"rows of behaviors with the same {block.sequence} as another of the user (is it a history?)"
+                ] = repeated
         explode_lists(self.connection, table)
         table.load_column_types(self.connection)
 

@@ -15,7 +15,7 @@ from deep_interest.sources.database import connect, restrict_to_files
 from deep_interest.sources.raw_files import LINE_LIMIT, text_lines, verify_text
 from deep_interest.sources.sql import exact_path, local_path, quote_identifier, quote_literal
 from deep_interest.sources.tables.declaration import TableFiles
-from deep_interest.sources.tables.dialect import CSV_LINE_LIMIT, Dialect, read_header
+from deep_interest.sources.tables.dialect import CSV_LINE_LIMIT, Dialect, not_utf8, read_header
 from deep_interest.sources.tables.files import ResolvedFiles, check_unchanged, partition_keys
 
 SOURCE_FILE = "source file"  # column with the file that a row comes from
@@ -255,10 +255,7 @@ def _execute(
     except duckdb.Error as error:
         reason = " ".join(str(error).split("LINE 1:")[0].split("Possible fixes")[0].split())
         if resolved.format == "csv" and "unicode" in reason.lower():
-            raise InputError(
-                f"{resolved.display_name}: the file is not encoded in UTF-8 ({reason[:200]}). Declare its encoding, for example "
-                "encoding: cp1252 for files from Windows, or latin-1."
-            ) from error
+            raise InputError(not_utf8(resolved.display_name, reason[:200])) from error
         advice = "Fix the line, or set reading.on_bad_line to 'skip' to skip and count malformed lines."
         if "unterminated quote" in reason:
             advice = "If quotes are ordinary characters in this file, set quote: none, which keeps every row; otherwise fix the line."
