@@ -20,7 +20,7 @@ _MODULES = {
     "ScoresFile": "streams",
 }
 
-__all__ = list(_MODULES)  # noqa: PLE0605
+__all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
