@@ -94,25 +94,6 @@ def test_a_file_that_is_no_yaml_is_one_error_with_its_line(tmp_path, text, messa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("command", "block", "message"),
-    [
-        (["deep_interest.commands.main", "check", "mine"], "mine: {title: a, title: b}", "found duplicate key title"),
-        (["kedro", "run", "--pipelines=samples.mine"], "kuairand: {title: Mine}", "Duplicate keys found in"),
-    ],
-)  # fmt: skip
-def test_a_mistake_in_a_block_is_one_line_of_the_command(tmp_path, command, block, message):
-    project = copy_project(tmp_path / "project")
-    (project / "conf/base/parameters/mine.yml").write_text(f"datasets:\n  {block}\n")
-    done = subprocess.run(
-        [sys.executable, "-m", *command], cwd=project, env=environment(), text=True, capture_output=True, check=False, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == 1
-    assert message in done.stderr
-    assert done.stderr.count("\n") == 1
-
-
-@pytest.mark.slow
 def test_a_new_block_is_a_pipeline_of_kedro(tmp_path):
     project = copy_project(tmp_path / "project")
     write(project / "conf/local/parameters_mine.yml", {"mine": BLOCK})

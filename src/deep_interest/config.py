@@ -1,7 +1,7 @@
 """Read the configuration before Kedro does: the names of the pipelines depend on the datasets in it."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,8 @@ from omegaconf import OmegaConf
 from deep_interest.errors import InputError
 
 _ADVICE = "Indent with spaces; quote strings that contain any of ? : # @ { }"
+KINDS = ("parameters", "catalog", "globals", "credentials")
+"""Kinds of configuration files."""
 _PROJECT_CONF = Path(__file__).resolve().parents[2] / "conf"
 
 
@@ -25,7 +27,7 @@ def dataset_blocks(conf: Path | None = None, environment: str | None = None) -> 
         conf = _PROJECT_CONF if _PROJECT_CONF.is_dir() else Path("conf")
     merged: Any = OmegaConf.create()
     for name in ("base", environment or os.environ.get("KEDRO_ENV") or "local"):
-        for file in _parameter_files(conf / name):
+        for file in configuration_files(conf / name, "parameters"):
             content = _load(file)
             if OmegaConf.is_dict(content):
                 merged = OmegaConf.merge(merged, {"datasets": content.get("datasets") or {}})
@@ -34,30 +36,89 @@ def dataset_blocks(conf: Path | None = None, environment: str | None = None) -> 
 
 
 def check_files(conf: Path, environments: Iterable[str]) -> None:
-    """Parse every parameter file of some environments.
+    """Parse every file of parameters, of the catalog, of globals and of credentials of some environments.
 
     Raises:
         InputError: a file is not valid YAML or defines a key twice.
     """
     for name in dict.fromkeys(environments):
-        for file in _parameter_files(conf / name):
-            _load(file)
+        for kind in KINDS:
+            for file in configuration_files(conf / name, kind):
+                _load(file)
+
+
+def locate(conf: Path, environments: Iterable[str], path: Sequence[str], *, kind: str = "parameters") -> str:
+    """Say where a key is set in the configuration.
+
+    Args:
+        conf: folder of the environments.
+        environments: environments in the order in which they are read; a later one overrides an earlier one.
+        path: the key, part by part, such as ``["training", "seeds"]``; parts that no file has are ignored at the end.
+        kind: kind of file: one of `KINDS`.
+
+    Returns:
+        ``<file>, line <n>``, relative to the project's folder; empty if no file sets the key.
+    """
+    found, longest = "", 0
+    for name in dict.fromkeys(environments):
+        for file in configuration_files(conf / name, kind):
+            depth, line = _position(
+                yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader), path
+            )
+            if depth and depth >= longest:
+                found, longest = f"{file.relative_to(conf.parent)}, line {line}", depth
+    return found
+
+
+def _position(node: Any, path: Sequence[str]) -> tuple[int, int]:
+    """Return how many parts of a path a YAML node has, and the line of the last one."""
+    if not path:
+        return 0, 0
+    if isinstance(node, yaml.SequenceNode) and path[0].isdigit() and int(path[0]) < len(node.value):
+        item = node.value[int(path[0])]
+        depth, line = _position(item, path[1:])
+        return depth + 1, line or item.start_mark.line + 1
+    if isinstance(node, yaml.MappingNode):
+        if path[0].isdigit():  # a single block in place of a list of blocks
+            return _position(node, path[1:])
+        for length in range(len(path), 0, -1):  # names of catalog entries contain dots
+            for key, value in node.value:
+                if key.value == ".".join(path[:length]):
+                    depth, line = _position(value, path[length:])
+                    return depth + length, line or key.start_mark.line + 1
+        merged = [value for key, value in node.value if key.tag == "tag:yaml.org,2002:merge"]
+        return max((_position(value, path) for value in merged), default=(0, 0))
+    return 0, 0
 
 
 def _load(file: Path) -> Any:
     try:
-        return OmegaConf.load(file)
+        content = OmegaConf.load(file)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         position = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         problem = " ".join(str(error.problem).split())
         advice = "Keep only one of them" if "duplicate" in problem else _ADVICE
         raise InputError(f"{file}{position}: {problem}. {advice}.") from error
+    except (OSError, UnicodeDecodeError, ValueError, yaml.YAMLError) as error:
+        if isinstance(error, PermissionError):
+            raise
+        raise InputError(
+            f"{file}: this is not a YAML file of names and values ({' '.join(str(error).split())[:200]})"
+        ) from error
+    if not OmegaConf.is_dict(content):
+        raise InputError(f"{file}: found a list, expected names and values (name: value)")
+    return content
 
 
-def _parameter_files(folder: Path) -> list[Path]:
-    """Find parameter files as Kedro does: ``parameters*`` and ``parameters*/**``, YAML or JSON."""
-    files = {*folder.glob("**/parameters*"), *folder.glob("**/parameters*/**/*")}
+def configuration_files(folder: Path, kind: str) -> list[Path]:
+    """Find the files of a kind as Kedro does: ``<kind>*`` and ``<kind>*/**``, YAML or JSON.
+
+    Args:
+        folder: folder of an environment.
+        kind: one of `KINDS`.
+    """
+    files = {*folder.glob(f"**/{kind}*"), *folder.glob(f"**/{kind}*/**/*")}
     return sorted(file for file in files if file.is_file() and file.suffix in (".yml", ".yaml", ".json"))
 
 

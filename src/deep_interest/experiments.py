@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from deep_interest.config import as_list, rename_key
-from deep_interest.errors import InputError
+from deep_interest.errors import InputError, did_you_mean
 from deep_interest.models.registry import MODELS, ModelSpec
 
 Source = Literal["amazon", "movielens", "tables"]
@@ -99,7 +99,9 @@ def _models(dataset: str, keys: Any) -> tuple[str, ...]:
     if not isinstance(keys, list | tuple) or not all(isinstance(key, str) for key in keys):
         raise InputError(f"{where}: found {keys!r}; name models as a list, e.g. [popularity, lr, base, din]")
     if unknown := [key for key in keys if key not in MODELS]:
-        raise InputError(f"{where}: {', '.join(unknown)} is unknown; the models are {', '.join(MODELS)}")
+        raise InputError(
+            f"{where}: {', '.join(unknown)} is unknown; the models are {', '.join(MODELS)}{did_you_mean(unknown[0], MODELS)}"
+        )
     if "base" not in keys:
         raise InputError(f"{where}: base is missing; RelaImpr and the differences refer to it")
     return tuple(key for key in MODELS if key in keys)

@@ -132,8 +132,8 @@ def register_pipelines() -> LazyPipelines:
     factories: Factories = {"__default__": lambda: pipelines[default]}
     if "simulated" in datasets:
         factories |= {
-            "simulate": simulate.create_pipeline,
-            "simulate_days": simulate.create_days_pipeline,
+            "simulate": lambda: Pipeline([simulate.create_pipeline()]),
+            "simulate_days": lambda: Pipeline([simulate.create_days_pipeline()]),
             "backtest": lambda: Pipeline([simulate.create_days_pipeline(), backtest.create_pipeline()]),
         }
     for kind in ("retrain", "score") if with_impressions else ():

@@ -7,8 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from support.file_server import FileServer, serve
 
+import deep_interest
+from deep_interest.cli import cli as kedro_project_cli
 from deep_interest.commands.main import main
 from deep_interest.config import dataset_blocks
 from deep_interest.sources.downloads import DOWNLOADS, Download, RemoteFile
@@ -82,10 +85,10 @@ def test_a_folder_that_cannot_be_written_is_one_line_and_status_1(
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main(["download", "movielens_2m"])
-    assert stop.value.code == 2
-    assert "movielens_20m" in capsys.readouterr().err
+    assert main(["download", "movielens_2m"]) == 2
+    message = capsys.readouterr().err
+    assert "movielens_20m" in message
+    assert "did you mean movielens_" in message
 
 
 @pytest.mark.parametrize("name", ["kuairand", "taobao", "alibaba_ads"])
@@ -108,3 +111,8 @@ def test_the_command_is_installed_and_lists_what_it_can_do() -> None:
     )
     assert run.returncode == 0
     assert "download" in run.stdout
+
+
+def test_the_command_is_also_a_command_of_kedro() -> None:
+    result = CliRunner().invoke(kedro_project_cli, ["deep-interest", "--version"])
+    assert result.output == f"deep-interest, version {deep_interest.__version__}\n"

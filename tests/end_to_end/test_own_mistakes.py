@@ -37,28 +37,6 @@ def check(project):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"source": {"behaviours": {"files": "visits.csv"}}}, "Parameter 'datasets.mine'"),
-        ({"source": BLOCK["source"] | {"time_zone": "Europe/Berlim"}}, "'Europe/Berlim' is not a time zone"),
-        ({"features": {"item": ["item_id"], "buckets": {"prise": 3}}}, "prise is not a feature"),
-        ({"source": None}, "error: datasets: mine is unknown"),
-    ],
-)
-def test_a_mistake_in_the_block_is_reported_before_reading_data(project, changes, message):
-    write(project, **changes)
-    done = run(
-        project,
-        "--pipelines=samples.mine"
-        if "source" not in changes or changes["source"]
-        else "--pipelines=simulated",
-    )
-    assert done.returncode != 0
-    assert message in done.stdout
-    assert "mine.ingest" not in done.stdout
-
-
 def test_an_invalid_file_is_one_message_and_writes_nothing(project):
     write(project)
     message = "impressions.csv, column label (impressions.label): found 1 invalid value(s), for example 'maybe'; expected 0 or 1"
@@ -95,5 +73,5 @@ def test_check_reports_a_mistyped_key(project):
     write(project, source={"behaviors": {"file": "visits.csv"}})
     checked = check(project)
     assert checked.returncode == 1
-    assert checked.stderr.startswith("error: datasets.mine: ")
-    assert "source.behaviors.0.file: Extra inputs are not permitted" in checked.stderr
+    assert checked.stderr.startswith("error: conf/base/parameters/mine.yml, line ")
+    assert "file: unknown parameter (found 'visits.csv'); the parameters here are files" in checked.stderr

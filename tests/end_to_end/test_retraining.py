@@ -6,6 +6,8 @@ import os
 import random
 import re
 import shutil
+import subprocess
+import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -19,6 +21,7 @@ from support.days import FEATURES, day_name, day_tables, write_days, write_table
 from support.forked import Forked
 from support.project import PROJECT, environment, run
 
+import deep_interest
 from deep_interest.io.locks import ResourceLock, lock_path
 from deep_interest.serving.registry import Registry
 
@@ -28,7 +31,7 @@ OPEN_GATE = "--params=retraining.gate.minimum_gain=-1"
 FILES = ("behaviors", "items", "users", "impressions")
 BLOCK = {
     "title": "Shop", "protocol": {"name": "by_day"}, "features": FEATURES,
-    "source": {name: {"files": f"{name}.parquet"} for name in FILES},
+    "source": {name: {"files": f"{name}.parquet"} for name in FILES}, "scoring": {"context": {"placement": 1}},
 }  # fmt: skip
 QUICK = {"batch_size": 32, "learning_rate": 0.02}
 RETRAINING = {
@@ -101,6 +104,17 @@ def retrain(shop, *arguments, **limits):
 
 def command(shop, *arguments, **limits):
     return Forked(list(arguments), cwd=shop / "project", env=environment(shop / "raw"), **limits)
+
+
+def nightly(shop):
+    """Run ``deploy/nightly.sh`` as installed: next to ``.venv``."""
+    project = shop / "project"
+    shutil.copytree(PROJECT / "deploy", project / "deploy")
+    (project / ".venv").symlink_to(sys.prefix)
+    return subprocess.run(
+        ["deploy/nightly.sh", "shop.base"], cwd=project, env=environment(shop / "raw") | {"KEDRO_ENV": "smoke"}, text=True,
+        check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300,
+    )  # fmt: skip
 
 
 def promote_only_version(shop):
@@ -309,7 +323,7 @@ def test_a_challenger_trained_on_shuffled_labels_is_kept_but_refused(shop):
     assert "| GAUC gain, lower end |" in page
 
 
-def test_a_better_challenger_is_promoted_and_can_be_rolled_back(shop):
+def test_a_better_challenger_is_promoted_and_can_be_rolled_back(shop, monkeypatch):
     shutil.rmtree(shop / "project/data")
     shuffle_labels(shop, range(2))
     refused = retrain(shop)  # calibrated, but without signal
@@ -327,17 +341,27 @@ def test_a_better_challenger_is_promoted_and_can_be_rolled_back(shop):
     def registry_command(*arguments):
         return command(shop, "deep-interest", "registry", *arguments, "--env=smoke").wait()
 
-    def score(*arguments):
-        return command(shop, "kedro", "run", "--env=smoke", "--pipelines=score.shop.base", *arguments).wait()
-
-    scored = score("--params=retraining.scoring.context.placement=1")
-    assert scored.returncode == 0, scored.stdout
+    night = nightly(shop)
+    assert night.returncode == 0, night.stdout
+    assert "nothing new: no new day: the newest is 2024-03-04" in night.stdout
     file = shop / "project/data/smoke/07_model_output/shop/base/scores.parquet"
     assert pq.read_schema(file).metadata[b"model_version"].decode() == better
-    assert set(pd.read_parquet(file)["model_version"]) == {better}
+    scores = pd.read_parquet(file)
+    assert set(scores["model_version"]) == {better}
+    monkeypatch.setenv("DEEP_INTEREST_RAW", str(shop / "raw"))
+    loaded = {
+        version: deep_interest.load("shop.base", version=version, env="smoke", folder=shop / "project")
+        for version in ("champion", first)
+    }
+    user, ranked = next(iter(scores.groupby("user")))
+    ctr = {
+        version: model.predict(user, ranked["item"], {"placement": 1}) for version, model in loaded.items()
+    }
+    assert ctr["champion"].tolist() == pytest.approx(ranked["ctr"].tolist(), abs=1e-6)
+    assert ctr[first].tolist() != pytest.approx(ranked["ctr"].tolist(), abs=1e-3)
     weights = registry(shop).folder / better / "weights.pt"
     weights.write_bytes(weights.read_bytes()[:-1] + b"\1")
-    scored = score()
+    scored = command(shop, "kedro", "run", "--env=smoke", "--pipelines=score.shop.base").wait()
     assert scored.returncode == 1
     assert "weights.pt does not match its checksum" in scored.stdout
     listing = registry_command("list", "shop.base").stdout

@@ -71,10 +71,10 @@ def test_a_run_ends_with_its_best_models_the_files_and_the_next_commands(catalog
         "  BST   GAUC 0.5300  -0.1000 to BaseModel [-0.2000, +0.1000]\n"
         "  PNN   GAUC 0.5200  -0.1000 to BaseModel [-0.2000, +0.1000]\n"
         "  FM    GAUC 0.5100  -0.1000 to BaseModel [-0.2000, +0.1000]\n"
-        "  … and 1 more models\n"
+        "  … and 1 more model\n"
         "\n"
         "  report:   /elsewhere/shop/report.html\n"
-        "  as CSV:   data/shop/results.csv\n"
+        "  table:    data/shop/results.csv\n"
         "  next:     deep-interest explain shop.din --user bob --candidate 70 --env=smoke\n"
         "            kedro run --pipelines=tune.shop.din --env=smoke\n"
     )
@@ -85,6 +85,9 @@ def test_a_later_run_names_the_models_whose_gauc_has_changed(catalog, finish):
     finish("shop.results")
     catalog.save("shop.results", table(0.7125))
     assert "  GAUC since run r1: DIN 0.7000 → 0.7125 (+0.0125)\n" in finish("shop.results", run="r2")
+    assert "            deep-interest results shop --env=smoke    # earlier runs\n" in finish(
+        "shop.results", run="r2"
+    )
     catalog.save("shop.results", table(0.71251))
     assert "  GAUC as in run r2\n" in finish("shop.results", run="r3")
     assert list(dict.fromkeys(catalog.load("shop.results_history")["run"])) == ["r1", "r2", "r3"]

@@ -19,6 +19,8 @@ CONTEXT = ScoringParameters(context={"place": "top", "hour": 9})
 class Champion:
     """A version that knows the items 1 and 2, both places and the hours 9 and 10."""
 
+    id = "2024-03-14-1f0c2a9b"
+
     def vocabularies(self):
         fields = FieldVocabularies()
         known = {
@@ -78,6 +80,16 @@ def test_candidates_have_bids_and_unknown_ones_are_counted(caplog):
     assert today.request.user_codes.tolist() == [0, 1]
     counts = [record.getMessage().split(": ")[1].split(",")[0] for record in caplog.records]
     assert counts == ["1 of 2", "2 of 3"]
+
+
+def test_context_values_that_no_training_day_had_are_reported(caplog):
+    today = coded(scoring=ScoringParameters(context={"place": "top", "hour": 11}))
+    assert today.request.context["hour"].tolist() == [0, 0]
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "context feature hour: version 2024-03-14-1f0c2a9b has not seen the value of 2 of 2 users in training; "
+        "scored as unknown"
+    )
 
 
 @pytest.mark.parametrize(

@@ -172,6 +172,30 @@ def end_like_the_system_does(folder: str, seed: int) -> None:
 
 @pytest.mark.slow
 def test_a_process_that_the_system_kills_is_reported_and_the_next_call_has_new_ones(tmp_path):
-    with pytest.raises(InputError, match="one of 2 processes was killed, perhaps because memory ran out"):
+    with pytest.raises(
+        InputError,
+        match=r"one of 2 processes was killed by the system \(signal 9\), most likely because memory ran out; .*training\.processes=1",
+    ):
         map_seeds(end_like_the_system_does, (str(tmp_path),), (1, 2), processes=2)
     assert len(map_seeds(identify, ("seed",), (1, 2), processes=2)) == 2
+
+
+@pytest.mark.slow
+def test_a_process_that_ends_for_another_reason_is_not_blamed_on_memory():
+    with pytest.raises(
+        InputError, match=r"one of 2 processes ended with exit code 7 .* its own error is above"
+    ):
+        map_seeds(os._exit, (), (7, 7), processes=2)
+
+
+@pytest.mark.slow
+def test_a_script_without_a_main_guard_can_train_in_processes(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import math\nfrom deep_interest.training.parallel import map_seeds\n"
+        "print(map_seeds(math.factorial, (), (4, 5), processes=2))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)], check=False, capture_output=True, text=True, timeout=120
+    )
+    assert (done.stdout, done.stderr) == ("[24, 120]\n", "")

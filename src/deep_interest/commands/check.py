@@ -19,6 +19,8 @@ from deep_interest.experiments import dataset_names, datasets_of
 from deep_interest.logs.contracts import validate
 from deep_interest.logs.inspection import inspect_log, report_lines, split_lines, unknown_lines
 from deep_interest.logs.tables import CanonicalTables
+from deep_interest.messages.configuration import Configuration
+from deep_interest.messages.validation import validation_message
 from deep_interest.pipeline_registry import DATASETS_VARIABLE
 from deep_interest.pipelines.ingest import create_pipeline
 from deep_interest.pipelines.parameters import DatasetParameters
@@ -51,11 +53,11 @@ def check_dataset(dataset: str, *, env: str | None = None, folder: Path | None =
         logging.getLogger(
             samples_from_impressions.__module__
         ).disabled = True  # the check prints these warnings
-        configuration = context.config_loader["parameters"]
-        blocks = configuration["datasets"]
+        configuration = Configuration(context.config_loader)
+        blocks = configuration.parameters()["datasets"]
         _require_block(dataset, blocks)
-        parameters = _validated(f"datasets.{dataset}", DatasetParameters, blocks[dataset])
-        minimum = _validated("evaluation", EvaluationParameters, configuration["evaluation"])
+        parameters = _validated(f"datasets.{dataset}", DatasetParameters, configuration)
+        minimum = _validated("evaluation", EvaluationParameters, configuration)
         tables = _canonical_tables(dataset, parameters, context.catalog)
     validate(tables)
     samples, summary = _make_samples(tables, parameters)
@@ -163,17 +165,16 @@ def test_set_lines(test: pd.DataFrame, minimum: EvaluationParameters) -> list[st
     return ["", *lines]
 
 
-def _validated(where: str, kind: type[Parameters], block: dict[str, Any]) -> Parameters:
+def _validated(where: str, kind: type[Parameters], configuration: Configuration) -> Parameters:
+    """Validate the block of the parameters at a dotted path."""
+    block: Any = configuration.loader["parameters"]
+    for key in where.split("."):
+        block = block[key]
     try:
         return kind.model_validate(block)
     except ValidationError as error:
-        problems = [
-            ": ".join(
-                filter(None, [".".join(map(str, item["loc"])), item["msg"].removeprefix("Value error, ")])
-            )
-            for item in error.errors()
-        ]
-        raise InputError(f"{where}: {'; '.join(problems)}") from error
+        message = validation_message(error, where=where, model=kind, locate=configuration.locate)
+        raise InputError(message) from error
 
 
 def _canonical_tables(

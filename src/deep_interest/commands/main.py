@@ -1,12 +1,19 @@
-"""The command ``deep-interest``: everything that is not a pipeline; pipelines run with ``kedro run``."""
+"""The command ``deep-interest``: everything that is not a pipeline; pipelines run with ``kedro run``.
 
-import argparse
+Each command imports what it needs when it runs, so that the small ones start fast.
+"""
+
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, TextIO
+from typing import Any
 
-from deep_interest.errors import InputError
+import click
+
+import deep_interest
+from deep_interest.commands.completion import datasets, downloads, experiments, retrained
+from deep_interest.errors import InputError, did_you_mean
+from deep_interest.messages.exits import one_message
 from deep_interest.process import prepare_process
 from deep_interest.sources.downloads import (
     DEFAULT_RAW_ROOT,
@@ -16,19 +23,177 @@ from deep_interest.sources.downloads import (
     raw_root,
 )
 
+_ENV = click.option("--env", "-e", metavar="ENV", help="Configuration environment, as in `kedro run --env`.")
+
+
+class PlainGroup(click.Group):
+    """Group whose commands end with ``error: …`` and an exit code: 1 for an error, 2 for wrong usage, 130 for Ctrl-C."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            with one_message():
+                return super().invoke(ctx)
+        except click.UsageError as error:
+            _write_usage_error(error)
+            ctx.exit(2)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command; an unknown one is an error that names the similar and the existing ones."""
+        names = self.list_commands(ctx)
+        if args and args[0] not in names and not args[0].startswith("-"):
+            raise click.UsageError(
+                f"{args[0]} is not a command; the commands are {', '.join(names)}{did_you_mean(args[0], names)}",
+                ctx,
+            )
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=PlainGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(deep_interest.__version__, "--version", "-V", prog_name="deep-interest")
+def cli() -> None:
+    """Download, check and explain data and models, and manage the versions of retrained models.
+
+    Pipelines run with `kedro run`.
+    """
+
+
+@cli.command()
+@click.argument("name", shell_complete=downloads)
+@click.option(
+    "--to",
+    metavar="DIR",
+    help=f"Root folder of the raw files (default: ${RAW_ROOT_VARIABLE} or {DEFAULT_RAW_ROOT}).",
+)
+def download(name: str, to: str | None) -> None:
+    """Download the raw files of a public dataset; an interrupted download resumes."""
+    from deep_interest.sources.fetch import fetch  # noqa: PLC0415  # imports requests
+
+    names = sorted([*DOWNLOADS, *MANUAL_DOWNLOADS])
+    if name not in names:
+        raise click.UsageError(
+            f"NAME: {name} is not a public dataset; the datasets are {', '.join(names)}{did_you_mean(name, names)}",
+            click.get_current_context(),
+        )
+    if name in MANUAL_DOWNLOADS:
+        page, folder = MANUAL_DOWNLOADS[name]
+        raise InputError(
+            f"{name}: the files are only available on {page}; download them there and put them into {raw_root(to) / folder}"
+        )
+    dataset = DOWNLOADS[name]
+    click.echo(f"{name}: description and licence at {dataset.page}")
+    for file in dataset.files:
+        fetch(file, raw_root(to), report=click.echo)
+
+
+@cli.command()
+@click.argument("dataset", shell_complete=datasets)
+@_ENV
+def check(dataset: str, env: str | None) -> None:
+    """Read a dataset's raw files and describe their contents, without training anything."""
+    from deep_interest.commands.check import check_dataset  # noqa: PLC0415  # imports Kedro
+
+    for line in check_dataset(dataset, env=env):
+        click.echo(line)
+
+
+@cli.command()
+@click.argument("experiment", metavar="DATASET.MODEL", shell_complete=experiments)
+@click.option("--user", required=True, metavar="U", help="User id in the source.")
+@click.option("--candidate", required=True, metavar="C", help="Item id in the source.")
+@click.option(
+    "--top", type=int, default=15, metavar="N", help="Number of behaviours in the table (default: 15)."
+)
+@click.option(
+    "--plot", metavar="FILE", help="PNG file of the plot (default: a file under data/08_reporting)."
+)
+@_ENV
+def explain(experiment: str, user: str, candidate: str, top: int, plot: str | None, env: str | None) -> None:
+    """Show which of a user's behaviours a prediction rests on, as a table and a plot."""
+    from deep_interest.commands.explain import explain_prediction  # noqa: PLC0415  # imports torch and Kedro
+
+    explain_prediction(experiment, user, candidate, top=top, plot=plot, env=env, write=click.echo)
+
+
+@cli.command()
+@click.argument("dataset", shell_complete=datasets)
+@click.option(
+    "--run", metavar="RUN", help="Show the results of this run: its id or the beginning of it, or `last`."
+)
+@click.option(
+    "--table", metavar="TABLE", help="Table of the run, such as din_table4 (default: its first one)."
+)
+@click.option("--against", metavar="RUN", help="Run to compare with (default: the one before).")
+@_ENV
+def results(dataset: str, run: str | None, table: str | None, against: str | None, env: str | None) -> None:
+    """List the runs of a dataset, or show the results of one and what has changed since the one before."""
+    from deep_interest.commands.results import print_results  # noqa: PLC0415  # imports pandas and Kedro
+
+    for line in print_results(dataset, run, table, against, env=env):
+        click.echo(line)
+
+
+@cli.group(cls=PlainGroup)
+def registry() -> None:
+    """List the versions of a retrained model, show one, promote one, or roll back."""
+
+
+@registry.command("list")
+@click.argument("experiment", metavar="DATASET[.MODEL]", shell_complete=retrained)
+@_ENV
+def list_versions(experiment: str, env: str | None) -> None:
+    """List the versions and mark the champion, the one that serves."""
+    from deep_interest.commands import registry as versions  # noqa: PLC0415  # imports Kedro
+
+    for line in versions.list_versions(experiment, env=env):
+        click.echo(line)
+
+
+@registry.command()
+@click.argument("experiment", metavar="DATASET.MODEL", shell_complete=retrained)
+@click.argument("version", required=False)
+@_ENV
+def show(experiment: str, version: str | None, env: str | None) -> None:
+    """Print the manifest of a version (default: the champion) as JSON."""
+    from deep_interest.commands import registry as versions  # noqa: PLC0415  # imports Kedro
+
+    click.echo(versions.show_version(experiment, version, env=env))
+
+
+@registry.command()
+@click.argument("experiment", metavar="DATASET.MODEL", shell_complete=retrained)
+@click.argument("version")
+@_ENV
+def promote(experiment: str, version: str, env: str | None) -> None:
+    """Make a version the champion, whatever the gate decided."""
+    from deep_interest.commands import registry as versions  # noqa: PLC0415  # imports Kedro
+
+    click.echo(versions.promote(experiment, version, env=env))
+
+
+@registry.command()
+@click.argument("experiment", metavar="DATASET.MODEL", shell_complete=retrained)
+@_ENV
+def rollback(experiment: str, env: str | None) -> None:
+    """Make the previous champion the champion again."""
+    from deep_interest.commands import registry as versions  # noqa: PLC0415  # imports Kedro
+
+    click.echo(versions.rollback(experiment, env=env))
+
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line ``argv`` (default: that of the process) and return the exit status, 1 for an error."""
-    arguments = _parser().parse_args(argv)
+    """Run the command line ``argv`` (default: that of the process) and return the exit code."""
     try:
-        arguments.run(arguments)
-    except InputError as error:
-        _write(f"error: {error}", sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        _write("interrupted; run the same command again to resume", sys.stderr)
+        status = cli.main(argv, prog_name="deep-interest", standalone_mode=False)
+    except SystemExit as stop:  # of a command, or of shell completion
+        return stop.code if isinstance(stop.code, int) else 1
+    except click.UsageError as error:
+        _write_usage_error(error)
+        return 2
+    except click.Abort:
         return 130
-    return 0
+    return status if isinstance(status, int) else 0
 
 
 def run() -> None:
@@ -40,124 +205,9 @@ def run() -> None:
     os._exit(status)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="deep-interest", description=__doc__)
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    download = commands.add_parser(
-        "download", help="download the raw files of a public dataset; an interrupted download resumes"
-    )
-    download.add_argument(
-        "name",
-        metavar="NAME",
-        choices=sorted([*DOWNLOADS, *MANUAL_DOWNLOADS]),
-        help=", ".join([*DOWNLOADS, *MANUAL_DOWNLOADS]),
-    )
-    download.add_argument(
-        "--to",
-        metavar="DIR",
-        help=f"root folder of the raw files (default: ${RAW_ROOT_VARIABLE} or {DEFAULT_RAW_ROOT})",
-    )
-    download.set_defaults(run=_download)
-    check = commands.add_parser(
-        "check", help="read a dataset's raw files and describe their contents, without training anything"
-    )
-    check.add_argument(
-        "dataset", metavar="DATASET", help="a dataset of the configuration, such as movielens_1m"
-    )
-    check.add_argument("--env", help="configuration environment, as in `kedro run --env`")
-    check.set_defaults(run=_check)
-    explain = commands.add_parser(
-        "explain",
-        help="show which of a user's behaviours a prediction rests on, as a table and a plot",
-    )
-    explain.add_argument(
-        "experiment", metavar="DATASET.MODEL", help="a trained model, such as amazon_beauty.din"
-    )
-    explain.add_argument("--user", required=True, metavar="U", help="user id in the source")
-    explain.add_argument("--candidate", required=True, metavar="C", help="item id in the source")
-    explain.add_argument(
-        "--top", type=int, default=15, metavar="N", help="number of behaviours in the table (default: 15)"
-    )
-    explain.add_argument(
-        "--plot", metavar="FILE", help="PNG file of the plot (default: a file under data/08_reporting)"
-    )
-    explain.add_argument("--env", help="configuration environment, as in `kedro run --env`")
-    explain.set_defaults(run=_explain)
-    _add_registry(commands)
-    return parser
-
-
-def _add_registry(commands: Any) -> None:
-    registry = commands.add_parser(
-        "registry", help="list the versions of a retrained model, show one, promote one, or roll back"
-    )
-    actions = registry.add_subparsers(metavar="ACTION", required=True)
-    for name, description, version in (
-        ("list", "list the versions and mark the champion, the one that serves", None),
-        ("show", "print the manifest of a version (default: the champion) as JSON", "?"),
-        ("promote", "make a version the champion, whatever the gate decided", 1),
-        ("rollback", "make the previous champion the champion again", None),
-    ):
-        action = actions.add_parser(name, help=description)
-        action.add_argument(
-            "experiment",
-            metavar="DATASET[.MODEL]" if name == "list" else "DATASET.MODEL",
-            help="a retrained model, such as simulated.din",
-        )
-        if version:
-            action.add_argument("version", metavar="VERSION", nargs="?" if version == "?" else None)
-        action.add_argument("--env", help="configuration environment, as in `kedro run --env`")
-        action.set_defaults(run=_registry, action=name)
-
-
-def _download(arguments: argparse.Namespace) -> None:
-    from deep_interest.sources.fetch import fetch  # noqa: PLC0415  # imports requests
-
-    if arguments.name in MANUAL_DOWNLOADS:
-        page, folder = MANUAL_DOWNLOADS[arguments.name]
-        raise InputError(
-            f"{arguments.name}: the files are only available on {page}; download them there and put them into "
-            f"{raw_root(arguments.to) / folder}"
-        )
-    dataset = DOWNLOADS[arguments.name]
-    _write(f"{arguments.name}: description and licence at {dataset.page}")
-    for file in dataset.files:
-        fetch(file, raw_root(arguments.to), report=_write)
-
-
-def _check(arguments: argparse.Namespace) -> None:
-    from deep_interest.commands.check import check_dataset  # noqa: PLC0415  # imports Kedro
-
-    for line in check_dataset(arguments.dataset, env=arguments.env):
-        _write(line)
-
-
-def _registry(arguments: argparse.Namespace) -> None:
-    from deep_interest.commands import registry  # noqa: PLC0415  # imports Kedro
-
-    experiment, env = arguments.experiment, arguments.env
-    if arguments.action == "list":
-        for line in registry.list_versions(experiment, env=env):
-            _write(line)
-    elif arguments.action == "show":
-        _write(registry.show_version(experiment, arguments.version, env=env))
-    elif arguments.action == "promote":
-        _write(registry.promote(experiment, arguments.version, env=env))
-    else:
-        _write(registry.rollback(experiment, env=env))
-
-
-def _explain(arguments: argparse.Namespace) -> None:
-    from deep_interest.commands.explain import explain_prediction  # noqa: PLC0415  # imports torch and Kedro
-
-    explain_prediction(
-        arguments.experiment, arguments.user, arguments.candidate, top=arguments.top, plot=arguments.plot, env=arguments.env,
-        write=_write,
-    )  # fmt: skip
-
-
-def _write(line: str, stream: TextIO | None = None) -> None:
-    (stream or sys.stdout).write(f"{line}\n")
+def _write_usage_error(error: click.UsageError) -> None:
+    command = error.ctx.command_path if error.ctx else "deep-interest"
+    click.echo(f"error: {error.format_message()}\nTry `{command} --help`.", err=True)
 
 
 if __name__ == "__main__":

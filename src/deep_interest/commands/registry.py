@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from datetime import datetime
 
-from deep_interest.commands.session import open_project, require_dataset, split_experiment
+from deep_interest.commands.session import load_entry, read_configuration, require_dataset, split_experiment
 from deep_interest.errors import InputError
 from deep_interest.experiments import RETRAINABLE
 from deep_interest.serving.mlflow_alias import sync_to_mlflow
@@ -106,7 +106,7 @@ def _registries(name: str, env: str | None) -> tuple[dict[str, Registry], str | 
     if model:
         split_experiment(name, RETRAINABLE)
     experiments = [f"{dataset}.{key}" for key in ([model] if model else RETRAINABLE)]
-    with open_project(env) as context:
-        require_dataset(context, dataset)
-        mlflow_uri = context.config_loader["parameters"]["retraining"].get("mlflow_uri")
-        return {key: context.catalog.load(f"{key}.registry") for key in experiments}, mlflow_uri
+    configuration = read_configuration(env)
+    require_dataset(configuration, dataset)
+    mlflow_uri = configuration.loader["parameters"]["retraining"].get("mlflow_uri")
+    return {key: load_entry(configuration, f"{key}.registry") for key in experiments}, mlflow_uri

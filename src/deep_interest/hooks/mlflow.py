@@ -3,12 +3,14 @@
 import logging
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 from kedro.framework.hooks import hook_impl
 from kedro.io import CatalogProtocol
 from kedro.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +85,9 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
             yield f"{prefix}{name}", value
 
 
-def _metrics(rows: pd.DataFrame) -> Iterator[tuple[str, float]]:
+def _metrics(rows: "pd.DataFrame") -> Iterator[tuple[str, float]]:
     """Yield the metrics of a model's row of the results table, if it has one."""
+    import pandas as pd  # noqa: PLC0415
+
     for _, row in rows.iterrows():
         yield from ((name, float(row[name])) for name in _RESULTS if pd.notna(row[name]))

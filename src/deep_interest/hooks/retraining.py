@@ -9,7 +9,7 @@ from kedro.framework.hooks import hook_impl
 from kedro.io import CatalogProtocol, DatasetError
 from kedro.pipeline import Pipeline
 
-from deep_interest.pipelines.retrain.pipeline import TAG
+from deep_interest.pipelines.retrain import TAG
 from deep_interest.pipelines.wiring import owner_of
 
 logger = logging.getLogger(__name__)

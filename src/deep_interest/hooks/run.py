@@ -5,22 +5,21 @@ import logging
 import sys
 import time
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any
 
-from kedro.config import MissingConfigException
 from kedro.framework.context import KedroContext
 from kedro.framework.hooks import hook_impl
-from kedro.io import CatalogProtocol, DatasetError
+from kedro.io import CatalogProtocol
 from kedro.pipeline import Pipeline
 from kedro.pipeline.node import Node
-from kedro.validation import ParameterValidationError
 
-from deep_interest.config import check_files
-from deep_interest.errors import InputError
+from deep_interest.errors import InputError, did_you_mean
 from deep_interest.experiments import MODELS, TUNABLE, datasets_of
 from deep_interest.io.atomic import clear_unfinished_below
+from deep_interest.messages.configuration import Configuration
+from deep_interest.messages.report import report_error
+from deep_interest.messages.validation import positions_of
 from deep_interest.pipeline_registry import selected_names, use_session_blocks
 from deep_interest.pipelines.wiring import owner_of
 from deep_interest.process import prepare_process
@@ -39,9 +38,10 @@ class RunHooks:
     def after_context_created(self, context: KedroContext) -> None:
         """Report invalid input in one message from now on, and refuse unknown blocks of parameters."""
         prepare_process()
-        sys.excepthook = report_error
-        parameters = _parameters(context)
-        self._data = Path(context.project_path) / context.config_loader["globals"]["data"]
+        configuration = Configuration(context.config_loader)
+        sys.excepthook = partial(report_error, configuration=configuration)
+        parameters = configuration.parameters()
+        self._data = Path(context.project_path) / configuration.globals()["data"]
         _check_keys(
             "parameters",
             parameters,
@@ -98,21 +98,6 @@ class RunHooks:
         logger.info("%s done in %.1f s", node.name, time.perf_counter() - self._started.pop(node.name))
 
 
-def _parameters(context: KedroContext) -> dict[str, Any]:
-    loader: Any = context.config_loader
-    check_files(Path(loader.conf_source), [loader.base_env, loader.env or loader.default_run_env])
-    try:
-        return loader["parameters"]
-    except MissingConfigException as error:
-        raise InputError(
-            f"--env: {loader.env} is not an environment; the environments are the folders of {loader.conf_source}"
-        ) from error
-    except ValueError as error:  # Kedro: two files of one environment define the same key
-        raise InputError(
-            f"{error}. Define each key in one file only; choose a name for your dataset that is not taken."
-        ) from error
-
-
 def clear_killed_runs(data: Path | None, pipeline: Pipeline) -> None:
     """Remove the unfinished files of killed runs from the folders of a pipeline's datasets, but never from raw files.
 
@@ -151,15 +136,9 @@ def _check_tuned_values(pipeline: Pipeline, catalog: CatalogProtocol) -> None:
 def _check_keys(where: str, keys: Iterable[str], allowed: Iterable[str], *, hint: str = "") -> None:
     unknown = [key for key in keys if key not in allowed]
     if unknown:
-        raise InputError(f"{where}: {', '.join(unknown)} is unknown; expected {', '.join(allowed)}{hint}")
-
-
-def report_error(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-    """Report an uncaught error: one message for invalid input, Python's traceback for everything else."""
-    root = error
-    while isinstance(root, DatasetError) and root.__cause__ is not None:
-        root = root.__cause__
-    if isinstance(root, InputError | DatasetError | ParameterValidationError):
-        sys.stderr.write(f"error: {root}\n")
-    else:
-        sys.__excepthook__(kind, error, traceback)
+        similar = did_you_mean(unknown[0], allowed)
+        if not similar and where == "parameters" and (positions := positions_of(unknown[0], unknown[:1])):
+            similar = f"; set {' or '.join(positions[:2])}"
+        raise InputError(
+            f"{where}: {', '.join(unknown)} is unknown; expected {', '.join(allowed)}{hint}{similar}"
+        )

@@ -74,26 +74,29 @@ class RunMessage:
         yield title
         yield from _table(models.head(_BEST))
         if len(models) > _BEST:
-            yield f"  … and {len(models) - _BEST} more models"
-        yield from self._changes(history, results, record)
+            more = len(models) - _BEST
+            yield f"  … and {more} more model{'s' if more > 1 else ''}"
+        previous = previous_results(history, record)
+        if previous is not None:
+            yield from self._changes(*previous, results)
         yield ""
         yield from self._files(
             {"report": f"{dataset}.report"} if not table else {},
-            {"table": f"{namespace}.results_page", "as CSV": f"{namespace}.results"},
+            {"table": f"{namespace}.results_page", "as CSV": f"{namespace}.results"}
+            if f"{namespace}.results_page" in self._outputs
+            else {"table": f"{namespace}.results"},
         )
-        yield from self._next(self._after_table(dataset, table, str(models["model"].iloc[0])))
+        commands = self._after_table(dataset, table, str(models["model"].iloc[0]))
+        if previous is not None:
+            commands.append(f"deep-interest results {dataset}{self._env}    # earlier runs")
+        yield from self._next(commands)
 
     def _history(self, dataset: str) -> pd.DataFrame | None:
         entry = f"{dataset}.{HISTORY}"
         return self._catalog.load(entry) if self._catalog.exists(entry) else None
 
-    def _changes(
-        self, history: pd.DataFrame | None, results: pd.DataFrame, record: RunRecord
-    ) -> Iterator[str]:
-        previous = previous_results(history, record)
-        if previous is None:
-            return
-        run, before = previous
+    @staticmethod
+    def _changes(run: str, before: pd.DataFrame, results: pd.DataFrame) -> Iterator[str]:
         changes = gauc_changes(before, results)
         if changes.empty:
             yield f"  GAUC as in run {run}"
@@ -184,6 +187,8 @@ class RunMessage:
         path = config.get("filepath") or config.get("path")
         if not path:
             return None
+        if "figure" in entry:  # next to the chart for Plotly
+            path = str(Path(path).with_suffix(".png"))
         project = Path(self._run["project_path"])
         return str(Path(path).relative_to(project)) if Path(path).is_relative_to(project) else str(path)
 

@@ -33,6 +33,19 @@ class ReadingParameters(BaseModel):
     max_users: int | None = Field(None, ge=1)
 
 
+class DatasetScoring(BaseModel):
+    """Batch scoring of a dataset.
+
+    Attributes:
+        context: ``{context feature: value}`` for features that are not columns of the users' table;
+            ``retraining.scoring.context`` overrides them for a run.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    context: dict[str, int | float | str] = {}
+
+
 class DatasetParameters(BaseModel):
     """Parameters of a dataset.
 
@@ -46,6 +59,7 @@ class DatasetParameters(BaseModel):
         recipe: name of the training recipe; the run may override it.
         training: training options that override those of the recipe.
         models: keys of the models in the results table, validated by `experiments.datasets_of`; None for all models.
+        scoring: parameters of batch scoring.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -59,6 +73,7 @@ class DatasetParameters(BaseModel):
     recipe: str = "ours"
     training: KnownOptions = {}
     models: Annotated[tuple[str, ...] | None, BeforeValidator(as_list)] = None
+    scoring: DatasetScoring = DatasetScoring()
 
     @model_validator(mode="before")
     @classmethod

@@ -1,6 +1,7 @@
 """Batch scoring with a version of the registry: its vocabularies and parameters, and current histories."""
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,7 +9,15 @@ import pandas as pd
 
 from deep_interest.errors import InputError
 from deep_interest.logs.behavior_log import BehaviorLog
-from deep_interest.logs.encoding import FeatureTables, behavior_log, code_column, encode_features, encode_log
+from deep_interest.logs.encoding import (
+    CodedColumn,
+    EncodedLog,
+    FeatureTables,
+    behavior_log,
+    code_column,
+    encode_features,
+    encode_log,
+)  # fmt: skip
 from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies, Vocabulary
@@ -37,6 +46,43 @@ class ScoringInput:
     request: ScoringRequest
 
 
+@dataclass(frozen=True)
+class CurrentLog:
+    """The current log in the codes of a version.
+
+    Attributes:
+        log: encoded behaviours.
+        features: feature codes of items and users.
+        context: encoded context features.
+        vocabularies: vocabularies of the version; they do not learn.
+    """
+
+    log: EncodedLog
+    features: FeatureTables
+    context: dict[str, CodedColumn]
+    vocabularies: FieldVocabularies
+
+
+def encode_current_log(
+    tables: CanonicalTables, columns: FeatureColumns, version: Version, context: Mapping[str, pd.Series]
+) -> CurrentLog:
+    """Encode the current log with the vocabularies of a version.
+
+    Args:
+        tables: tables of the days whose behaviours are part of histories.
+        columns: feature columns.
+        version: version whose vocabularies are used.
+        context: values of each context feature.
+    """
+    vocabularies = FieldVocabularies(version.vocabularies().fields, frozen=True)
+    log = encode_log(
+        tables, users=Vocabulary.fit(tables.behaviors["user"]), items=Vocabulary.fit(tables.items["item"])
+    )
+    coded = {name: code_column(vocabularies, name, context[name], columns) for name in columns.context}
+    features = encode_features(tables, log, columns, context=coded, vocabularies=vocabularies)
+    return CurrentLog(log, features, coded, vocabularies)
+
+
 def encode_request(
     tables: CanonicalTables,
     users: pd.DataFrame | None,
@@ -58,21 +104,22 @@ def encode_request(
     Raises:
         InputError: a column is missing, an id is repeated, or a bid is not a positive number.
     """
-    vocabularies = FieldVocabularies(champion.vocabularies().fields, frozen=True)
     if users is None:
         users = pd.DataFrame({"user": np.sort(tables.behaviors["user"].unique())})
     if candidates is None:
         candidates = tables.items[["item"]]
     _check(users, "users", "user")
     _check(candidates, "candidates", "item")
-    log = encode_log(
-        tables, users=Vocabulary.fit(tables.behaviors["user"]), items=Vocabulary.fit(tables.items["item"])
+    current = encode_current_log(
+        tables, features, champion, {name: _context(users, name, scoring) for name in features.context}
     )
-    context = {
-        name: code_column(vocabularies, name, _context(users, name, scoring), features)
-        for name in features.context
-    }
-    encoded = encode_features(tables, log, features, context=context, vocabularies=vocabularies)
+    log, context = current.log, current.context
+    for name, column in context.items():
+        if unknown := int(column.unknown.sum()):
+            logger.warning(
+                "context feature %s: version %s has not seen the value of %s of %s users in training; scored as unknown",
+                name, champion.id, f"{unknown:,}", f"{len(users):,}",
+            )  # fmt: skip
     user_codes, item_codes = log.users.encode(users["user"]), log.items.encode(candidates["item"])
     for name, codes in (("users without behaviours", user_codes), ("unknown candidates", item_codes)):
         if (codes == 0).any():
@@ -86,7 +133,7 @@ def encode_request(
         users["user"].reset_index(drop=True), user_codes, {name: column.codes for name, column in context.items()}, candidates["item"].reset_index(drop=True),
         item_codes, bids,
     )  # fmt: skip
-    return ScoringInput(behavior_log(log, encoded), encoded, request)
+    return ScoringInput(behavior_log(log, current.features), current.features, request)
 
 
 def score_with(
@@ -115,6 +162,7 @@ def _context(users: pd.DataFrame, name: str, scoring: ScoringParameters) -> pd.S
         return users[name]
     if name not in scoring.context:
         raise InputError(
-            f"context feature {name}: the users' table has no such column; add it, or set retraining.scoring.context.{name}"
+            f"context feature {name}: the users' table has no such column; add it, set scoring.context.{name} in the "
+            f"dataset's block, or set retraining.scoring.context.{name} for this run"
         )
     return pd.Series([scoring.context[name]] * len(users))

@@ -15,15 +15,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from deep_interest.errors import InputError
 from deep_interest.io.atomic import atomic_path
 from deep_interest.io.checksums import damage_of
-from deep_interest.logs.schema import FeatureSchema
-from deep_interest.logs.vocabulary import FieldVocabularies, FieldVocabulary, Vocabulary
+
+if TYPE_CHECKING:  # listing versions needs neither pandas nor the compiled loops
+    from deep_interest.logs.schema import FeatureSchema
+    from deep_interest.logs.vocabulary import FieldVocabularies
 
 _MANIFEST, _WEIGHTS, _OPTIMIZER = "manifest.json", "weights.pt", "optimizer.pt"
 
@@ -46,7 +46,7 @@ class VersionArtifacts:
     manifest: dict[str, Any]
     weights: dict[str, Any]
     optimizer: dict[str, Any]
-    vocabularies: FieldVocabularies
+    vocabularies: "FieldVocabularies"
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,10 @@ class Version:
     manifest: dict[str, Any]
 
     @property
-    def schema(self) -> FeatureSchema:
+    def schema(self) -> "FeatureSchema":
         """Schema of the features that the model was trained with."""
+        from deep_interest.logs.schema import FeatureSchema  # noqa: PLC0415
+
         return FeatureSchema.model_validate(self.manifest["schema"])
 
     def model(self) -> Any:
@@ -85,8 +87,12 @@ class Version:
         """Return the state of the optimizer."""
         return _load(self.folder / _OPTIMIZER)
 
-    def vocabularies(self) -> FieldVocabularies:
+    def vocabularies(self) -> "FieldVocabularies":
         """Return the vocabularies of the features; the copy may be extended."""
+        import pandas as pd  # noqa: PLC0415
+
+        from deep_interest.logs.vocabulary import FieldVocabularies, FieldVocabulary, Vocabulary  # noqa: PLC0415
+
         return FieldVocabularies(
             {
                 name: FieldVocabulary(
@@ -108,6 +114,8 @@ def write_version(folder: Path, artifacts: VersionArtifacts) -> None:
     Raises:
         InputError: the disk is full.
     """
+    import pandas as pd  # noqa: PLC0415
+
     fields = {
         name: None if field.borders is None else list(field.borders)
         for name, field in artifacts.vocabularies.fields.items()

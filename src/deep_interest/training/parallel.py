@@ -4,12 +4,15 @@ import contextlib
 import logging
 import mmap
 import multiprocessing
+import multiprocessing.process
 import os
 import signal
+import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
@@ -40,29 +43,68 @@ def map_seeds(
         processes: maximum number of processes.
 
     Raises:
-        InputError: the system has killed one of the processes.
+        InputError: one of the processes ended early, such as one that the system killed because memory ran out.
     """
     workers = min(processes, len(seeds))
     if workers <= 1:
         return [fit(*shared, seed) for seed in seeds]
     level = logging.getLogger("deep_interest").getEffectiveLevel()
     pool, logs = _pool(workers, fit.__module__)
-    calls = [pool.submit(_call, level, fit, *shared, seed) for seed in seeds]
+    children = multiprocessing.active_children()  # of an earlier call; a list without those that have ended
+    with nullcontext() if fit.__module__ == "__main__" else _without_main_module():
+        calls = [pool.submit(_call, level, fit, *shared, seed) for seed in seeds]
+    children += [child for child in multiprocessing.active_children() if child not in children]
     try:
         return [call.result() for call in calls]
     except BaseException as error:
+        reason = _reason(children, workers) if isinstance(error, BrokenProcessPool) else None
         _pool.cache_clear()
         while _alive:
             _alive.pop().close()  # ends the other fits; their saved states remain
         pool.shutdown(wait=False, cancel_futures=True)
-        if isinstance(error, BrokenProcessPool):
-            raise InputError(
-                f"one of {workers} processes was killed, perhaps because memory ran out; run the same command again to resume, if "
-                "necessary with a lower training.processes or tuning.workers"
-            ) from error
+        if reason:
+            raise InputError(reason) from error
         raise
     finally:
         logs.flush()
+
+
+@contextmanager
+def _without_main_module() -> Iterator[None]:
+    """Start processes that do not import the main module again: they run functions of this package only.
+
+    Python would run a script without ``if __name__ == "__main__":`` once more in every process, and each of them would fail.
+    """
+    main = sys.modules["__main__"]
+    hidden: dict[str, Any] = {
+        name: main.__dict__.pop(name) for name in ("__file__", "__spec__") if name in main.__dict__
+    }
+    main.__dict__["__spec__"] = None
+    try:
+        yield
+    finally:
+        main.__dict__.update(hidden)
+
+
+def _reason(children: Sequence[multiprocessing.process.BaseProcess], workers: int) -> str:
+    """Say why a process ended before its fit did, and what to do."""
+    for child in children:
+        child.join(1)
+    codes = [child.exitcode for child in children if child.exitcode]
+    codes = [code for code in codes if code != -signal.SIGTERM] or codes  # the pool terminates the others
+    resume = "run the same command again to resume"
+    if -signal.SIGKILL in codes:
+        return (
+            f"one of {workers} processes was killed by the system (signal 9), most likely because memory ran out; {resume}, with "
+            "fewer processes (training.processes=1, tuning.workers=1) or other programs closed. If a single process is killed "
+            "too, lower training.options.batch_size or training.options.max_len"
+        )
+    code = codes[0] if codes else 0
+    how = f"exit code {code}" if code >= 0 else f"signal {-code}"
+    return (
+        f"one of {workers} processes ended with {how} before its fit did; its own error is above. To train in this process instead, "
+        f"set training.processes=1; {resume}"
+    )
 
 
 def _reduce_mapped(array: np.memmap) -> str | tuple[Any, ...]:

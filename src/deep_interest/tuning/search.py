@@ -4,7 +4,10 @@ import hashlib
 import json
 import logging
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -50,7 +53,7 @@ def tune(search: Search, data: Data) -> optuna.Study:
     search.folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(search.folder / "study.lock")
     try:
-        with lock.acquire(timeout=0):
+        with lock.acquire(timeout=0), _naming(search.folder / "study.db"):
             study = open_study(search)
             _require_same_settings(study, search, data)
             _requeue_unfinished(study, set(search.ranges))
@@ -64,6 +67,16 @@ def tune(search: Search, data: Data) -> optuna.Study:
             f"{search.folder}: another run is tuning {search.experiment.name}; wait for it, or set tuning.workers to more than "
             "1 there"
         ) from None
+
+
+@contextmanager
+def _naming(file: Path) -> Iterator[None]:
+    """Add the name of the study's file to errors of the database, which do not know it."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"filepath={file}")
+        raise
 
 
 def _check(search: Search, data: Data) -> None:

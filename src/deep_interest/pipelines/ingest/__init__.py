@@ -1,5 +1,12 @@
 """Pipeline from raw files to canonical tables."""
 
-from deep_interest.pipelines.ingest.pipeline import create_pipeline
+from typing import TYPE_CHECKING
+
+from deep_interest.pipelines.lazy import attributes_of
+
+if TYPE_CHECKING:
+    from deep_interest.pipelines.ingest.pipeline import create_pipeline
 
 __all__ = ["create_pipeline"]
+
+__getattr__ = attributes_of("deep_interest.pipelines.ingest.pipeline")

@@ -1,5 +1,15 @@
 """Pipeline that retrains a model on new days and promotes the new version if it is better."""
 
-from deep_interest.pipelines.retrain.pipeline import create_pipeline
+from typing import TYPE_CHECKING
 
-__all__ = ["create_pipeline"]
+from deep_interest.pipelines.lazy import attributes_of
+
+if TYPE_CHECKING:
+    from deep_interest.pipelines.retrain.pipeline import create_pipeline
+
+__all__ = ["TAG", "create_pipeline"]
+
+TAG = "retrain"
+"""Tag of its nodes."""
+
+__getattr__ = attributes_of("deep_interest.pipelines.retrain.pipeline")

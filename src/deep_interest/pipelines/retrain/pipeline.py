@@ -2,10 +2,8 @@
 
 from kedro.pipeline import Node, Pipeline
 
-from deep_interest.pipelines.retrain import nodes
+from deep_interest.pipelines.retrain import TAG, nodes
 from deep_interest.pipelines.wiring import FIT_PARAMETERS, dataset_entries, experiment_pipeline
-
-TAG = "retrain"
 
 
 def create_pipeline(dataset: str, model: str) -> Pipeline:

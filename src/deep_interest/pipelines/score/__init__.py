@@ -1,5 +1,12 @@
 """Pipeline that scores users and candidates with the champion."""
 
-from deep_interest.pipelines.score.pipeline import create_pipeline
+from typing import TYPE_CHECKING
+
+from deep_interest.pipelines.lazy import attributes_of
+
+if TYPE_CHECKING:
+    from deep_interest.pipelines.score.pipeline import create_pipeline
 
 __all__ = ["create_pipeline"]
+
+__getattr__ = attributes_of("deep_interest.pipelines.score.pipeline")

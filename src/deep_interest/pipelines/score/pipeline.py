@@ -2,7 +2,7 @@
 
 from kedro.pipeline import Node, Pipeline
 
-from deep_interest.pipelines.score.nodes import score
+from deep_interest.pipelines.score.nodes import make_score
 from deep_interest.pipelines.wiring import dataset_entries, experiment_pipeline
 
 
@@ -11,7 +11,7 @@ def create_pipeline(dataset: str, model: str) -> Pipeline:
     tables = ("score_users", "score_candidates")
     parameters = ["params:dataset", "params:retraining", "params:training"]
     node = Node(
-        score,
+        make_score(dataset, model),
         inputs=["days", "registry", *tables, *parameters],
         outputs="scores",
         name=f"{dataset}.{model}.score",

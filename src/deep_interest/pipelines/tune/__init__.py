@@ -1,5 +1,12 @@
 """Pipeline that searches the options of a model on validation data."""
 
-from deep_interest.pipelines.tune.pipeline import create_pipeline
+from typing import TYPE_CHECKING
+
+from deep_interest.pipelines.lazy import attributes_of
+
+if TYPE_CHECKING:
+    from deep_interest.pipelines.tune.pipeline import create_pipeline
 
 __all__ = ["create_pipeline"]
+
+__getattr__ = attributes_of("deep_interest.pipelines.tune.pipeline")

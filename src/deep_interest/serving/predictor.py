@@ -1,0 +1,184 @@
+"""Prediction for one user by the source's own ids: `deep_interest.load` returns a `Predictor`."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from deep_interest.errors import InputError
+from deep_interest.logs.encoding import code_column
+from deep_interest.logs.feature_columns import FeatureColumns
+from deep_interest.logs.multi_hot import ValueSets
+from deep_interest.logs.vocabulary import FieldVocabularies, Vocabulary
+from deep_interest.models.batch import ValueSetLookup
+from deep_interest.serving.scorer import Scorer
+from deep_interest.training.data import FeatureStore
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """Vocabularies from the source's ids and values to the codes of a model.
+
+    Attributes:
+        users, items: ids of the log.
+        context: vocabularies of the context features; nothing is learned.
+        columns: feature columns.
+    """
+
+    users: Vocabulary
+    items: Vocabulary
+    context: FieldVocabularies
+    columns: FeatureColumns
+
+
+class Predictor:
+    """A trained model that predicts click probabilities for a user and candidate items.
+
+    Users, items and context values that the model has not seen in training are encoded as "unknown", as in the test set.
+
+    Args:
+        name: experiment, and version if there is one, such as ``simulated.din``.
+        model: trained model on the CPU.
+        store: log and feature codes in the model's vocabularies, on the CPU.
+        encoder: vocabularies of the ids.
+        max_len: maximum number of behaviours in a history; the newest ones are kept.
+    """
+
+    def __init__(
+        self, name: str, model: nn.Module, store: FeatureStore, encoder: Encoder, *, max_len: int
+    ) -> None:
+        self.name, self.model, self.max_len = name, model, max_len
+        self._store, self._encoder = store, encoder
+
+    def __repr__(self) -> str:
+        context = f", context={list(self.context)}" if self.context else ""
+        return f"<Predictor {self.name}{context}>"
+
+    @property
+    def context(self) -> tuple[str, ...]:
+        """Names of the context features that `predict` needs; empty for a model without context features."""
+        return tuple(field.name for field in self._store.schema.context)
+
+    def predict(
+        self,
+        user: Any,
+        items: Sequence[Any],
+        context: Mapping[str, Any] | None = None,
+        *,
+        history: Sequence[Any] | None = None,
+    ) -> pd.Series:
+        """Predict the click probability of each item for a user.
+
+        Args:
+            user: id of the user; None or an unknown id for a new user.
+            items: ids of the C candidate items.
+            context: value of each context feature: one for all candidates, or a list with one per candidate.
+            history: ids of the items of the user's behaviours, from oldest to newest; all behaviours of the user in the log if
+                left out.
+
+        Returns:
+            Click probabilities, float32 ``(C,)``, by item id in the order of ``items``.
+
+        Raises:
+            InputError: there is no item, an id or a value has another type than in the source, or a context feature is missing or
+                unknown.
+        """
+        items = list(items)
+        if not items:
+            raise InputError("items: found none; pass the ids of the candidate items")
+        store, schema = self._store, self._store.schema
+        user_code = 0 if user is None else int(_encode(self._encoder.users, [user], "user")[0])
+        item_codes = _encode(self._encoder.items, items, "items")
+        codes, value_sets = self._context(context or {}, len(items))
+        ctr = Scorer(self.model, value_sets={**store.value_sets, **value_sets})(
+            self._history(user_code, history),
+            {field.name: store.items[field.name][item_codes.long()] for field in schema.item},
+            profile={
+                field.name: store.users[field.name][user_code : user_code + 1] for field in schema.profile
+            },
+            context=codes,
+        )
+        return pd.Series(ctr.numpy(), index=pd.Index(items, name="item"), name="ctr")
+
+    def _history(self, user: int, history: Sequence[Any] | None) -> dict[str, Tensor]:
+        names, store = [field.name for field in self._store.schema.behavior], self._store
+        if history is not None:
+            items = _encode(self._encoder.items, list(history)[-self.max_len :], "history")
+            return {name: store.items[name][items.long()] for name in names}
+        begin, end = (int(offset) for offset in store.offsets[user : user + 2])
+        return {name: store.history[name][max(begin, end - self.max_len) : end] for name in names}
+
+    def _context(
+        self, values: Mapping[str, Any], size: int
+    ) -> tuple[dict[str, Tensor], dict[str, ValueSetLookup]]:
+        """Encode the context features; value sets only for multi-hot ones."""
+        self._check_names(values)
+        codes, value_sets = {}, {}
+        for name in self.context:
+            given = values[name]
+            listed = list(given) if isinstance(given, list | tuple | np.ndarray | pd.Series) else [given]
+            if len(listed) not in (1, size):
+                raise InputError(
+                    f"context: {name} has {len(listed)} values; pass one, or one per item ({size})"
+                )
+            column = _typed(listed, self._encoder.context.fields[name].vocabulary, f"context: {name}")
+            if name in self._encoder.columns.buckets:
+                column = pd.Series(listed)
+            coded = code_column(self._encoder.context, name, column, self._encoder.columns)
+            codes[name] = torch.from_numpy(np.ascontiguousarray(coded.codes)).expand(size)
+            if coded.value_sets is not None:
+                value_sets[name] = _lookup(coded.value_sets)
+        return codes, value_sets
+
+    def _check_names(self, values: Mapping[str, Any]) -> None:
+        missing = [name for name in self.context if name not in values]
+        extra = [name for name in values if name not in self.context]
+        if not missing and not extra:
+            return
+        needed = (
+            f"needs {', '.join(self.context)}" if self.context else "has no context features; leave it out"
+        )
+        similar = [
+            f"; {name} is perhaps {match}"
+            for name in extra
+            for match in difflib.get_close_matches(name, missing, 1)
+        ]
+        raise InputError(
+            f"context: {self.name} {needed}; found {', '.join(values) or 'none'}{''.join(similar)}"
+        )
+
+
+def _encode(vocabulary: Vocabulary, ids: list[Any], what: str) -> Tensor:
+    """Return the codes of ids, ``(n,)`` int32; 0 for unknown ones."""
+    return torch.from_numpy(vocabulary.encode(_typed(ids, vocabulary, what)))
+
+
+def _typed(values: list[Any], vocabulary: Vocabulary, what: str) -> pd.Series:
+    """Return values as a column of the vocabulary's type.
+
+    Raises:
+        InputError: they are numbers where the vocabulary has strings, or the reverse; an id would silently be unknown.
+    """
+    known = vocabulary.values
+    if not len(values):
+        return pd.Series(values, dtype=known.dtype)
+    if not len(known) or pd.api.types.is_bool_dtype(known.dtype):
+        return pd.Series(values)
+    expect_numbers = pd.api.types.is_numeric_dtype(known.dtype)
+    for value in values:
+        is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+        if value is not None and is_number != expect_numbers:
+            raise InputError(
+                f"{what}: found {value!r}; expected {'numbers' if expect_numbers else 'strings'} such as {known.tolist()[0]!r}, as "
+                "in the source"
+            )
+    return pd.Series(values, dtype=None if expect_numbers else "str")
+
+
+def _lookup(value_sets: ValueSets) -> ValueSetLookup:
+    return ValueSetLookup(torch.from_numpy(value_sets.offsets), torch.from_numpy(value_sets.values))
