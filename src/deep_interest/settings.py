@@ -11,7 +11,7 @@ from deep_interest.hooks import (
     RetrainingHooks,
     RunHooks,
 )
-from deep_interest.sources.downloads import raw_root
+from deep_interest.sources.downloads import raw_location
 
 _LOCKS = ExitStack()  # of the present run
 HOOKS = (
@@ -28,5 +28,5 @@ CONFIG_LOADER_ARGS = {
     "base_env": "base",
     "default_run_env": "local",
     "merge_strategy": {"parameters": "soft"},  # an environment changes single keys, not whole blocks
-    "custom_resolvers": {"raw_root": lambda: str(raw_root())},
+    "custom_resolvers": {"raw_root": raw_location},
 }

@@ -9,30 +9,11 @@ import sys
 import pandas as pd
 import pytest
 import torch
+from support.versions import artifacts
 
 from deep_interest.errors import InputError
-from deep_interest.logs.schema import FeatureSchema, Field
-from deep_interest.logs.vocabulary import FieldVocabularies
-from deep_interest.models.registry import build_model, model_config
 from deep_interest.serving.registry import BusyError, Registry, RegistryState
-from deep_interest.serving.version import DamagedVersionError, VersionArtifacts
-
-FIELDS = (Field(name="item_id", size=4),)
-SCHEMA = FeatureSchema(item=FIELDS, behavior=FIELDS)
-
-
-def artifacts(seed=0, dim=3):
-    torch.manual_seed(seed)
-    config = model_config("base", {}, common={"embedding_dim": dim, "hidden": (4,)})
-    model = build_model("base", config, SCHEMA)
-    vocabularies = FieldVocabularies()
-    vocabularies.learn("item_id", pd.Series(["b", "a", "c"]))
-    vocabularies.learn("price", pd.Series([1.0, 2, 3, 4]), buckets=2)
-    manifest = {
-        "model": "base", "config": config.model_dump(mode="json"), "training": {}, "schema": SCHEMA.model_dump(mode="json"),
-    }  # fmt: skip
-    moments = {"steps": [1], "moments": [(torch.ones(2), torch.zeros(2))]}
-    return VersionArtifacts(manifest, model.state_dict(), moments, vocabularies)
+from deep_interest.serving.version import DamagedVersionError
 
 
 @pytest.fixture
@@ -193,12 +174,12 @@ def test_full_disk_leaves_the_registry_unchanged(registry):
     before = {str(path): path.read_bytes() for path in registry.folder.rglob("*") if path.is_file()}
     script = (
         "import resource, signal, sys; from pathlib import Path; sys.path.insert(0, sys.argv[1])\n"
-        "from test_registry import artifacts; from deep_interest.serving.registry import Registry\n"
+        "from support.versions import artifacts; from deep_interest.serving.registry import Registry\n"
         "big = artifacts(seed=9, dim=2000)\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))\n"
         f"Registry(Path({str(registry.folder)!r})).add('v3', big)"
     )
-    here = os.path.dirname(__file__)
+    here = os.path.dirname(os.path.dirname(__file__))
     done = subprocess.run([sys.executable, "-c", script, here], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "v3: the system allows no file so large" in done.stderr, done.stderr

@@ -9,7 +9,7 @@ from kedro.io.core import get_protocol_and_path
 
 from deep_interest.datasets.checked import LOCAL
 from deep_interest.errors import InputError
-from deep_interest.io.mirror import mirror
+from deep_interest.io.mirror import Mirror
 from deep_interest.sources.downloads import missing_file_message
 
 
@@ -80,7 +80,10 @@ class RawFile(AbstractDataset[None, Path | None]):
     def _local_path(self, path: PurePosixPath) -> Path:
         if self._cache is None or not self._is_remote:
             return Path(path)
-        return mirror(self._fs, str(path), self._cache / str(path).lstrip("/"))
+        copy = self._cache / str(path).lstrip("/")
+        if self._fs.isdir(str(path)):
+            return Mirror(self._fs, str(path), copy).pull()
+        return Mirror(self._fs, str(path.parent), copy.parent).pull_file(path.name)
 
     def _describe(self) -> dict[str, Any]:
         return {"filepath": str(self._filepath), "protocol": self._protocol}

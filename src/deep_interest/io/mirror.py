@@ -1,8 +1,11 @@
-"""Copies of files in an object store on the local disk."""
+"""Local copies of files in an object store."""
 
 import json
 import logging
+import os
 import shutil
+from collections.abc import Iterable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,42 +16,95 @@ logger = logging.getLogger(__name__)
 _INDEX = ".mirror.json"
 
 
-def mirror(file_system: Any, source: str, folder: Path) -> Path:
-    """Copy a file or folder of an object store, and remove local copies of what the store does not have any more.
+class Mirror:
+    """A folder of an object store and its local copy.
 
-    Files that have not changed since the last call are not copied again: size, time and ETag decide, as far as the store has them.
-    Each file appears whole or not at all.
+    Each file appears whole or not at all. An index in the local folder records size and ETag, or time, of the copied files, so that
+    files are copied again only when they have changed.
 
     Args:
         file_system: file system of fsspec.
-        source: file or folder in it, which exists.
-        folder: local path of the copy; the parent of a single file has an index of its copies.
-
-    Returns:
-        ``folder``.
+        source: path of the folder in it.
+        folder: local folder of the copies.
     """
-    is_file = file_system.isfile(source)
-    found = {source: file_system.info(source)} if is_file else file_system.find(source, detail=True)
-    root, base = (folder.parent, source.rpartition("/")[0]) if is_file else (folder, source)
-    index_file = root / _INDEX
-    old = json.loads(index_file.read_text(encoding="utf-8")) if index_file.exists() else {}
-    new = {path.removeprefix(base).lstrip("/"): _state(info) for path, info in found.items()}
-    changed = [name for name in new if old.get(name) != new[name] or not (root / name).exists()]
-    if changed:
-        logger.info("copying %d of %d files from %s to %s", len(changed), len(new), source, root)
-    for name in changed:
-        with atomic_path(root / name) as temporary:
-            file_system.get_file(f"{base}/{name}", str(temporary))
-    removed = [] if is_file else [name for name in old if name not in new]
-    for name in removed:
-        (root / name).unlink(missing_ok=True)
-    for empty in {(root / name).parent for name in removed} - {root}:
-        if not any(empty.iterdir()):
-            shutil.rmtree(empty)
-    with atomic_path(index_file) as temporary:
-        temporary.write_text(json.dumps((old if is_file else {}) | new, indent=1), encoding="utf-8")
-    return folder
+
+    def __init__(self, file_system: Any, source: str, folder: Path) -> None:
+        self._fs, self._source, self.folder = file_system, source.rstrip("/"), folder
+
+    def pull(self) -> Path:
+        """Copy all files of the store, remove copies of files that the store does not have any more, and return the folder."""
+        self._fs.invalidate_cache()
+        found = self._fs.find(self._source, detail=True)
+        states = {path.removeprefix(self._source).lstrip("/"): _state(info) for path, info in found.items()}
+        index = self._index()
+        self._copy(states, index)
+        self._forget([name for name in index if name not in states])
+        return self.folder
+
+    def pull_file(self, name: str) -> Path:
+        """Copy one file of the store and return the path of its copy."""
+        self._fs.invalidate_cache()
+        self._copy({name: _state(self._fs.info(f"{self._source}/{name}"))}, self._index())
+        return self.folder / name
+
+    def expect_change(self, *names: str) -> None:
+        """Record that local files are about to change: unless `push` succeeds, `pull` restores the store's files."""
+        self._record({name: [] for name in names})
+
+    def push(self, *names: str) -> None:
+        """Upload files of the local folder, in this order."""
+        self.expect_change(*names)
+        for name in names:
+            self._fs.put_file(str(self.folder / name), f"{self._source}/{name}")
+        self._fs.invalidate_cache()
+        self._record({name: _state(self._fs.info(f"{self._source}/{name}")) for name in names})
+
+    def remove(self, name: str) -> None:
+        """Delete a folder of the store; its local copy has been deleted."""
+        if self._fs.exists(f"{self._source}/{name}"):
+            self._fs.rm(f"{self._source}/{name}", recursive=True)
+        self._fs.invalidate_cache()
+        self._forget([path for path in self._index() if path.startswith(f"{name}/")])
+
+    def _copy(self, states: dict[str, list[str]], index: dict[str, list[str]]) -> None:
+        changed = [
+            name for name in states if index.get(name) != states[name] or not (self.folder / name).exists()
+        ]
+        if changed:
+            logger.info(
+                "copying %d of %d files from %s to %s", len(changed), len(states), self._source, self.folder
+            )
+        for name in changed:
+            with atomic_path(self.folder / name) as temporary:
+                self._fs.get_file(f"{self._source}/{name}", str(temporary))
+                modified = self._fs.modified(f"{self._source}/{name}").timestamp()
+                os.utime(temporary, (modified, modified))
+        self._record({name: states[name] for name in changed})
+
+    def _forget(self, names: Iterable[str]) -> None:
+        names = list(names)
+        for name in names:
+            (self.folder / name).unlink(missing_ok=True)
+        for parent in {(self.folder / name).parent for name in names} - {self.folder}:
+            if parent.is_dir() and not any(parent.iterdir()):
+                shutil.rmtree(parent)
+        if names:
+            self._write({name: state for name, state in self._index().items() if name not in names})
+
+    def _record(self, states: dict[str, list[str]]) -> None:
+        if states:
+            self._write(self._index() | states)
+
+    def _index(self) -> dict[str, list[str]]:
+        file = self.folder / _INDEX
+        return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+
+    def _write(self, index: dict[str, list[str]]) -> None:
+        with atomic_path(self.folder / _INDEX) as temporary:
+            temporary.write_text(json.dumps(index, indent=1), encoding="utf-8")
 
 
 def _state(info: dict[str, Any]) -> list[str]:
-    return [str(info.get(key)) for key in ("size", "LastModified", "ETag", "created", "mtime")]
+    """Return what changes with a file: its size and ETag, or its time in file systems without ETags."""
+    tag = info.get("ETag") or info.get("mtime") or info.get("created") or info.get("LastModified")
+    return [str(info["size"]), str(tag.timestamp() if isinstance(tag, datetime) else tag)]

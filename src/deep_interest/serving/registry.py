@@ -22,7 +22,7 @@ from deep_interest.io.atomic import atomic_path
 from deep_interest.io.checksums import damage_of, sidecar
 from deep_interest.serving.version import Version, VersionArtifacts, read_version, write_version
 
-_STATE, _LOCK = "champion.json", ".lock"
+STATE, _LOCK = "champion.json", ".lock"
 
 
 class BusyError(InputError):
@@ -89,7 +89,7 @@ class Registry:
         Raises:
             InputError: ``champion.json`` does not match its checksum.
         """
-        path = self.folder / _STATE
+        path = self.folder / STATE
         if not path.exists():
             return RegistryState()
         if damage := damage_of(path):
@@ -101,7 +101,7 @@ class Registry:
 
     def commit(self, state: RegistryState) -> None:
         """Replace the state of the registry atomically."""
-        with atomic_path(self.folder / _STATE, checksum=True) as temporary:
+        with atomic_path(self.folder / STATE, checksum=True) as temporary:
             temporary.write_text(state.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
     def add(self, version: str, artifacts: VersionArtifacts) -> None:

@@ -4,6 +4,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from deep_interest.errors import InputError
+
 RAW_ROOT_VARIABLE = "DEEP_INTEREST_RAW"
 DEFAULT_RAW_ROOT = Path("data/01_raw")
 
@@ -38,9 +40,24 @@ class Download:
     files: tuple[RemoteFile, ...]
 
 
+def raw_location() -> str:
+    """Return the path or URL of the raw files: ``$DEEP_INTEREST_RAW``, or ``data/01_raw``."""
+    return (os.environ.get(RAW_ROOT_VARIABLE) or str(DEFAULT_RAW_ROOT)).rstrip("/") or "/"
+
+
 def raw_root(folder: str | Path | None = None) -> Path:
-    """Return the root of the raw files: ``folder``, or ``$DEEP_INTEREST_RAW``, or ``data/01_raw``."""
-    return Path(folder or os.environ.get(RAW_ROOT_VARIABLE) or DEFAULT_RAW_ROOT)
+    """Return the folder for downloads: ``folder``, or the root of the raw files.
+
+    Raises:
+        InputError: the root is a URL.
+    """
+    root = str(folder or raw_location())
+    if "://" in root:
+        raise InputError(
+            f"{'--to' if folder else RAW_ROOT_VARIABLE}: found {root}; files are downloaded to a local folder only: name one by --to, "
+            "and copy the files to the object store from there"
+        )
+    return Path(root)
 
 
 def missing_file_message(path: Path, download: str | None = None, page: str | None = None) -> str:

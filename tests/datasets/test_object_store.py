@@ -1,0 +1,107 @@
+"""The catalog on an S3-compatible server, which is a process of its own, with credentials by Kedro's convention."""
+
+import shutil
+import subprocess
+import sys
+import time
+
+import pandas as pd
+import pytest
+import s3fs
+import yaml
+from kedro.framework.session import KedroSession
+from kedro.framework.startup import bootstrap_project
+from kedro.io import DatasetError
+from support.project import PROJECT
+from support.versions import artifacts
+
+pytestmark = pytest.mark.slow
+
+KEYS = {"key": "testing", "secret": "testing"}
+TABLE = pd.DataFrame({"model": ["base", "din"], "gauc": [0.7, 0.71]})
+CATALOG = """
+"{dataset}.results":
+  type: pandas.CSVDataset
+  filepath: s3://shop/results/{dataset}/results.csv
+  versioned: true
+  credentials: object_store
+  metadata: {pipeline: "report.{dataset}"}
+"{dataset}.{model}.registry":
+  type: deep_interest.datasets.RegistryFolder
+  filepath: s3://shop/registry/{dataset}/{model}
+  cache: {path: "${globals:data}/06_models/registries"}
+  credentials: object_store
+simulated.days:
+  type: deep_interest.datasets.RawFile
+  filepath: s3://shop/raw/days
+  cache: {path: "${globals:data}/01_raw/cache"}
+  credentials: object_store
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """Address of an empty server with the bucket ``shop``."""
+    log = tmp_path_factory.mktemp("moto") / "log"
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"], stdout=output, stderr=output
+        )
+    try:
+        for _ in range(600):
+            if "Running on http" in log.read_text():
+                break
+            assert process.poll() is None, log.read_text()
+            time.sleep(0.1)
+        address = log.read_text().split("Running on ")[1].split()[0]
+        store_at(address).mkdir("shop")
+        yield address
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def store_at(address):
+    return s3fs.S3FileSystem(**KEYS, client_kwargs={"endpoint_url": address}, skip_instance_cache=True)
+
+
+@pytest.fixture
+def open_catalog(server, tmp_path):
+    """Open the project's catalog with some entries on the server and credentials in ``conf/local``."""
+    shutil.copytree(PROJECT / "conf", tmp_path / "conf")
+    (tmp_path / "conf/local").mkdir(exist_ok=True)
+    credentials = {"object_store": KEYS | {"client_kwargs": {"endpoint_url": server}}}
+    (tmp_path / "conf/local/credentials.yml").write_text(yaml.safe_dump(credentials))
+    (tmp_path / "conf/local/catalog.yml").write_text(CATALOG)
+
+    def open_on(machine):
+        (tmp_path / "conf/local/globals.yml").write_text(f"data: {tmp_path / machine}\n")
+        bootstrap_project(PROJECT)
+        with KedroSession.create(PROJECT, conf_source=str(tmp_path / "conf"), save_on_close=False) as session:
+            return session.load_context().catalog
+
+    return open_on
+
+
+def test_results_raw_files_and_the_registry_are_on_the_server(open_catalog, server, tmp_path):
+    store = store_at(server)
+    for day in ("2026-01-01", "2026-01-02"):
+        store.pipe(f"shop/raw/days/{day}/behaviors.parquet", day.encode())
+    first = open_catalog("a")
+    with pytest.raises(DatasetError, match=r"s3://shop/results/simulated/results\.csv does not exist; run `kedro run"):
+        first.load("simulated.results")
+    first.save("simulated.results", TABLE)
+    registry = first.load("simulated.din.registry")
+    registry.add("v1", artifacts())
+    registry.promote("v1")
+
+    second = open_catalog("b")
+    pd.testing.assert_frame_equal(second.load("simulated.results"), TABLE)
+    second.save("simulated.results", TABLE[:1])
+    assert second.load("simulated.din.registry").champion().id == "v1"
+    days = second.load("simulated.days")
+    assert days.is_relative_to(tmp_path / "b/01_raw/cache")
+    assert (days / "2026-01-02/behaviors.parquet").read_text() == "2026-01-02"
+    versions = store.glob("shop/results/simulated/results.csv/*/results.csv")
+    assert [len(store.cat(path).splitlines()) for path in sorted(versions)] == [3, 2]
+    assert not list(tmp_path.rglob("s3:*"))

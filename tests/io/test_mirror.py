@@ -1,0 +1,82 @@
+"""Local copies of an object store, here fsspec's file system in memory."""
+
+import fsspec
+import pytest
+
+from deep_interest.io.mirror import Mirror
+
+
+@pytest.fixture
+def store():
+    files = fsspec.filesystem("memory")
+    files.store.clear()
+    for name in ("a", "b", "sub/c"):
+        files.pipe(f"/bucket/days/{name}", name.encode())
+    yield files
+    files.store.clear()
+
+
+@pytest.fixture
+def copied(store, monkeypatch):
+    """Names of the files that are copied from the store."""
+    names, get_file = [], store.get_file
+
+    def record(source, target, **options):
+        names.append(source.removeprefix("/bucket/days/"))
+        get_file(source, target, **options)
+
+    monkeypatch.setattr(store, "get_file", record)
+    return names
+
+
+def contents(folder):
+    return {
+        str(path.relative_to(folder)): path.read_text()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != ".mirror.json"
+    }
+
+
+def test_only_changed_files_are_copied_again_and_removed_ones_disappear(store, copied, tmp_path):
+    assert contents(Mirror(store, "/bucket/days", tmp_path).pull()) == {"a": "a", "b": "b", "sub/c": "sub/c"}
+    copied.clear()
+    store.pipe("/bucket/days/a", b"new")
+    store.rm("/bucket/days/sub", recursive=True)
+    Mirror(store, "/bucket/days", tmp_path).pull()
+    assert copied == ["a"]
+    assert contents(tmp_path) == {"a": "new", "b": "b"}
+    assert not (tmp_path / "sub").exists()
+
+
+def test_a_single_file_is_copied_with_its_time(store, copied, tmp_path):
+    mirror = Mirror(store, "/bucket/days", tmp_path)
+    for _ in range(2):
+        assert mirror.pull_file("b").read_text() == "b"
+    assert copied == ["b"]
+    assert (tmp_path / "b").stat().st_mtime == pytest.approx(store.modified("/bucket/days/b").timestamp())
+
+
+def test_an_upload_that_fails_is_undone_by_the_next_pull(store, copied, tmp_path, monkeypatch):
+    mirror = Mirror(store, "/bucket/days", tmp_path)
+    mirror.pull()
+    copied.clear()
+    (tmp_path / "a").write_text("mine")
+    (tmp_path / "d").write_text("mine")
+    with monkeypatch.context() as broken:
+        broken.setattr(store, "put_file", lambda *_: (_ for _ in ()).throw(OSError("no connection")))
+        with pytest.raises(OSError, match="no connection"):
+            mirror.push("a", "d")
+    assert contents(Mirror(store, "/bucket/days", tmp_path).pull()) == {"a": "a", "b": "b", "sub/c": "sub/c"}
+
+
+def test_uploaded_files_are_not_copied_back_and_folders_are_deleted(store, copied, tmp_path):
+    mirror = Mirror(store, "/bucket/days", tmp_path)
+    mirror.pull()
+    copied.clear()
+    (tmp_path / "d").write_text("mine")
+    mirror.push("d")
+    mirror.remove("sub")
+    mirror.pull()
+    assert copied == []
+    assert sorted(store.find("/bucket/days")) == ["/bucket/days/a", "/bucket/days/b", "/bucket/days/d"]
+    assert contents(tmp_path) == {"a": "a", "b": "b", "d": "mine"}
