@@ -56,6 +56,7 @@ COMMAND_LINE = {
     "--nodes=simulated.simulat": "--nodes: simulated.simulat is not a node of the pipeline __default__; did you mean simulated.simulate",
     "--from-nodes=ingest": "--from-nodes: ingest is not a node of the pipeline __default__; did you mean ingest.simulated.ingest",
     "--to-nodes=din.simulated.trian": "did you mean models.attention.din.simulated.train",
+    "--nodes=compare.simulated.compare_models": "the selected nodes need simulated.trained_models, which no file keeps; select the node",
     "--tags=simulatd": "--tags: simulatd is not a tag of the pipeline __default__; did you mean simulated",
     "--namespaces=simulated.dni": "--namespaces: simulated.dni is not a namespace",
     "--from-inputs=simulated.behaviours": "did you mean simulated.behaviors",
