@@ -5,7 +5,7 @@ DATASETS ?= simulated
 BIN := $(VENV)/bin
 export DO_NOT_TRACK := 1
 
-.PHONY: run test test-fast coverage test-kills audit mutants lint format viz docs bench clean
+.PHONY: run test test-fast coverage test-kills audit mutants lint format viz notebook docs bench clean
 .DEFAULT_GOAL := run
 
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -54,6 +54,9 @@ format: $(VENV)/.installed  ## format the code
 
 viz: $(VENV)/.installed  ## show the pipelines in a browser; for another dataset: make viz DATASETS=amazon_beauty
 	DEEP_INTEREST_DATASETS=$(DATASETS) $(BIN)/kedro viz run
+
+notebook: $(VENV)/.installed  ## run the tour notebook and save its outputs (about a minute)
+	$(BIN)/jupyter execute --inplace notebooks/tour.ipynb
 
 docs: $(VENV)/.installed  ## build the documentation in site/; broken links are errors
 	$(BIN)/mkdocs build --strict

@@ -1,6 +1,9 @@
 """Predict from Python with trained models: the implementation of `deep_interest.load`."""
 
+import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,19 +44,28 @@ def load(
 ) -> Predictor:
     """Load a trained model; see `deep_interest.load`."""
     dataset, model = split_experiment(experiment)
-    hook = sys.excepthook
+    if version is not None and seed is not None:
+        raise InputError("seed: a version has one model; leave seed out, or leave version out")
+    with _quiet(), open_project(env, None if folder is None else Path(folder)) as context:
+        require_dataset(context, dataset)
+        block = context.config_loader["parameters"]["datasets"][dataset]
+        settings = DatasetParameters.model_validate(block)
+        if version is None:
+            return _trained(context, dataset, model, settings, seed)
+        return _version(context, dataset, model, settings, version)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Leave logging and exception hook as they were: opening a project sets both for a run and logs every dataset."""
+    hook, kedro, nodes = sys.excepthook, logging.getLogger("kedro"), logging.getLogger("kedro.pipeline.node")
+    level, disabled = kedro.level, nodes.disabled
+    kedro.setLevel(logging.WARNING)
     try:
-        with open_project(env, None if folder is None else Path(folder)) as context:
-            require_dataset(context, dataset)
-            block = context.config_loader["parameters"]["datasets"][dataset]
-            settings = DatasetParameters.model_validate(block)
-            if version is None:
-                return _trained(context, dataset, model, settings, seed)
-            if seed is not None:
-                raise InputError("seed: a version has one model; leave seed out, or leave version out")
-            return _version(context, dataset, model, settings, version)
+        yield
     finally:
-        sys.excepthook = hook  # Kedro's context sets that of a run
+        sys.excepthook, nodes.disabled = hook, disabled
+        kedro.setLevel(level)
 
 
 def _trained(

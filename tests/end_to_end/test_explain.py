@@ -1,5 +1,7 @@
 """``deep-interest explain`` and `deep_interest.load` with a trained model, and invalid requests."""
 
+import importlib
+import logging
 import subprocess
 import sys
 
@@ -71,10 +73,12 @@ def test_invalid_requests_are_reported_in_one_line(
     assert message_line.count("\n") == 1
 
 
-def test_predictions_from_python_are_those_of_the_test_set(project):
-    before = sys.excepthook
+def test_predictions_from_python_are_those_of_the_test_set(project, caplog):
+    importlib.import_module("deep_interest.prediction")  # Kedro configures logging when it is imported
+    before, kedro = sys.excepthook, logging.getLogger("kedro")
+    kedro.setLevel(logging.INFO)
     model = deep_interest.load("simulated.din", env="smoke", folder=project / "conf")
-    assert sys.excepthook is before
+    assert (sys.excepthook, kedro.level, caplog.text) == (before, logging.INFO, "")
     data = project / "data/smoke"
     tables = data / "02_intermediate/simulated"
     samples = pd.read_parquet(data / "05_model_input/simulated/samples.parquet").query("split == 'test'")

@@ -1,7 +1,9 @@
 """Hyperparameter search, training with its values and the comparison, by commands."""
 
 import json
+from wsgiref.util import setup_testing_defaults
 
+import optuna_dashboard
 import pandas as pd
 import pytest
 from mlflow import MlflowClient
@@ -26,6 +28,7 @@ def test_tuned_values_are_used_in_training_and_compared(tmp_path):
     assert tuned["validation_gauc"] == trials["validation_gauc"].max()
     reporting = data / "08_reporting/simulated/din_mba"
     assert {"tuning.json", "tuning.png"} <= {path.name for path in reporting.iterdir()}
+    assert trials_in_dashboard(data / "06_models/simulated/din_mba/tuning/study.db") == 4
     minimum_users = "evaluation.minimum_users=20"  # of 38
     compared = run(
         project, "--pipelines=tuned.simulated.din_mba", f"--params=training.seeds=[1],{minimum_users}"
@@ -49,6 +52,20 @@ def test_tuned_values_are_used_in_training_and_compared(tmp_path):
     pd.testing.assert_frame_equal(
         pd.read_parquet(data / path.format("din_mba")), pd.read_parquet(data / path.format("din_mba_tuned"))
     )
+
+
+def trials_in_dashboard(study):
+    """Return the number of trials that optuna-dashboard shows."""
+    app = optuna_dashboard.wsgi(f"sqlite:///{study}")
+
+    def get(path):
+        request = {"PATH_INFO": path}
+        setup_testing_defaults(request)
+        return json.loads(b"".join(app(request, lambda *_: None)))
+
+    (summary,) = get("/api/studies")["study_summaries"]
+    assert summary["study_name"] == "simulated.din_mba"
+    return len(get(f"/api/studies/{summary['study_id']}")["trials"])
 
 
 def assert_in_mlflow(uri, dataset, model, data, settings):
