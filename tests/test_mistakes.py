@@ -98,7 +98,10 @@ YAML = {
     "an unknown key": ("parameters_x.yml", DATASET.replace("title", "titel"), "conf/smoke/parameters_x.yml, line 4: datasets.mine.titel: "),
     "an unknown key in a block": ("parameters_x.yml", DATASET.replace("files", "file"), "did you mean files?"),
     "a list with commas": (
-        "parameters_x.yml", f"{DATASET}    seeds: 1,2,3\n", "datasets.mine.seeds: found '1,2,3', expected a valid integer, unable to parse string as an integer; separate"
+        "parameters_x.yml", f"{DATASET}    seeds: 1,2,3\n", "datasets.mine.seeds: found '1,2,3', expected a whole number; separate"
+    ),
+    "a string in place of a block": (
+        "parameters_x.yml", f"{DATASET}    features: item_id\n", "datasets.mine.features: found 'item_id', expected names and values (name: value); the names are item, behavior, profile"
     ),
     "an option at the wrong place": (
         "parameters_x.yml", f"{DATASET}    epochs: 3\n", "datasets.mine.epochs: not a parameter here; set datasets.mine.training.epochs"

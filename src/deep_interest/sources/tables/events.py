@@ -80,6 +80,8 @@ def select_events(
         )
     if isinstance(block, ImpressionFiles):
         required.append(_label_column(table, block))
+        if TRUE_PROBABILITY in table.column_types:
+            required.append(_probability_column())
     if block.day:
         sql = date_column_sql(table, block.day)
         required.append(RequiredColumn("day", block.day, sql, "a date such as 2022-04-25 or 20220425"))
@@ -94,8 +96,6 @@ def select_events(
             for name in features.context
             if name in TIME_FEATURES and name not in table.feature_columns
         ]
-        if TRUE_PROBABILITY in table.column_types:
-            selected.append(f"CAST({TRUE_PROBABILITY} AS DOUBLE) AS {TRUE_PROBABILITY}")
     return f"SELECT {', '.join(selected)} FROM {table.name} WHERE {is_valid}"
 
 
@@ -160,6 +160,14 @@ def use_clicks(
 def database_strings(values: Sequence[Scalar] | None) -> list[str]:
     """Return values of the configuration as DuckDB writes them when cast to VARCHAR."""
     return [str(value).lower() if isinstance(value, bool) else str(value) for value in values or ()]
+
+
+def _probability_column() -> RequiredColumn:
+    number = f"TRY_CAST({TRUE_PROBABILITY} AS DOUBLE)"
+    expected = "the click probability, a number from 0 to 1; rename the column if it means something else"
+    return RequiredColumn(
+        TRUE_PROBABILITY, TRUE_PROBABILITY, f"CASE WHEN {number} BETWEEN 0 AND 1 THEN {number} END", expected
+    )
 
 
 def _time_column(table: RawTable, event_format: EventFormat, checks: RowChecks) -> RequiredColumn:
