@@ -108,6 +108,12 @@ def test_the_run_of_one_model_leads_to_the_table_of_all(catalog, finish):
     assert "--env" not in message
 
 
+def test_ids_in_a_command_are_quoted_for_the_shell(catalog, finish):
+    catalog.save("shop.user_ids", pd.DataFrame({"id": ["7|1001", "8|1001"]}))
+    catalog.save("shop.results", table())
+    assert "--user '8|1001' --candidate 70 --env=smoke\n" in finish("shop.results")
+
+
 def test_tuning_scoring_and_retraining_say_where_their_results_are(catalog, finish, tmp_path):
     catalog.save(
         "shop.din.tuned", {"finished": 12, "validation_gauc": 0.71, "values": {"training.mba": 0.0123}}

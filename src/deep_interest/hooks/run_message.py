@@ -1,5 +1,6 @@
 """The message at the end of a run: its results in short, where they are, and the commands that come next."""
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -114,8 +115,9 @@ class RunMessage:
         if table in MODELS:  # a model on its own
             commands.append(f"kedro run --pipelines={dataset}{self._env}    # all models of the table")
         if not MODELS[key].closed_form and (ids := self._test_sample(dataset, best)):
+            user, item = (shlex.quote(str(value)) for value in ids)
             commands.append(
-                f"deep-interest explain {dataset}.{best} --user {ids[0]} --candidate {ids[1]}{self._env}"
+                f"deep-interest explain {dataset}.{best} --user {user} --candidate {item}{self._env}"
             )
         if key in TUNABLE and table not in ABLATIONS and not best.endswith("_tuned"):
             commands.append(f"kedro run --pipelines=tune.{dataset}.{key}{self._env}")

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from deep_interest.logs.canonical import canonical
+from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.pipelines.parameters import DatasetParameters
 from deep_interest.sources.tables.reader import read_tables
@@ -96,3 +97,42 @@ def test_an_export_of_a_shop_with_branches_is_read(tmp_path):
     ]
     assert tables.items.to_numpy().tolist() == [["A-12", "Coffee", 1011.5], ["A-07", "Crème fraîche", 4.9]]
     assert tables.left_out == tables.notes == {}
+
+
+SHOP = yaml.safe_load(re.findall(r"```yaml\n(datasets:.*?)```", PAGE, flags=re.DOTALL)[0])["datasets"][
+    "my_shop"
+]
+BY_USER = {"min_behaviors", "negatives", "negative_pool", "ties", "test_users", "mode", "positive_rating"}
+
+
+def examples(page: str) -> list[dict]:
+    """Options that the page writes as YAML in its text and tables, such as ``protocol: {train_days: 14}``."""
+    text = re.sub(r"```.*?```", "", page, flags=re.DOTALL).replace("\\|", "|")
+    return [
+        yaml.safe_load(code)
+        for code in re.findall(r"`((?:protocol|reading|features): {.*?})`(?= |\n|,|\.)", text)
+    ]
+
+
+@pytest.mark.parametrize("example", examples(PAGE), ids=str)
+def test_every_option_that_the_page_shows_is_accepted(example):
+    ((key, options),) = example.items()
+    block = SHOP | {"features": {"item": ["item_id", "category", "tags"]}}
+    if BY_USER & set(options):  # those of the protocols without impressions
+        name = {"positive_rating": "rated", "test_users": "last_item"}.get(next(iter(options)), "next_item")
+        block |= {"source": {"behaviors": SHOP["source"]["behaviors"]}, "protocol": {"name": name}}
+    block[key] = block.get(key, {}) | options
+    read = DatasetParameters.model_validate(block).model_dump(mode="json")[key]
+    plain = {name: value for name, value in options.items() if not isinstance(value, list | dict)}
+    assert all(read[name] in (value, str(value)) for name, value in plain.items())
+
+
+def test_the_page_shows_options_of_every_kind():
+    assert len(examples(PAGE)) > 15
+    assert {key for example in examples(PAGE) for key in example} == {"protocol", "reading", "features"}
+
+
+def test_the_example_of_several_values_is_accepted():
+    (text,) = re.findall(r"```yaml\n(features:.*?)```", PAGE, flags=re.DOTALL)
+    features = FeatureColumns.model_validate(yaml.safe_load(text)["features"])
+    assert features.multi_hot["interests"].pooling == "mean"
