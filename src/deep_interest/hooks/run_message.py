@@ -205,7 +205,7 @@ class RunMessage:
         if not path:
             return None
         if "figure" in entry:  # next to the chart for Plotly
-            path = str(Path(path).with_suffix(".png"))
+            path = path.removesuffix(".json") + ".png"
         project = Path(self._run["project_path"])
         return str(Path(path).relative_to(project)) if Path(path).is_relative_to(project) else str(path)
 

@@ -57,10 +57,10 @@ def test_a_value_in_another_notation_is_an_error_instead_of_another_number(tmp_p
 @pytest.mark.parametrize(
     ("value", "advice"),
     [
-        ("4,90", "declare decimal: comma in"),
-        ("1.234,50", "declare decimal: comma and thousands: point in"),
-        ("1 234,50", "declare decimal: comma and thousands: space in"),
-        ("1,234.50", "declare thousands: comma in"),
+        ("4,90", "If it is a number, set decimal: comma in source.items."),
+        ("1.234,50", "set decimal: comma and thousands: point in"),
+        ("1 234,50", "set decimal: comma and thousands: space in"),
+        ("1,234.50", "set thousands: comma in"),
     ],
 )
 def test_the_error_names_the_options_of_a_number_in_another_notation(tmp_path, value, advice):
@@ -71,7 +71,9 @@ def test_the_error_names_the_options_of_a_number_in_another_notation(tmp_path, v
 def test_quotes_are_ordinary_characters_without_quoting(tmp_path):
     text = 'item\ttitle\n10\t"Unbalanced\n11\tSay "hi" now\n12\t"quoted" and more\n13\tplain\n'
     titles = FeatureColumns(item=("item_id", "title"))
-    with pytest.raises(InputError, match=r"items.tsv: not readable.*set quote: none, which keeps every row"):
+    with pytest.raises(
+        InputError, match=r"items.tsv, line 2: a quote is not closed.*set quote: none, which keeps every row"
+    ):
         items_of(tmp_path, text, titles, file="items.tsv")
     items = items_of(tmp_path, text, titles, file="items.tsv", quote="none")
     assert items["title"].tolist() == ['"Unbalanced', 'Say "hi" now', '"quoted" and more', "plain"]
@@ -81,6 +83,27 @@ def test_lines_lost_to_an_unbalanced_quote_are_all_counted(tmp_path):
     write(tmp_path, items='item,category\n10,a\n11,"b\n12,c\n13,d\n')
     tables = read(tmp_path, skip=True)
     assert tables.left_out == {"lines within an unbalanced quote (quote: none keeps them) of items": 3}
+
+
+JOINED = 'N1\tnews\t"Yes, said one\nN2\tnews\tPlain\nN3\tnews\tA screen of 27"\n'
+NAMES = ["item", "category", "title"]
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_lines_joined_by_balanced_quotes_are_an_error(tmp_path, skip):
+    message = r"items.tsv: 2 line\(s\) are within quotes of an earlier line, although every line has 3 values.*set quote: none"
+    write(tmp_path)
+    (tmp_path / "items.tsv").write_text(JOINED)
+    with pytest.raises(InputError, match=message):
+        read(tmp_path, FeatureColumns(), skip=skip, items={"files": "items.tsv", "names": NAMES})
+    for quote, ids in (("none", ["N1", "N2", "N3"]), ('"', ["N1"])):
+        items = items_of(tmp_path, JOINED, FeatureColumns(), file="items.tsv", names=NAMES, quote=quote)
+        assert items["item"].tolist()[: len(ids)] == ids
+
+
+def test_values_with_line_breaks_are_read(tmp_path):
+    text = 'item,category,title\n10,a,"one\n\ntwo"\n11,b,"three, and\nfour"'
+    assert items_of(tmp_path, text, FeatureColumns())["item"].tolist() == [10, 11]
 
 
 def test_another_quote_may_be_declared(tmp_path):

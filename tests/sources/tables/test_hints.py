@@ -47,10 +47,31 @@ def test_a_few_invalid_times_are_those_of_the_file(tmp_path):
         (
             "user;item;time\n1;10;5\n",
             {"delimiter": ","},
-            "the first line has a single value: check delimiter and names",
+            "the first line has a single value: check delimiter, names, and that the header is the first line",
         ),
         ("user,item\n1,10\n", {}, "if the rows have no times but are in order, set order: file"),
-        ("user,sku,time\n1,10,5\n", {}, "the columns are user, sku, time"),
+        (
+            "user,sku,time\n1,10,5\n",
+            {},
+            "the columns are user, sku, time; set item to the name of its column",
+        ),
+        ("user,sku,time\n1,10,5\n", {"item": "id"}, "the columns are user, sku, time"),
+        ("shop,no,item,time\n1,7,10,5\n", {"user": "shop, no"}, "; several columns are a list: [shop, no]"),
+        (
+            "user,item,time,Kind\n1,10,5,a\n",
+            {"columns": {"Kind": "category"}},
+            "; columns names the feature first: {category: Kind}",
+        ),
+        (
+            "user,item,time,Größe\n1,10,5,1\n",
+            {"encoding": "cp1252", "where": {"Größe": 1}},
+            "; GrÃ¶ÃŸe is Größe in UTF-8: remove encoding",
+        ),
+        (
+            "user,item,time,Preis €\n1,10,5,1\n".encode("cp1252"),
+            {"encoding": "latin-1", "where": {"Preis €": 1}},
+            r"; 'Preis \x80' has control characters: the encoding may be cp1252 (Windows), not iso8859-1",
+        ),
         ("users,item,time\n1,10,5\n", {}, "did you mean users?"),
     ],
 )
@@ -70,7 +91,7 @@ def test_blanks_separate_values_only_if_nothing_else_does(tmp_path):
     declared = Source.model_validate({"behaviors": {"files": "log.csv", **source}})
     tables = read_tables(tmp_path, declared, FeatureColumns(item=("item_id",)))
     assert tables.behaviors["item"].tolist() == [10, 11]
-    assert "Expected Number of Columns: 2 Found: 1" in message_of(tmp_path, "1 10\n1 11 12\n", **source)
+    assert "separated by ','" in message_of(tmp_path, "1 10\n1 11 12\n", **source)
     assert "Found: 1" not in message_of(tmp_path, "1,1 10\n1,2 11\n", **source, rating="stars")
 
 
@@ -89,3 +110,95 @@ def test_a_sequence_that_most_rows_repeat_is_noted(tmp_path, repeats, noted):
     source = Source.model_validate({"behaviors": {"files": "log.csv", "sequence": "seen"}})
     note = "rows of behaviors with the same seen as another of the user (is it a history?)"
     assert read_tables(tmp_path, source, FeatureColumns(item=("item_id",))).notes.get(note) == noted
+
+
+@pytest.mark.parametrize(
+    ("text", "block", "hint"),
+    [
+        ("a\tb\tc\td\n" * 3, {"names": ["user", "item"], "order": "file"}, "names has 2 names, but the lines have 4 value(s) separated by '\\t', for example 'a\\tb\\tc\\td'; names has to name every column"),
+        ("1;10;5\n2;11;6\n", {"names": ["user", "item", "time"], "delimiter": ","}, "for example '1;10;5'; ';' fits: set delimiter to it, or remove delimiter"),
+        ("Exported today\nuser,item,time\n1,10,5\n", {}, "the header has 1 value(s), but the lines have 3 value(s) separated by ','"),
+        ("user,item,time\n1,1,10,5\n2,1,11,6\n", {}, "for example '1,1,10,5'; check delimiter and quote, and that the header is the first line"),
+    ],
+)  # fmt: skip
+def test_names_or_a_header_of_another_width_than_all_lines(tmp_path, text, block, hint):
+    assert hint in message_of(tmp_path, text, **block)
+
+
+def test_a_single_line_of_another_width_is_that_of_the_file(tmp_path):
+    message = message_of(tmp_path, "user,item,time\n1,10,5\n1,11\n")
+    assert "log.csv, line 3: expected 3 values, found 2, in '1,11'. Fix the line" in message
+    message = message_of(tmp_path, "user,item,time\n1,10,5\n1,11,6,7,8\n")
+    assert "line 3: expected 3 values, found more than 3, in '1,11,6,7,8'." in message
+
+
+def test_the_file_of_many_with_the_bad_line_is_named(tmp_path):
+    (tmp_path / "log1.csv").write_text("user,item,time\n1,10,5\n")
+    (tmp_path / "log2.csv").write_text("user,item,time\n1,10,5\n1,Kä,se,5\n", encoding="cp1252")
+    for encoding in ("cp1252", "latin-1"):
+        message = message_of(tmp_path, "user,item,time\n1,10,5\n", files="log*.csv", encoding=encoding)
+        assert "log2.csv, line 3: expected 3 values, found more than 3, in '1,Kä,se,5'." in message
+
+
+def test_a_missing_feature_is_named_with_the_closest_column(tmp_path):
+    write(tmp_path, items="item,Group,Price (€)\n10,a,1\n11,b,2\n")
+    with pytest.raises(InputError, match=r"name its column, source.items.columns: \{price: Price \(€\)\}, or remove price from features.item"):  # fmt: skip
+        read(tmp_path, FeatureColumns(item=("item_id", "price")))
+    with pytest.raises(InputError, match=r"users: .*not found; the source has no users; declare source.users, or remove age from features.profile"):  # fmt: skip
+        read(tmp_path, FeatureColumns(item=("item_id",), profile=("age",)))
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("visit.csv", "Did you mean visits.csv?"),
+        ("log-*.csv", "The folder has impressions.csv, items.csv, visits.csv."),
+        ("deep/other.csv", "The folder has impressions.csv, items.csv, visits.csv."),
+    ],
+)
+def test_a_missing_file_is_compared_with_those_of_the_folder(tmp_path, name, hint):
+    write(tmp_path)
+    with pytest.raises(InputError) as caught:
+        read(tmp_path, behaviors={"files": name})
+    assert str(caught.value).endswith(hint)
+
+
+def test_a_missing_or_empty_folder_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"The folder is empty.$"):
+        read(tmp_path)
+    with pytest.raises(InputError, match=r"The folder .*/shop does not exist.$"):
+        read(tmp_path / "shop")
+
+
+@pytest.mark.parametrize(
+    ("label", "shown", "hint"),
+    [
+        ("_", "a-1 b-0", "The values fit label: {separator: '-'}."),
+        ("-", "a:1 b_0", "No row is valid: check source.impressions.sequence and its label."),
+        ("-", "a b", "No row is valid: check source.impressions.sequence and its label."),
+    ],
+)
+def test_the_separator_of_labels_is_named(tmp_path, label, shown, hint):
+    write(tmp_path, impressions=f"user,time,shown\n1,5,{shown}\n")
+    with pytest.raises(InputError) as caught:
+        read(tmp_path, FeatureColumns(), **declare_impressions(sequence="shown", label={"separator": label}))
+    assert str(caught.value).endswith(hint)
+
+
+def test_a_list_in_the_column_of_the_item_is_not_skipped(tmp_path):
+    lists = message_of(tmp_path, "user,item,time\n1,10 11,5\n2,,6\n3,12 13 14,7\n")
+    assert "If the values are lists of ids, such as '10 11', set sequence or history instead of item" in lists
+    single = message_of(tmp_path, "user,item,time\n1,10,5\n2,,6\n3,12 13,7\n")
+    assert "lists of ids" not in single
+
+
+def test_ratings_in_another_notation_name_it(tmp_path):
+    message = message_of(tmp_path, 'user,item,time,stars\n1,10,5,"4,5"\n', rating="stars")
+    assert message.endswith("expected a number. If it is a number, set decimal: comma in source.behaviors.")
+
+
+def test_repeated_items_may_be_the_wrong_column(tmp_path):
+    write(tmp_path, items="item,category\n10,a\n11,a\n12,a\n")
+    declared = {"items": {"files": "items.csv", "item": "category", "columns": {"kind": "item"}}}
+    with pytest.raises(InputError, match=r"item a has several rows \(1 different items in 3 rows\).*check that source.items.item is the column"):  # fmt: skip
+        read(tmp_path, FeatureColumns(item=("item_id", "kind")), **declared)

@@ -199,7 +199,7 @@ ORDERED = {"files": "x.csv", "order": "file"}
         ({"behaviors": ORDERED, "impressions": {"files": "y.csv"}}, "order: file declares a log without times"),
         ({"behaviors": {"files": "x.csv", "sequence": "s", "rating": "r"}}, "rating needs one behaviour per row"),
         ({"behaviors": {"files": "x.csv", "sequence": "s", "history": "h"}}, "not both"),
-        ({"behaviors": {"files": "x.csv"}, "clicks_as_behaviors": True}, "needs impressions"),
+        ({"behaviors": {"files": "x.csv"}, "clicks_as_behaviors": True}, "no impressions are declared; declare them"),
         ({"impressions": {"files": "x.csv"}, "clicks_as_behaviors": False}, "leaves no behaviours"),
         ({"impressions": {"files": "x.csv", "item": "i", "sequence": "s"}}, "not both"),
         ({"impressions": {"files": "x.csv", "sequence": "s"}}, "needs its labels: set label to {separator: '-'}"),

@@ -47,7 +47,7 @@ class RowChecks:
                 problem = f"{rows:,} invalid value(s), for example {value!r}"
             advice = "Fix the file, or set reading.on_bad_line to 'skip' to skip and count such rows."
             if rows == self.count_rows(table.name):
-                advice = f"No row is valid: check source.{table.target}.{column.name}."
+                advice = f"No row is valid: check source.{table.target}.{column.key or column.name}."
             raise InputError(
                 f"{file}, column {column.display_name} ({table.target}.{column.name}): found {problem}; expected "
                 f"{column.expected}. {column.suggest() or advice}"

@@ -143,6 +143,7 @@ class RequiredColumn:
         columns: columns of the file, if the value is made of several.
         raw: SQL expression of the value as written in the file, if it is not that of the columns.
         suggest: returns a sentence that says which declaration would fit, or an empty string.
+        key: keys of the block that declare the column, if they are not ``name``.
     """
 
     name: str
@@ -152,6 +153,7 @@ class RequiredColumn:
     columns: tuple[str, ...] = ()
     raw: str = ""
     suggest: Callable[[], str] = str
+    key: str = ""
 
     @property
     def raw_sql(self) -> str:

@@ -228,7 +228,10 @@ class Source(Strict):
                 "declare behaviors (what users did), impressions (what they were shown), or both"
             )
         if self.clicks_as_behaviors and not self.impressions:
-            raise ValueError("clicks_as_behaviors: true needs impressions, whose clicks are counted")
+            raise ValueError(
+                "clicks_as_behaviors: true adds the clicked impressions, but no impressions are declared; declare them, or remove "
+                "clicks_as_behaviors"
+            )
         if self.clicks_as_behaviors is False and not self.behaviors:
             raise ValueError(
                 "clicks_as_behaviors: false leaves no behaviours; declare behaviors or remove it"

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -10,11 +11,13 @@ from pathlib import Path
 from deep_interest.errors import InputError
 from deep_interest.sources.raw_files import is_gzip, text_lines
 from deep_interest.sources.sql import quote_literal
+from deep_interest.sources.tables.csv_errors import not_utf8
 from deep_interest.sources.tables.declaration import TableFiles
 
 CSV_LINE_LIMIT = 2_000_000  # bytes; DuckDB may silently drop a line that is longer than its own limit
 _DELIMITERS = ",\t;|"
 _SAMPLED_LINES, _SAMPLED_CHARACTERS = 200, 1_000_000
+_SHOWN_CHARACTERS = 80  # of a line in a message
 _SIGNATURES = {
     b"PAR1": "Parquet; end the file's name in .parquet",
     b"\xff\xfe": "UTF-16; set encoding: utf-16",
@@ -58,14 +61,16 @@ def read_header(file: Path, table: TableFiles) -> tuple[list[str], Dialect]:
     """Return the column names of a CSV file and its dialect.
 
     Raises:
-        InputError: the file has another format, or its header is malformed or has the same name twice.
+        InputError: the file has another format, its header is malformed or has the same name twice, or no sampled line has
+            as many values as there are names.
     """
     if not is_gzip(file):
         _reject_other_formats(file)
     lines = _sampled_lines(file)
     if "\ufffd" in "".join(lines[:1]) and not table.names:
-        raise InputError(not_utf8(str(file), "the header has other bytes"))
+        raise InputError(not_utf8(str(file), "the header has other characters"))
     dialect = detect_dialect(file, table, lines)
+    _check_widths(file, table, dialect, lines)
     if table.names:
         return list(table.names), dialect
     try:
@@ -80,14 +85,6 @@ def read_header(file: Path, table: TableFiles) -> tuple[list[str], Dialect]:
             "the file has no header"
         )
     return header, dialect
-
-
-def not_utf8(file: str, reason: str) -> str:
-    """Return the message about a file that is not encoded in UTF-8 and declares no encoding."""
-    return (
-        f"{file}: the file is not encoded in UTF-8 ({reason}). Declare its encoding, for example encoding: cp1252 for files from "
-        "Windows, or latin-1."
-    )
 
 
 def detect_dialect(file: Path, table: TableFiles, lines: Sequence[str]) -> Dialect:
@@ -121,6 +118,40 @@ def _agreement(dialect: Dialect, lines: Sequence[str], names: int) -> tuple[int,
         return 0, 0
     expected = names or (widths or [0])[0]
     return (widths.count(expected), expected) if expected > 1 or names else (0, 0)
+
+
+def _check_widths(file: Path, table: TableFiles, dialect: Dialect, lines: Sequence[str]) -> None:
+    """Raise an error if no sampled line has as many values as the names, or as the header above it."""
+    names = len(table.names or ())
+    if names and not table.delimiter and not _agreement(dialect, lines, names)[0]:
+        dialect = detect_dialect(file, table.model_copy(update={"names": None}), lines)
+    try:
+        records = [record for record in dialect.records(lines) if record]
+    except csv.Error:
+        return
+    rows = records if names else records[1:]
+    expected = names or len((records or [[]])[0])
+    widths = Counter(map(len, rows))
+    if not widths or expected in widths:
+        return
+    usual = widths.most_common(1)[0][0]
+    example = next(row for row in rows if len(row) == usual)
+    detected = detect_dialect(file, table.model_copy(update={"delimiter": None}), lines)
+    what = f"names has {expected} names" if names else f"the header has {expected} value(s)"
+    found = (
+        f"{file}: {what}, but the lines have {usual} value(s) separated by {dialect.delimiter!r}, for example "
+        f"{_shortened(dialect.delimiter.join(example))!r}"
+    )
+    if detected.delimiter != dialect.delimiter and _agreement(detected, lines, names)[0] > 1:
+        raise InputError(f"{found}; {detected.delimiter!r} fits: set delimiter to it, or remove delimiter")
+    advice = "names has to name every column of the file, in order; check delimiter and quote as well"
+    if not names:
+        advice = "check delimiter and quote, and that the header is the first line of the file"
+    raise InputError(f"{found}; {advice}")
+
+
+def _shortened(line: str) -> str:
+    return line if len(line) <= _SHOWN_CHARACTERS else f"{line[: _SHOWN_CHARACTERS - 1]}…"
 
 
 def _sampled_lines(file: Path) -> list[str]:

@@ -8,7 +8,7 @@ from deep_interest.errors import InputError
 from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.sources.sql import quote_identifier, quote_literal
 from deep_interest.sources.tables.columns import INTEGERS, RawTable
-from deep_interest.sources.tables.decimals import notation_hint, number_sql
+from deep_interest.sources.tables.decimals import example_without_number, notation_hint, number_sql
 from deep_interest.sources.tables.scan import fetch_aggregates
 
 
@@ -86,17 +86,14 @@ def _list_sql(table: RawTable, feature: str) -> str:
 
 
 def _check_numbers(connection: duckdb.DuckDBPyConnection, table: RawTable, name: str) -> None:
-    column = quote_identifier(table.feature_columns[name])
-    rows, value = fetch_aggregates(
-        connection,
-        f"SELECT count(*), min(CAST({column} AS VARCHAR)) FROM {table.name} "
-        f"WHERE {column} IS NOT NULL AND ({number_sql(table, table.feature_columns[name])}) IS NULL",
-    )
+    rows, value = example_without_number(connection, table, table.feature_columns[name])
     if rows:
+        advice = (
+            notation_hint(value, table.target) or f"Fix the values, or remove {name} from features.buckets."
+        )
         raise InputError(
             f"{table.display_name}, column {table.feature_columns[name]}: found {rows:,} value(s) that are not "
-            f"numbers, for example {value!r}{notation_hint(value)}; features.buckets needs numbers. Fix the values, or remove "
-            f"{name} from features.buckets."
+            f"numbers, for example {value!r}; features.buckets needs numbers. {advice}"
         )
 
 

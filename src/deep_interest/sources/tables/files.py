@@ -10,6 +10,7 @@ from pathlib import Path
 from deep_interest.errors import InputError
 from deep_interest.sources.downloads import missing_file_message
 from deep_interest.sources.tables.declaration import TableFiles
+from deep_interest.sources.tables.hints import missing_file
 
 DATE_FORMATS = ("%Y-%m-%d", "%Y%m%d", "%Y/%m/%d")
 _FORMATS = {
@@ -63,7 +64,8 @@ def resolve_files(folder: Path, table: TableFiles, *, page: str | None = None) -
     if missing and table.optional:
         return None
     if missing:
-        raise InputError(missing_file_message(folder / missing[0], page=page))
+        message = missing_file_message(folder / missing[0], page=page)
+        raise InputError(f"{message} {missing_file(folder, missing[0])}")
     files = sorted({file for _, matching_files in matches for file in matching_files})
     empty = [file for file in files if file.stat().st_size == 0]
     if len(empty) == len(files):
