@@ -131,6 +131,29 @@ def test_tuning_scoring_and_retraining_say_where_their_results_are(catalog, fini
     assert "next:     kedro run --pipelines=score.shop.din\n" in message
 
 
+def test_a_refused_version_is_reported_with_the_failed_checks(catalog, finish):
+    checks = [
+        {"name": "coverage", "found": 0.9, "expected": "at least 0.02", "passed": True},
+        {"name": "GAUC gain, lower end", "found": -0.0123456, "expected": "above 0", "passed": False},
+        {"name": "calibration", "found": None, "expected": "0.7 to 1.4", "passed": False},
+    ]
+    refused = {"outcome": "refused", "version": "v8", "champion_before": None, "checks": checks}
+    catalog.save("shop.din.run_summary", refused)
+    message = finish("shop.din.run_summary", env=None)
+    assert (
+        "v8 refused\n  GAUC gain, lower end: -0.0123, expected above 0\n  calibration: undefined, expected 0.7 to 1.4\n"
+        in message
+    )
+    assert "score." not in message  # no version serves
+    assert "deep-interest registry promote shop.din v8    # regardless of the checks\n" in message
+    catalog.save("shop.din.run_summary", refused | {"champion_before": "v7"})
+    assert "next:     kedro run --pipelines=score.shop.din\n" in finish("shop.din.run_summary", env=None)
+
+
+def test_simulated_days_lead_to_retraining(finish):
+    assert "next:     kedro run --pipelines=retrain.shop.din\n" in finish("shop.days", env=None)
+
+
 def test_a_summary_that_fails_does_not_fail_the_run(finish):
     assert "The results are complete, but their summary could not be made" in finish("shop.results")
     assert finish("shop.samples") == ""

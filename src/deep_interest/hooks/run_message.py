@@ -41,6 +41,7 @@ class RunMessage:
         """Append new results to the history and yield the lines of the message; none if the run has no results to look at."""
         makers = {
             "results": self._results, "tuned": self._tuned, "scores": self._scores, "run_summary": self._retrained,
+            "days": self._days,
         }  # fmt: skip
         found = False
         for entry in sorted(self._outputs, key=lambda name: (name.count("."), name)):
@@ -161,12 +162,28 @@ class RunMessage:
 
     def _retrained(self, experiment: str) -> Iterator[str]:
         summary = self._catalog.load(f"{experiment}.run_summary")
-        yield f"{experiment}: {summary.get('version', 'no version')} {summary['outcome'].replace('_', ' ')}"
+        version, outcome = summary.get("version", "no version"), summary["outcome"]
+        serves = outcome == "promoted" or summary.get("champion_before")
+        yield f"{experiment}: {version} {outcome.replace('_', ' ')}"
+        for check in summary.get("checks", []):
+            if not check["passed"]:
+                yield f"  {check['name']}: {_short(check['found'])}, expected {check['expected']}"
         yield ""
         yield from self._files({"summary": f"{experiment}.run_page"})
-        model = experiment.partition(".")[2]
-        score = [f"kedro run --pipelines=score.{experiment}{self._env}"] if model in RETRAINABLE else []
-        yield from self._next([*score, f"deep-interest registry list {experiment}{self._env}"])
+        commands = [f"deep-interest registry list {experiment}{self._env}"]
+        if serves and experiment.partition(".")[2] in RETRAINABLE:
+            commands.insert(0, f"kedro run --pipelines=score.{experiment}{self._env}")
+        if outcome == "refused":
+            commands.append(
+                f"deep-interest registry promote {experiment} {version}{self._env}    # regardless of the checks"
+            )
+        yield from self._next(commands)
+
+    def _days(self, dataset: str) -> Iterator[str]:
+        yield f"{dataset}: one folder per day, as input of retraining"
+        yield ""
+        yield from self._files({"days": f"{dataset}.days"})
+        yield from self._next([f"kedro run --pipelines=retrain.{dataset}.din{self._env}"])
 
     def _samples(self, dataset: str) -> Iterator[str]:
         yield f"{dataset}: samples are ready"
@@ -190,7 +207,7 @@ class RunMessage:
         if not path:
             return None
         if "figure" in entry:  # next to the chart for Plotly
-            path = str(Path(path).with_suffix(".png"))
+            path = path.removesuffix(".json") + ".png"
         project = Path(self._run["project_path"])
         return str(Path(path).relative_to(project)) if Path(path).is_relative_to(project) else str(path)
 
@@ -213,4 +230,4 @@ def _table(models: pd.DataFrame) -> Iterator[str]:
 
 
 def _short(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+    return f"{value:.3g}" if isinstance(value, float) else "undefined" if value is None else str(value)
