@@ -49,12 +49,22 @@ def test_a_few_invalid_times_are_those_of_the_file(tmp_path):
             {"delimiter": ","},
             "the first line has a single value: check delimiter, names, and that the header is the first line",
         ),
-        ("user,item\n1,10\n", {}, "if the rows have no times but are in order, set order: file"),
+        (
+            "user,item\n1,10\n",
+            {},
+            "set time to the name of its column, or order: file if the rows have no times but are in order",
+        ),
         (
             "user,sku,time\n1,10,5\n",
             {},
             "the columns are user, sku, time; set item to the name of its column",
         ),
+        (
+            "user,item,when\n1,10,5\n",
+            {"time": "at %Y"},
+            '; a time with a format is written as time: {column: NAME, format: "%d.%m.%Y"}',
+        ),
+        ("user,item,when\n1,10,5\n", {"time": "moment"}, "the columns are user, item, when"),
         ("user,sku,time\n1,10,5\n", {"item": "id"}, "the columns are user, sku, time"),
         ("shop,no,item,time\n1,7,10,5\n", {"user": "shop, no"}, "; several columns are a list: [shop, no]"),
         (
@@ -115,7 +125,9 @@ def test_a_sequence_that_most_rows_repeat_is_noted(tmp_path, repeats, noted):
 @pytest.mark.parametrize(
     ("text", "block", "hint"),
     [
-        ("a\tb\tc\td\n" * 3, {"names": ["user", "item"], "order": "file"}, "names has 2 names, but the lines have 4 value(s) separated by '\\t', for example 'a\\tb\\tc\\td'; names has to name every column"),
+        ("a\tb\tc\td\n" * 3, {"names": ["user", "item"], "order": "file"}, "names has 2 name(s), but the lines have 4 value(s) separated by '\\t', for example 'a\\tb\\tc\\td'; names has to name every column"),
+        ("1 10\n2 11\n", {"names": "user, item", "order": "file"}, "the columns are user, item; write names as a list: [user, item]"),
+        ("1 10\n2 11\n", {"names": "user, item", "order": "file", "delimiter": "space"}, "for example '1 10'; write names as a list: [user, item]"),
         ("1;10;5\n2;11;6\n", {"names": ["user", "item", "time"], "delimiter": ","}, "for example '1;10;5'; ';' fits: set delimiter to it, or remove delimiter"),
         ("Exported today\nuser,item,time\n1,10,5\n", {}, "the header has 1 value(s), but the lines have 3 value(s) separated by ','"),
         ("user,item,time\n1,1,10,5\n2,1,11,6\n", {}, "for example '1,1,10,5'; check delimiter and quote, and that the header is the first line"),

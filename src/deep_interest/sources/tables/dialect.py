@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -137,17 +138,26 @@ def _check_widths(file: Path, table: TableFiles, dialect: Dialect, lines: Sequen
     usual = widths.most_common(1)[0][0]
     example = next(row for row in rows if len(row) == usual)
     detected = detect_dialect(file, table.model_copy(update={"delimiter": None}), lines)
-    what = f"names has {expected} names" if names else f"the header has {expected} value(s)"
+    what = f"names has {expected} name(s)" if names else f"the header has {expected} value(s)"
     found = (
         f"{file}: {what}, but the lines have {usual} value(s) separated by {dialect.delimiter!r}, for example "
         f"{_shortened(dialect.delimiter.join(example))!r}"
     )
-    if detected.delimiter != dialect.delimiter and _agreement(detected, lines, names)[0] > 1:
+    fitting, values = _agreement(detected, lines, names)
+    if detected.delimiter != dialect.delimiter and fitting > 1 and values > 1:
         raise InputError(f"{found}; {detected.delimiter!r} fits: set delimiter to it, or remove delimiter")
     advice = "names has to name every column of the file, in order; check delimiter and quote as well"
+    if listed := names_as_list(table):
+        advice = listed
     if not names:
         advice = "check delimiter and quote, and that the header is the first line of the file"
     raise InputError(f"{found}; {advice}")
+
+
+def names_as_list(table: TableFiles) -> str:
+    """Return advice for several names that are declared as one, such as ``names: user, item``; empty otherwise."""
+    parts = re.split(r"[,;\s]+", table.names[0]) if table.names and len(table.names) == 1 else []
+    return f"write names as a list: [{', '.join(parts)}]" if len(parts) > 1 else ""
 
 
 def _shortened(line: str) -> str:

@@ -10,6 +10,7 @@ import duckdb
 
 from deep_interest.sources.sql import quote_identifier, quote_literal
 from deep_interest.sources.tables.declaration import TableFiles
+from deep_interest.sources.tables.dialect import names_as_list
 
 _DATES = (
     "%Y-%m-%d", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d-%m-%Y", "%m-%d-%Y", "%Y%m%d", "%d.%m.%y", "%m/%d/%y",
@@ -46,13 +47,15 @@ def missing_column(
     hint = _about_name(role, column, block, available)
     if hint:
         return f"; {hint}"
-    if role == "time" and hasattr(block, "order"):
-        return "; if the rows have no times but are in order, set order: file"
+    is_default = role.split(".", maxsplit=1)[0] not in block.model_fields_set
+    if role == "time" and is_default and hasattr(block, "order"):
+        return (
+            "; set time to the name of its column, or order: file if the rows have no times but are in order"
+        )
     if len(available) == 1:
         return "; the first line has a single value: check delimiter, names, and that the header is the first line"
     if not block.names and not set(wanted) & set(available):
         return "; if the file has no header, set names"
-    is_default = role.split(".", maxsplit=1)[0] not in block.model_fields_set
     return f"; set {role} to the name of its column" if is_default else ""
 
 
@@ -61,10 +64,12 @@ def _about_name(role: str, column: str, block: TableFiles, available: Sequence[s
     parts = [part.strip() for part in column.split(",")]
     if len(parts) > 1 and set(parts) <= set(available):
         return f"several columns are a list: [{', '.join(parts)}]"
-    if hint := _other_encoding(block.encoding, available):
+    if hint := names_as_list(block) or _other_encoding(block.encoding, available):
         return hint
     if similar := difflib.get_close_matches(column, available, n=1, cutoff=0.7):
         return f"did you mean {similar[0]}?"
+    if role == "time" and "%" in column:
+        return 'a time with a format is written as time: {column: NAME, format: "%d.%m.%Y"}'
     feature = role.removeprefix("columns.")
     if feature != role and feature in available:
         return f"columns names the feature first: {{{column}: {feature}}}"
