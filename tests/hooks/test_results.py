@@ -28,7 +28,7 @@ def catalog(tmp_path):
             "{dataset}.{model}.scores": {"type": "pandas.ParquetDataset", "filepath": f"{tmp_path}/data/s.parquet"},
         }
     )  # fmt: skip
-    for model in ("din", "base"):
+    for model in ("din", "din_tuned", "base"):
         catalog.save(f"shop.{model}.predictions", pd.DataFrame({"user": [2], "item": [1], "seed_1": [0.5]}))
     catalog.save("shop.user_ids", pd.DataFrame({"id": ["ann", "bob"]}))
     catalog.save("shop.item_ids", pd.DataFrame({"id": [70, 71]}))
@@ -106,6 +106,16 @@ def test_the_run_of_one_model_leads_to_the_table_of_all(catalog, finish):
     assert "shop.din, run r1\n  DIN  GAUC 0.7000" in message
     assert "next:     kedro run --pipelines=shop    # all models of the table\n" in message
     assert "--env" not in message
+
+
+def test_the_difference_of_a_tuned_model_is_that_to_the_untuned_one(catalog, finish):
+    tuned = table()[1:3].assign(
+        model=["din_tuned", "din"], name=["DIN, tuned", "DIN"], difference=[0.01, None]
+    )
+    catalog.save("shop.din_tuned.results", tuned)
+    assert "  DIN, tuned  GAUC 0.7000  +0.0100 to DIN [+0.0500, +0.1500]\n" in finish(
+        "shop.din_tuned.results"
+    )
 
 
 def test_ids_in_a_command_are_quoted_for_the_shell(catalog, finish):

@@ -16,7 +16,15 @@ from deep_interest.evaluation.history import (
     has_models,
     previous_results,
 )
-from deep_interest.experiments import ABLATIONS, ALL_MODELS, MODELS, RETRAINABLE, TUNABLE, pipeline_name
+from deep_interest.experiments import (
+    ABLATIONS,
+    ALL_MODELS,
+    MODELS,
+    RETRAINABLE,
+    TUNABLE,
+    TUNED_SUFFIX,
+    pipeline_name,
+)
 from deep_interest.reporting.run_record import describe_run
 
 HISTORY = "results_history"
@@ -74,7 +82,9 @@ class RunMessage:
         name = namespace if len(models) == 1 else f"{dataset}: {table or ALL_MODELS.title}"
         title = f"{name}, run {record.run}"
         yield title
-        yield from _table(models.head(_BEST))
+        base = ABLATIONS[table].base if table in ABLATIONS else table.removesuffix(TUNED_SUFFIX)
+        names = results.set_index("model")["name"]
+        yield from _table(models.head(_BEST), str(names.get(base, MODELS["base"].name)))
         if len(models) > _BEST:
             more = len(models) - _BEST
             yield f"  … and {more} more model{'s' if more > 1 else ''}"
@@ -217,13 +227,13 @@ class RunMessage:
             yield f"  {name:9} {command}"
 
 
-def _table(models: pd.DataFrame) -> Iterator[str]:
-    """Yield a line per model: name, GAUC, and the difference to BaseModel with its interval, if the table has it."""
+def _table(models: pd.DataFrame, base_name: str) -> Iterator[str]:
+    """Yield a line per model: name, GAUC, and the difference to a base model with its interval, if the table has it."""
     width = max(map(len, models["name"]))
     for row in models.to_dict("records"):
         line = f"  {row['name']:{width}}  GAUC {row['gauc']:.4f}"
         if pd.notna(row.get("difference")):
-            line += f"  {row['difference']:+.4f} to BaseModel"
+            line += f"  {row['difference']:+.4f} to {base_name}"
             if pd.notna(row.get("difference_low")):
                 line += f" [{row['difference_low']:+.4f}, {row['difference_high']:+.4f}]"
         yield line
