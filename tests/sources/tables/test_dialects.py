@@ -68,6 +68,31 @@ def test_the_error_names_the_options_of_a_number_in_another_notation(tmp_path, v
         prices_of(tmp_path, [value])
 
 
+@pytest.mark.parametrize(
+    ("values", "noted"),
+    [
+        (["1.011", "4", "2.999", "120", "1.011", "7.250", "5.000"], 5),
+        (["1.011", "2.999", "1.011", "5.000"], 0),  # too few
+        (["1.011", "2.999", "1.011", "5.000", "7.250", "0.500"], 0),  # three decimals
+        (["1.011", "2.999", "1.011", "5.000", "7.250", "3.5"], 0),
+    ],
+)
+def test_points_that_may_separate_thousands_are_noted(tmp_path, values, noted):
+    text = "item;price\n" + "".join(f"{10 + k};{value}\n" for k, value in enumerate(values))
+    write(tmp_path)
+    (tmp_path / "items.csv").write_text(text)
+    notes = read(tmp_path, PRICES, items={"files": "items.csv", "delimiter": ";"}).notes
+    found = {
+        rows
+        for note, rows in notes.items()
+        if "set decimal: comma and thousands: point in source.items" in note
+    }
+    assert found == ({noted} if noted else set())
+    declared = {"files": "items.csv", "delimiter": ";", "decimal": "comma", "thousands": "point"}
+    if noted:
+        assert not any("thousands" in note for note in read(tmp_path, PRICES, items=declared).notes)
+
+
 def test_quotes_are_ordinary_characters_without_quoting(tmp_path):
     text = 'item\ttitle\n10\t"Unbalanced\n11\tSay "hi" now\n12\t"quoted" and more\n13\tplain\n'
     titles = FeatureColumns(item=("item_id", "title"))

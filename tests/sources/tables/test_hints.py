@@ -65,6 +65,12 @@ def test_a_few_invalid_times_are_those_of_the_file(tmp_path):
             '; a time with a format is written as time: {column: NAME, format: "%d.%m.%Y"}',
         ),
         ("user,item,when\n1,10,5\n", {"time": "moment"}, "the columns are user, item, when"),
+        (
+            "Users 2024\n\nuser,item,time\n1,10,5\n",
+            {"delimiter": "tab"},
+            "and that the header is the first line",
+        ),
+        ("user, item,time\n1, 10,5\n", {}, "; did you mean ' item'?"),
         ("user,sku,time\n1,10,5\n", {"item": "id"}, "the columns are user, sku, time"),
         ("shop,no,item,time\n1,7,10,5\n", {"user": "shop, no"}, "; several columns are a list: [shop, no]"),
         (

@@ -88,7 +88,7 @@ def select_events(
     if not block.day and not is_ordered(block):
         selected.append(f"{local_time_sql('day', time.sql, ticks, zone)} AS day")
     if isinstance(block, ImpressionFiles):
-        selected += select_features(checks.connection, table, tables, features)
+        selected += select_features(checks, table, tables, features)
         selected += [
             f"{local_time_sql(name, time.sql, ticks, zone)} AS {quote_identifier(name)}"
             for name in features.context

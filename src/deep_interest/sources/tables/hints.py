@@ -44,7 +44,8 @@ def missing_column(
         available: columns of the files.
         wanted: all columns that the block uses.
     """
-    hint = _about_name(role, column, block, available)
+    is_single = len(available) == 1 < len(wanted)
+    hint = names_as_list(block) if is_single else _about_name(role, column, block, available)
     if hint:
         return f"; {hint}"
     is_default = role.split(".", maxsplit=1)[0] not in block.model_fields_set
@@ -52,7 +53,7 @@ def missing_column(
         return (
             "; set time to the name of its column, or order: file if the rows have no times but are in order"
         )
-    if len(available) == 1:
+    if is_single:
         return "; the first line has a single value: check delimiter, names, and that the header is the first line"
     if not block.names and not set(wanted) & set(available):
         return "; if the file has no header, set names"
@@ -67,7 +68,11 @@ def _about_name(role: str, column: str, block: TableFiles, available: Sequence[s
     if hint := names_as_list(block) or _other_encoding(block.encoding, available):
         return hint
     if similar := difflib.get_close_matches(column, available, n=1, cutoff=0.7):
-        return f"did you mean {similar[0]}?"
+        return (
+            f"did you mean {similar[0]!r}?"
+            if similar[0] != similar[0].strip()
+            else f"did you mean {similar[0]}?"
+        )
     if role == "time" and "%" in column:
         return 'a time with a format is written as time: {column: NAME, format: "%d.%m.%Y"}'
     feature = role.removeprefix("columns.")
