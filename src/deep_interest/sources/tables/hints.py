@@ -145,13 +145,12 @@ def list_separator(
 ) -> str | None:
     """Return another separator that most lists of a column contain; None if the declared one occurs or none does."""
     name = quote_identifier(column)
-    counts = ", ".join(
-        f"count(*) FILTER (contains({name}, {quote_literal(text)}))" for text in (separator, *_SEPARATORS)
-    )
-    (row,) = connection.execute(f"SELECT count({name}), {counts} FROM {table}").fetchall()
-    rows, declared, *others = row
-    if declared:
+    occurs = f"SELECT 1 FROM {table} WHERE contains({name}, {quote_literal(separator)}) LIMIT 1"
+    if connection.execute(occurs).fetchall():
         return None
+    counts = ", ".join(f"count(*) FILTER (contains({name}, {quote_literal(text)}))" for text in _SEPARATORS)
+    (row,) = connection.execute(f"SELECT count({name}), {counts} FROM {table}").fetchall()
+    rows, *others = row
     return next((text for text, count in zip(_SEPARATORS, others, strict=True) if 2 * count > rows), None)
 
 

@@ -100,7 +100,7 @@ def count_repeated_lists(connection: duckdb.DuckDBPyConnection, table: RawTable)
     name = quote_identifier(table.item_columns[0])
     (rows,) = fetch_aggregates(
         connection,
-        f"SELECT count(*) - count(DISTINCT ({user}, {name})) FROM {table.name} WHERE {name} IS NOT NULL",
+        f"SELECT count(*) - count(DISTINCT hash({user}, {name})) FROM {table.name} WHERE {name} IS NOT NULL",
     )
     return rows
 
