@@ -17,7 +17,7 @@ from deep_interest.sources.tables.columns import LABEL_IN_LIST, POSITION, IdType
 from deep_interest.sources.tables.decimals import example_without_number, notation_hint, number_sql
 from deep_interest.sources.tables.declaration import BehaviorFiles, ImpressionFiles
 from deep_interest.sources.tables.features import select_features
-from deep_interest.sources.tables.hints import label_separator, list_of_ids, time_format
+from deep_interest.sources.tables.hints import label_separator, label_values, list_of_ids, time_format
 from deep_interest.sources.tables.scan import fetch_aggregates
 from deep_interest.sources.tables.times import (
     TIME_FEATURES,
@@ -196,7 +196,8 @@ def _label_column(table: RawTable, block: ImpressionFiles, checks: RowChecks) ->
     sql = _label_sql(quote_identifier(table.label_column), block.label)
     if block.label.separator is None:
         expected = "0 or 1 (or list the values that count as a click under label.positive)"
-        return RequiredColumn("label", table.label_column, sql, expected)
+        suggest = partial(label_values, checks.connection, table.name, table.label_column)
+        return RequiredColumn("label", table.label_column, sql, expected, suggest=suggest)
     separator = block.label.separator
     (column,) = table.item_columns
     raw = f"concat_ws({quote_literal(separator)}, {quote_identifier(column)}, {quote_identifier(LABEL_IN_LIST)})"

@@ -15,6 +15,7 @@ from deep_interest.sources.tables.decimals import (
     number_sql,
     numbers_like_thousands,
 )
+from deep_interest.sources.tables.lists import bracketed_list_sql
 from deep_interest.sources.tables.scan import fetch_aggregates
 
 
@@ -88,8 +89,7 @@ def _list_sql(table: RawTable, feature: str) -> str:
         return f"CAST({column} AS VARCHAR[])"
     if type_ != "VARCHAR":
         return "CAST(NULL AS VARCHAR[])"
-    array = f"CASE WHEN starts_with(ltrim({column}), '[') THEN {column} END"
-    return f"json_extract_string(TRY_CAST({array} AS JSON), '$[*]')"
+    return bracketed_list_sql(column)
 
 
 def _check_numbers(connection: duckdb.DuckDBPyConnection, table: RawTable, name: str) -> None:

@@ -16,6 +16,9 @@ _DATES = (
     "%Y-%m-%d", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d-%m-%Y", "%m-%d-%Y", "%Y%m%d", "%d.%m.%y", "%m/%d/%y",
     "%d/%m/%y", "%d %b %Y", "%b %d, %Y", "%d-%b-%Y",
 )  # fmt: skip
+_OTHER_FORMATS = (
+    "%a %b %d %Y %H:%M:%S", "%a %b %d %H:%M:%S %Y", "%a, %d %b %Y %H:%M:%S %z", "%d/%b/%Y:%H:%M:%S %z", "%Y%m%d_%H%M%S",
+)  # fmt: skip
 _CLOCKS = (
     "",
     " %H:%M",
@@ -29,6 +32,8 @@ _CLOCKS = (
     " %H:%M:%S.%f",
 )
 _SEPARATORS = (" ", ",", ";", "|", "\t")
+_LABELS = ("0", "1", "0.0", "1.0", "true", "false")
+_MOSTLY = 0.9
 _MOST_NAMES = 8  # of files in a message
 
 
@@ -129,7 +134,7 @@ def _other_encoding(encoding: str, columns: Sequence[str]) -> str:
 def time_format(connection: duckdb.DuckDBPyConnection, table: str, column: str) -> str:
     """Name the time formats that fit every value of a column of strings; empty if there are none."""
     name = quote_identifier(column)
-    formats = [date + clock for date, clock in product(_DATES, _CLOCKS)]
+    formats = [*(date + clock for date, clock in product(_DATES, _CLOCKS)), *_OTHER_FORMATS]
     counts = ", ".join(f"count(try_strptime(value, {quote_literal(pattern)}))" for pattern in formats)
     (row,) = connection.execute(
         f"SELECT count(*), {counts} FROM (SELECT DISTINCT CAST({name} AS VARCHAR) AS value FROM {table} "
@@ -163,6 +168,23 @@ def label_separator(connection: duckdb.DuckDBPyConnection, table: str, column: s
     if len(rows) == 1 and rows[0][0]:
         return f"The values fit label: {{separator: {rows[0][0]!r}}}."
     return ""
+
+
+def label_values(connection: duckdb.DuckDBPyConnection, table: str, column: str) -> str:
+    """Say how to declare a label whose values are not 0 and 1; empty if most are."""
+    name = f"CAST({quote_identifier(column)} AS VARCHAR)"
+    counts = connection.execute(
+        f"SELECT {name}, count(*) FROM {table} GROUP BY 1 ORDER BY 2 DESC, 1"
+    ).fetchall()
+    usual = sum(rows for value, rows in counts if value is not None and value.lower() in _LABELS)
+    if usual > _MOSTLY * sum(rows for _, rows in counts):
+        return ""
+    values = ", ".join("no value" if value is None else value for value, _ in counts[:_MOST_NAMES])
+    if len(counts) > _MOST_NAMES:
+        return (
+            f"The column has {len(counts):,} different values ({values} …): check source.impressions.label."
+        )
+    return f"The column's values are {values}: name those that count as clicks, label: {{column: {column}, positive: …}}."
 
 
 def list_of_ids(connection: duckdb.DuckDBPyConnection, table: str, column: str) -> str:
