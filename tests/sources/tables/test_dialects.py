@@ -161,6 +161,28 @@ def test_the_delimiter_of_a_file_without_header_gives_as_many_values_as_names(tm
     assert items["category"].tolist() == ["a", "b"]
 
 
+@pytest.mark.parametrize("options", [{}, {"delimiter": "::"}])
+def test_a_delimiter_may_have_two_characters(tmp_path, options):
+    """The format of MovieLens 10M: ``ratings.dat``."""
+    (tmp_path / "ratings.dat").write_text(
+        "1::122::5::838985046\n1::185::4.5::838983525\n2::a:b::1::838983526\n"
+    )
+    declared = {
+        "files": "ratings.dat",
+        "names": ["user", "item", "stars", "time"],
+        "rating": "stars",
+        **options,
+    }
+    tables = read_tables(
+        tmp_path, Source.model_validate({"behaviors": declared}), FeatureColumns(item=("item_id",))
+    )
+    assert tables.behaviors[["user", "item", "rating", "time"]].to_numpy().tolist() == [
+        [1, "122", 5.0, 838985046], [1, "185", 4.5, 838983525], [2, "a:b", 1.0, 838983526],
+    ]  # fmt: skip
+    text = "item::price\n10::1.5\n11::2\n"
+    assert items_of(tmp_path, text, **options)["price"].tolist()[:2] == [1.5, 2.0]
+
+
 def test_files_of_a_table_may_have_different_delimiters(tmp_path):
     write(tmp_path)
     (tmp_path / "a.csv").write_text("item,category\n10,a\n")

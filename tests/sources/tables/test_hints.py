@@ -138,6 +138,7 @@ def test_a_sequence_that_most_rows_repeat_is_noted(tmp_path, repeats, noted):
         ("1 10\n2 11\n", {"names": "user, item", "order": "file"}, "the columns are user, item; write names as a list: [user, item]"),
         ("1 10\n2 11\n", {"names": "user, item", "order": "file", "delimiter": "space"}, "for example '1 10'; write names as a list: [user, item]"),
         ("1;10;5\n2;11;6\n", {"names": ["user", "item", "time"], "delimiter": ","}, "for example '1;10;5'; ';' fits: set delimiter to it, or remove delimiter"),
+        ("1 2 3 4\n2 5 6\n", {"names": ["user", "items"], "sequence": "items", "order": "file"}, "put a tab after the user (for example sed 's/ /\\t/' FILE), and set sequence to the second name"),
         ("Exported today\nuser,item,time\n1,10,5\n", {}, "the header has 1 value(s), but the lines have 3 value(s) separated by ','"),
         ("user,item,time\n1,1,10,5\n2,1,11,6\n", {}, "for example '1,1,10,5'; check delimiter and quote, and that the header is the first line"),
     ],

@@ -207,7 +207,7 @@ ORDERED = {"files": "x.csv", "order": "file"}
         ({"impressions": {"files": "x.csv", "label": {"separator": "-"}}}, "set sequence to the column"),
         ({"impressions": {"files": "x.csv", "label": {"column": "c", "separator": "-"}}}, "one of them"),
         ({"impressions": {"files": "x.csv", "label": {}}}, "one of them"),
-        ({"behaviors": {"files": "x.csv", "delimiter": ",,"}}, "',,' is not a delimiter.*tab, comma, semicolon"),
+        ({"behaviors": {"files": "x.csv", "delimiter": ",,,,,"}}, "',,,,,' is not a delimiter.*tab, comma, semicolon"),
         ({"behaviors": {"files": "x.csv", "quote": "''"}}, "is not a quote; expected one character, or none"),
         ({"behaviors": {"files": "x.csv", "delimiter": "'", "quote": "'"}}, "must differ"),
         ({"behaviors": {"files": "x.csv", "decimal": "comma", "thousands": ","}}, "both ','"),

@@ -17,6 +17,8 @@ from deep_interest.sources.tables.declaration import TableFiles
 
 CSV_LINE_LIMIT = 2_000_000  # bytes; DuckDB may silently drop a line that is longer than its own limit
 _DELIMITERS = ",\t;|"
+_RARE_DELIMITERS = ("::", " ")  # in the order of preference
+_UNIT_SEPARATOR = "\x1f"
 _SAMPLED_LINES, _SAMPLED_CHARACTERS = 200, 1_000_000
 _SHOWN_CHARACTERS = 80  # of a line in a message
 _SIGNATURES = {
@@ -33,7 +35,7 @@ class Dialect:
     """How the values of a CSV file are separated and quoted.
 
     Attributes:
-        delimiter: character between two values.
+        delimiter: one to four characters between two values.
         quote: character around a value; empty if quotes are ordinary characters.
     """
 
@@ -52,10 +54,13 @@ class Dialect:
         Raises:
             csv.Error: a value has more than 128 KiB, or a carriage return is within a line.
         """
-        text = io.StringIO("".join(lines), newline="")
+        text, delimiter = "".join(lines), self.delimiter
+        if len(delimiter) > 1:
+            text, delimiter = text.replace(delimiter, _UNIT_SEPARATOR), _UNIT_SEPARATOR
+        stream = io.StringIO(text, newline="")
         if not self.quote:
-            return list(csv.reader(text, delimiter=self.delimiter, quoting=csv.QUOTE_NONE))
-        return list(csv.reader(text, delimiter=self.delimiter, quotechar=self.quote))
+            return list(csv.reader(stream, delimiter=delimiter, quoting=csv.QUOTE_NONE))
+        return list(csv.reader(stream, delimiter=delimiter, quotechar=self.quote))
 
 
 def read_header(file: Path, table: TableFiles) -> tuple[list[str], Dialect]:
@@ -91,7 +96,7 @@ def read_header(file: Path, table: TableFiles) -> tuple[list[str], Dialect]:
 def detect_dialect(file: Path, table: TableFiles, lines: Sequence[str]) -> Dialect:
     """Choose the delimiter that splits most of the sampled lines into as many values as the header, at least two.
 
-    A blank is the delimiter only if it fits all lines and no other one fits any.
+    ``::`` or a blank is the delimiter only if it fits all lines and no other one fits any.
 
     Args:
         file: the file; tab is the delimiter of ``.tsv`` files whose first line contains one.
@@ -105,10 +110,10 @@ def detect_dialect(file: Path, table: TableFiles, lines: Sequence[str]) -> Diale
     candidates = [Dialect(delimiter, table.quote) for delimiter in _DELIMITERS if delimiter != table.quote]
     names = len(table.names or ())
     best = max(candidates, key=lambda dialect: _agreement(dialect, lines, names))
-    blank = Dialect(" ", table.quote)
-    if lines and not _agreement(best, lines, names)[0] and _agreement(blank, lines, names)[0] == len(lines):
-        return blank
-    return best
+    if not lines or _agreement(best, lines, names)[0]:
+        return best
+    others = [Dialect(delimiter, table.quote) for delimiter in _RARE_DELIMITERS]
+    return next((dialect for dialect in others if _agreement(dialect, lines, names)[0] == len(lines)), best)
 
 
 def _agreement(dialect: Dialect, lines: Sequence[str], names: int) -> tuple[int, int]:
@@ -149,6 +154,11 @@ def _check_widths(file: Path, table: TableFiles, dialect: Dialect, lines: Sequen
     advice = "names has to name every column of the file, in order; check delimiter and quote as well"
     if listed := names_as_list(table):
         advice = listed
+    if names > 1 == usual and " " in example[0].strip():
+        advice = (
+            "for values separated by blanks set delimiter: space; if a line is a user followed by items, put a tab after the user (for "
+            "example sed 's/ /\\t/' FILE), and set sequence to the second name"
+        )
     if not names:
         advice = "check delimiter and quote, and that the header is the first line of the file"
     raise InputError(f"{found}; {advice}")

@@ -14,7 +14,7 @@ from deep_interest.sources.tables.hints import missing_file
 
 DATE_FORMATS = ("%Y-%m-%d", "%Y%m%d", "%Y/%m/%d")
 _FORMATS = {
-    ".csv": "csv", ".tsv": "csv", ".txt": "csv", ".parquet": "parquet", ".pq": "parquet",
+    ".csv": "csv", ".tsv": "csv", ".txt": "csv", ".dat": "csv", ".parquet": "parquet", ".pq": "parquet",
     ".json": "json", ".jsonl": "json", ".ndjson": "json", ".duckdb": "duckdb",
 }  # fmt: skip
 _OPTIONS = {
