@@ -10,6 +10,7 @@ from deep_interest.logs.canonical import canonical
 from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.pipelines.parameters import DatasetParameters
+from deep_interest.sources.tables.declaration import Source
 from deep_interest.sources.tables.reader import read_tables
 
 PAGE = (Path(__file__).parents[3] / "docs/own-data.md").read_text(encoding="utf-8")
@@ -136,3 +137,16 @@ def test_the_example_of_several_values_is_accepted():
     (text,) = re.findall(r"```yaml\n(features:.*?)```", PAGE, flags=re.DOTALL)
     features = FeatureColumns.model_validate(yaml.safe_load(text)["features"])
     assert features.multi_hot["interests"].pooling == "mean"
+
+
+def test_a_line_per_user_is_read_as_the_page_says(tmp_path):
+    (tmp_path / "gowalla.tsv").write_text(
+        "".join(line.replace(" ", "\t", 1) for line in ("1 58 31 58\n", "2 7\n"))
+    )
+    assert "sed 's/ /\\t/' gowalla.txt > gowalla.tsv" in PAGE
+    assert "`[user, items]`, and set `sequence: items`" in PAGE
+    declared = {"files": "gowalla.tsv", "names": ["user", "items"], "sequence": "items", "order": "file"}
+    tables = read_tables(
+        tmp_path, Source.model_validate({"behaviors": declared}), FeatureColumns(item=("item_id",))
+    )
+    assert tables.behaviors[["user", "item"]].to_numpy().tolist() == [[1, 58], [1, 31], [1, 58], [2, 7]]
