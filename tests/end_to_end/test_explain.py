@@ -1,4 +1,4 @@
-"""``deep-interest explain`` and `deep_interest.load` with a trained model, and invalid requests."""
+"""What a user does with a trained model: ``deep-interest explain`` and ``results``, and `deep_interest.load`."""
 
 import importlib
 import logging
@@ -71,6 +71,17 @@ def test_invalid_requests_are_reported_in_one_line(
     message_line = capsys.readouterr().err
     assert message in message_line
     assert message_line.count("\n") == 1
+
+
+def test_earlier_results_are_listed_and_compared(project, monkeypatch, capsys):
+    monkeypatch.chdir(project)
+    assert main(["results", "simulated", "--run", "last", "--env", "smoke"]) == 0
+    title, _, header, *rows = capsys.readouterr().out.splitlines()
+    assert ", din: environment smoke" in title
+    assert header.split() == ["name", "GAUC", "AUC", "log", "loss"]
+    assert [row.split()[0] for row in rows] == ["Oracle", "DIN"]
+    assert main(["results", "kuairand", "--env", "smoke"]) == 1
+    assert "kuairand: no results yet; run `kedro run --pipelines=kuairand`" in capsys.readouterr().err
 
 
 def test_predictions_from_python_are_those_of_the_test_set(project, caplog):

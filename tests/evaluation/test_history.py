@@ -14,6 +14,8 @@ from deep_interest.evaluation.history import (
     gauc_changes,
     list_runs,
     previous_results,
+    results_of,
+    run_before,
 )
 
 
@@ -51,7 +53,9 @@ def test_each_run_enters_once_however_often_it_is_resumed():
     ]
     for run, seconds in (("r1", 2.5), ("r3", 2.6), ("r4", 2.5)):
         pd.testing.assert_frame_equal(
-            find_run(stored(third), run), results(0.61, seconds=seconds), check_dtype=False
+            results_of(stored(third), run, "din" if run == "r4" else "all models"),
+            results(0.61, seconds=seconds),
+            check_dtype=False,
         )
 
 
@@ -77,8 +81,9 @@ def test_a_run_is_found_by_the_beginning_of_its_id():
     table = append_results(None, results(0.61), record("2026-01-02"))
     table = append_results(table, results(0.62), record("2026-02-01"))
     table = append_results(table, results(0.63), record("2026-02-01", "din"))
-    assert find_run(table, "2026-01")["gauc"].tolist() == [0.6, 0.61, 0.9]
-    assert find_run(table, "2026-02-01", "din")["gauc"].tolist() == [0.6, 0.63, 0.9]
+    assert find_run(table, "2026-01") == ("2026-01-02", "all models")
+    assert find_run(table, "2026-02-01", "din") == ("2026-02-01", "din")
+    assert results_of(table, "2026-02-01", "din")["gauc"].tolist() == [0.6, 0.63, 0.9]
     for run, problem in (("2025", "is not a run"), ("2026", "fits 2 runs")):
         with pytest.raises(
             InputError, match=rf"--run: {run} {problem}; the newest runs are 2026-02-01, 2026-01-02"
@@ -107,3 +112,11 @@ def test_the_previous_run_is_the_newest_other_one_with_the_same_table():
     assert previous_results(stored(table), record("r2"))[0] == "r1"
     assert previous_results(stored(table), record("r3", "din")) is None
     assert previous_results(None, record("r1")) is None
+
+
+def test_the_run_before_has_the_same_table():
+    table = append_results(None, results(0.61), record("r1"))
+    table = append_results(table, results(0.70), record("r2", "din"))
+    table = append_results(table, results(0.62), record("r3"))
+    assert run_before(table, "r3", "all models") == "r1"
+    assert run_before(table, "r1", "all models") is run_before(table, "r2", "din") is None

@@ -19,6 +19,7 @@ from support.log_warnings import (
 from deep_interest.logs.canonical import canonical
 from deep_interest.logs.encoding import encode_log
 from deep_interest.logs.feature_columns import FeatureColumns
+from deep_interest.logs.protocols import ProtocolParameters
 from deep_interest.logs.suspicions import suspicions, ticks_per_second
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import Vocabulary
@@ -53,6 +54,27 @@ def test_behaviours_without_impressions_are_compared_with_the_item_table():
     )
     (warning,) = suspicions(tables, log, BY_DAY, FeatureColumns(item=("item_id", "kind")))
     assert warning.startswith("100.0% of the behaviors have items without any feature")
+
+
+@pytest.mark.parametrize(
+    ("ratings", "expected"),
+    [
+        ([3.0, 4.0], []),
+        ([4.0, 5.0], ["every label is 1: the ratings are between 4 and 5"]),
+        ([0.5, 3.5], ["every label is 0: the ratings are between 0.5 and 3.5"]),
+    ],
+)
+def test_ratings_that_give_a_single_label_are_warned_about(ratings, expected):
+    behaviors = quiet()[0]
+    behaviors["rating"] = [ratings[k % 2] for k in range(len(behaviors))]
+    tables = canonical(CanonicalTables(behaviors, pd.DataFrame({"item": behaviors["item"].unique()})))
+    log = encode_log(
+        tables, users=Vocabulary.fit(tables.behaviors["user"]), items=Vocabulary.fit(tables.items["item"])
+    )
+    for name, warnings in (("rated", expected), ("next_item", [])):
+        protocol = ProtocolParameters(name=name)
+        found = suspicions(tables, log, protocol, FeatureColumns(item=("item_id",)))
+        assert [text.split(",")[0] for text in found] == warnings
 
 
 @pytest.mark.parametrize(("with_history", "expected"), [(1, ["only 10.0% of the impressions"]), (2, [])])

@@ -5,6 +5,7 @@ import gzip
 import numpy as np
 import pandas as pd
 import pytest
+from pydantic import ValidationError
 
 from deep_interest.config import dataset_blocks
 from deep_interest.errors import InputError
@@ -207,3 +208,19 @@ def test_a_user_may_have_a_million_behaviours(tmp_path):
     times = behaviors.drop_duplicates(["item", "time"])["time"].to_numpy()
     np.testing.assert_array_equal(user_samples["history_end"], np.searchsorted(times, user_samples["time"]))
     assert log.behaviors == len(times)
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        (
+            {"context": ["hour"]},
+            "features.context describes impressions, but the dataset has none; remove hour",
+        ),
+        ({"profile": ["user_id", "age"]}, "the user table is used with impressions only, .*; remove age"),
+    ],
+)
+def test_features_of_impressions_need_impressions(features, message):
+    with pytest.raises(ValidationError, match=message):
+        settings_of("taobao", features=features)
+    assert settings_of("taobao", features={"item": ["item_id"], "profile": ["user_id"]}).features.profile

@@ -116,6 +116,24 @@ def explain(experiment: str, user: str, candidate: str, top: int, plot: str | No
     explain_prediction(experiment, user, candidate, top=top, plot=plot, env=env, write=click.echo)
 
 
+@cli.command()
+@click.argument("dataset", shell_complete=datasets)
+@click.option(
+    "--run", metavar="RUN", help="Show the results of this run: its id or the beginning of it, or `last`."
+)
+@click.option(
+    "--table", metavar="TABLE", help="Table of the run, such as din_table4 (default: its first one)."
+)
+@click.option("--against", metavar="RUN", help="Run to compare with (default: the one before).")
+@_ENV
+def results(dataset: str, run: str | None, table: str | None, against: str | None, env: str | None) -> None:
+    """List the runs of a dataset, or show the results of one and what has changed since the one before."""
+    from deep_interest.commands.results import print_results  # noqa: PLC0415  # imports pandas and Kedro
+
+    for line in print_results(dataset, run, table, against, env=env):
+        click.echo(line)
+
+
 @cli.group(cls=PlainGroup)
 def registry() -> None:
     """List the versions of a retrained model, show one, promote one, or roll back."""

@@ -89,13 +89,19 @@ def list_runs(history: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows).iloc[::-1].reset_index(drop=True)
 
 
-def find_run(history: pd.DataFrame, run: str, table: str | None = None) -> pd.DataFrame:
-    """Return the results table of a run.
+def find_run(
+    history: pd.DataFrame, run: str, table: str | None = None, option: str = "--run"
+) -> tuple[str, str]:
+    """Find a run and one of its tables.
 
     Args:
         history: history of a dataset.
         run: id of the run, or the beginning of exactly one id.
-        table: name of the table, if the run has several; otherwise the run's first table.
+        table: name of the table; the run's first one if left out.
+        option: option of the command line that names the run, for the error message.
+
+    Returns:
+        Id of the run and name of the table.
 
     Raises:
         InputError: there is no such run or table, or the beginning fits several runs.
@@ -104,15 +110,33 @@ def find_run(history: pd.DataFrame, run: str, table: str | None = None) -> pd.Da
     matches = [run] if run in ids else [known for known in ids if known.startswith(run)]
     if len(matches) != 1:
         problem = "is not a run" if not matches else f"fits {len(matches)} runs"
-        raise InputError(f"--run: {run} {problem}; the newest runs are {', '.join(reversed(ids[-3:]))}")
-    entry = history[history["run"] == matches[0]]
-    tables = list(dict.fromkeys(entry["table"]))
+        raise InputError(f"{option}: {run} {problem}; the newest runs are {', '.join(reversed(ids[-3:]))}")
+    tables = list(dict.fromkeys(history.loc[history["run"] == matches[0], "table"]))
     if table is not None and table not in tables:
         raise InputError(
             f"--table: run {matches[0]} has no table {table}; its tables are {', '.join(tables)}"
         )
-    chosen = entry[entry["table"] == (table or tables[0])]
-    return chosen.drop(columns=list(RUN_COLUMNS)).dropna(axis=1, how="all").reset_index(drop=True)
+    return matches[0], table or tables[0]
+
+
+def results_of(history: pd.DataFrame, run: str, table: str) -> pd.DataFrame:
+    """Return the results table of a run."""
+    entry = history[(history["run"] == run) & (history["table"] == table)]
+    return entry.drop(columns=list(RUN_COLUMNS)).dropna(axis=1, how="all").reset_index(drop=True)
+
+
+def describe_run(history: pd.DataFrame, run: str) -> str:
+    """Return environment and commit of a run."""
+    first = history[history["run"] == run].iloc[0]
+    commit = f", commit {first['commit']}" if pd.notna(first["commit"]) and first["commit"] else ""
+    return f"environment {first['environment']}{commit}"
+
+
+def run_before(history: pd.DataFrame, run: str, table: str) -> str | None:
+    """Return the id of the run with the same table before a run; None if there is none."""
+    ids = list(dict.fromkeys(history.loc[history["table"] == table, "run"]))
+    position = ids.index(run)
+    return ids[position - 1] if position else None
 
 
 def previous_results(history: pd.DataFrame | None, record: RunRecord) -> tuple[str, pd.DataFrame] | None:
@@ -126,21 +150,31 @@ def previous_results(history: pd.DataFrame | None, record: RunRecord) -> tuple[s
     return run, others[others["run"] == run].drop(columns=list(RUN_COLUMNS)).reset_index(drop=True)
 
 
-def gauc_changes(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
-    """Return the models whose GAUC differs between two results tables in its first four decimals, largest difference first.
+def compare_runs(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
+    """Compare the GAUC of the models that two results tables share.
 
     Returns:
-        The columns ``model``, ``name``, ``before``, ``after`` and ``change``; models that only one table has are left out.
+        The columns ``model``, ``name``, ``before``, ``after`` and ``change``, in the order of ``before``.
     """
     columns = ["model", "name", "gauc"]
-    both = _models(before)[columns].merge(_models(after)[columns], on="model", suffixes=("_before", ""))
-    changes = pd.DataFrame(
+    both = before[columns].merge(after[columns], on="model", suffixes=("_before", ""))
+    compared = pd.DataFrame(
         {
             "model": both["model"], "name": both["name"], "before": both["gauc_before"].astype(float),
             "after": both["gauc"].astype(float),
         }
     )  # fmt: skip
-    changes["change"] = changes["after"] - changes["before"]
+    compared["change"] = compared["after"] - compared["before"]
+    return compared
+
+
+def gauc_changes(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
+    """Return the models whose GAUC differs between two results tables in its first four decimals, largest difference first.
+
+    Returns:
+        Rows of `compare_runs`; models that only one table has are left out.
+    """
+    changes = compare_runs(_models(before), _models(after))
     changes = changes[changes["change"].abs() >= _CHANGED_BY]
     return changes.sort_values("change", key=lambda change: -change.abs(), kind="stable").reset_index(
         drop=True

@@ -66,7 +66,10 @@ def impression_samples(
         InputError: a column is missing, a label is not 0 or 1, or there are too few days.
     """
     if protocol.name != "by_day":
-        raise InputError(f"protocol.name: a dataset with impressions is split by_day, found {protocol.name}")
+        raise InputError(
+            f"protocol.name: a dataset with impressions is split by_day, found {protocol.name}; set by_day, or remove the impressions "
+            "from the source"
+        )
     _check(impressions, features.context)
     impressions, day, left_out = _days_in_use(impressions, protocol)
     user, item = log.users.encode(impressions["user"]), log.items.encode(impressions["item"])

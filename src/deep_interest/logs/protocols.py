@@ -111,7 +111,8 @@ def catalogue_samples(log: EncodedLog, protocol: ProtocolParameters) -> Samples:
     makers = {"next_item": _next_item, "last_item": _last_item, "rated": _rated}
     if protocol.name not in makers:
         raise InputError(
-            f"protocol.name: {protocol.name} needs impressions, but this dataset has none; use one of {', '.join(makers)}"
+            f"protocol.name: {protocol.name} needs impressions, but this dataset has none; use one of {', '.join(makers)}, or declare "
+            "source.impressions"
         )
     samples = makers[protocol.name](log, protocol)
     needed = (TRAIN, TEST) if protocol.mode == "paper" else (TRAIN, VALIDATION, TEST)
@@ -168,7 +169,8 @@ def _rated(log: EncodedLog, protocol: ProtocolParameters) -> Samples:
     """Every rating is a sample, positive from a threshold (DIN §6.2, MovieLens); users are split."""
     if log.rating is None:
         raise InputError(
-            "protocol.name: rated needs ratings, but the source has none; use next_item or last_item"
+            "protocol.name: rated needs ratings, but the source has none; use next_item or last_item, or set source.behaviors.rating to "
+            "the column of the ratings"
         )
     split = _user_split(log, np.flatnonzero(log.length), protocol)
     label = (log.rating >= protocol.positive_rating).astype(np.int8)

@@ -9,6 +9,7 @@ from deep_interest.logs.encoding import EncodedLog
 from deep_interest.logs.feature_columns import ITEM_ID, USER_ID, FeatureColumns
 from deep_interest.logs.impressions import days_of, history_ends
 from deep_interest.logs.protocols import ProtocolParameters
+from deep_interest.logs.suspicious_behaviors import items_without_features, ratings_with_one_label
 from deep_interest.logs.suspicious_times import incomplete_last_day, whole_days_of_impressions
 from deep_interest.logs.tables import CanonicalTables
 
@@ -16,7 +17,6 @@ _LEAK_AUC = 0.95  # of a single feature on held-out labels
 _QUANTILES = 50
 _FEW_HISTORIES = 0.2
 _MOSTLY = 0.95
-_WITHOUT_FEATURES = 0.5  # share of events
 _FIRST_STAMP, _YEAR = 10**8, 366 * 86_400  # seconds
 _MOST_ROWS = 1_000_000  # of each table, the first ones
 _SHIFTED = 0.5  # share of clicks that are also behaviours, shifted by whole hours
@@ -28,12 +28,13 @@ _EPOCH, _EARLIEST, _LATEST = 1970, 1990, 2100  # years
 def suspicions(
     tables: CanonicalTables, log: EncodedLog, protocol: ProtocolParameters, features: FeatureColumns
 ) -> Iterator[str]:
-    """Yield one sentence per warning; without impressions only about items that are not in the item table.
+    """Yield one sentence per warning; without impressions only about ratings and items that are not in the item table.
 
     Leaks of the label or of the future are: a single feature that predicts held-out labels (AUC above 0.95) or the label of
     the user's next impression; an item or user feature that is a count over later days; a time after the impression.
     """
-    yield from _about_catalogue(tables, features)
+    yield from items_without_features(tables, features)
+    yield from ratings_with_one_label(tables.behaviors, protocol)
     if tables.impressions is None:
         return
     shown = tables.shown
@@ -52,19 +53,6 @@ def suspicions(
     for name, column in _features(tables, some, features):
         yield from _about_leaks(name, column, some, following)
     yield from _about_counts(tables, protocol, features)
-
-
-def _about_catalogue(tables: CanonicalTables, features: FeatureColumns) -> Iterator[str]:
-    """Warn if most events have items without features, as if the item table had other ids."""
-    names = [name for name in features.item if name != ITEM_ID and name in tables.items]
-    if not names:
-        return
-    empty = tables.items.loc[tables.items[names].isna().all(axis=1), "item"]
-    for table in ("behaviors", "impressions"):
-        events = getattr(tables, table)
-        share = 0.0 if events is None else float(events["item"].isin(empty).mean())
-        if share >= _WITHOUT_FEATURES:
-            yield f"{share:.1%} of the {table} have items without any feature: do both tables use the same item ids?"
 
 
 def _about_ids(tables: CanonicalTables, log: EncodedLog) -> Iterator[str]:

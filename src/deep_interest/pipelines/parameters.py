@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from deep_interest.config import as_list, rename_key
-from deep_interest.logs.feature_columns import FeatureColumns
+from deep_interest.logs.feature_columns import USER_ID, FeatureColumns
 from deep_interest.logs.protocols import ProtocolParameters
 from deep_interest.sources.tables.declaration import Source
 from deep_interest.training.parameters import KnownOptions
@@ -86,5 +86,19 @@ class DatasetParameters(BaseModel):
             raise ValueError(
                 "protocol by_day splits by day, but source.behaviors has order: file, which declares a log without times; use "
                 "next_item, last_item or rated, or declare the time"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _features_can_be_read(self) -> "DatasetParameters":
+        if self.source is None or self.source.impressions:
+            return self
+        if self.features.context:
+            raise ValueError(
+                f"features.context describes impressions, but the dataset has none; remove {', '.join(self.features.context)}"
+            )
+        if columns := [name for name in self.features.profile if name != USER_ID]:
+            raise ValueError(
+                f"features.profile: the user table is used with impressions only, and the dataset has none; remove {', '.join(columns)}"
             )
         return self

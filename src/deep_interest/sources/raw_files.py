@@ -29,8 +29,8 @@ def require_file(path: Path) -> None:
         raise InputError(f"{path}: the file is empty (0 bytes). Delete it and download it again.")
 
 
-def verify_text(path: Path, limit: int = LINE_LIMIT) -> None:
-    """Read a plain or .gz file to its end, in constant memory.
+def verify_text(path: Path, limit: int = LINE_LIMIT) -> int:
+    """Read a plain or .gz file to its end, in constant memory, and return the number of lines.
 
     Args:
         path: file to read.
@@ -40,9 +40,12 @@ def verify_text(path: Path, limit: int = LINE_LIMIT) -> None:
         InputError: a .gz file is truncated or damaged, or a line is too long.
     """
     block, line_lengths = bytearray(_BLOCK_SIZE), _LineLengthCheck(path, limit)
+    lines = 0
     with _open(path) as stream, _report_damage(path):
         while size := stream.readinto(block):
             line_lengths.check(block, 0, size)
+            lines += block.count(b"\n", 0, size)
+    return lines + (line_lengths.length > 0)  # the last one may have no line feed
 
 
 def decompressed_chunks(path: Path) -> Iterator[Path]:

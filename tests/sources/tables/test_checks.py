@@ -13,7 +13,7 @@ from deep_interest.errors import InputError
         ({"visits": ""}, {}, r"visits.csv: the file is empty"),
         ({"visits": "user,itm,time\n1,10,1\n"}, {}, r"visits.csv: column item \(source.behaviors.item\) not found; the columns are user, itm, time; did you mean itm"),
         ({"visits": "user,user,item,time\n1,1,10,1\n"}, {}, r"visits.csv, line 1: column 'user' occurs twice in the header"),
-        ({"visits": "user,item,time\n1,10,1\n1,10\n"}, {}, r"visits.csv: not readable as csv .*Line: 3.*on_bad_line"),
+        ({"visits": "user,item,time\n1,10,1\n1,10\n"}, {}, r"visits.csv, line 3: expected 3 values, found 2, in '1,10'.*on_bad_line"),
         ({"visits": "user,item,time\n1,10,yesterday\n1,10,7\n1,10,8\n"}, {}, r"visits.csv, column time \(behaviors.time\): found 1 invalid value\(s\), for example 'yesterday'; expected a time"),
         ({"visits": "user,item,time\n,10,7\nnan,10,7\n"}, {}, r"visits.csv, column user \(behaviors.user\): found 2 row\(s\) without a value"),
         ({"visits": "user,item,time\n1,10,1650902400123\n"}, {}, r"column time: the latest time, 1650902400123 seconds since 1970, is after the year 2200; set unit: milliseconds"),

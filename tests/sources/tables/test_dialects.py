@@ -57,10 +57,10 @@ def test_a_value_in_another_notation_is_an_error_instead_of_another_number(tmp_p
 @pytest.mark.parametrize(
     ("value", "advice"),
     [
-        ("4,90", "declare decimal: comma in"),
-        ("1.234,50", "declare decimal: comma and thousands: point in"),
-        ("1 234,50", "declare decimal: comma and thousands: space in"),
-        ("1,234.50", "declare thousands: comma in"),
+        ("4,90", "If it is a number, set decimal: comma in source.items."),
+        ("1.234,50", "set decimal: comma and thousands: point in"),
+        ("1 234,50", "set decimal: comma and thousands: space in"),
+        ("1,234.50", "set thousands: comma in"),
     ],
 )
 def test_the_error_names_the_options_of_a_number_in_another_notation(tmp_path, value, advice):
@@ -68,10 +68,37 @@ def test_the_error_names_the_options_of_a_number_in_another_notation(tmp_path, v
         prices_of(tmp_path, [value])
 
 
+@pytest.mark.parametrize(
+    ("values", "noted"),
+    [
+        (["1.011", "4", "2.999", "120", "1.011", "7.250", "5.000"], 5),
+        (["1.011", "2.999", "1.011", "5.000"], 0),  # too few
+        (["1.011", "2.999", "1.011", "5.000", "7.250", "0.500"], 0),  # three decimals
+        (["1.011", "2.999", "1.011", "5.000", "7.250", "3.5"], 0),
+    ],
+)
+def test_points_that_may_separate_thousands_are_noted(tmp_path, values, noted):
+    text = "item;price\n" + "".join(f"{10 + k};{value}\n" for k, value in enumerate(values))
+    write(tmp_path)
+    (tmp_path / "items.csv").write_text(text)
+    notes = read(tmp_path, PRICES, items={"files": "items.csv", "delimiter": ";"}).notes
+    found = {
+        rows
+        for note, rows in notes.items()
+        if "set decimal: comma and thousands: point in source.items" in note
+    }
+    assert found == ({noted} if noted else set())
+    declared = {"files": "items.csv", "delimiter": ";", "decimal": "comma", "thousands": "point"}
+    if noted:
+        assert not any("thousands" in note for note in read(tmp_path, PRICES, items=declared).notes)
+
+
 def test_quotes_are_ordinary_characters_without_quoting(tmp_path):
     text = 'item\ttitle\n10\t"Unbalanced\n11\tSay "hi" now\n12\t"quoted" and more\n13\tplain\n'
     titles = FeatureColumns(item=("item_id", "title"))
-    with pytest.raises(InputError, match=r"items.tsv: not readable.*set quote: none, which keeps every row"):
+    with pytest.raises(
+        InputError, match=r"items.tsv, line 2: a quote is not closed.*set quote: none, which keeps every row"
+    ):
         items_of(tmp_path, text, titles, file="items.tsv")
     items = items_of(tmp_path, text, titles, file="items.tsv", quote="none")
     assert items["title"].tolist() == ['"Unbalanced', 'Say "hi" now', '"quoted" and more', "plain"]
@@ -81,6 +108,27 @@ def test_lines_lost_to_an_unbalanced_quote_are_all_counted(tmp_path):
     write(tmp_path, items='item,category\n10,a\n11,"b\n12,c\n13,d\n')
     tables = read(tmp_path, skip=True)
     assert tables.left_out == {"lines within an unbalanced quote (quote: none keeps them) of items": 3}
+
+
+JOINED = 'N1\tnews\t"Yes, said one\nN2\tnews\tPlain\nN3\tnews\tA screen of 27"\n'
+NAMES = ["item", "category", "title"]
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_lines_joined_by_balanced_quotes_are_an_error(tmp_path, skip):
+    message = r"items.tsv: 2 line\(s\) are within quotes of an earlier line, although every line has 3 values.*set quote: none"
+    write(tmp_path)
+    (tmp_path / "items.tsv").write_text(JOINED)
+    with pytest.raises(InputError, match=message):
+        read(tmp_path, FeatureColumns(), skip=skip, items={"files": "items.tsv", "names": NAMES})
+    for quote, ids in (("none", ["N1", "N2", "N3"]), ('"', ["N1"])):
+        items = items_of(tmp_path, JOINED, FeatureColumns(), file="items.tsv", names=NAMES, quote=quote)
+        assert items["item"].tolist()[: len(ids)] == ids
+
+
+def test_values_with_line_breaks_are_read(tmp_path):
+    text = 'item,category,title\n10,a,"one\n\ntwo"\n11,b,"three, and\nfour"'
+    assert items_of(tmp_path, text, FeatureColumns())["item"].tolist() == [10, 11]
 
 
 def test_another_quote_may_be_declared(tmp_path):
@@ -111,6 +159,28 @@ def test_the_delimiter_of_a_file_without_header_gives_as_many_values_as_names(tm
     features = FeatureColumns(item=("item_id", "category"))
     items = items_of(tmp_path, text, features, names=["item", "price", "category"])
     assert items["category"].tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize("options", [{}, {"delimiter": "::"}])
+def test_a_delimiter_may_have_two_characters(tmp_path, options):
+    """The format of MovieLens 10M: ``ratings.dat``."""
+    (tmp_path / "ratings.dat").write_text(
+        "1::122::5::838985046\n1::185::4.5::838983525\n2::a:b::1::838983526\n"
+    )
+    declared = {
+        "files": "ratings.dat",
+        "names": ["user", "item", "stars", "time"],
+        "rating": "stars",
+        **options,
+    }
+    tables = read_tables(
+        tmp_path, Source.model_validate({"behaviors": declared}), FeatureColumns(item=("item_id",))
+    )
+    assert tables.behaviors[["user", "item", "rating", "time"]].to_numpy().tolist() == [
+        [1, "122", 5.0, 838985046], [1, "185", 4.5, 838983525], [2, "a:b", 1.0, 838983526],
+    ]  # fmt: skip
+    text = "item::price\n10::1.5\n11::2\n"
+    assert items_of(tmp_path, text, **options)["price"].tolist()[:2] == [1.5, 2.0]
 
 
 def test_files_of_a_table_may_have_different_delimiters(tmp_path):

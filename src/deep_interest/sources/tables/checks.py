@@ -19,11 +19,13 @@ class RowChecks:
 
     Attributes:
         skipped_rows: ``{reason: number of rows}``.
+        notes: ``{what may be wrong: number of rows}``.
     """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, *, skip: bool) -> None:
         self.connection, self.skip = connection, skip
         self.skipped_rows: dict[str, int] = {}
+        self.notes: dict[str, int] = {}
 
     def require_values(self, table: RawTable, columns: Sequence[RequiredColumn]) -> str:
         """Check that every row has a valid value in each of ``columns``.
@@ -47,7 +49,7 @@ class RowChecks:
                 problem = f"{rows:,} invalid value(s), for example {value!r}"
             advice = "Fix the file, or set reading.on_bad_line to 'skip' to skip and count such rows."
             if rows == self.count_rows(table.name):
-                advice = f"No row is valid: check source.{table.target}.{column.name}."
+                advice = f"No row is valid: check source.{table.target}.{column.key or column.name}."
             raise InputError(
                 f"{file}, column {column.display_name} ({table.target}.{column.name}): found {problem}; expected "
                 f"{column.expected}. {column.suggest() or advice}"

@@ -29,7 +29,7 @@ class TableFiles(Strict):
         format: file format; inferred from the file name extension if omitted.
         table: table or view of a database, ``visits`` or ``schema.visits``.
         names: column names of a CSV file without a header.
-        delimiter: delimiter of a CSV file, a character or its name; detected if omitted.
+        delimiter: delimiter of a CSV file, up to four characters or a name; detected if omitted.
         quote: character that encloses values in a CSV file, and is doubled within them; ``none`` if quotes are ordinary
             characters.
         encoding: encoding of a CSV or JSON file.
@@ -228,7 +228,10 @@ class Source(Strict):
                 "declare behaviors (what users did), impressions (what they were shown), or both"
             )
         if self.clicks_as_behaviors and not self.impressions:
-            raise ValueError("clicks_as_behaviors: true needs impressions, whose clicks are counted")
+            raise ValueError(
+                "clicks_as_behaviors: true adds the clicked impressions, but no impressions are declared; declare them, or remove "
+                "clicks_as_behaviors"
+            )
         if self.clicks_as_behaviors is False and not self.behaviors:
             raise ValueError(
                 "clicks_as_behaviors: false leaves no behaviours; declare behaviors or remove it"

@@ -9,7 +9,7 @@ from deep_interest.sources.tables.checks import RowChecks
 from deep_interest.sources.tables.columns import IdType, RawTable
 from deep_interest.sources.tables.declaration import EntityFiles
 from deep_interest.sources.tables.features import select_features
-from deep_interest.sources.tables.scan import SOURCE_FILE, fetch_first_row
+from deep_interest.sources.tables.scan import SOURCE_FILE, fetch_aggregates, fetch_first_row
 
 
 def select_entities(
@@ -38,7 +38,7 @@ def select_entities(
     is_valid = checks.require_values(table, [id_column])
     selected = [
         f"{id_column.sql} AS {key}",
-        *select_features(checks.connection, table, tables, features),
+        *select_features(checks, table, tables, features),
         quote_identifier(SOURCE_FILE),
     ]
     return f"SELECT {', '.join(selected)} FROM {table.name} WHERE {is_valid}"
@@ -63,9 +63,13 @@ def drop_duplicates(table: str, key: str, blocks: Sequence[EntityFiles], checks:
     if duplicate is None:
         return
     if all(block.repeated == "error" for block in blocks):
+        rows, ids = fetch_aggregates(
+            checks.connection, f"SELECT count(*), count(DISTINCT {key}) FROM {table}"
+        )
         raise InputError(
-            f"{duplicate[1]}: {key} {duplicate[0]} has several rows, expected one row per {key}; remove the "
-            f"duplicates, or set source.{table}.repeated to first to keep the first row"
+            f"{duplicate[1]}: {key} {duplicate[0]} has several rows ({ids:,} different {key}s in {rows:,} rows), expected one row per "
+            f"{key}; check that source.{table}.{key} is the column of the {key} id. If it is, remove the duplicates, or set "
+            f"source.{table}.repeated to first to keep the first row"
         )
     rows_before = checks.count_rows(table)
     checks.connection.execute(

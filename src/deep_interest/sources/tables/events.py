@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import duckdb
@@ -14,10 +14,10 @@ from deep_interest.sources.sql import quote_identifier, quote_literal
 from deep_interest.sources.tables.checks import RowChecks
 from deep_interest.sources.tables.column_declarations import LabelColumn, Scalar
 from deep_interest.sources.tables.columns import LABEL_IN_LIST, POSITION, IdType, RawTable, RequiredColumn
-from deep_interest.sources.tables.decimals import number_sql
+from deep_interest.sources.tables.decimals import example_without_number, notation_hint, number_sql
 from deep_interest.sources.tables.declaration import BehaviorFiles, ImpressionFiles
 from deep_interest.sources.tables.features import select_features
-from deep_interest.sources.tables.hints import time_format
+from deep_interest.sources.tables.hints import label_separator, label_values, list_of_ids, time_format
 from deep_interest.sources.tables.scan import fetch_aggregates
 from deep_interest.sources.tables.times import (
     TIME_FEATURES,
@@ -26,6 +26,8 @@ from deep_interest.sources.tables.times import (
     local_time_sql,
     time_sql,
 )
+
+_DATE = "a date such as 2022-04-25 or 20220425 (without day, the date of time is the day)"
 
 
 @dataclass(frozen=True)
@@ -68,29 +70,27 @@ def select_events(
     assert isinstance(block, BehaviorFiles | ImpressionFiles)
     ticks, zone = event_format.ticks_per_second, event_format.time_zone
     time = _time_column(table, event_format, checks)
-    required = [
-        event_format.user_ids.required_column("user", table, table.user_columns),
-        event_format.item_ids.required_column("item", table, table.item_columns),
-        time,
-    ]
-    if isinstance(block, BehaviorFiles) and block.rating:
-        sql = number_sql(table, block.rating)
-        required.append(
-            RequiredColumn("rating", block.rating, f"CASE WHEN isfinite({sql}) THEN {sql} END", "a number")
+    item = event_format.item_ids.required_column("item", table, table.item_columns)
+    if block.list_column is None and len(table.item_columns) == 1:
+        item = replace(
+            item, suggest=partial(list_of_ids, checks.connection, table.name, table.item_columns[0])
         )
+    required = [event_format.user_ids.required_column("user", table, table.user_columns), item, time]
+    if isinstance(block, BehaviorFiles) and block.rating:
+        required.append(_rating_column(table, block.rating, checks))
     if isinstance(block, ImpressionFiles):
-        required.append(_label_column(table, block))
+        required.append(_label_column(table, block, checks))
         if TRUE_PROBABILITY in table.column_types:
             required.append(_probability_column())
     if block.day:
         sql = date_column_sql(table, block.day)
-        required.append(RequiredColumn("day", block.day, sql, "a date such as 2022-04-25 or 20220425"))
+        required.append(RequiredColumn("day", block.day, sql, _DATE))
     is_valid = checks.require_values(table, required)
     selected = [f"{column.sql} AS {column.name}" for column in required]
     if not block.day and not is_ordered(block):
         selected.append(f"{local_time_sql('day', time.sql, ticks, zone)} AS day")
     if isinstance(block, ImpressionFiles):
-        selected += select_features(checks.connection, table, tables, features)
+        selected += select_features(checks, table, tables, features)
         selected += [
             f"{local_time_sql(name, time.sql, ticks, zone)} AS {quote_identifier(name)}"
             for name in features.context
@@ -179,16 +179,33 @@ def _time_column(table: RawTable, event_format: EventFormat, checks: RowChecks) 
     sql = time_sql(
         checks.connection, table, block.time, event_format.time_zone, event_format.ticks_per_second
     )
-    expected = f"a time in the format {block.time.format}" if block.time.format else "a time"
+    expected = "a time"
+    if block.time.format or block.time.unit:
+        expected += (
+            f" in the format {block.time.format}"
+            if block.time.format
+            else f" in {block.time.unit} since 1970"
+        )
     suggest = partial(time_format, checks.connection, table.name, block.time.column)
     return RequiredColumn("time", block.time.column, sql, expected, suggest=suggest)
 
 
-def _label_column(table: RawTable, block: ImpressionFiles) -> RequiredColumn:
+def _rating_column(table: RawTable, column: str, checks: RowChecks) -> RequiredColumn:
+    def suggest() -> str:
+        return notation_hint(example_without_number(checks.connection, table, column)[1], table.target)
+
+    sql = number_sql(table, column)
+    return RequiredColumn(
+        "rating", column, f"CASE WHEN isfinite({sql}) THEN {sql} END", "a number", suggest=suggest
+    )
+
+
+def _label_column(table: RawTable, block: ImpressionFiles, checks: RowChecks) -> RequiredColumn:
     sql = _label_sql(quote_identifier(table.label_column), block.label)
     if block.label.separator is None:
         expected = "0 or 1 (or list the values that count as a click under label.positive)"
-        return RequiredColumn("label", table.label_column, sql, expected)
+        suggest = partial(label_values, checks.connection, table.name, table.label_column)
+        return RequiredColumn("label", table.label_column, sql, expected, suggest=suggest)
     separator = block.label.separator
     (column,) = table.item_columns
     raw = f"concat_ws({quote_literal(separator)}, {quote_identifier(column)}, {quote_identifier(LABEL_IN_LIST)})"
@@ -196,7 +213,10 @@ def _label_column(table: RawTable, block: ImpressionFiles) -> RequiredColumn:
         f"items with a label of 0 or 1, as in N55689{separator}1 (or list the values that count as a click under label.positive); a "
         "file without labels has no impressions to learn from"
     )
-    return RequiredColumn("label", column, sql, expected, raw=raw)
+    suggest = partial(label_separator, checks.connection, table.name, column)
+    return RequiredColumn(
+        "label", column, sql, expected, raw=raw, suggest=suggest, key="sequence and its label"
+    )
 
 
 def _label_sql(column: str, label: LabelColumn) -> str:

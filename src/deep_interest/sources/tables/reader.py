@@ -33,6 +33,7 @@ from deep_interest.sources.tables.events import (
     use_clicks,
 )
 from deep_interest.sources.tables.files import ResolvedFiles, check_unchanged, resolve_files
+from deep_interest.sources.tables.hints import missing_feature
 from deep_interest.sources.tables.lists import (
     count_repeated_lists,
     explode_lists,
@@ -139,6 +140,7 @@ class _Reader:
         if raw_tables["users"] and raw_tables["impressions"]:
             rows = self.checks.count_rows("impressions ANTI JOIN users USING (user)")
             notes["impressions whose user is not in the user table"] = rows
+        notes |= self.checks.notes
         return CanonicalTables(
             behaviors=self._fetch("behaviors"),
             items=self._fetch("items"),
@@ -196,9 +198,12 @@ class _Reader:
             if name not in derived_features and not any(name in table.feature_columns for table in tables)
         ]
         if missing:
-            columns = dict.fromkeys(column for table in tables for column in table.available_columns)
+            columns = list(dict.fromkeys(column for table in tables for column in table.available_columns))
             available = f"the columns are {', '.join(columns)}" if tables else f"the source has no {target}"
-            raise InputError(f"{target}: feature column(s) {', '.join(missing)} not found; {available}")
+            advice = missing_feature(target, missing[0], columns)
+            raise InputError(
+                f"{target}: feature column(s) {', '.join(missing)} not found; {available}; {advice}"
+            )
         return tables
 
     def _load_block(

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -11,15 +12,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deep_interest.errors import InputError
-from deep_interest.sources.database import connect, restrict_to_files
 from deep_interest.sources.raw_files import LINE_LIMIT, text_lines, verify_text
-from deep_interest.sources.sql import exact_path, local_path, quote_identifier, quote_literal
+from deep_interest.sources.sql import exact_path, quote_identifier, quote_literal
+from deep_interest.sources.tables.csv_errors import csv_message
+from deep_interest.sources.tables.database_files import (
+    attach,
+    external_access_error,
+    qualified_name,
+    read_database_columns,
+)
 from deep_interest.sources.tables.declaration import TableFiles
-from deep_interest.sources.tables.dialect import CSV_LINE_LIMIT, Dialect, not_utf8, read_header
+from deep_interest.sources.tables.dialect import CSV_LINE_LIMIT, Dialect, read_header
 from deep_interest.sources.tables.files import ResolvedFiles, check_unchanged, partition_keys
 
 SOURCE_FILE = "source file"  # column with the file that a row comes from
 _LINE_LIMITS = {"csv": CSV_LINE_LIMIT, "json": LINE_LIMIT}  # bytes
+_Groups = dict[tuple[tuple[str, ...], Dialect | None], list[Path]]
+_FEWEST_VALUES = (
+    3  # text within quotes rarely has as many delimiters in each of its lines as a row with three values
+)
 _SAMPLED_LINES = 1000  # JSON lines that are read to find the keys
 _QUOTED_LINES = "lines within an unbalanced quote (quote: none keeps them)"
 # lines of rejected records, which an unbalanced quote may extend over many; one record may have several errors
@@ -64,9 +75,9 @@ def load_files(
         InputError: a file is damaged or changed during reading, a line is malformed or too long, or a view in a
             database reads something outside the database.
     """
+    lines = 0
     if resolved.format in _LINE_LIMITS:
-        for file in resolved.files:
-            verify_text(file, _LINE_LIMITS[resolved.format])
+        lines = sum(verify_text(file, _LINE_LIMITS[resolved.format]) for file in resolved.files)
     scans = []
     parameters: dict[str, Any] = {"null_strings": _NULL_STRINGS} if resolved.format == "csv" else {}
     source_file = quote_identifier(SOURCE_FILE)
@@ -80,7 +91,7 @@ def load_files(
     for group, ((group_columns, dialect), files) in enumerate(groups.items()):
         selected = sorted(set(columns) & set(group_columns))
         if resolved.format == "duckdb":
-            _attach(connection, files[0], group)
+            attach(connection, files[0], group)
         else:
             parameters[f"files{group}"] = [exact_path(file) for file in files]
         scan = _scan_sql(
@@ -94,11 +105,16 @@ def load_files(
     if resolved.format == "duckdb":
         connection.execute("DETACH database0")
     check_unchanged(resolved)
-    if not (skip_bad and resolved.format == "csv"):
+    if resolved.format != "csv":
         return {}
-    rows = connection.execute(_REJECTS).fetchall()
-    connection.execute(drop_rejects)
-    return {_QUOTED_LINES if is_quote else "malformed lines": int(lines) for is_quote, lines in rows}
+    skipped: dict[str, int] = {}
+    if skip_bad:
+        rows = connection.execute(_REJECTS).fetchall()
+        connection.execute(drop_rejects)
+        skipped = {_QUOTED_LINES if is_quote else "malformed lines": int(count) for is_quote, count in rows}
+    headers = 0 if table.names else len(resolved.files)
+    _check_quotes(connection, name, resolved, table, groups, lines - headers - sum(skipped.values()))
+    return skipped
 
 
 def fetch_first_row(
@@ -117,11 +133,9 @@ def fetch_aggregates(
     return row
 
 
-def _group_files(
-    resolved: ResolvedFiles, table: TableFiles, *, skip_bad: bool
-) -> dict[tuple[tuple[str, ...], Dialect | None], list[Path]]:
+def _group_files(resolved: ResolvedFiles, table: TableFiles, *, skip_bad: bool) -> _Groups:
     """Group the files by columns and dialect, because a table may gain or reorder columns over time."""
-    groups: dict[tuple[tuple[str, ...], Dialect | None], list[Path]] = {}
+    groups: _Groups = {}
     for file in resolved.files:
         columns, dialect = _read_columns(file, resolved.format, table, skip_bad=skip_bad)
         keys = [key for key in partition_keys(file) if key not in columns]
@@ -148,7 +162,52 @@ def _read_columns(
             ) from error
     if format_ == "json":
         return _read_json_keys(file, skip_bad=skip_bad), None
-    return _read_database_columns(file, table), None
+    return read_database_columns(file, table), None
+
+
+def _check_quotes(
+    connection: duckdb.DuckDBPyConnection,
+    name: str,
+    resolved: ResolvedFiles,
+    table: TableFiles,
+    groups: _Groups,
+    lines: int,
+) -> None:
+    """Raise an error if quotes join lines that have all values without quoting, unless the quote is declared.
+
+    Args:
+        connection: database with the loaded table.
+        name: name of the loaded table.
+        resolved: CSV files of the table.
+        table: declaration of the table.
+        groups: files by columns and dialect.
+        lines: number of lines that should be rows.
+    """
+    (rows,) = fetch_aggregates(connection, f"SELECT count(*) FROM {name}")
+    if lines <= rows or "quote" in table.model_fields_set or not table.quote:
+        return
+    unquoted, values = 0, 0
+    for (columns, dialect), files in groups.items():
+        assert dialect is not None
+        values = len(columns) - len(partition_keys(files[0]))
+        scan = _scan_sql(
+            "csv", table, columns, (), files[0], replace(dialect, quote=""), group=0, skip_bad=False
+        )
+        try:
+            (count,) = fetch_aggregates(
+                connection,
+                f"SELECT count(*) FROM {scan}",
+                {"null_strings": _NULL_STRINGS, "files0": [exact_path(file) for file in files]},
+            )
+        except duckdb.Error:
+            return  # the values of some lines continue on the next line
+        unquoted += count
+    if values >= _FEWEST_VALUES and unquoted > rows:
+        raise InputError(
+            f"{resolved.display_name}: {unquoted - rows:,} line(s) are within quotes of an earlier line, although every line has {values} "
+            "values without quoting. If quotes are ordinary characters, set quote: none, which keeps every row; if values contain line "
+            "breaks, set quote: '\"'."
+        )
 
 
 def _read_json_keys(file: Path, *, skip_bad: bool) -> list[str]:
@@ -162,9 +221,11 @@ def _read_json_keys(file: Path, *, skip_bad: bool) -> list[str]:
         if not problem:
             keys |= dict.fromkeys(entry)
         elif not skip_bad:
+            advice = "Fix the line, or set reading.on_bad_line to 'skip' to skip and count such lines."
+            if line.strip()[:1] == b"[" or line.strip() == b"{":
+                advice = "Write the file as JSON lines, for example with pandas: frame.to_json(path, orient='records', lines=True)."
             raise InputError(
-                f"{file}, line {line_number}: expected one JSON object per line, found {problem}. Fix the line, or set "
-                "reading.on_bad_line to 'skip' to skip and count such lines."
+                f"{file}, line {line_number}: expected one JSON object per line, found {problem}. {advice}"
             )
     return list(keys)
 
@@ -188,7 +249,7 @@ def _scan_sql(
         return f"read_parquet({common}, union_by_name=true)"
     if format_ == "duckdb":
         path = quote_literal(str(file))
-        relation = _qualified_name(f"database{group}", table)
+        relation = qualified_name(f"database{group}", table)
         return f"(SELECT *, {path} AS {quote_identifier(SOURCE_FILE)} FROM {relation})"
     if format_ == "json":
         ignore = ", ignore_errors=true" if skip_bad else ""
@@ -203,44 +264,6 @@ def _scan_sql(
     )
 
 
-def _attach(connection: duckdb.DuckDBPyConnection, file: Path, index: int) -> None:
-    try:
-        connection.execute(f"ATTACH {quote_literal(local_path(file))} AS database{index} (READ_ONLY)")
-    except duckdb.Error as error:
-        raise InputError(f"{file}: not readable as a DuckDB database ({error})") from error
-
-
-def _qualified_name(database: str, table: TableFiles) -> str:
-    return ".".join([database, *(quote_identifier(part) for part in (table.table or "").split("."))])
-
-
-def _read_database_columns(file: Path, table: TableFiles) -> list[str]:
-    with connect() as connection:
-        restrict_to_files(connection, [file])
-        _attach(connection, file, 0)
-        if table.table is None:
-            query = "SELECT table_name FROM duckdb_tables() WHERE database_name = 'database0' ORDER BY 1"
-            names = [name for (name,) in connection.execute(query).fetchall()]
-            raise InputError(f"{file}: set `table` to a table of the database; it has {', '.join(names)}")
-        try:
-            relation = _qualified_name("database0", table)
-            return [row[0] for row in connection.execute(f"DESCRIBE {relation}").fetchall()]
-        except duckdb.PermissionException as error:
-            raise _external_access_error(f"{file}, {table.table}", error) from error
-        except duckdb.Error as error:
-            raise InputError(
-                f"{file}: table or view {table.table} not found or not readable ({' '.join(str(error).split())[:200]})"
-            ) from error
-
-
-def _external_access_error(display_name: str, error: duckdb.Error) -> InputError:
-    return InputError(
-        f"{display_name}: the view reads something outside the database ({' '.join(str(error).split())[:200]}), which "
-        "is not allowed. Store its rows in the database (CREATE TABLE … AS FROM the view), or declare the files "
-        "themselves."
-    )
-
-
 def _string_types(names: Iterable[str]) -> str:
     return "{" + ", ".join(f"{quote_literal(name)}: 'VARCHAR'" for name in names) + "}"
 
@@ -251,18 +274,12 @@ def _execute(
     try:
         return connection.execute(sql, parameters).fetchall()
     except duckdb.PermissionException as error:
-        raise _external_access_error(resolved.display_name, error) from error
+        raise external_access_error(resolved.display_name, error) from error
     except duckdb.Error as error:
+        if resolved.format == "csv":
+            raise InputError(csv_message(error, resolved.display_name)) from error
         reason = " ".join(str(error).split("LINE 1:")[0].split("Possible fixes")[0].split())
-        if resolved.format == "csv" and "unicode" in reason.lower():
-            raise InputError(not_utf8(resolved.display_name, reason[:200])) from error
-        advice = "Fix the line, or set reading.on_bad_line to 'skip' to skip and count malformed lines."
-        if "unterminated quote" in reason:
-            advice = "If quotes are ordinary characters in this file, set quote: none, which keeps every row; otherwise fix the line."
-        elif "Number of Columns" in reason:
-            advice = (
-                f"Fix the line, or check names, delimiter and quote if all lines are alike; {advice[14:]}"
-            )
         raise InputError(
-            f"{resolved.display_name}: not readable as {resolved.format} ({reason[:400]}). {advice}"
+            f"{resolved.display_name}: not readable as {resolved.format} ({reason[:400]}). Fix the line, or set reading.on_bad_line to "
+            "'skip' to skip and count malformed lines."
         ) from error

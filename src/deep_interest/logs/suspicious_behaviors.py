@@ -1,0 +1,36 @@
+"""Warnings about behaviours: items without features, and ratings that give a single label."""
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from deep_interest.logs.feature_columns import ITEM_ID, FeatureColumns
+from deep_interest.logs.protocols import ProtocolParameters
+from deep_interest.logs.tables import CanonicalTables
+
+_WITHOUT_FEATURES = 0.5  # share of events
+
+
+def items_without_features(tables: CanonicalTables, features: FeatureColumns) -> Iterator[str]:
+    """Warn if most events have items without features, as if the item table had other ids."""
+    names = [name for name in features.item if name != ITEM_ID and name in tables.items]
+    if not names:
+        return
+    empty = tables.items.loc[tables.items[names].isna().all(axis=1), "item"]
+    for table in ("behaviors", "impressions"):
+        events = getattr(tables, table)
+        share = 0.0 if events is None else float(events["item"].isin(empty).mean())
+        if share >= _WITHOUT_FEATURES:
+            yield f"{share:.1%} of the {table} have items without any feature: do both tables use the same item ids?"
+
+
+def ratings_with_one_label(behaviors: pd.DataFrame, protocol: ProtocolParameters) -> Iterator[str]:
+    """Warn if all samples of the protocol ``rated`` have the same label."""
+    if protocol.name != "rated" or "rating" not in behaviors:
+        return
+    lowest, highest = behaviors["rating"].min(), behaviors["rating"].max()
+    if lowest >= protocol.positive_rating or highest < protocol.positive_rating:
+        yield (
+            f"every label is {int(lowest >= protocol.positive_rating)}: the ratings are between {lowest:g} and {highest:g}, and those "
+            f"from protocol.positive_rating, {protocol.positive_rating:g}, are positive"
+        )
