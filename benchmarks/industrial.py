@@ -140,7 +140,7 @@ def _read(name: str) -> dict[str, Any]:
 
 
 def _table(folder: Path, name: str) -> Any:
-    from deep_interest.datasets import ParquetTable
+    from deep_interest.datasets.checked import pandas_ParquetDataset as ParquetTable
 
     return ParquetTable(filepath=str(folder / f"{name}.parquet"))
 

@@ -77,7 +77,8 @@ def dataset_parameters(dataset: str) -> "DatasetParameters":
 
 def write_samples(folder: Path, dataset: str) -> int:
     """The nodes from the canonical tables in ``folder`` to samples in the same folder; returns the samples."""
-    from deep_interest.datasets import BehaviorLogFolder, FeatureTablesFolder, ParquetTable
+    from deep_interest.datasets import BehaviorLogFolder, FeatureTablesFolder
+    from deep_interest.datasets.checked import pandas_ParquetDataset as ParquetTable
     from deep_interest.pipelines.samples import nodes
 
     behaviors, items = (
@@ -145,7 +146,7 @@ def measure(case: str, folder: Path) -> dict[str, object]:
 
 def write_tables(tables: tuple, folder: Path) -> int:
     """Save behaviours and items as the catalog does; returns the behaviours."""
-    from deep_interest.datasets import ParquetTable
+    from deep_interest.datasets.checked import pandas_ParquetDataset as ParquetTable
 
     for name, table in zip(("behaviors", "items"), tables, strict=False):
         ParquetTable(filepath=str(folder / f"{name}.parquet")).save(table)

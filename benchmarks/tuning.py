@@ -28,7 +28,8 @@ def prepare(folder: Path, behaviors: int) -> None:
 
 def search(folder: Path, *, workers: int, trials: int) -> dict[str, Any]:
     """A new study; its seconds and what its trials came to."""
-    from deep_interest.datasets import BehaviorLogFolder, FeatureTablesFolder, ParquetTable
+    from deep_interest.datasets import BehaviorLogFolder, FeatureTablesFolder
+    from deep_interest.datasets.checked import pandas_ParquetDataset as ParquetTable
     from deep_interest.pipelines.tune.nodes import hide_test
     from deep_interest.training.parameters import Recipe, RowOptions, RunParameters
     from deep_interest.training.runs import Data, Experiment

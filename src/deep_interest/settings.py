@@ -2,11 +2,20 @@
 
 from contextlib import ExitStack
 
-from deep_interest.hooks import LockHooks, MLflowHooks, ProgressHooks, ResultsHooks, RetrainingHooks, RunHooks
+from deep_interest.hooks import (
+    CatalogHooks,
+    LockHooks,
+    MLflowHooks,
+    ProgressHooks,
+    ResultsHooks,
+    RetrainingHooks,
+    RunHooks,
+)
 from deep_interest.sources.downloads import raw_root
 
 _LOCKS = ExitStack()  # of the present run
 HOOKS = (
+    CatalogHooks(),
     RunHooks(),
     LockHooks(_LOCKS),
     RetrainingHooks(_LOCKS),

@@ -8,10 +8,17 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from deep_interest.datasets.parquet_stream import write_parquet
+from deep_interest.datasets.parquet_stream import stream_parquet
+from deep_interest.io.atomic import atomic_path
 from deep_interest.simulation.behaviors import behavior_blocks
 from deep_interest.simulation.config import SimulationConfig
 from deep_interest.simulation.impressions import impression_blocks
+
+
+def write_parquet(blocks, path: Path) -> int:
+    """Stream blocks to a file as the datasets do."""
+    with atomic_path(path, checksum=True) as temporary:
+        return stream_parquet(blocks, temporary, name=path)
 
 
 def test_blocks_are_read_back_in_order_with_their_types(tmp_path: Path):

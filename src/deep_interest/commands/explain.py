@@ -9,7 +9,7 @@ from kedro.framework.context import KedroContext
 from kedro.io import DatasetError
 
 from deep_interest.commands.session import open_project, require_dataset, split_experiment
-from deep_interest.datasets.reports import write_png
+from deep_interest.datasets.charts import write_png
 from deep_interest.errors import InputError
 from deep_interest.experiments import pipeline_name
 from deep_interest.reporting.dataset_view import DatasetView

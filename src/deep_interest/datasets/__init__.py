@@ -1,26 +1,29 @@
-"""Kedro datasets for the project's files: every save is atomic, and no load executes code from a file."""
+"""Kedro datasets for what kedro-datasets do not have; no load executes code from a file.
 
-from deep_interest.datasets.checkpoint import CheckpointFile
-from deep_interest.datasets.encoded import BehaviorLogFolder, FeatureTablesFolder
-from deep_interest.datasets.raw import RawFile
-from deep_interest.datasets.registry import RegistryFolder
-from deep_interest.datasets.reports import ChartFile, ChartFiles, JSONFile, JSONFiles, TextFile
-from deep_interest.datasets.tables import CSVTable, DayFolders, ParquetFolder, ParquetTable, ScoresFile
+All other entries of the catalog are kedro-datasets, which `checked` gives atomic writes and checksums. Each class is imported
+when it is used, so that commands that need none of them start quickly.
+"""
 
-__all__ = [
-    "BehaviorLogFolder",
-    "CSVTable",
-    "ChartFile",
-    "ChartFiles",
-    "CheckpointFile",
-    "DayFolders",
-    "FeatureTablesFolder",
-    "JSONFile",
-    "JSONFiles",
-    "ParquetFolder",
-    "ParquetTable",
-    "RawFile",
-    "RegistryFolder",
-    "ScoresFile",
-    "TextFile",
-]
+from importlib import import_module
+from typing import Any
+
+_MODULES = {
+    "BehaviorLogFolder": "encoded",
+    "ChartFile": "charts",
+    "CheckpointFile": "checkpoint",
+    "DayFolders": "streams",
+    "FeatureTablesFolder": "encoded",
+    "JSONFiles": "partitions",
+    "ParquetFolder": "streams",
+    "RawFile": "raw",
+    "RegistryFolder": "registry",
+    "ScoresFile": "streams",
+}
+
+__all__ = list(_MODULES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -1,8 +1,8 @@
-"""Datasets of the encoded log and features: folders of arrays."""
+"""Datasets of the encoded log and features: folders of arrays that nodes map into memory."""
 
 from pathlib import Path
 
-from deep_interest.datasets.local import LocalDataset
+from deep_interest.datasets.folder import LocalDataset
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
 from deep_interest.logs.storage import load_features, load_log, save_features, save_log

@@ -3,48 +3,27 @@
 from collections.abc import Iterable, Mapping
 from itertools import chain
 from pathlib import Path
+from typing import BinaryIO
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from deep_interest.io.atomic import atomic_path
 
-
-def write_parquet(
-    blocks: Iterable[pd.DataFrame], path: Path, *, metadata: Mapping[str, str] | None = None
+def stream_parquet(
+    blocks: Iterable[pd.DataFrame],
+    path: Path | BinaryIO,
+    *,
+    name: str | Path | None = None,
+    metadata: Mapping[str, str] | None = None,
 ) -> int:
-    """Write a stream of data frames to one Parquet file atomically, with its checksum.
+    """Write a stream of data frames to a Parquet file that the caller renames, itself or with its folder.
 
     Memory is that of one block. Each block becomes at least one row group.
 
     Args:
         blocks: at least one data frame; all have the same columns and types.
-        path: file to write; its folder is created if it does not exist.
-        metadata: additional entries of the file's metadata.
-
-    Returns:
-        Number of rows written.
-
-    Raises:
-        ValueError: there are no blocks, or a block has other columns or types than the first.
-    """
-    with atomic_path(path, checksum=True) as temporary:
-        return stream_parquet(blocks, temporary, name=path, metadata=metadata)
-
-
-def stream_parquet(
-    blocks: Iterable[pd.DataFrame],
-    path: Path,
-    *,
-    name: Path | None = None,
-    metadata: Mapping[str, str] | None = None,
-) -> int:
-    """Write a stream of data frames to a Parquet file that the caller renames, itself or with its folder.
-
-    Args:
-        blocks: at least one data frame; all have the same columns and types.
-        path: file to write, in an existing folder.
+        path: file to write, in an existing folder, or an open file.
         name: path to use in error messages; defaults to ``path``.
         metadata: additional entries of the file's metadata.
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from deep_interest.datasets.local import LocalDataset
+from deep_interest.datasets.folder import LocalDataset
 from deep_interest.serving.registry import Registry
 
 
@@ -11,7 +11,4 @@ class RegistryFolder(LocalDataset[Registry, Registry]):
 
     def load(self) -> Registry:
         """Open the registry."""
-        return self.read(self._filepath)
-
-    def read(self, path: Path) -> Registry:
-        return Registry(path)
+        return Registry(Path(self._filepath))

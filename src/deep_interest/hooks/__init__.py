@@ -1,5 +1,6 @@
-"""Kedro hooks: checks before a run and plain errors, progress, locks, retraining's exit codes, MLflow, results."""
+"""Kedro hooks: catalog, checks before a run and plain errors, progress, locks, retraining's exit codes, MLflow, results."""
 
+from deep_interest.hooks.catalog import CatalogHooks
 from deep_interest.hooks.locks import LockHooks
 from deep_interest.hooks.mlflow import MLflowHooks
 from deep_interest.hooks.progress import ProgressHooks
@@ -7,4 +8,6 @@ from deep_interest.hooks.results import ResultsHooks
 from deep_interest.hooks.retraining import RetrainingHooks
 from deep_interest.hooks.run import RunHooks
 
-__all__ = ["LockHooks", "MLflowHooks", "ProgressHooks", "ResultsHooks", "RetrainingHooks", "RunHooks"]
+__all__ = [
+    "CatalogHooks", "LockHooks", "MLflowHooks", "ProgressHooks", "ResultsHooks", "RetrainingHooks", "RunHooks",
+]  # fmt: skip

@@ -10,6 +10,8 @@ from typing import Any
 
 import pandas as pd
 
+from deep_interest.pipelines.factories import node_factory
+
 
 @dataclass(frozen=True)
 class TrainedModel:
@@ -33,6 +35,7 @@ class TrainedModels(dict[str, TrainedModel]):
         return self  # Kedro copies data in memory for every node that reads them
 
 
+@node_factory
 def make_collect(models: Sequence[str]) -> Callable[..., TrainedModels]:
     """Return the node function that collects models.
 
@@ -50,6 +53,7 @@ def make_collect(models: Sequence[str]) -> Callable[..., TrainedModels]:
     return collect
 
 
+@node_factory
 def make_merge(models: Sequence[str]) -> Callable[..., TrainedModels]:
     """Return the node function that merges the collected families of models, in the order of ``models``."""
 

@@ -9,6 +9,7 @@ import pandas as pd
 
 from deep_interest.logs.canonical import canonical
 from deep_interest.logs.tables import CanonicalTables
+from deep_interest.pipelines.factories import node_factory
 from deep_interest.pipelines.parameters import DatasetParameters
 from deep_interest.sources.amazon import read_amazon
 from deep_interest.sources.movielens import read_movielens
@@ -30,6 +31,7 @@ def ingest_movielens(archive: Path, dataset: DatasetParameters) -> Tables:
     return _canonical_tables(read_movielens(archive, category=dataset.reading.category), dataset)
 
 
+@node_factory
 def make_ingest_tables(dataset: str) -> Callable[..., TablesWithImpressions]:
     """Return the node function that reads declared tables with impressions from the dataset's folder."""
 
@@ -42,6 +44,7 @@ def make_ingest_tables(dataset: str) -> Callable[..., TablesWithImpressions]:
     return ingest_tables
 
 
+@node_factory
 def make_ingest_behaviors(dataset: str) -> Callable[..., Tables]:
     """Return the node function that reads declared tables without impressions from the dataset's folder."""
 

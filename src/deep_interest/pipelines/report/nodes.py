@@ -16,12 +16,14 @@ from deep_interest.experiments import Table, model_spec, pipeline_name
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
 from deep_interest.logs.impressions import TRUE_PROBABILITY
+from deep_interest.pipelines.factories import node_factory
 from deep_interest.pipelines.parameters import DatasetParameters
 from deep_interest.pipelines.trained import TrainedModel, TrainedModels
 
 logger = logging.getLogger(__name__)
 
 
+@node_factory
 def make_compare(dataset: str, table: Table) -> Callable[..., pd.DataFrame]:
     """Return the node function that compares the models of a table."""
 
@@ -43,6 +45,7 @@ def make_compare(dataset: str, table: Table) -> Callable[..., pd.DataFrame]:
     return compare_models
 
 
+@node_factory
 def make_page(dataset: str, table: Table) -> Callable[..., str]:
     """Return the node function that writes the page of a results table, with the metrics published for ``dataset``."""
 
@@ -59,6 +62,7 @@ def make_page(dataset: str, table: Table) -> Callable[..., str]:
     return write_page
 
 
+@node_factory
 def make_figure(table: Table) -> Callable[..., Any]:
     """Return the node function that draws the chart of a results table."""
 
@@ -71,6 +75,7 @@ def make_figure(table: Table) -> Callable[..., Any]:
     return draw_results
 
 
+@node_factory
 def make_curves(table: Table) -> Callable[..., Any]:
     """Return the node function that draws the learning curves of a table's models."""
 

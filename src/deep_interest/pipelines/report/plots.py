@@ -9,6 +9,7 @@ import pandas as pd
 from deep_interest.experiments import model_spec
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
+from deep_interest.pipelines.factories import node_factory
 from deep_interest.pipelines.parameters import DatasetParameters
 from deep_interest.pipelines.report.nodes import require_current_data
 from deep_interest.pipelines.trained import TrainedModels
@@ -60,6 +61,7 @@ def draw_auxiliary(with_loss: pd.DataFrame, without_loss: pd.DataFrame) -> Any:
     )  # fmt: skip
 
 
+@node_factory
 def make_seeds(dataset: str) -> Callable[..., Any]:
     """Return the node function that draws each seed of a dataset's models."""
 
@@ -115,6 +117,7 @@ def draw_days(impressions: pd.DataFrame, dataset: DatasetParameters) -> Any:
     return days_chart(table, title=f"{dataset.title}: CTR by day")
 
 
+@node_factory
 def make_groups(dataset: str, models: Sequence[str]) -> Callable[..., tuple[Any, Any]]:
     """Return the node function that draws metrics of groups of samples for some models."""
 
@@ -183,6 +186,7 @@ def describe_run() -> dict[str, Any]:
     return run_record.describe_run()
 
 
+@node_factory
 def make_report(dataset: str) -> Callable[..., str]:
     """Return the node function that writes ``report.html``; it takes ``<name>_figure``."""
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from deep_interest.errors import InputError
 from deep_interest.logs.vocabulary import FieldVocabularies
+from deep_interest.pipelines.factories import node_factory
 from deep_interest.pipelines.parameters import DatasetParameters
 from deep_interest.pipelines.train.nodes import takes_options_of
 from deep_interest.retraining.checks import changed_days, check_days
@@ -60,6 +61,7 @@ def prepare(
     return data, vocabularies
 
 
+@node_factory
 def make_fit(dataset: str, model: str) -> Callable[..., Any]:
     """Return the node function that fits the challenger."""
 
@@ -79,6 +81,7 @@ def make_fit(dataset: str, model: str) -> Callable[..., Any]:
     return fit
 
 
+@node_factory
 def make_judge(dataset: str, model: str) -> Callable[..., Any]:
     """Return the node function that compares the challenger with the champion."""
 
@@ -98,6 +101,7 @@ def make_judge(dataset: str, model: str) -> Callable[..., Any]:
     return judge
 
 
+@node_factory
 def make_register(dataset: str, model: str) -> Callable[..., str]:
     """Return the node function that registers the challenger."""
 
@@ -115,6 +119,7 @@ def make_register(dataset: str, model: str) -> Callable[..., str]:
     return register
 
 
+@node_factory
 def make_summarize(dataset: str, model: str) -> Callable[..., tuple[dict[str, Any], str]]:
     """Return the node function that summarises the run."""
 

@@ -16,6 +16,7 @@ from deep_interest.experiments import TUNABLE, TUNED_SUFFIX
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
 from deep_interest.models.registry import model_config
+from deep_interest.pipelines.factories import node_factory
 from deep_interest.pipelines.parameters import DatasetParameters
 from deep_interest.training.parameters import Recipes, RowOptions, RunParameters
 
@@ -34,7 +35,17 @@ def options_type(model: str) -> type[RowOptions]:
             model_config(model, self.model)
             return self
 
+        def __reduce__(self) -> tuple[Callable[..., RowOptions], tuple[str, dict[str, Any]]]:
+            return _options, (
+                model,
+                self.root,
+            )  # a class in a function cannot be sent to another process by its name
+
     return ModelOptions
+
+
+def _options(model: str, values: dict[str, Any]) -> RowOptions:
+    return options_type(model)(values)
 
 
 def takes_options_of(model: str) -> Callable[[NodeFunction], NodeFunction]:
@@ -47,6 +58,7 @@ def takes_options_of(model: str) -> Callable[[NodeFunction], NodeFunction]:
     return annotate
 
 
+@node_factory
 def make_train(
     dataset: str, model: str, *, tuned: bool = False
 ) -> Callable[..., tuple[dict[str, Any], pd.DataFrame, dict[str, Any]]]:

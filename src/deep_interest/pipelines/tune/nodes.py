@@ -7,6 +7,7 @@ import pandas as pd
 
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
+from deep_interest.pipelines.factories import node_factory
 from deep_interest.pipelines.parameters import DatasetParameters
 from deep_interest.pipelines.train.nodes import takes_options_of, without_test
 from deep_interest.training.parameters import Recipes, RowOptions, RunParameters
@@ -18,6 +19,7 @@ def hide_test(samples: pd.DataFrame) -> pd.DataFrame:
     return without_test(samples)
 
 
+@node_factory
 def make_tune(dataset: str, model: str) -> Callable[..., tuple[dict[str, Any], pd.DataFrame]]:
     """Return the node function that searches the options of an experiment."""
 
@@ -43,6 +45,7 @@ def make_tune(dataset: str, model: str) -> Callable[..., tuple[dict[str, Any], p
     return tune_model
 
 
+@node_factory
 def make_figure(model: str) -> Callable[..., Any]:
     """Return the node function that draws the search of a model."""
 
