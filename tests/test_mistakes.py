@@ -56,6 +56,7 @@ COMMAND_LINE = {
     "--nodes=simulated.simulat": "--nodes: simulated.simulat is not a node of the pipeline __default__; did you mean simulated.simulate",
     "--from-nodes=ingest": "--from-nodes: ingest is not a node of the pipeline __default__; did you mean ingest.simulated.ingest",
     "--to-nodes=din.simulated.trian": "did you mean models.attention.din.simulated.train",
+    "--nodes=compare.simulated.compare_models": "the selected nodes need simulated.trained_models, which no file keeps; select the node",
     "--tags=simulatd": "--tags: simulatd is not a tag of the pipeline __default__; did you mean simulated",
     "--namespaces=simulated.dni": "--namespaces: simulated.dni is not a namespace",
     "--from-inputs=simulated.behaviours": "did you mean simulated.behaviors",
@@ -97,7 +98,10 @@ YAML = {
     "an unknown key": ("parameters_x.yml", DATASET.replace("title", "titel"), "conf/smoke/parameters_x.yml, line 4: datasets.mine.titel: "),
     "an unknown key in a block": ("parameters_x.yml", DATASET.replace("files", "file"), "did you mean files?"),
     "a list with commas": (
-        "parameters_x.yml", f"{DATASET}    seeds: 1,2,3\n", "datasets.mine.seeds: found '1,2,3', expected a valid integer, unable to parse string as an integer; separate"
+        "parameters_x.yml", f"{DATASET}    seeds: 1,2,3\n", "datasets.mine.seeds: found '1,2,3', expected a whole number; separate"
+    ),
+    "a string in place of a block": (
+        "parameters_x.yml", f"{DATASET}    features: item_id\n", "datasets.mine.features: found 'item_id', expected names and values (name: value); the names are item, behavior, profile"
     ),
     "an option at the wrong place": (
         "parameters_x.yml", f"{DATASET}    epochs: 3\n", "datasets.mine.epochs: not a parameter here; set datasets.mine.training.epochs"
@@ -145,7 +149,7 @@ def test_a_mistake_in_a_yaml_file(project, mistake):
 
 
 COMMANDS = {
-    "regstry list simulated": (2, "regstry is not a command; the commands are check, download, explain, registry; did you mean registry?"),
+    "regstry list simulated": (2, "regstry is not a command; the commands are check, download, explain, registry, results; did you mean registry?"),
     "registry lst simulated": (2, "lst is not a command; the commands are list, promote, rollback, show; did you mean list?"),
     "registry list simulatd": (1, "simulatd is not a dataset; the datasets are simulated"),
     "registry show simulated.dinn": (1, "'simulated.dinn': expected DATASET.MODEL, such as simulated.din; the models are lr"),

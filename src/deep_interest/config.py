@@ -101,8 +101,10 @@ def _load(file: Path) -> Any:
         advice = "Keep only one of them" if "duplicate" in problem else _ADVICE
         raise InputError(f"{file}{position}: {problem}. {advice}.") from error
     except (OSError, UnicodeDecodeError, ValueError, yaml.YAMLError) as error:
-        if isinstance(error, PermissionError):
-            raise
+        if isinstance(error, OSError):
+            raise InputError(
+                f"{file}: this file cannot be read ({error.strerror}); give yourself access to it"
+            ) from error
         raise InputError(
             f"{file}: this is not a YAML file of names and values ({' '.join(str(error).split())[:200]})"
         ) from error

@@ -69,6 +69,27 @@ def test_anything_that_would_fail_the_samples_fails_the_check(project, changes, 
     assert message in checked.stderr
 
 
+@pytest.mark.parametrize(
+    ("name", "counts", "unknown"),
+    [
+        ("next_item", {"train": "40 20 20", "validation": "40 20 20", "test": "40 20 20"}, "users 0.0% 0.0% 0.0%"),
+        ("rated", {"train": "64 32 16", "validation": "8 4 2", "test": "8 4 2"}, "users 0.0% 100.0% 100.0%"),
+    ],
+)  # fmt: skip
+def test_check_describes_the_samples_of_protocols_without_impressions(project, name, counts, unknown):
+    users = [user for user in range(20) for _ in range(4)]
+    rows = {"user": users, "item": [k % 7 for k in range(80)], "time": list(range(80)), "stars": [3, 5] * 40}
+    pd.DataFrame(rows).to_csv(project / "data/01_raw/mine/rated.csv", index=False)
+    source = {"behaviors": {"files": "rated.csv", "rating": "stars"}}
+    write(project, source=source, protocol={"name": name})
+    checked = check(project)
+    assert checked.returncode == 0, checked.stderr
+    lines = [" ".join(line.split()) for line in checked.stdout.splitlines()]
+    assert all(any(line.startswith(f"{split} {row}") for line in lines) for split, row in counts.items())
+    assert unknown in lines
+    assert "warning: the test set has only" in checked.stdout
+
+
 def test_check_reports_a_mistyped_key(project):
     write(project, source={"behaviors": {"file": "visits.csv"}})
     checked = check(project)

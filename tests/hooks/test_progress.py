@@ -43,8 +43,9 @@ def test_a_line_says_which_of_the_runs_models_it_is_and_what_is_left(caplog, clo
         clock[0] += 10
         hooks.after_node_run(nodes[0])
         hooks.before_node_run(nodes[1])
+        assert log_line(caplog, "simulated.dien") == f"dien (2 of 5), {line}"
         clock[0] += 60
-        hooks.after_node_run(nodes[1])  # 7 units of time in 70 s
+        hooks.after_node_run(nodes[1])  # 6 units of time in 60 s
         hooks.before_node_run(nodes[2])
         assert log_line(caplog, "simulated.din") == f"din (3 of 5), {line} · about 20 s of training left"
         clock[0] += 8
@@ -55,6 +56,25 @@ def test_a_line_says_which_of_the_runs_models_it_is_and_what_is_left(caplog, clo
     finally:
         hooks.after_pipeline_run()
     assert log_line(caplog, "simulated.din") == f"simulated.din, {line}"
+
+
+def test_models_that_compile_or_are_found_trained_do_not_count_in_what_is_left(caplog, clock):
+    names = [
+        f"simulated.{key}" for key in ("din", "din_dice", "din_mba", "fm", "lr", "pnn", "base", "deepfm")
+    ]
+    hooks = ProgressHooks()
+    hooks.before_pipeline_run(Pipeline([training_node(name) for name in names]))
+    try:
+        for name, seconds in zip(names, (0, 0, 300, 10, 12), strict=False):
+            hooks.before_node_run(training_node(name))
+            if seconds:
+                log_line(caplog, name)
+            clock[0] += seconds
+            hooks.after_node_run(training_node(name))
+        hooks.before_node_run(training_node("simulated.pnn"))
+        assert log_line(caplog, "simulated.pnn").endswith(" · about 40 s of training left")  # 3 models
+    finally:
+        hooks.on_pipeline_error()
 
 
 def test_with_several_datasets_the_line_names_them_and_a_single_model_has_no_position(caplog):

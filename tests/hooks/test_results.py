@@ -28,7 +28,7 @@ def catalog(tmp_path):
             "{dataset}.{model}.scores": {"type": "pandas.ParquetDataset", "filepath": f"{tmp_path}/data/s.parquet"},
         }
     )  # fmt: skip
-    for model in ("din", "base"):
+    for model in ("din", "din_tuned", "base"):
         catalog.save(f"shop.{model}.predictions", pd.DataFrame({"user": [2], "item": [1], "seed_1": [0.5]}))
     catalog.save("shop.user_ids", pd.DataFrame({"id": ["ann", "bob"]}))
     catalog.save("shop.item_ids", pd.DataFrame({"id": [70, 71]}))
@@ -108,6 +108,22 @@ def test_the_run_of_one_model_leads_to_the_table_of_all(catalog, finish):
     assert "--env" not in message
 
 
+def test_the_difference_of_a_tuned_model_is_that_to_the_untuned_one(catalog, finish):
+    tuned = table()[1:3].assign(
+        model=["din_tuned", "din"], name=["DIN, tuned", "DIN"], difference=[0.01, None]
+    )
+    catalog.save("shop.din_tuned.results", tuned)
+    assert "  DIN, tuned  GAUC 0.7000  +0.0100 to DIN [+0.0500, +0.1500]\n" in finish(
+        "shop.din_tuned.results"
+    )
+
+
+def test_ids_in_a_command_are_quoted_for_the_shell(catalog, finish):
+    catalog.save("shop.user_ids", pd.DataFrame({"id": ["7|1001", "8|1001"]}))
+    catalog.save("shop.results", table())
+    assert "--user '8|1001' --candidate 70 --env=smoke\n" in finish("shop.results")
+
+
 def test_tuning_scoring_and_retraining_say_where_their_results_are(catalog, finish, tmp_path):
     catalog.save(
         "shop.din.tuned", {"finished": 12, "validation_gauc": 0.71, "values": {"training.mba": 0.0123}}
@@ -123,6 +139,29 @@ def test_tuning_scoring_and_retraining_say_where_their_results_are(catalog, fini
     message = finish("shop.din.run_summary", "shop.din.run_page", env=None)
     assert "shop.din: v7 promoted\n\n  summary:  data/run.md\n" in message
     assert "next:     kedro run --pipelines=score.shop.din\n" in message
+
+
+def test_a_refused_version_is_reported_with_the_failed_checks(catalog, finish):
+    checks = [
+        {"name": "coverage", "found": 0.9, "expected": "at least 0.02", "passed": True},
+        {"name": "GAUC gain, lower end", "found": -0.0123456, "expected": "above 0", "passed": False},
+        {"name": "calibration", "found": None, "expected": "0.7 to 1.4", "passed": False},
+    ]
+    refused = {"outcome": "refused", "version": "v8", "champion_before": None, "checks": checks}
+    catalog.save("shop.din.run_summary", refused)
+    message = finish("shop.din.run_summary", env=None)
+    assert (
+        "v8 refused\n  GAUC gain, lower end: -0.0123, expected above 0\n  calibration: undefined, expected 0.7 to 1.4\n"
+        in message
+    )
+    assert "score." not in message  # no version serves
+    assert "deep-interest registry promote shop.din v8    # regardless of the checks\n" in message
+    catalog.save("shop.din.run_summary", refused | {"champion_before": "v7"})
+    assert "next:     kedro run --pipelines=score.shop.din\n" in finish("shop.din.run_summary", env=None)
+
+
+def test_simulated_days_lead_to_retraining(finish):
+    assert "next:     kedro run --pipelines=retrain.shop.din\n" in finish("shop.days", env=None)
 
 
 def test_a_summary_that_fails_does_not_fail_the_run(finish):

@@ -23,6 +23,7 @@ from kedro.validation import ParameterValidator
 from omegaconf import OmegaConf
 from support.project import PROJECT
 
+from deep_interest.commands.main import cli as deep_interest_cli
 from deep_interest.commands.main import main
 from deep_interest.experiments import datasets_of
 from deep_interest.pipeline_registry import register_pipelines
@@ -57,7 +58,8 @@ def _kedro_commands() -> dict[str, click.Command]:
     groups = [project_group, registry_cli, catalog_cli]
     for group in ("kedro.global_commands", "kedro.project_commands"):
         groups += [point.load() for point in importlib.metadata.entry_points(group=group)]
-    return {name: command for group in groups for name, command in group.commands.items()}
+    commands = {name: command for group in groups for name, command in group.commands.items()}
+    return commands | {"deep-interest": deep_interest_cli}
 
 
 def resolve_run(options: Mapping[str, Any]) -> None:

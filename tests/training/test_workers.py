@@ -56,7 +56,12 @@ def test_a_worker_begins_with_one_thread_that_ctrl_c_ends_and_watches_its_parent
             started.append(self.options)
 
     monkeypatch.setattr(threading, "Thread", Thread)
+    locks = []
+    monkeypatch.setattr(parallel.tqdm, "set_lock", locks.append)
     parallel._begin(pipe[0], "pipe of the logs")
+    assert [type(lock) for lock in locks] == [
+        type(threading.RLock())
+    ]  # of this process, no semaphore of the system
     assert threads == [1]
     assert signals == [(signal.SIGINT, signal.SIG_DFL)]
     assert started == [{"target": parallel._end_with, "args": (pipe[0],), "daemon": True}]

@@ -12,7 +12,7 @@ from kedro.utils import find_kedro_project
 
 from deep_interest.messages.configuration import Configuration, open_configuration
 from deep_interest.messages.exits import one_message
-from deep_interest.messages.selection import selection_message, unknown_pipeline
+from deep_interest.messages.selection import missing_inputs, selection_message, unknown_pipeline
 from deep_interest.pipeline_registry import register_pipelines
 
 _LIST_ADVICE = (
@@ -74,6 +74,8 @@ def _unknown_pipeline(error: Exception) -> str | None:
 
 def _selection(error: Exception, options: dict[str, Any]) -> str | None:
     text = str(error)
+    if isinstance(error, ValueError) and text.startswith("Pipeline input(s)"):
+        return missing_inputs(text, options, register_pipelines())
     if not isinstance(error, ValueError) or not text.startswith(
         ("Failed to find the pipeline", "Pipeline does not contain", "Pipeline contains no nodes")
     ):

@@ -1,6 +1,7 @@
 """Log lines of a run that trains several models: which model of how many, and about how long training still takes."""
 
 import logging
+import statistics
 import time
 from collections.abc import Sequence
 
@@ -29,6 +30,7 @@ class TrainingProgress(logging.Filter):
         self._one_dataset = len({name.split(".")[0] for name in experiments}) == 1
         self._started: dict[str, float] = {}  # in the order of the run
         self._finished: dict[str, float] = {}
+        self._logged: set[str] = set()  # the others were found trained
 
     def start(self, experiment: str) -> None:
         """Record that the training of an experiment starts."""
@@ -42,6 +44,7 @@ class TrainingProgress(logging.Filter):
         """Rewrite ``simulated.din, seed 1, …`` to ``din (11 of 26), seed 1, …`` and append the remaining time."""
         experiment = str(getattr(record, "fit", "")).split(",", maxsplit=1)[0]
         if experiment in self._started:
+            self._logged.add(experiment)
             line = record.getMessage().removeprefix(experiment)
             name = experiment.split(".", 1)[1] if self._one_dataset else experiment
             if len(self._experiments) > 1:
@@ -50,15 +53,20 @@ class TrainingProgress(logging.Filter):
         return True
 
     def _remaining(self) -> str:
-        """Return the last part of the line, such as `` · about 4 min of training left``; empty in the beginning."""
-        done = sum(_time_of(name) for name in self._finished)
-        if done < 3:
+        """Return the last part of the line, such as `` · about 4 min of training left``; empty in the beginning.
+
+        The time of a model is the median over the finished ones, by which those that have compiled kernels do not count.
+        """
+        trained = [name for name in self._finished if name in self._logged and _time_of(name)]
+        if sum(map(_time_of, trained)) < 3:
             return ""
         now = time.monotonic()
-        seconds = sum(end - self._started[name] for name, end in self._finished.items())
+        unit = statistics.median_low(
+            (self._finished[name] - self._started[name]) / _time_of(name) for name in trained
+        )
         running = sum(now - begin for name, begin in self._started.items() if name not in self._finished)
         ahead = sum(_time_of(name) for name in self._experiments if name not in self._finished)
-        return f" · about {format_duration(max(seconds / done * ahead - running, 1.0))} of training left"
+        return f" · about {format_duration(max(unit * ahead - running, 1.0))} of training left"
 
 
 class ProgressHooks:

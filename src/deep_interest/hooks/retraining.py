@@ -56,7 +56,6 @@ class RetrainingHooks:
             if uri := catalog.load("params:retraining").mlflow_uri:
                 sync_to_mlflow(catalog.load(f"{dataset}.{model}.registry"), f"{dataset}.{model}", uri)
             self._notify(catalog, summary)
-            logger.info("%s.%s: %s %s", dataset, model, summary["version"], summary["outcome"])
             if summary["exit_code"]:
                 sys.exit(summary["exit_code"])
 

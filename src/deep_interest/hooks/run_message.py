@@ -1,5 +1,6 @@
 """The message at the end of a run: its results in short, where they are, and the commands that come next."""
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,15 @@ from deep_interest.evaluation.history import (
     has_models,
     previous_results,
 )
-from deep_interest.experiments import ABLATIONS, ALL_MODELS, MODELS, RETRAINABLE, TUNABLE, pipeline_name
+from deep_interest.experiments import (
+    ABLATIONS,
+    ALL_MODELS,
+    MODELS,
+    RETRAINABLE,
+    TUNABLE,
+    TUNED_SUFFIX,
+    pipeline_name,
+)
 from deep_interest.reporting.run_record import describe_run
 
 HISTORY = "results_history"
@@ -40,6 +49,7 @@ class RunMessage:
         """Append new results to the history and yield the lines of the message; none if the run has no results to look at."""
         makers = {
             "results": self._results, "tuned": self._tuned, "scores": self._scores, "run_summary": self._retrained,
+            "days": self._days,
         }  # fmt: skip
         found = False
         for entry in sorted(self._outputs, key=lambda name: (name.count("."), name)):
@@ -72,7 +82,9 @@ class RunMessage:
         name = namespace if len(models) == 1 else f"{dataset}: {table or ALL_MODELS.title}"
         title = f"{name}, run {record.run}"
         yield title
-        yield from _table(models.head(_BEST))
+        base = ABLATIONS[table].base if table in ABLATIONS else table.removesuffix(TUNED_SUFFIX)
+        names = results.set_index("model")["name"]
+        yield from _table(models.head(_BEST), str(names.get(base, MODELS["base"].name)))
         if len(models) > _BEST:
             more = len(models) - _BEST
             yield f"  … and {more} more model{'s' if more > 1 else ''}"
@@ -114,8 +126,9 @@ class RunMessage:
         if table in MODELS:  # a model on its own
             commands.append(f"kedro run --pipelines={dataset}{self._env}    # all models of the table")
         if not MODELS[key].closed_form and (ids := self._test_sample(dataset, best)):
+            user, item = (shlex.quote(str(value)) for value in ids)
             commands.append(
-                f"deep-interest explain {dataset}.{best} --user {ids[0]} --candidate {ids[1]}{self._env}"
+                f"deep-interest explain {dataset}.{best} --user {user} --candidate {item}{self._env}"
             )
         if key in TUNABLE and table not in ABLATIONS and not best.endswith("_tuned"):
             commands.append(f"kedro run --pipelines=tune.{dataset}.{key}{self._env}")
@@ -159,12 +172,28 @@ class RunMessage:
 
     def _retrained(self, experiment: str) -> Iterator[str]:
         summary = self._catalog.load(f"{experiment}.run_summary")
-        yield f"{experiment}: {summary.get('version', 'no version')} {summary['outcome'].replace('_', ' ')}"
+        version, outcome = summary.get("version", "no version"), summary["outcome"]
+        serves = outcome == "promoted" or summary.get("champion_before")
+        yield f"{experiment}: {version} {outcome.replace('_', ' ')}"
+        for check in summary.get("checks", []):
+            if not check["passed"]:
+                yield f"  {check['name']}: {_short(check['found'])}, expected {check['expected']}"
         yield ""
         yield from self._files({"summary": f"{experiment}.run_page"})
-        model = experiment.partition(".")[2]
-        score = [f"kedro run --pipelines=score.{experiment}{self._env}"] if model in RETRAINABLE else []
-        yield from self._next([*score, f"deep-interest registry list {experiment}{self._env}"])
+        commands = [f"deep-interest registry list {experiment}{self._env}"]
+        if serves and experiment.partition(".")[2] in RETRAINABLE:
+            commands.insert(0, f"kedro run --pipelines=score.{experiment}{self._env}")
+        if outcome == "refused":
+            commands.append(
+                f"deep-interest registry promote {experiment} {version}{self._env}    # regardless of the checks"
+            )
+        yield from self._next(commands)
+
+    def _days(self, dataset: str) -> Iterator[str]:
+        yield f"{dataset}: one folder per day, as input of retraining"
+        yield ""
+        yield from self._files({"days": f"{dataset}.days"})
+        yield from self._next([f"kedro run --pipelines=retrain.{dataset}.din{self._env}"])
 
     def _samples(self, dataset: str) -> Iterator[str]:
         yield f"{dataset}: samples are ready"
@@ -198,17 +227,17 @@ class RunMessage:
             yield f"  {name:9} {command}"
 
 
-def _table(models: pd.DataFrame) -> Iterator[str]:
-    """Yield a line per model: name, GAUC, and the difference to BaseModel with its interval, if the table has it."""
+def _table(models: pd.DataFrame, base_name: str) -> Iterator[str]:
+    """Yield a line per model: name, GAUC, and the difference to a base model with its interval, if the table has it."""
     width = max(map(len, models["name"]))
     for row in models.to_dict("records"):
         line = f"  {row['name']:{width}}  GAUC {row['gauc']:.4f}"
         if pd.notna(row.get("difference")):
-            line += f"  {row['difference']:+.4f} to BaseModel"
+            line += f"  {row['difference']:+.4f} to {base_name}"
             if pd.notna(row.get("difference_low")):
                 line += f" [{row['difference_low']:+.4f}, {row['difference_high']:+.4f}]"
         yield line
 
 
 def _short(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+    return f"{value:.3g}" if isinstance(value, float) else "undefined" if value is None else str(value)

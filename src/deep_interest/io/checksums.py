@@ -51,9 +51,15 @@ def listed(folder: Path) -> dict[str, str]:
 
 
 def damage_of(path: Path) -> str:
-    """Describe how a file or folder differs from its checksums; empty if it does not."""
+    """Describe how a file or folder differs from its checksums; empty if it does not.
+
+    Raises:
+        PermissionError: it may not be read.
+    """
     try:
         return _damage_of_folder(path) if path.is_dir() else _damage_of_file(path)
+    except PermissionError:
+        raise
     except OSError as error:
         return f"it cannot be read ({error})"
 

@@ -75,9 +75,9 @@ def _sorted_events(
     repeated: bool = False,
 ) -> pd.DataFrame:
     if events.empty:
-        raise InputError(
-            f"{table}: no rows remain; check the source file and the rows that were dropped: {left_out}"
-        )
+        reasons = "; ".join(f"{reason}: {rows:,}" for reason, rows in left_out.items())
+        why = f"check the rows that were dropped ({reasons})" if reasons else "the source file has none"
+        raise InputError(f"{table}: no rows remain; {why}")
     for column in ("user", "item", "time"):
         if events[column].isna().any():
             raise InputError(f"{table}.{column}: {int(events[column].isna().sum())} rows have no value")

@@ -1,6 +1,7 @@
 """Messages for names on the command line that do not exist: pipelines, nodes, tags, namespaces and catalog entries."""
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -28,9 +29,7 @@ def selection_message(options: Mapping[str, Any], registered: LazyPipelines) -> 
     Returns:
         The message; None if all names exist.
     """
-    names = options.get("pipelines") or (
-        [options["pipeline"]] if options.get("pipeline") else ["__default__"]
-    )
+    names = _pipelines(options)
     for name in names:
         if registered.get(name) is None:
             return f"--pipelines: {unknown_pipeline(name, registered.all_names())}"
@@ -51,6 +50,30 @@ def selection_message(options: Mapping[str, Any], registered: LazyPipelines) -> 
             f"{', '.join(flag for option, (flag, _) in _OPTIONS.items() if options.get(option))}; remove one of them"
         )
     return None
+
+
+def missing_inputs(text: str, options: Mapping[str, Any], registered: LazyPipelines) -> str | None:
+    """Describe why a selection of nodes cannot run: it needs what an unselected node passes on in memory.
+
+    Args:
+        text: text of Kedro's error.
+        options, registered: as for `selection_message`.
+    """
+    inputs = set(re.findall(r"'([^']+)'", text.partition("}")[0]))
+    nodes = sum((registered[name] for name in _pipelines(options)), Pipeline([])).nodes
+    producers = [node.name for node in nodes if inputs & set(node.outputs)]
+    if not producers:
+        return None
+    return (
+        f"the selected nodes need {', '.join(sorted(inputs))}, which no file keeps; select the node that makes it too: "
+        f"{', '.join(producers)}"
+    )
+
+
+def _pipelines(options: Mapping[str, Any]) -> list[str]:
+    """Return the names of the pipelines of a run."""
+    names = options.get("pipelines") or options.get("pipeline") or "__default__"
+    return [names] if isinstance(names, str) else list(names)
 
 
 def unknown_pipeline(name: str, names: Iterable[str]) -> str:

@@ -26,7 +26,7 @@ _DENIED_TEXTS = ("Permission denied", "attempt to write a readonly database", "R
 _DAMAGED_TEXTS = ("file is not a database", "database disk image is malformed")
 _MEMORY_TEXTS = (
     "can't allocate memory", "Cannot allocate memory", "CUDA out of memory", "std::bad_alloc", "malloc of size",
-    "can't start new thread", "failed to allocate data",
+    "can't start new thread", "failed to allocate data", "failed to map segment",
 )  # fmt: skip
 _RESUME = "run the same command again; finished work is kept"
 _FILEPATH = re.compile(r"filepath=(?:\w*Path\()?['\"]?(/?[^'\"=]*?)['\"]?(?:\)|, \w+=|$)")
@@ -83,7 +83,10 @@ def _short_of_memory(error: BaseException, errors: list[BaseException]) -> str |
     name = type(error).__name__
     if not isinstance(error, MemoryError) and not (
         name in ("OutOfMemoryError", "OutOfMemoryException", "ArrowMemoryError")
-        or (isinstance(error, RuntimeError | OSError) and any(text in str(error) for text in _MEMORY_TEXTS))
+        or (
+            isinstance(error, RuntimeError | OSError | ImportError)
+            and any(text in str(error) for text in _MEMORY_TEXTS)
+        )
     ):
         return None
     if "CUDA" in str(error):

@@ -12,6 +12,14 @@ from deep_interest.experiments import MODELS
 Locate = Callable[[Sequence[str]], str]
 """Function from the path of a parameter to the file and line that set it, such as ``conf/base/x.yml, line 3: ``."""
 
+_EXPECTED = {
+    "int_type": "a whole number", "int_parsing": "a whole number", "int_from_float": "a whole number",
+    "float_type": "a number", "float_parsing": "a number", "bool_type": "true or false", "bool_parsing": "true or false",
+    "string_type": "a string", "list_type": "a list ([a, b])", "tuple_type": "a list ([a, b])",
+    "dict_type": "names and values (name: value)", "model_type": "names and values (name: value)",
+    "model_attributes_type": "names and values (name: value)",
+}  # fmt: skip
+"""What pydantic's kinds of errors expect, in the terms of YAML."""
 _KEDRO_LINE = re.compile(r"^- Parameter '([^']+)': (.*)$", re.MULTILINE)
 
 
@@ -103,7 +111,7 @@ def _problems(error: ValidationError, path: list[str], model: Any, locate: Locat
         if ".".join(full[:-1]) in _option_blocks(full):
             allowed = fields_at(_training_options(), ())
         else:
-            allowed = fields_at(model, item["loc"][:-1])
+            allowed = fields_at(model, item["loc"] if "model" in item["type"] else item["loc"][:-1])
         if _is_list(item["input"]):
             full = full[:-1] if full[-1].isdigit() else full
         yield f"{locate(full)}{'.'.join(full)}: {_problem(item, full, allowed)}"
@@ -122,9 +130,17 @@ def _problem(item: Any, path: list[str], allowed: list[str]) -> str:
     if kind in ("literal_error", "enum"):
         names = re.findall(r"'([^']*)'", message)
         return f"found {_short(found)}, expected {message.removeprefix('Input should be ')}{did_you_mean(str(found), names)}"
+    return _invalid_value(kind, found, message, allowed)
+
+
+def _invalid_value(kind: str, found: Any, message: str, allowed: list[str]) -> str:
+    """Describe a value of the wrong kind or outside its limits."""
     advice = ""
     if _is_list(found):
         advice = f"; separate the items of a list by blanks ({found.replace(',', ' ').strip()}), or write a list in YAML ([1, 2])"
+    if kind in _EXPECTED:
+        listed = f"; the names are {', '.join(allowed)}" if "name" in _EXPECTED[kind] and allowed else ""
+        return f"found {_short(found)}, expected {_EXPECTED[kind]}{advice}{listed}"
     expected = re.sub(r"^(Input|Value|Field) should (be |have )?", "expected ", message)
     expected = re.sub(r"^expected (greater|less)", r"expected a value \1", expected)
     expected = expected.removeprefix("Value error, ")
@@ -190,12 +206,14 @@ def positions_of(name: str, path: Sequence[str]) -> list[str]:
         "simulation",
         "backtest",
     )
-    positions = [place for block in blocks for place in _positions(model_of(block), _root(block, path), name)]
+    positions = [
+        position for block in blocks for position in _positions(model_of(block), _root(block, path), name)
+    ]
     positions += [
         f"{root}.{name}" for root in _option_blocks(path) if name in _training_options().model_fields
     ]
     positions += [f"{root}.{name}" for root in _model_blocks(path) if name in _model_options()]
-    return sorted(positions, key=lambda place: -_common(place.split("."), path))
+    return sorted(positions, key=lambda position: -_common(position.split("."), path))
 
 
 def _root(block: str, path: Sequence[str]) -> list[str]:
@@ -232,9 +250,9 @@ def _model_blocks(path: Sequence[str]) -> list[str]:
     return [f"recipes.{recipe}.model", "models.<model>"]
 
 
-def _common(place: Sequence[str], path: Sequence[str]) -> int:
+def _common(position: Sequence[str], path: Sequence[str]) -> int:
     count = 0
-    for one, other in zip(place, path, strict=False):
+    for one, other in zip(position, path, strict=False):
         if one != other:
             break
         count += 1

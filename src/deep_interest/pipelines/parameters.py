@@ -91,7 +91,7 @@ class DatasetParameters(BaseModel):
 
     @model_validator(mode="after")
     def _features_can_be_read(self) -> "DatasetParameters":
-        if self.source is not None and self.source.impressions:
+        if self.source is None or self.source.impressions:
             return self
         if self.features.context:
             raise ValueError(

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from tqdm import tqdm
 
 from deep_interest.errors import InputError
 from deep_interest.training.worker_logs import LogPipe, LogRelay, send_records
@@ -144,6 +145,9 @@ def _begin(parent: Connection, logs: LogPipe) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches every process of the terminal
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     torch.set_num_threads(1)
+    tqdm.set_lock(
+        threading.RLock()
+    )  # its default is a semaphore, which a worker that is ended would leave behind
     send_records(logs)
 
 

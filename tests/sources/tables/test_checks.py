@@ -21,6 +21,7 @@ from deep_interest.errors import InputError
         ({"impressions": IMPRESSIONS.replace(",0,", ",,")}, {}, r"impressions.csv, column label .*found 1 row\(s\) without a value"),
         ({"impressions": IMPRESSIONS.replace("place", "palce")}, {}, r"impressions: feature column\(s\) place not found; the columns are user, item, time, label, palce"),
         ({"impressions": IMPRESSIONS.replace("place", "date")}, declare_impressions(day="date"), r"feature column\(s\) place not found"),
+        ({"impressions": IMPRESSIONS.replace("place", "place,true_probability").replace("top", "top,high").replace("side", "side,0.5")}, {}, r"column true_probability .*for example 'high'; expected the click probability, a number from 0 to 1; rename the column"),
         ({"items": "item\tcategory\n10\ta\n"}, {"items": {"files": "items.csv", "columns": {"category": "kind"}}}, r"column kind \(source.items.columns.category\) not found"),
         ({}, {"behaviors": {"files": ["visits.csv", "impressions.parquet"]}}, r"impressions.parquet: no such file"),
         ({"visits": "user,item,time\n1,10,2022-04-25 10:00:00 Neverland\n"}, {}, r"column time \(behaviors.time\): found 1 invalid value\(s\), for example '2022-04-25 10:00:00 Neverland'"),

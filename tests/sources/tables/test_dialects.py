@@ -68,6 +68,31 @@ def test_the_error_names_the_options_of_a_number_in_another_notation(tmp_path, v
         prices_of(tmp_path, [value])
 
 
+@pytest.mark.parametrize(
+    ("values", "noted"),
+    [
+        (["1.011", "4", "2.999", "120", "1.011", "7.250", "5.000"], 5),
+        (["1.011", "2.999", "1.011", "5.000"], 0),  # too few
+        (["1.011", "2.999", "1.011", "5.000", "7.250", "0.500"], 0),  # three decimals
+        (["1.011", "2.999", "1.011", "5.000", "7.250", "3.5"], 0),
+    ],
+)
+def test_points_that_may_separate_thousands_are_noted(tmp_path, values, noted):
+    text = "item;price\n" + "".join(f"{10 + k};{value}\n" for k, value in enumerate(values))
+    write(tmp_path)
+    (tmp_path / "items.csv").write_text(text)
+    notes = read(tmp_path, PRICES, items={"files": "items.csv", "delimiter": ";"}).notes
+    found = {
+        rows
+        for note, rows in notes.items()
+        if "set decimal: comma and thousands: point in source.items" in note
+    }
+    assert found == ({noted} if noted else set())
+    declared = {"files": "items.csv", "delimiter": ";", "decimal": "comma", "thousands": "point"}
+    if noted:
+        assert not any("thousands" in note for note in read(tmp_path, PRICES, items=declared).notes)
+
+
 def test_quotes_are_ordinary_characters_without_quoting(tmp_path):
     text = 'item\ttitle\n10\t"Unbalanced\n11\tSay "hi" now\n12\t"quoted" and more\n13\tplain\n'
     titles = FeatureColumns(item=("item_id", "title"))
@@ -134,6 +159,28 @@ def test_the_delimiter_of_a_file_without_header_gives_as_many_values_as_names(tm
     features = FeatureColumns(item=("item_id", "category"))
     items = items_of(tmp_path, text, features, names=["item", "price", "category"])
     assert items["category"].tolist() == ["a", "b"]
+
+
+@pytest.mark.parametrize("options", [{}, {"delimiter": "::"}])
+def test_a_delimiter_may_have_two_characters(tmp_path, options):
+    """The format of MovieLens 10M: ``ratings.dat``."""
+    (tmp_path / "ratings.dat").write_text(
+        "1::122::5::838985046\n1::185::4.5::838983525\n2::a:b::1::838983526\n"
+    )
+    declared = {
+        "files": "ratings.dat",
+        "names": ["user", "item", "stars", "time"],
+        "rating": "stars",
+        **options,
+    }
+    tables = read_tables(
+        tmp_path, Source.model_validate({"behaviors": declared}), FeatureColumns(item=("item_id",))
+    )
+    assert tables.behaviors[["user", "item", "rating", "time"]].to_numpy().tolist() == [
+        [1, "122", 5.0, 838985046], [1, "185", 4.5, 838983525], [2, "a:b", 1.0, 838983526],
+    ]  # fmt: skip
+    text = "item::price\n10::1.5\n11::2\n"
+    assert items_of(tmp_path, text, **options)["price"].tolist()[:2] == [1.5, 2.0]
 
 
 def test_files_of_a_table_may_have_different_delimiters(tmp_path):

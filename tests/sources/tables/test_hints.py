@@ -1,5 +1,8 @@
 """Advice in the messages about declarations that do not fit their files."""
 
+from decimal import Decimal
+
+import pandas as pd
 import pytest
 from support.tables import declare_impressions, read, write
 
@@ -49,12 +52,28 @@ def test_a_few_invalid_times_are_those_of_the_file(tmp_path):
             {"delimiter": ","},
             "the first line has a single value: check delimiter, names, and that the header is the first line",
         ),
-        ("user,item\n1,10\n", {}, "if the rows have no times but are in order, set order: file"),
+        (
+            "user,item\n1,10\n",
+            {},
+            "set time to the name of its column, or order: file if the rows have no times but are in order",
+        ),
         (
             "user,sku,time\n1,10,5\n",
             {},
             "the columns are user, sku, time; set item to the name of its column",
         ),
+        (
+            "user,item,when\n1,10,5\n",
+            {"time": "at %Y"},
+            '; a time with a format is written as time: {column: NAME, format: "%d.%m.%Y"}',
+        ),
+        ("user,item,when\n1,10,5\n", {"time": "moment"}, "the columns are user, item, when"),
+        (
+            "Users 2024\n\nuser,item,time\n1,10,5\n",
+            {"delimiter": "tab"},
+            "and that the header is the first line",
+        ),
+        ("user, item,time\n1, 10,5\n", {}, "; did you mean ' item'?"),
         ("user,sku,time\n1,10,5\n", {"item": "id"}, "the columns are user, sku, time"),
         ("shop,no,item,time\n1,7,10,5\n", {"user": "shop, no"}, "; several columns are a list: [shop, no]"),
         (
@@ -115,8 +134,11 @@ def test_a_sequence_that_most_rows_repeat_is_noted(tmp_path, repeats, noted):
 @pytest.mark.parametrize(
     ("text", "block", "hint"),
     [
-        ("a\tb\tc\td\n" * 3, {"names": ["user", "item"], "order": "file"}, "names has 2 names, but the lines have 4 value(s) separated by '\\t', for example 'a\\tb\\tc\\td'; names has to name every column"),
+        ("a\tb\tc\td\n" * 3, {"names": ["user", "item"], "order": "file"}, "names has 2 name(s), but the lines have 4 value(s) separated by '\\t', for example 'a\\tb\\tc\\td'; names has to name every column"),
+        ("1 10\n2 11\n", {"names": "user, item", "order": "file"}, "the columns are user, item; write names as a list: [user, item]"),
+        ("1 10\n2 11\n", {"names": "user, item", "order": "file", "delimiter": "space"}, "for example '1 10'; write names as a list: [user, item]"),
         ("1;10;5\n2;11;6\n", {"names": ["user", "item", "time"], "delimiter": ","}, "for example '1;10;5'; ';' fits: set delimiter to it, or remove delimiter"),
+        ("1 2 3 4\n2 5 6\n", {"names": ["user", "items"], "sequence": "items", "order": "file"}, "put a tab after the user (for example sed 's/ /\\t/' FILE), and set sequence to the second name"),
         ("Exported today\nuser,item,time\n1,10,5\n", {}, "the header has 1 value(s), but the lines have 3 value(s) separated by ','"),
         ("user,item,time\n1,1,10,5\n2,1,11,6\n", {}, "for example '1,1,10,5'; check delimiter and quote, and that the header is the first line"),
     ],
@@ -202,3 +224,96 @@ def test_repeated_items_may_be_the_wrong_column(tmp_path):
     declared = {"items": {"files": "items.csv", "item": "category", "columns": {"kind": "item"}}}
     with pytest.raises(InputError, match=r"item a has several rows \(1 different items in 3 rows\).*check that source.items.item is the column"):  # fmt: skip
         read(tmp_path, FeatureColumns(item=("item_id", "kind")), **declared)
+
+
+@pytest.mark.parametrize(
+    ("labels", "hint"),
+    [
+        (["1", "2", "2"], "The column's values are 2, 1: name those that count as clicks, label: {column: label, positive: …}."),
+        (["yes", "", "yes"], "The column's values are yes, no value: name those that count as clicks, label: {column: label, positive: …}."),
+        ([str(k) for k in range(9)], "The column has 9 different values (0, 1, 2, 3, 4, 5, 6, 7 …): check source.impressions.label."),
+        (["0"] * 10 + ["maybe"], "set reading.on_bad_line to 'skip' to skip and count such rows."),
+    ],
+)  # fmt: skip
+def test_labels_of_other_values_are_named_instead_of_skipped(tmp_path, labels, hint):
+    write(
+        tmp_path,
+        impressions="user,item,time,label\n" + "".join(f"1,{k},5,{v}\n" for k, v in enumerate(labels)),
+    )
+    with pytest.raises(InputError) as caught:
+        read(tmp_path, FeatureColumns())
+    assert str(caught.value).endswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("values", "format_"),
+    [(["20240325", "20240401"], "%Y%m%d"), (["20240325101500", "20240401000000"], "%Y%m%d%H%M%S")],
+)
+def test_dates_without_separators_are_not_seconds(tmp_path, values, format_):
+    text = "user,item,time\n" + "".join(f"1,{k},{value}\n" for k, value in enumerate(values))
+    hint = f'the numbers are dates, for example {values[0]}; set source.behaviors.time: {{column: time, format: "{format_}"}}'
+    assert hint in message_of(tmp_path, text)
+    for options, first in (({"format": format_}, 19807), ({"unit": "seconds"}, int(values[0]) // 86_400)):
+        source = {"behaviors": {"files": "log.csv", "time": {"column": "time"} | options}}
+        if "unit" in options and len(values[0]) > 8:
+            continue  # after the year 2200
+        tables = read_tables(tmp_path, Source.model_validate(source), FeatureColumns(item=("item_id",)))
+        assert tables.behaviors["day"].min() == first
+
+
+def test_numbers_of_which_some_are_no_dates_are_seconds(tmp_path):
+    (tmp_path / "log.csv").write_text("user,item,time\n1,1,20240325\n1,2,20240399\n")
+    source = Source.model_validate({"behaviors": {"files": "log.csv"}})
+    tables = read_tables(tmp_path, source, FeatureColumns(item=("item_id",)))
+    assert tables.behaviors["time"].tolist() == [20240325, 20240399]
+
+
+@pytest.mark.parametrize(
+    ("time", "format_"),
+    [
+        ("Mon Mar 25 2024 10:00:00", "%a %b %d %Y %H:%M:%S"),
+        ("25/Mar/2024:10:00:00 +0100", "%d/%b/%Y:%H:%M:%S %z"),
+        ("Mon, 25 Mar 2024 10:00:00 +0100", "%a, %d %b %Y %H:%M:%S %z"),
+    ],
+)
+def test_formats_of_logs_are_named(tmp_path, time, format_):
+    assert f'format: "{format_}"' in message_of(tmp_path, f'user,item,time\n1,10,"{time}"\n')
+    source = {"behaviors": {"files": "log.csv", "time": {"column": "time", "format": format_}}}
+    assert (
+        len(read_tables(tmp_path, Source.model_validate(source), FeatureColumns(item=("item_id",))).behaviors)
+        == 1
+    )
+
+
+def test_a_file_of_one_json_value_is_not_skipped(tmp_path):
+    for text in ('[{"user": 1}]', '{\n "user": 1\n}'):
+        (tmp_path / "log.json").write_text(text)
+        assert "to_json(path, orient='records', lines=True)" in message_of(tmp_path, "", files="log.json")
+
+
+def test_spreadsheets_and_archives_are_named(tmp_path):
+    for name, hint in (
+        ("log.xlsx", "save each sheet as CSV"),
+        ("log.zip", "unpack it and name the files in it"),
+    ):
+        (tmp_path / name).write_bytes(b"PK")
+        assert message_of(tmp_path, "", files=name).endswith(hint)
+
+
+def test_a_list_of_parquet_is_not_an_id(tmp_path):
+    pd.DataFrame({"user": [1], "item": [[1, 2]], "time": [5]}).to_parquet(tmp_path / "log.parquet")
+    message = message_of(tmp_path, "", files="log.parquet")
+    assert "column item (source.behaviors.item): found values of type BIGINT[]" in message
+    assert message.endswith("set sequence or history instead of item")
+
+
+def test_ids_of_parquet_may_be_decimals_or_categories(tmp_path):
+    ids = {
+        "user": pd.Series(["a", "b"], dtype="category"),
+        "item": [Decimal("10.5"), Decimal("11.5")],
+        "time": [5, 6],
+    }
+    pd.DataFrame(ids).to_parquet(tmp_path / "log.parquet")
+    source = Source.model_validate({"behaviors": {"files": "log.parquet"}})
+    tables = read_tables(tmp_path, source, FeatureColumns(item=("item_id",)))
+    assert tables.behaviors[["user", "item"]].to_numpy().tolist() == [["a", "10.5"], ["b", "11.5"]]

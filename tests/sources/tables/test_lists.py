@@ -207,7 +207,7 @@ ORDERED = {"files": "x.csv", "order": "file"}
         ({"impressions": {"files": "x.csv", "label": {"separator": "-"}}}, "set sequence to the column"),
         ({"impressions": {"files": "x.csv", "label": {"column": "c", "separator": "-"}}}, "one of them"),
         ({"impressions": {"files": "x.csv", "label": {}}}, "one of them"),
-        ({"behaviors": {"files": "x.csv", "delimiter": ",,"}}, "',,' is not a delimiter.*tab, comma, semicolon"),
+        ({"behaviors": {"files": "x.csv", "delimiter": ",,,,,"}}, "',,,,,' is not a delimiter.*tab, comma, semicolon"),
         ({"behaviors": {"files": "x.csv", "quote": "''"}}, "is not a quote; expected one character, or none"),
         ({"behaviors": {"files": "x.csv", "delimiter": "'", "quote": "'"}}, "must differ"),
         ({"behaviors": {"files": "x.csv", "decimal": "comma", "thousands": ","}}, "both ','"),
@@ -237,3 +237,26 @@ def test_by_day_refuses_a_log_without_times():
     ) as caught:
         DatasetParameters.model_validate(block | {"protocol": {"name": "by_day"}})
     assert caught.value.error_count() == 1
+
+
+def sequences_of(folder, text):
+    (folder / "log.csv").write_text(text)
+    return source_of(folder, behaviors={"files": "log.csv", "sequence": "seen"})
+
+
+def test_lists_as_python_writes_them_are_read(tmp_path):
+    text = "user,seen,time\n1,\"['a', 'b c']\",5\n2,\"[7, 8]\",6\n3,[],7\n"
+    tables = sequences_of(tmp_path, text)
+    assert tables.behaviors["item"].tolist() == ["a", "b c", "7", "8"]
+    items = "item,tags\n10,\"['new', 'fair']\"\n11,x|y\n"
+    write(tmp_path, items=items)
+    tags = FeatureColumns(item=("item_id", "tags"), multi_hot={"tags": "|"})
+    assert read(tmp_path, tags).items["tags"].tolist()[:2] == ["new|fair", "x|y"]
+
+
+def test_lists_as_numpy_writes_them_are_an_error(tmp_path):
+    with pytest.raises(
+        InputError,
+        match=r"column seen: found 1 list\(s\) in brackets that are not JSON, for example '\[1 2 3\]'",
+    ):
+        sequences_of(tmp_path, "user,seen,time\n1,[1 2 3],5\n2,4 5,6\n")

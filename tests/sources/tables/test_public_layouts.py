@@ -7,8 +7,10 @@ import pytest
 import yaml
 
 from deep_interest.logs.canonical import canonical
+from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.pipelines.parameters import DatasetParameters
+from deep_interest.sources.tables.declaration import Source
 from deep_interest.sources.tables.reader import read_tables
 
 PAGE = (Path(__file__).parents[3] / "docs/own-data.md").read_text(encoding="utf-8")
@@ -96,3 +98,55 @@ def test_an_export_of_a_shop_with_branches_is_read(tmp_path):
     ]
     assert tables.items.to_numpy().tolist() == [["A-12", "Coffee", 1011.5], ["A-07", "Crème fraîche", 4.9]]
     assert tables.left_out == tables.notes == {}
+
+
+SHOP = yaml.safe_load(re.findall(r"```yaml\n(datasets:.*?)```", PAGE, flags=re.DOTALL)[0])["datasets"][
+    "my_shop"
+]
+BY_USER = {"min_behaviors", "negatives", "negative_pool", "ties", "test_users", "mode", "positive_rating"}
+
+
+def examples(page: str) -> list[dict]:
+    """Options that the page writes as YAML in its text and tables, such as ``protocol: {train_days: 14}``."""
+    text = re.sub(r"```.*?```", "", page, flags=re.DOTALL).replace("\\|", "|")
+    return [
+        yaml.safe_load(code)
+        for code in re.findall(r"`((?:protocol|reading|features): {.*?})`(?= |\n|,|\.)", text)
+    ]
+
+
+@pytest.mark.parametrize("example", examples(PAGE), ids=str)
+def test_every_option_that_the_page_shows_is_accepted(example):
+    ((key, options),) = example.items()
+    block = SHOP | {"features": {"item": ["item_id", "category", "tags"]}}
+    if BY_USER & set(options):  # those of the protocols without impressions
+        name = {"positive_rating": "rated", "test_users": "last_item"}.get(next(iter(options)), "next_item")
+        block |= {"source": {"behaviors": SHOP["source"]["behaviors"]}, "protocol": {"name": name}}
+    block[key] = block.get(key, {}) | options
+    read = DatasetParameters.model_validate(block).model_dump(mode="json")[key]
+    plain = {name: value for name, value in options.items() if not isinstance(value, list | dict)}
+    assert all(read[name] in (value, str(value)) for name, value in plain.items())
+
+
+def test_the_page_shows_options_of_every_kind():
+    assert len(examples(PAGE)) > 15
+    assert {key for example in examples(PAGE) for key in example} == {"protocol", "reading", "features"}
+
+
+def test_the_example_of_several_values_is_accepted():
+    (text,) = re.findall(r"```yaml\n(features:.*?)```", PAGE, flags=re.DOTALL)
+    features = FeatureColumns.model_validate(yaml.safe_load(text)["features"])
+    assert features.multi_hot["interests"].pooling == "mean"
+
+
+def test_a_line_per_user_is_read_as_the_page_says(tmp_path):
+    (tmp_path / "gowalla.tsv").write_text(
+        "".join(line.replace(" ", "\t", 1) for line in ("1 58 31 58\n", "2 7\n"))
+    )
+    assert "sed 's/ /\\t/' gowalla.txt > gowalla.tsv" in PAGE
+    assert "`[user, items]`, and set `sequence: items`" in PAGE
+    declared = {"files": "gowalla.tsv", "names": ["user", "items"], "sequence": "items", "order": "file"}
+    tables = read_tables(
+        tmp_path, Source.model_validate({"behaviors": declared}), FeatureColumns(item=("item_id",))
+    )
+    assert tables.behaviors[["user", "item"]].to_numpy().tolist() == [[1, 58], [1, 31], [1, 58], [2, 7]]

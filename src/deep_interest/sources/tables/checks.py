@@ -19,11 +19,13 @@ class RowChecks:
 
     Attributes:
         skipped_rows: ``{reason: number of rows}``.
+        notes: ``{what may be wrong: number of rows}``.
     """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, *, skip: bool) -> None:
         self.connection, self.skip = connection, skip
         self.skipped_rows: dict[str, int] = {}
+        self.notes: dict[str, int] = {}
 
     def require_values(self, table: RawTable, columns: Sequence[RequiredColumn]) -> str:
         """Check that every row has a valid value in each of ``columns``.

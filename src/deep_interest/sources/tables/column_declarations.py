@@ -12,6 +12,7 @@ Scalar = str | int | float | bool
 _CHARACTERS = {
     "tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " ", "point": ".", "apostrophe": "'",
 }  # fmt: skip
+_LONGEST_DELIMITER = 4  # characters; the limit of DuckDB
 
 
 class Strict(BaseModel):
@@ -59,9 +60,10 @@ def _named_character(value: Any) -> Any:
 
 
 def _validate_delimiter(value: str) -> str:
-    if len(value) != 1 or value in '"\r\n' or not value.isascii():
+    if not 1 <= len(value) <= _LONGEST_DELIMITER or set(value) & set('"\r\n') or not value.isascii():
         raise ValueError(
-            f"{value!r} is not a delimiter; expected one character or its name: tab, comma, semicolon, pipe or space"
+            f"{value!r} is not a delimiter; expected one to four characters, such as '::', or a name: tab, comma, semicolon, pipe or "
+            "space"
         )
     return value
 

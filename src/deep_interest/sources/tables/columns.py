@@ -191,7 +191,19 @@ class IdType:
         )
 
     def required_column(self, name: str, table: RawTable, columns: tuple[str, ...]) -> RequiredColumn:
-        """Return the id as a required column called ``name``."""
+        """Return the id as a required column called ``name``.
+
+        Raises:
+            InputError: the column has lists or structs.
+        """
+        for column in columns:
+            type_ = table.column_types[column]
+            if type_.endswith("]") or type_.startswith(("STRUCT", "MAP")):
+                hint = "; set sequence or history instead of item" if name == "item" else ""
+                raise InputError(
+                    f"{table.display_name}, column {column} (source.{table.target}.{name}): found values of type "
+                    f"{type_}, expected an id (an integer or a string){hint}"
+                )
         strings = [_id_string(table, column) for column in columns]
         sql = f"TRY_CAST({strings[0]} AS BIGINT)" if self.is_integer else _joined(strings)
         if self.is_integer and table.column_types[columns[0]] in INTEGERS:

@@ -8,6 +8,8 @@ from deep_interest.sources.sql import quote_identifier, quote_literal
 from deep_interest.sources.tables.columns import RawTable
 from deep_interest.sources.tables.scan import fetch_aggregates
 
+_THOUSANDS = r"\s*[+-]?[1-9][0-9]{0,2}(\.[0-9]{3})+\s*"
+_FEWEST_ALIKE = 5
 _SPACES, _APOSTROPHES = " \u00a0\u202f", "'\u2019"  # also as typographers write them
 
 
@@ -38,6 +40,22 @@ def example_without_number(
         f"SELECT count(*), coalesce(min(CAST({name} AS VARCHAR)), '') FROM {table.name} "
         f"WHERE {name} IS NOT NULL AND ({number_sql(table, column)}) IS NULL",
     )
+
+
+def numbers_like_thousands(
+    connection: duckdb.DuckDBPyConnection, table: RawTable, column: str
+) -> tuple[int, str]:
+    """Return the number of values such as ``1.011``, and one of them, if every value with a point is like that; else 0."""
+    block = table.block
+    if table.column_types[column] != "VARCHAR" or block.thousands or block.decimal != ".":
+        return 0, ""
+    name = quote_identifier(column)
+    points, alike, example = fetch_aggregates(
+        connection,
+        f"SELECT count(*), count(*) FILTER (regexp_full_match({name}, '{_THOUSANDS}')), min({name}) FROM {table.name} "
+        f"WHERE contains({name}, '.')",
+    )
+    return (alike, example) if points == alike >= _FEWEST_ALIKE else (0, "")
 
 
 def notation_hint(value: str, target: str) -> str:

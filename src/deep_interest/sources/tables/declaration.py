@@ -29,7 +29,7 @@ class TableFiles(Strict):
         format: file format; inferred from the file name extension if omitted.
         table: table or view of a database, ``visits`` or ``schema.visits``.
         names: column names of a CSV file without a header.
-        delimiter: delimiter of a CSV file, a character or its name; detected if omitted.
+        delimiter: delimiter of a CSV file, up to four characters or a name; detected if omitted.
         quote: character that encloses values in a CSV file, and is doubled within them; ``none`` if quotes are ordinary
             characters.
         encoding: encoding of a CSV or JSON file.

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from deep_interest.sources.tables.declaration import TableFiles
 
 CSV_LINE_LIMIT = 2_000_000  # bytes; DuckDB may silently drop a line that is longer than its own limit
 _DELIMITERS = ",\t;|"
+_RARE_DELIMITERS = ("::", " ")  # in the order of preference
+_UNIT_SEPARATOR = "\x1f"
 _SAMPLED_LINES, _SAMPLED_CHARACTERS = 200, 1_000_000
 _SHOWN_CHARACTERS = 80  # of a line in a message
 _SIGNATURES = {
@@ -32,7 +35,7 @@ class Dialect:
     """How the values of a CSV file are separated and quoted.
 
     Attributes:
-        delimiter: character between two values.
+        delimiter: one to four characters between two values.
         quote: character around a value; empty if quotes are ordinary characters.
     """
 
@@ -51,10 +54,13 @@ class Dialect:
         Raises:
             csv.Error: a value has more than 128 KiB, or a carriage return is within a line.
         """
-        text = io.StringIO("".join(lines), newline="")
+        text, delimiter = "".join(lines), self.delimiter
+        if len(delimiter) > 1:
+            text, delimiter = text.replace(delimiter, _UNIT_SEPARATOR), _UNIT_SEPARATOR
+        stream = io.StringIO(text, newline="")
         if not self.quote:
-            return list(csv.reader(text, delimiter=self.delimiter, quoting=csv.QUOTE_NONE))
-        return list(csv.reader(text, delimiter=self.delimiter, quotechar=self.quote))
+            return list(csv.reader(stream, delimiter=delimiter, quoting=csv.QUOTE_NONE))
+        return list(csv.reader(stream, delimiter=delimiter, quotechar=self.quote))
 
 
 def read_header(file: Path, table: TableFiles) -> tuple[list[str], Dialect]:
@@ -90,7 +96,7 @@ def read_header(file: Path, table: TableFiles) -> tuple[list[str], Dialect]:
 def detect_dialect(file: Path, table: TableFiles, lines: Sequence[str]) -> Dialect:
     """Choose the delimiter that splits most of the sampled lines into as many values as the header, at least two.
 
-    A blank is the delimiter only if it fits all lines and no other one fits any.
+    ``::`` or a blank is the delimiter only if it fits all lines and no other one fits any.
 
     Args:
         file: the file; tab is the delimiter of ``.tsv`` files whose first line contains one.
@@ -104,10 +110,10 @@ def detect_dialect(file: Path, table: TableFiles, lines: Sequence[str]) -> Diale
     candidates = [Dialect(delimiter, table.quote) for delimiter in _DELIMITERS if delimiter != table.quote]
     names = len(table.names or ())
     best = max(candidates, key=lambda dialect: _agreement(dialect, lines, names))
-    blank = Dialect(" ", table.quote)
-    if lines and not _agreement(best, lines, names)[0] and _agreement(blank, lines, names)[0] == len(lines):
-        return blank
-    return best
+    if not lines or _agreement(best, lines, names)[0]:
+        return best
+    others = [Dialect(delimiter, table.quote) for delimiter in _RARE_DELIMITERS]
+    return next((dialect for dialect in others if _agreement(dialect, lines, names)[0] == len(lines)), best)
 
 
 def _agreement(dialect: Dialect, lines: Sequence[str], names: int) -> tuple[int, int]:
@@ -137,17 +143,31 @@ def _check_widths(file: Path, table: TableFiles, dialect: Dialect, lines: Sequen
     usual = widths.most_common(1)[0][0]
     example = next(row for row in rows if len(row) == usual)
     detected = detect_dialect(file, table.model_copy(update={"delimiter": None}), lines)
-    what = f"names has {expected} names" if names else f"the header has {expected} value(s)"
+    what = f"names has {expected} name(s)" if names else f"the header has {expected} value(s)"
     found = (
         f"{file}: {what}, but the lines have {usual} value(s) separated by {dialect.delimiter!r}, for example "
         f"{_shortened(dialect.delimiter.join(example))!r}"
     )
-    if detected.delimiter != dialect.delimiter and _agreement(detected, lines, names)[0] > 1:
+    fitting, values = _agreement(detected, lines, names)
+    if detected.delimiter != dialect.delimiter and fitting > 1 and values > 1:
         raise InputError(f"{found}; {detected.delimiter!r} fits: set delimiter to it, or remove delimiter")
     advice = "names has to name every column of the file, in order; check delimiter and quote as well"
+    if listed := names_as_list(table):
+        advice = listed
+    if names > 1 == usual and " " in example[0].strip():
+        advice = (
+            "for values separated by blanks set delimiter: space; if a line is a user followed by items, put a tab after the user (for "
+            "example sed 's/ /\\t/' FILE), and set sequence to the second name"
+        )
     if not names:
         advice = "check delimiter and quote, and that the header is the first line of the file"
     raise InputError(f"{found}; {advice}")
+
+
+def names_as_list(table: TableFiles) -> str:
+    """Return advice for several names that are declared as one, such as ``names: user, item``; empty otherwise."""
+    parts = re.split(r"[,;\s]+", table.names[0]) if table.names and len(table.names) == 1 else []
+    return f"write names as a list: [{', '.join(parts)}]" if len(parts) > 1 else ""
 
 
 def _shortened(line: str) -> str:

@@ -38,7 +38,7 @@ def select_entities(
     is_valid = checks.require_values(table, [id_column])
     selected = [
         f"{id_column.sql} AS {key}",
-        *select_features(checks.connection, table, tables, features),
+        *select_features(checks, table, tables, features),
         quote_identifier(SOURCE_FILE),
     ]
     return f"SELECT {', '.join(selected)} FROM {table.name} WHERE {is_valid}"

@@ -17,7 +17,7 @@ from deep_interest.sources.tables.columns import LABEL_IN_LIST, POSITION, IdType
 from deep_interest.sources.tables.decimals import example_without_number, notation_hint, number_sql
 from deep_interest.sources.tables.declaration import BehaviorFiles, ImpressionFiles
 from deep_interest.sources.tables.features import select_features
-from deep_interest.sources.tables.hints import label_separator, list_of_ids, time_format
+from deep_interest.sources.tables.hints import label_separator, label_values, list_of_ids, time_format
 from deep_interest.sources.tables.scan import fetch_aggregates
 from deep_interest.sources.tables.times import (
     TIME_FEATURES,
@@ -80,6 +80,8 @@ def select_events(
         required.append(_rating_column(table, block.rating, checks))
     if isinstance(block, ImpressionFiles):
         required.append(_label_column(table, block, checks))
+        if TRUE_PROBABILITY in table.column_types:
+            required.append(_probability_column())
     if block.day:
         sql = date_column_sql(table, block.day)
         required.append(RequiredColumn("day", block.day, sql, _DATE))
@@ -88,14 +90,12 @@ def select_events(
     if not block.day and not is_ordered(block):
         selected.append(f"{local_time_sql('day', time.sql, ticks, zone)} AS day")
     if isinstance(block, ImpressionFiles):
-        selected += select_features(checks.connection, table, tables, features)
+        selected += select_features(checks, table, tables, features)
         selected += [
             f"{local_time_sql(name, time.sql, ticks, zone)} AS {quote_identifier(name)}"
             for name in features.context
             if name in TIME_FEATURES and name not in table.feature_columns
         ]
-        if TRUE_PROBABILITY in table.column_types:
-            selected.append(f"CAST({TRUE_PROBABILITY} AS DOUBLE) AS {TRUE_PROBABILITY}")
     return f"SELECT {', '.join(selected)} FROM {table.name} WHERE {is_valid}"
 
 
@@ -162,6 +162,14 @@ def database_strings(values: Sequence[Scalar] | None) -> list[str]:
     return [str(value).lower() if isinstance(value, bool) else str(value) for value in values or ()]
 
 
+def _probability_column() -> RequiredColumn:
+    number = f"TRY_CAST({TRUE_PROBABILITY} AS DOUBLE)"
+    expected = "the click probability, a number from 0 to 1; rename the column if it means something else"
+    return RequiredColumn(
+        TRUE_PROBABILITY, TRUE_PROBABILITY, f"CASE WHEN {number} BETWEEN 0 AND 1 THEN {number} END", expected
+    )
+
+
 def _time_column(table: RawTable, event_format: EventFormat, checks: RowChecks) -> RequiredColumn:
     block = table.block
     assert isinstance(block, BehaviorFiles | ImpressionFiles)
@@ -196,7 +204,8 @@ def _label_column(table: RawTable, block: ImpressionFiles, checks: RowChecks) ->
     sql = _label_sql(quote_identifier(table.label_column), block.label)
     if block.label.separator is None:
         expected = "0 or 1 (or list the values that count as a click under label.positive)"
-        return RequiredColumn("label", table.label_column, sql, expected)
+        suggest = partial(label_values, checks.connection, table.name, table.label_column)
+        return RequiredColumn("label", table.label_column, sql, expected, suggest=suggest)
     separator = block.label.separator
     (column,) = table.item_columns
     raw = f"concat_ws({quote_literal(separator)}, {quote_identifier(column)}, {quote_identifier(LABEL_IN_LIST)})"

@@ -7,13 +7,20 @@ import duckdb
 from deep_interest.errors import InputError
 from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.sources.sql import quote_identifier, quote_literal
+from deep_interest.sources.tables.checks import RowChecks
 from deep_interest.sources.tables.columns import INTEGERS, RawTable
-from deep_interest.sources.tables.decimals import example_without_number, notation_hint, number_sql
+from deep_interest.sources.tables.decimals import (
+    example_without_number,
+    notation_hint,
+    number_sql,
+    numbers_like_thousands,
+)
+from deep_interest.sources.tables.lists import bracketed_list_sql
 from deep_interest.sources.tables.scan import fetch_aggregates
 
 
 def select_features(
-    connection: duckdb.DuckDBPyConnection,
+    checks: RowChecks,
     table: RawTable,
     tables: Sequence[RawTable],
     features: FeatureColumns,
@@ -21,7 +28,7 @@ def select_features(
     """Return the SELECT expressions of a raw table's features.
 
     Args:
-        connection: database with the raw tables.
+        checks: row checks of this run, with the database of the raw tables; gets a note about ambiguous numbers.
         table: raw table to select from.
         tables: all raw tables of the same canonical table; a feature with different types becomes a string.
         features: feature columns, with their buckets and multi-hot separators.
@@ -38,11 +45,12 @@ def select_features(
             if name in other.feature_columns
         }
         if name in features.buckets:
-            _check_numbers(connection, table, name)
+            _check_numbers(checks.connection, table, name)
+            _note_thousands(checks, table, name)
             sql = _number_sql(table, name)
         elif name in features.multi_hot:
             separator = features.multi_hot[name].separator
-            _check_separator(connection, table, name, separator)
+            _check_separator(checks.connection, table, name, separator)
             sql = _value_set_sql(table, name, separator)
         else:
             sql = _plain_sql(table, name, as_string=len(types) > 1)
@@ -81,8 +89,7 @@ def _list_sql(table: RawTable, feature: str) -> str:
         return f"CAST({column} AS VARCHAR[])"
     if type_ != "VARCHAR":
         return "CAST(NULL AS VARCHAR[])"
-    array = f"CASE WHEN starts_with(ltrim({column}), '[') THEN {column} END"
-    return f"json_extract_string(TRY_CAST({array} AS JSON), '$[*]')"
+    return bracketed_list_sql(column)
 
 
 def _check_numbers(connection: duckdb.DuckDBPyConnection, table: RawTable, name: str) -> None:
@@ -95,6 +102,18 @@ def _check_numbers(connection: duckdb.DuckDBPyConnection, table: RawTable, name:
             f"{table.display_name}, column {table.feature_columns[name]}: found {rows:,} value(s) that are not "
             f"numbers, for example {value!r}; features.buckets needs numbers. {advice}"
         )
+
+
+def _note_thousands(checks: RowChecks, table: RawTable, name: str) -> None:
+    """Note that the points of a column may separate thousands, if each is followed by three digits."""
+    column = table.feature_columns[name]
+    rows, example = numbers_like_thousands(checks.connection, table, column)
+    if rows:
+        note = (
+            f"numbers such as {example} in {table.target}.{name}: every point is followed by three digits; if it separates thousands, set "
+            f"decimal: comma and thousands: point in source.{table.target}"
+        )
+        checks.notes[note] = rows
 
 
 def _check_separator(

@@ -14,12 +14,17 @@ from deep_interest.sources.tables.hints import missing_file
 
 DATE_FORMATS = ("%Y-%m-%d", "%Y%m%d", "%Y/%m/%d")
 _FORMATS = {
-    ".csv": "csv", ".tsv": "csv", ".txt": "csv", ".parquet": "parquet", ".pq": "parquet",
+    ".csv": "csv", ".tsv": "csv", ".txt": "csv", ".dat": "csv", ".parquet": "parquet", ".pq": "parquet",
     ".json": "json", ".jsonl": "json", ".ndjson": "json", ".duckdb": "duckdb",
 }  # fmt: skip
 _OPTIONS = {
     "names": ("csv",), "delimiter": ("csv",), "quote": ("csv",), "encoding": ("csv", "json"), "table": ("duckdb",),
 }  # fmt: skip
+_UNREADABLE = {
+    ".zip": "archives are not read; unpack it and name the files in it",
+    ".xlsx": "spreadsheets are not read; save each sheet as CSV",
+    ".xls": "spreadsheets are not read; save each sheet as CSV",
+}
 _PARTITION = re.compile(r"([^=/\\?\n]+)=([^=/\\?\n]*)")  # what DuckDB recognises as a partition folder
 _log = logging.getLogger(__name__)
 
@@ -126,6 +131,8 @@ def _match(folder: Path, name: str) -> list[Path]:
 
 def _infer_format(file: Path) -> str:
     suffix = Path(file.name.removesuffix(".gz")).suffix.lower()
+    if suffix in _UNREADABLE:
+        raise InputError(f"{file}: {_UNREADABLE[suffix]}")
     if suffix not in _FORMATS:
         raise InputError(
             f"{file}: unknown file name extension {suffix!r}; set format to csv, parquet, json or duckdb, or use one "

@@ -10,10 +10,14 @@ import duckdb
 
 from deep_interest.sources.sql import quote_identifier, quote_literal
 from deep_interest.sources.tables.declaration import TableFiles
+from deep_interest.sources.tables.dialect import names_as_list
 
 _DATES = (
     "%Y-%m-%d", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d-%m-%Y", "%m-%d-%Y", "%Y%m%d", "%d.%m.%y", "%m/%d/%y",
     "%d/%m/%y", "%d %b %Y", "%b %d, %Y", "%d-%b-%Y",
+)  # fmt: skip
+_OTHER_FORMATS = (
+    "%a %b %d %Y %H:%M:%S", "%a %b %d %H:%M:%S %Y", "%a, %d %b %Y %H:%M:%S %z", "%d/%b/%Y:%H:%M:%S %z", "%Y%m%d_%H%M%S",
 )  # fmt: skip
 _CLOCKS = (
     "",
@@ -28,6 +32,8 @@ _CLOCKS = (
     " %H:%M:%S.%f",
 )
 _SEPARATORS = (" ", ",", ";", "|", "\t")
+_LABELS = ("0", "1", "0.0", "1.0", "true", "false")
+_MOSTLY = 0.9
 _MOST_NAMES = 8  # of files in a message
 
 
@@ -43,16 +49,19 @@ def missing_column(
         available: columns of the files.
         wanted: all columns that the block uses.
     """
-    hint = _about_name(role, column, block, available)
+    is_single = len(available) == 1 < len(wanted)
+    hint = names_as_list(block) if is_single else _about_name(role, column, block, available)
     if hint:
         return f"; {hint}"
-    if role == "time" and hasattr(block, "order"):
-        return "; if the rows have no times but are in order, set order: file"
-    if len(available) == 1:
+    is_default = role.split(".", maxsplit=1)[0] not in block.model_fields_set
+    if role == "time" and is_default and hasattr(block, "order"):
+        return (
+            "; set time to the name of its column, or order: file if the rows have no times but are in order"
+        )
+    if is_single:
         return "; the first line has a single value: check delimiter, names, and that the header is the first line"
     if not block.names and not set(wanted) & set(available):
         return "; if the file has no header, set names"
-    is_default = role.split(".", maxsplit=1)[0] not in block.model_fields_set
     return f"; set {role} to the name of its column" if is_default else ""
 
 
@@ -61,10 +70,16 @@ def _about_name(role: str, column: str, block: TableFiles, available: Sequence[s
     parts = [part.strip() for part in column.split(",")]
     if len(parts) > 1 and set(parts) <= set(available):
         return f"several columns are a list: [{', '.join(parts)}]"
-    if hint := _other_encoding(block.encoding, available):
+    if hint := names_as_list(block) or _other_encoding(block.encoding, available):
         return hint
     if similar := difflib.get_close_matches(column, available, n=1, cutoff=0.7):
-        return f"did you mean {similar[0]}?"
+        return (
+            f"did you mean {similar[0]!r}?"
+            if similar[0] != similar[0].strip()
+            else f"did you mean {similar[0]}?"
+        )
+    if role == "time" and "%" in column:
+        return 'a time with a format is written as time: {column: NAME, format: "%d.%m.%Y"}'
     feature = role.removeprefix("columns.")
     if feature != role and feature in available:
         return f"columns names the feature first: {{{column}: {feature}}}"
@@ -119,7 +134,7 @@ def _other_encoding(encoding: str, columns: Sequence[str]) -> str:
 def time_format(connection: duckdb.DuckDBPyConnection, table: str, column: str) -> str:
     """Name the time formats that fit every value of a column of strings; empty if there are none."""
     name = quote_identifier(column)
-    formats = [date + clock for date, clock in product(_DATES, _CLOCKS)]
+    formats = [*(date + clock for date, clock in product(_DATES, _CLOCKS)), *_OTHER_FORMATS]
     counts = ", ".join(f"count(try_strptime(value, {quote_literal(pattern)}))" for pattern in formats)
     (row,) = connection.execute(
         f"SELECT count(*), {counts} FROM (SELECT DISTINCT CAST({name} AS VARCHAR) AS value FROM {table} "
@@ -135,13 +150,12 @@ def list_separator(
 ) -> str | None:
     """Return another separator that most lists of a column contain; None if the declared one occurs or none does."""
     name = quote_identifier(column)
-    counts = ", ".join(
-        f"count(*) FILTER (contains({name}, {quote_literal(text)}))" for text in (separator, *_SEPARATORS)
-    )
-    (row,) = connection.execute(f"SELECT count({name}), {counts} FROM {table}").fetchall()
-    rows, declared, *others = row
-    if declared:
+    occurs = f"SELECT 1 FROM {table} WHERE contains({name}, {quote_literal(separator)}) LIMIT 1"
+    if connection.execute(occurs).fetchall():
         return None
+    counts = ", ".join(f"count(*) FILTER (contains({name}, {quote_literal(text)}))" for text in _SEPARATORS)
+    (row,) = connection.execute(f"SELECT count({name}), {counts} FROM {table}").fetchall()
+    rows, *others = row
     return next((text for text, count in zip(_SEPARATORS, others, strict=True) if 2 * count > rows), None)
 
 
@@ -154,6 +168,23 @@ def label_separator(connection: duckdb.DuckDBPyConnection, table: str, column: s
     if len(rows) == 1 and rows[0][0]:
         return f"The values fit label: {{separator: {rows[0][0]!r}}}."
     return ""
+
+
+def label_values(connection: duckdb.DuckDBPyConnection, table: str, column: str) -> str:
+    """Say how to declare a label whose values are not 0 and 1; empty if most are."""
+    name = f"CAST({quote_identifier(column)} AS VARCHAR)"
+    counts = connection.execute(
+        f"SELECT {name}, count(*) FROM {table} GROUP BY 1 ORDER BY 2 DESC, 1"
+    ).fetchall()
+    usual = sum(rows for value, rows in counts if value is not None and value.lower() in _LABELS)
+    if usual > _MOSTLY * sum(rows for _, rows in counts):
+        return ""
+    values = ", ".join("no value" if value is None else value for value, _ in counts[:_MOST_NAMES])
+    if len(counts) > _MOST_NAMES:
+        return (
+            f"The column has {len(counts):,} different values ({values} …): check source.impressions.label."
+        )
+    return f"The column's values are {values}: name those that count as clicks, label: {{column: {column}, positive: …}}."
 
 
 def list_of_ids(connection: duckdb.DuckDBPyConnection, table: str, column: str) -> str:

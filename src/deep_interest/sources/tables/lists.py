@@ -38,12 +38,13 @@ def explode_lists(connection: duckdb.DuckDBPyConnection, table: RawTable) -> Non
     Behaviours get the column `STEPS_BEFORE_LAST`, items with labels get `LABEL_IN_LIST`.
 
     Raises:
-        InputError: no list contains the declared separator, but most contain another one.
+        InputError: no list contains the declared separator, but most contain another one, or a list in brackets is not JSON.
     """
     block = table.block
     assert isinstance(block, BehaviorFiles | ImpressionFiles)
     assert block.list_column is not None
     if table.column_types[block.list_column] == "VARCHAR":
+        _check_brackets(connection, table, block.list_column)
         other = list_separator(connection, table.name, block.list_column, block.separator)
         if other is not None:
             raise InputError(
@@ -100,7 +101,7 @@ def count_repeated_lists(connection: duckdb.DuckDBPyConnection, table: RawTable)
     name = quote_identifier(table.item_columns[0])
     (rows,) = fetch_aggregates(
         connection,
-        f"SELECT count(*) - count(DISTINCT ({user}, {name})) FROM {table.name} WHERE {name} IS NOT NULL",
+        f"SELECT count(*) - count(DISTINCT hash({user}, {name})) FROM {table.name} WHERE {name} IS NOT NULL",
     )
     return rows
 
@@ -119,9 +120,30 @@ def _list_sql(table: RawTable, name: str, separator: str) -> str:
     if type_.endswith("]"):
         return f"CAST({column} AS VARCHAR[])"
     text = f"CAST({column} AS VARCHAR)"
-    array = f"CASE WHEN starts_with(ltrim({text}), '[') THEN {text} END"
     split = f"string_split({text}, {quote_literal(separator)})"
-    return f"coalesce(json_extract_string(TRY_CAST({array} AS JSON), '$[*]'), {split})"
+    return f"coalesce({bracketed_list_sql(text)}, {split})"
+
+
+def bracketed_list_sql(text: str) -> str:
+    """Return SQL of the strings in a JSON array, or in a list as Python writes it; NULL for other strings."""
+    array = f"CASE WHEN starts_with(ltrim({text}), '[') THEN {text} END"
+    python = f"replace({array}, chr(39), chr(34))"  # quotation marks
+    return f"json_extract_string(coalesce(TRY_CAST({array} AS JSON), TRY_CAST({python} AS JSON)), '$[*]')"
+
+
+def _check_brackets(connection: duckdb.DuckDBPyConnection, table: RawTable, column: str) -> None:
+    """Raise an error for lists in brackets that cannot be read, such as NumPy's ``[1 2 3]``."""
+    text = f"CAST({quote_identifier(column)} AS VARCHAR)"
+    in_brackets = f"starts_with(ltrim({text}), '[') AND ends_with(rtrim({text}), ']')"
+    rows, example = fetch_aggregates(
+        connection,
+        f"SELECT count(*), min({text}) FROM {table.name} WHERE {in_brackets} AND {bracketed_list_sql(text)} IS NULL",
+    )
+    if rows:
+        raise InputError(
+            f"{table.display_name}, column {column}: found {rows:,} list(s) in brackets that are not JSON, for example {example[:60]!r}; "
+            "write them as [1, 2] or, without brackets, as 1 2"
+        )
 
 
 def _renumber(connection: duckdb.DuckDBPyConnection, table: str) -> None:

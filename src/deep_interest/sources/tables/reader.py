@@ -140,6 +140,7 @@ class _Reader:
         if raw_tables["users"] and raw_tables["impressions"]:
             rows = self.checks.count_rows("impressions ANTI JOIN users USING (user)")
             notes["impressions whose user is not in the user table"] = rows
+        notes |= self.checks.notes
         return CanonicalTables(
             behaviors=self._fetch("behaviors"),
             items=self._fetch("items"),

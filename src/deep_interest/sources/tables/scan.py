@@ -221,9 +221,11 @@ def _read_json_keys(file: Path, *, skip_bad: bool) -> list[str]:
         if not problem:
             keys |= dict.fromkeys(entry)
         elif not skip_bad:
+            advice = "Fix the line, or set reading.on_bad_line to 'skip' to skip and count such lines."
+            if line.strip()[:1] == b"[" or line.strip() == b"{":
+                advice = "Write the file as JSON lines, for example with pandas: frame.to_json(path, orient='records', lines=True)."
             raise InputError(
-                f"{file}, line {line_number}: expected one JSON object per line, found {problem}. Fix the line, or set "
-                "reading.on_bad_line to 'skip' to skip and count such lines."
+                f"{file}, line {line_number}: expected one JSON object per line, found {problem}. {advice}"
             )
     return list(keys)
 

@@ -16,6 +16,10 @@ from deep_interest.sources.tables.scan import fetch_aggregates
 TIME_FEATURES = ("hour", "weekday")
 _TICKS_PER_SECOND = {"seconds": 1, "milliseconds": 1_000, "microseconds": 1_000_000}
 _NUMERIC_TYPES = INTEGERS | {"UBIGINT", "HUGEINT", "UHUGEINT", "FLOAT", "DOUBLE"}
+_NUMERIC_DATES = (
+    ("%Y%m%d", 19000101, 21991231),
+    ("%Y%m%d%H%M%S", 19000101000000, 21991231235959),
+)  # format, first and last value
 _LATEST = 7_258_118_400  # seconds: the year 2200
 # a numeric UTC offset, Z, or a time zone name at the end of a time
 _OFFSET = r":\d{2}(\.\d+)? ?([+-]\d{2}(:?\d{2})?|[A-Za-z][A-Za-z_/+-]*\d*)$"
@@ -51,10 +55,12 @@ def time_sql(
         ticks: ticks per second of the result.
 
     Raises:
-        InputError: numeric times are after the year 2200, so their unit must be wrong.
+        InputError: numeric times are after the year 2200, so their unit must be wrong, or all are dates such as 20240325.
     """
     column = quote_identifier(time.column)
     if _is_numeric(connection, table, time):
+        if not time.unit:
+            _check_no_dates(connection, table, time.column)
         factor = ticks // _TICKS_PER_SECOND[time.unit or "seconds"]
         sql = _numeric_time_sql(column, table.column_types[time.column], factor)
         _check_range(connection, table, time, sql, ticks)
@@ -112,6 +118,28 @@ def _numeric_time_sql(column: str, type_: str, factor: int) -> str:
         f"(CASE WHEN regexp_full_match({string}, '[+-]?[0-9]+') THEN TRY_CAST({string} AS BIGINT) * {factor} "
         f"WHEN isfinite({number}) THEN TRY_CAST(floor({number} * {factor}) AS BIGINT) END)"
     )
+
+
+def _check_no_dates(connection: duckdb.DuckDBPyConnection, table: RawTable, column: str) -> None:
+    """Raise an error if all numbers are dates, such as 20240325 or 20240325101500, and no unit is declared."""
+    name = quote_identifier(column)
+    low, high = fetch_aggregates(
+        connection,
+        f"SELECT min(TRY_CAST({name} AS DOUBLE)), max(TRY_CAST({name} AS DOUBLE)) FROM {table.name}",
+    )
+    for pattern, first, last in _NUMERIC_DATES:
+        if low is None or not first <= low <= high <= last:
+            continue
+        text = f"CAST({name} AS VARCHAR)"
+        others, example = fetch_aggregates(
+            connection,
+            f"SELECT count(*) FILTER (try_strptime({text}, '{pattern}') IS NULL), min({text}) FROM {table.name} WHERE {name} IS NOT NULL",
+        )
+        if not others:
+            raise InputError(
+                f"{table.display_name}, column {column}: the numbers are dates, for example {example}; set source.{table.target}.time: "
+                f'{{column: {column}, format: "{pattern}"}}, or a unit if they are times since 1970'
+            )
 
 
 def _check_range(
