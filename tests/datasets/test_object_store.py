@@ -88,7 +88,9 @@ def test_results_raw_files_and_the_registry_are_on_the_server(open_catalog, serv
     for day in ("2026-01-01", "2026-01-02"):
         store.pipe(f"shop/raw/days/{day}/behaviors.parquet", day.encode())
     first = open_catalog("a")
-    with pytest.raises(DatasetError, match=r"s3://shop/results/simulated/results\.csv does not exist; run `kedro run"):
+    with pytest.raises(
+        DatasetError, match=r"s3://shop/results/simulated/results\.csv does not exist; run `kedro run"
+    ):
         first.load("simulated.results")
     first.save("simulated.results", TABLE)
     registry = first.load("simulated.din.registry")

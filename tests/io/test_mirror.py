@@ -3,6 +3,7 @@
 import fsspec
 import pytest
 
+from deep_interest.errors import InputError
 from deep_interest.io.mirror import Mirror
 
 
@@ -80,3 +81,12 @@ def test_uploaded_files_are_not_copied_back_and_folders_are_deleted(store, copie
     assert copied == []
     assert sorted(store.find("/bucket/days")) == ["/bucket/days/a", "/bucket/days/b", "/bucket/days/d"]
     assert contents(tmp_path) == {"a": "a", "b": "b", "d": "mine"}
+
+
+def test_a_name_that_leads_out_of_the_folder_is_refused(tmp_path, monkeypatch):
+    store = fsspec.filesystem("memory")
+    info = {"size": 1, "ETag": "x"}
+    monkeypatch.setattr(store, "find", lambda path, detail: {"/bucket/days/../../outside": info})
+    with pytest.raises(InputError, match=r"bucket/days/\.\./\.\./outside: names with `\.\.` are not read"):
+        Mirror(store, "/bucket/days", tmp_path / "copy").pull()
+    assert not (tmp_path / "outside").exists() and not (tmp_path / "copy").exists()

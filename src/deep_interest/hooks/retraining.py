@@ -6,9 +6,10 @@ from contextlib import ExitStack
 from typing import Any
 
 from kedro.framework.hooks import hook_impl
-from kedro.io import CatalogProtocol, DatasetError
+from kedro.io import CatalogProtocol, DatasetError, SharedMemoryDataCatalog
 from kedro.pipeline import Pipeline
 
+from deep_interest.errors import InputError
 from deep_interest.pipelines.retrain import TAG
 from deep_interest.pipelines.wiring import owner_of
 
@@ -27,7 +28,16 @@ class RetrainingHooks:
 
     @hook_impl
     def before_pipeline_run(self, pipeline: Pipeline, catalog: CatalogProtocol) -> None:
-        """Lock the registry; exit if another run holds it or if there is no new day."""
+        """Lock the registry; exit if another run holds it or if there is no new day.
+
+        Raises:
+            InputError: the runner is Kedro's ``ParallelRunner``: the steps hand their data on in memory.
+        """
+        if isinstance(catalog, SharedMemoryDataCatalog) and retrained_models(pipeline):
+            raise InputError(
+                "--runner: ParallelRunner cannot run retrain pipelines, because their steps share data in memory; leave "
+                "--runner out"
+            )
         from deep_interest.retraining.days import list_days  # noqa: PLC0415
         from deep_interest.retraining.plan import NothingNewError, new_days  # noqa: PLC0415
         from deep_interest.serving.mlflow_alias import require_mlflow  # noqa: PLC0415

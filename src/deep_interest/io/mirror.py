@@ -6,9 +6,10 @@ import os
 import shutil
 from collections.abc import Iterable
 from datetime import datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+from deep_interest.errors import InputError
 from deep_interest.io.atomic import atomic_path
 
 logger = logging.getLogger(__name__)
@@ -32,10 +33,19 @@ class Mirror:
         self._fs, self._source, self.folder = file_system, source.rstrip("/"), folder
 
     def pull(self) -> Path:
-        """Copy all files of the store, remove copies of files that the store does not have any more, and return the folder."""
+        """Copy all files of the store, remove copies of files that the store does not have any more, and return the folder.
+
+        Raises:
+            InputError: the name of a file would lead out of the folder.
+        """
         self._fs.invalidate_cache()
         found = self._fs.find(self._source, detail=True)
         states = {path.removeprefix(self._source).lstrip("/"): _state(info) for path, info in found.items()}
+        for name in states:
+            if ".." in PurePosixPath(name).parts or not name:
+                raise InputError(
+                    f"{self._source}/{name}: names with `..` are not read; rename or delete this file"
+                )
         index = self._index()
         self._copy(states, index)
         self._forget([name for name in index if name not in states])
