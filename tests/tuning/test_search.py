@@ -45,14 +45,15 @@ def kill_when(process, search, ready):
     Returns:
         The states of its trials, and the numbers of the running trials whose options were drawn: they are to be repeated.
     """
-    deadline, trials = time.monotonic() + 300, []
+    deadline, study, trials = time.monotonic() + 300, None, []
     while time.monotonic() < deadline and not ready(trials):
         assert process.poll() is None, process.communicate()[1]
-        time.sleep(0.02)
+        time.sleep(0.005)
         try:
-            trials = open_study(search).get_trials(deepcopy=False)
+            study = study or open_study(search)  # once: opening takes longer than a short trial on a busy machine
+            trials = study.get_trials(deepcopy=False)
         except Exception:  # the file or its tables do not exist yet
-            trials = []
+            study, trials = None, []
     process.send_signal(signal.SIGKILL)
     process.wait()
     study = open_study(search)
@@ -90,13 +91,13 @@ def test_best_value_is_that_of_training_with_the_best_options(tmp_path):
 
 
 def test_killed_search_resumes_to_the_trials_of_an_uninterrupted_one(tmp_path):
-    undisturbed = tune(small_search(tmp_path / "undisturbed", n_trials=6, epochs=12), data_to_kill())
-    process = search_process(tmp_path / "killed", 6, 1, 12)
-    search = small_search(tmp_path / "killed", n_trials=6, epochs=12)
+    undisturbed = tune(small_search(tmp_path / "undisturbed", n_trials=6, epochs=24), data_to_kill())
+    process = search_process(tmp_path / "killed", 6, 1, 24)
+    search = small_search(tmp_path / "killed", n_trials=6, epochs=24)
     left, again = kill_when(process, search, lambda trials: len(trials) > 2 and started(trials))
     assert left.count(TrialState.RUNNING) == 1
     assert sum(state in FINISHED for state in left) < 6
-    ended = search_process(tmp_path / "killed", 6, 1, 12)
+    ended = search_process(tmp_path / "killed", 6, 1, 24)
     assert ended.wait(timeout=300) == 0, ended.communicate()[1]
     study = open_study(search)
     assert sum(state in FINISHED for state in states(study)) == 6
