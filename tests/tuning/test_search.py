@@ -50,7 +50,7 @@ def kill_when(process, search, ready):
         assert process.poll() is None, process.communicate()[1]
         time.sleep(0.005)
         try:
-            study = study or open_study(search)  # once: opening takes longer than a short trial on a busy machine
+            study = study or open_study(search)  # slower than a short trial
             trials = study.get_trials(deepcopy=False)
         except Exception:  # the file or its tables do not exist yet
             study, trials = None, []
