@@ -1,4 +1,5 @@
 import logging
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -79,6 +80,25 @@ def test_when_a_fit_fails_the_others_end_too(tmp_path):
 @pytest.mark.parametrize(("seeds", "processes"), [((1,), 4), ((1, 2), 1)])
 def test_a_single_seed_or_process_needs_no_other_process(seeds, processes):
     assert {pid for _, pid, _ in map_seeds(identify, ("seed",), seeds, processes=processes)} == {os.getpid()}
+
+
+def report_pids(connection):
+    connection.send({pid for _, pid, _ in map_seeds(identify, ("seed",), (1, 2), processes=2)})
+
+
+@pytest.mark.slow
+def test_a_process_of_another_pool_starts_no_processes_for_which_it_would_wait_at_its_end():
+    context = multiprocessing.get_context("spawn")
+    reader, writer = context.Pipe(duplex=False)
+    process = context.Process(target=report_pids, args=(writer,))
+    process.start()
+    try:
+        assert reader.poll(60)
+        assert reader.recv() == {process.pid}
+        process.join(30)
+        assert process.exitcode == 0
+    finally:
+        process.kill()
 
 
 def test_an_error_of_a_fit_is_the_runs():

@@ -35,7 +35,8 @@ def map_seeds(
 
     With more than one process each fit has one thread, so that its result does not depend on the number of processes.
     The processes are kept for the next call; they end when this process dies for any reason. Their log records are shown by
-    this process.
+    this process. A process of ``multiprocessing``, such as those of Kedro's ``ParallelRunner``, starts none: it would wait for
+    them forever when it ends.
 
     Args:
         fit: function of a module; its arguments and results are pickled.
@@ -47,7 +48,7 @@ def map_seeds(
         InputError: one of the processes ended early, such as one that the system killed because memory ran out.
     """
     workers = min(processes, len(seeds))
-    if workers <= 1:
+    if workers <= 1 or multiprocessing.parent_process():
         return [fit(*shared, seed) for seed in seeds]
     level = logging.getLogger("deep_interest").getEffectiveLevel()
     pool, logs = _pool(workers, fit.__module__)
