@@ -7,6 +7,7 @@ import json
 import os
 from pathlib import Path
 
+import fsspec
 import pytest
 from hypothesis import settings
 
@@ -27,3 +28,12 @@ def pytest_collection_modifyitems(items):
     if os.environ.get("MUTANT_UNDER_TEST") and times.exists():
         seconds = json.loads(times.read_text())["duration_by_test"]
         items.sort(key=lambda item: seconds.get(item.nodeid, 0.0))
+
+
+@pytest.fixture
+def memory():
+    """An empty file system in memory, without folders, as object stores are."""
+    files = fsspec.filesystem("memory")
+    files.store.clear()
+    yield files
+    files.store.clear()

@@ -67,9 +67,8 @@ class LazyPipelines(Mapping[str, Pipeline]):
 
     def __getitem__(self, name: str) -> Pipeline:
         if name not in self._pipelines:
-            with (
-                warnings.catch_warnings()
-            ):  # names of entries begin with the dataset, namespaces with the stage
+            with warnings.catch_warnings():
+                # Names of entries begin with the dataset, namespaces with the stage.
                 warnings.filterwarnings("ignore", "One or more dataset names contain", UserWarning)
                 self._pipelines[name] = self._factories[name]()
         return self._pipelines[name]

@@ -2,7 +2,6 @@
 
 import pickle
 
-import fsspec
 import pandas as pd
 import pytest
 from kedro.io import DataCatalog, DatasetError
@@ -14,15 +13,6 @@ from deep_interest.datasets.checked import Checked, checked, with_checks
 
 TABLE = pd.DataFrame({"model": ["base", "din"], "gauc": [0.7, 0.71]})
 WRITTEN = {"pipeline": "report.shop"}
-
-
-@pytest.fixture
-def memory():
-    """A file system without folders, as object stores are."""
-    files = fsspec.filesystem("memory")
-    files.store.clear()
-    yield files
-    files.store.clear()
 
 
 def catalog_of(entry, **versions):

@@ -1,6 +1,5 @@
 """Local copies of an object store, here fsspec's file system in memory."""
 
-import fsspec
 import pytest
 
 from deep_interest.errors import InputError
@@ -8,13 +7,10 @@ from deep_interest.io.mirror import Mirror
 
 
 @pytest.fixture
-def store():
-    files = fsspec.filesystem("memory")
-    files.store.clear()
+def store(memory):
     for name in ("a", "b", "sub/c"):
-        files.pipe(f"/bucket/days/{name}", name.encode())
-    yield files
-    files.store.clear()
+        memory.pipe(f"/bucket/days/{name}", name.encode())
+    return memory
 
 
 @pytest.fixture
@@ -83,8 +79,7 @@ def test_uploaded_files_are_not_copied_back_and_folders_are_deleted(store, copie
     assert contents(tmp_path) == {"a": "a", "b": "b", "d": "mine"}
 
 
-def test_a_name_that_leads_out_of_the_folder_is_refused(tmp_path, monkeypatch):
-    store = fsspec.filesystem("memory")
+def test_a_name_that_leads_out_of_the_folder_is_refused(store, tmp_path, monkeypatch):
     info = {"size": 1, "ETag": "x"}
     monkeypatch.setattr(store, "find", lambda path, detail: {"/bucket/days/../../outside": info})
     with pytest.raises(InputError, match=r"bucket/days/\.\./\.\./outside: names with `\.\.` are not read"):

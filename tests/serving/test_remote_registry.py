@@ -2,7 +2,6 @@
 
 import shutil
 
-import fsspec
 import pytest
 from support.versions import artifacts
 
@@ -12,15 +11,7 @@ from deep_interest.serving.registry import RegistryState
 
 
 @pytest.fixture
-def store():
-    files = fsspec.filesystem("memory")
-    files.store.clear()
-    yield files
-    files.store.clear()
-
-
-@pytest.fixture
-def open_on(tmp_path, store):
+def open_on(tmp_path, memory):
     """Open the registry on a machine, through the dataset of the catalog."""
 
     def open_registry(machine):
@@ -41,12 +32,12 @@ def test_another_machine_sees_versions_and_the_champion(open_on):
     assert open_on("a").champion().id == "v1"
 
 
-def test_the_store_has_checksums_that_fit_after_every_change(open_on, store, tmp_path):
+def test_the_store_has_checksums_that_fit_after_every_change(open_on, memory, tmp_path):
     registry = open_on("a")
     registry.add("v1", artifacts())
     for days in ({}, {"2026-01-01": {}}):
         registry.commit(RegistryState(promotions=("v1",), days=days))
-        store.get("/shop/din", str(tmp_path / "plain"), recursive=True)
+        memory.get("/shop/din", str(tmp_path / "plain"), recursive=True)
         assert damage_of(tmp_path / "plain/champion.json") == ""
         assert damage_of(tmp_path / "plain/v1") == ""
         shutil.rmtree(tmp_path / "plain")
@@ -61,13 +52,13 @@ def test_old_versions_are_deleted_in_the_store_as_well(open_on):
     assert open_on("a").names() == ["v3"]
 
 
-def test_a_lost_connection_changes_no_champion_anywhere(open_on, store, monkeypatch):
+def test_a_lost_connection_changes_no_champion_anywhere(open_on, memory, monkeypatch):
     registry = open_on("a")
     for version in ("v1", "v2"):
         registry.add(version, artifacts())
     registry.promote("v1")
     with monkeypatch.context() as broken:
-        broken.setattr(store, "put_file", lambda *_: (_ for _ in ()).throw(OSError("no connection")))
+        broken.setattr(memory, "put_file", lambda *_: (_ for _ in ()).throw(OSError("no connection")))
         with pytest.raises(OSError, match="no connection"):
             registry.promote("v2")
     for machine in ("a", "b"):

@@ -146,9 +146,8 @@ def _begin(parent: Connection, logs: LogPipe) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches every process of the terminal
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     torch.set_num_threads(1)
-    tqdm.set_lock(
-        threading.RLock()
-    )  # its default is a semaphore, which a worker that is ended would leave behind
+    # The default lock of tqdm is a semaphore, which a worker that is ended would leave behind.
+    tqdm.set_lock(threading.RLock())
     send_records(logs)
 
 

@@ -28,9 +28,8 @@ from deep_interest.sources.tables.files import ResolvedFiles, check_unchanged, p
 SOURCE_FILE = "source file"  # column with the file that a row comes from
 _LINE_LIMITS = {"csv": CSV_LINE_LIMIT, "json": LINE_LIMIT}  # bytes
 _Groups = dict[tuple[tuple[str, ...], Dialect | None], list[Path]]
-_FEWEST_VALUES = (
-    3  # text within quotes rarely has as many delimiters in each of its lines as a row with three values
-)
+# Text within quotes rarely has as many delimiters in each of its lines as a row with three values.
+_FEWEST_VALUES = 3
 _SAMPLED_LINES = 1000  # JSON lines that are read to find the keys
 _QUOTED_LINES = "lines within an unbalanced quote (quote: none keeps them)"
 # lines of rejected records, which an unbalanced quote may extend over many; one record may have several errors
