@@ -1,7 +1,7 @@
 """BaseModel: embedding, pooling, MLP (DIN §4.2, DIEN "Review of BaseModel")."""
 
 from abc import ABC, abstractmethod
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -10,24 +10,9 @@ from deep_interest.errors import InputError
 from deep_interest.logs.schema import FeatureSchema, Pooling
 from deep_interest.models.batch import Batch, ModelOutput
 from deep_interest.models.config import DeepConfig
+from deep_interest.models.configs.base import BaseModelConfig
 from deep_interest.models.embeddings import Embeddings, pool
 from deep_interest.models.layers import MLP
-
-
-class BaseModelConfig(DeepConfig):
-    """Options of BaseModel.
-
-    Attributes:
-        pooling: pooling of the behaviour vectors, eq. 1: ``sum`` (both papers) or ``mean``.
-    """
-
-    pooling: Pooling = "sum"
-
-
-class UnfilteredConfig(BaseModelConfig):
-    """Options of a BaseModel with additional weights per id, which `keep_top` would not filter."""
-
-    keep_top: Literal[0] = 0
 
 
 class Interest(NamedTuple):

@@ -3,25 +3,12 @@
 import torch
 from torch import Tensor, nn
 
-from deep_interest.logs.schema import FeatureSchema, Pooling
+from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.batch import Batch, ModelOutput
-from deep_interest.models.config import ModelConfig
+from deep_interest.models.configs.fm import FMConfig
+from deep_interest.models.configs.lr import LRConfig
 from deep_interest.models.embeddings import Embeddings, pool
-from deep_interest.models.lr import LR, LRConfig
-
-
-class FMConfig(ModelConfig):
-    """Options of FM.
-
-    Attributes:
-        embedding_dim: width of every embedding table.
-        embedding_std: standard deviation of the initial embeddings.
-        pooling: pooling of the behaviour vectors.
-    """
-
-    embedding_dim: int = 18
-    embedding_std: float = 0.01
-    pooling: Pooling = "sum"
+from deep_interest.models.lr import LR
 
 
 class FM(nn.Module):
