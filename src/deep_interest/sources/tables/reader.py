@@ -20,6 +20,7 @@ from deep_interest.sources.tables.declaration import (
     BehaviorFiles,
     EntityFiles,
     ImpressionFiles,
+    ItemFiles,
     Source,
     TableFiles,
 )
@@ -33,6 +34,7 @@ from deep_interest.sources.tables.events import (
     use_clicks,
 )
 from deep_interest.sources.tables.files import ResolvedFiles, check_unchanged, resolve_files
+from deep_interest.sources.tables.given import check_splits, count_segments, separate_histories
 from deep_interest.sources.tables.hints import missing_feature
 from deep_interest.sources.tables.lists import (
     count_repeated_lists,
@@ -40,6 +42,7 @@ from deep_interest.sources.tables.lists import (
     keep_first_histories,
     number_rows,
 )
+from deep_interest.sources.tables.parallel_lists import check_lists, explode
 from deep_interest.sources.tables.scan import SOURCE_FILE, common_columns, load_files
 from deep_interest.sources.tables.times import TIME_FEATURES, is_ordered, ticks_per_second, time_sql
 
@@ -104,16 +107,19 @@ class _Reader:
             block_files for per_block in resolved.values() for block_files in per_block if block_files
         ]
         restrict_to_files(connection, [file for block_files in all_files for file in block_files.files])
+        self.given_histories: list[RawTable] = []
         self.raw_tables = {
             target: self._load_blocks(target, getattr(source, target), resolved[target], names)
             for target, names in target_features.items()
         }
+        self.raw_tables["behaviors"] += self.given_histories
         for block_files in all_files:  # a file that serves two tables must be the same for both
             check_unchanged(block_files)
 
     def read(self) -> CanonicalTables:
         raw_tables, event_format = self.raw_tables, self._infer_event_format()
         check_positive_labels(self.connection, raw_tables["impressions"])
+        check_splits(self.connection, raw_tables["impressions"])
         for target in ("behaviors", "impressions"):
             selects = [
                 select_events(table, raw_tables[target], event_format, self.features, self.checks)
@@ -191,7 +197,7 @@ class _Reader:
             raise InputError(
                 f"{self.folder}: no files for the {target}; expected at least one of {names} (source.{target}.files)"
             )
-        derived_features = TIME_FEATURES if target == "impressions" else ()
+        derived_features = TIME_FEATURES if target == "impressions" and self.source.has_times else ()
         missing = [
             name
             for name in features
@@ -221,13 +227,24 @@ class _Reader:
             )
         for reason, rows in skipped.items():
             self.checks.count_skipped(f"{reason} of {target}", rows)
-        if is_ordered(block):
+        if is_ordered(block) or (isinstance(block, ImpressionFiles) and block.sequence):
             number_rows(self.connection, table, block_files.originals)
         self._filter(table)
         table.load_column_types(self.connection)
+        if isinstance(block, ImpressionFiles) and block.history:
+            segments = count_segments(self.connection, self.given_histories[-1]) if self.given_histories else 0
+            self.given_histories.append(separate_histories(self.checks, table, segments))
         if isinstance(block, BehaviorFiles | ImpressionFiles) and block.list_column:
             self._expand_lists(table, block)
+        if isinstance(block, ItemFiles) and block.sequence:
+            self._expand_items(table, block, block.sequence)
         return table
+
+    def _expand_items(self, table: RawTable, block: ItemFiles, ids: Sequence[str]) -> None:
+        columns = [*ids, *dict.fromkeys(table.feature_columns.values())]
+        check_lists(self.checks, table, columns, block.separator, key="source.items")
+        explode(self.connection, table, columns, block.separator, ids=len(ids))
+        table.load_column_types(self.connection)
 
     def _expand_lists(self, table: RawTable, block: BehaviorFiles | ImpressionFiles) -> None:
         if isinstance(block, BehaviorFiles) and block.history:
