@@ -84,8 +84,28 @@ class DatasetParameters(BaseModel):
     def _by_day_needs_times(self) -> "DatasetParameters":
         if self.protocol.name == "by_day" and self.source is not None and not self.source.has_times:
             raise ValueError(
-                "protocol by_day splits by day, but source.behaviors has order: file, which declares a log without times; use "
-                "next_item, last_item or rated, or declare the time"
+                "protocol by_day splits by day, but the source has order: file, which declares a log without times; use next_item, "
+                "last_item, rated or given, or declare the time"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _given_splits_are_used(self) -> "DatasetParameters":
+        given = self.protocol.name == "given"
+        if given and (self.source is None or not self.source.has_splits):
+            raise ValueError(
+                "protocol given uses the split of each row, but the source has none; set source.impressions.split to its column, or to "
+                "the files of each split"
+            )
+        if self.source is not None and self.source.has_splits and not given:
+            raise ValueError(
+                f"source.impressions.split gives the split of each row, but protocol {self.protocol.name} makes its own; set protocol: "
+                "{name: given}, or remove split"
+            )
+        if self.protocol.list_negatives is not None and (self.source is None or not self.source.has_requests):
+            raise ValueError(
+                "protocol.list_negatives needs impressions that were shown together; set source.impressions.request to the column of "
+                "their ids, or sequence to the column of lists"
             )
         return self
 

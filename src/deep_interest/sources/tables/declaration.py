@@ -297,7 +297,8 @@ class Source(Strict):
     @property
     def has_times(self) -> bool:
         """Whether the events have times; otherwise the rows of the files are in order."""
-        return not any(block.order for block in (*self.behaviors, *self.impressions))
+        blocks: tuple[BehaviorFiles | ImpressionFiles, ...] = (*self.behaviors, *self.impressions)
+        return not any(block.order for block in blocks)
 
     @property
     def has_histories(self) -> bool:
@@ -308,6 +309,11 @@ class Source(Strict):
     def has_splits(self) -> bool:
         """Whether the impressions give their splits."""
         return any(block.split for block in self.impressions)
+
+    @property
+    def has_requests(self) -> bool:
+        """Whether the impressions say which of them were shown together."""
+        return bool(self.impressions) and all(block.request or block.sequence for block in self.impressions)
 
     @property
     def uses_clicks(self) -> bool:

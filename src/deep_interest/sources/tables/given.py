@@ -171,9 +171,7 @@ def check_splits(connection: duckdb.DuckDBPyConnection, tables: Sequence[RawTabl
             raise InputError(_no_such_split(table, block, split, name, values))
 
 
-def _no_such_split(
-    table: RawTable, block: ImpressionFiles, split: str, name: str, values: set[str]
-) -> str:
+def _no_such_split(table: RawTable, block: ImpressionFiles, split: str, name: str, values: set[str]) -> str:
     assert block.split is not None
     listed = ", ".join(sorted(values)[:_SHOWN])
     if block.split.column:

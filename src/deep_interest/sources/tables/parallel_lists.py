@@ -86,7 +86,12 @@ def zipped_sql(table: RawTable, columns: Sequence[str], separator: str, *, ids: 
 
 
 def explode(
-    connection: duckdb.DuckDBPyConnection, table: RawTable, columns: Sequence[str], separator: str, *, ids: int
+    connection: duckdb.DuckDBPyConnection,
+    table: RawTable,
+    columns: Sequence[str],
+    separator: str,
+    *,
+    ids: int,
 ) -> None:
     """Replace the rows by the distinct tuples of their lists, in the order of their first occurrence.
 
@@ -109,9 +114,7 @@ def explode(
                 ) GROUP BY element
             ) ORDER BY place"""
     )
-    connection.execute(
-        f"DROP TABLE {table.name}; ALTER TABLE {table.name}_elements RENAME TO {table.name}"
-    )
+    connection.execute(f"DROP TABLE {table.name}; ALTER TABLE {table.name}_elements RENAME TO {table.name}")
 
 
 def _values_sql(table: RawTable, column: str, separator: str) -> str:

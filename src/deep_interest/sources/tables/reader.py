@@ -232,7 +232,9 @@ class _Reader:
         self._filter(table)
         table.load_column_types(self.connection)
         if isinstance(block, ImpressionFiles) and block.history:
-            segments = count_segments(self.connection, self.given_histories[-1]) if self.given_histories else 0
+            segments = (
+                count_segments(self.connection, self.given_histories[-1]) if self.given_histories else 0
+            )
             self.given_histories.append(separate_histories(self.checks, table, segments))
         if isinstance(block, BehaviorFiles | ImpressionFiles) and block.list_column:
             self._expand_lists(table, block)
