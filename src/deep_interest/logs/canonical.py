@@ -45,7 +45,9 @@ def canonical(
     else:  # given histories are in order, and may repeat an item
         behaviors = behaviors.reset_index(drop=True)
     if impressions is not None:
-        repeated_impressions = repeated_impressions or "split" in impressions  # samples are used as they are
+        repeated_impressions = (
+            repeated_impressions or "split" in impressions
+        )  # a given test set keeps its rows
         impressions = _sorted_events(
             impressions, "impressions", seed, left_out, notes, repeated=repeated_impressions
         )

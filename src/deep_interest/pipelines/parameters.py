@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from deep_interest.config import as_list, rename_key
-from deep_interest.logs.feature_columns import USER_ID, FeatureColumns
+from deep_interest.logs.feature_columns import GAP, TIME_FEATURES, USER_ID, FeatureColumns
 from deep_interest.logs.protocols import ProtocolParameters
 from deep_interest.sources.tables.declaration import Source
 from deep_interest.training.parameters import KnownOptions
@@ -86,6 +86,20 @@ class DatasetParameters(BaseModel):
             raise ValueError(
                 "protocol by_day splits by day, but the source has order: file, which declares a log without times; use next_item, "
                 "last_item, rated or given, or declare the time"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _given_histories_have_no_times(self) -> "DatasetParameters":
+        if self.source is None or not self.source.has_histories:
+            return self
+        columns = {
+            name for block in self.source.impressions if block.history for name in block.history.columns
+        }
+        if timed := [name for name in self.features.own if name in {GAP, *TIME_FEATURES} - columns]:
+            raise ValueError(
+                f"features.behavior: {', '.join(timed)} needs the time of each behaviour, but source.impressions.history gives "
+                "histories without times; remove it, or name its list under history.columns"
             )
         return self
 

@@ -186,10 +186,12 @@ class HistoryColumns(Strict):
     Attributes:
         item: column with the list of item ids; for composite ids, one list for each part.
         separator: separator between the values of a list.
+        columns: ``{feature: column}`` of the behaviours' own features, each a list as long as that of the items.
     """
 
     item: Strings
     separator: str = Field(" ", min_length=1)
+    columns: dict[str, str] = Field({})
 
     @model_validator(mode="before")
     @classmethod

@@ -23,6 +23,7 @@ STEPS_BEFORE_LAST = (
     "steps before the last"  # column: units of time from an element of a list to the time of its row
 )
 POSITION = "position in the files"  # column: number of earlier rows, of behaviours without times or of lists of impressions
+RATING = "rating"  # column of canonical behaviours, and a feature of them
 LABEL_IN_LIST = "label in the list"  # column: label of an item of a list
 SEGMENT = "segment of the history"  # column: segment of the log that has the row's history; 0 for none
 HISTORY_LENGTH = "length of the history"  # column: number of behaviours in the row's history
@@ -70,10 +71,14 @@ class RawTable:
             InputError: a declared column does not exist.
         """
         mapping = {feature: block.columns.get(feature, feature) for feature in features}
+        if isinstance(block, BehaviorFiles) and block.rating and RATING in mapping:
+            mapping[RATING] = block.rating
         feature_columns = {
             feature: column
             for feature, column in mapping.items()
-            if column in available_columns or feature in block.columns
+            if column in available_columns
+            or feature in block.columns
+            or column == getattr(block, "rating", None)
         }
         table = cls(name, target, block, display_name, available_columns, feature_columns, {})
         for role, column in table._columns_by_role():
@@ -146,7 +151,11 @@ def _given_columns(block: ImpressionFiles) -> list[tuple[str, str]]:
         ("split", block.split and block.split.column),
     ]
     columns += [("request", column) for column in block.request or ()]
-    columns += [("history", column) for column in (block.history.item if block.history else ())]
+    if block.history:
+        columns += [("history", column) for column in block.history.item]
+        columns += [
+            (f"history.columns.{feature}", column) for feature, column in block.history.columns.items()
+        ]
     return [(role, column) for role, column in columns if column]
 
 

@@ -1,4 +1,4 @@
-"""Samples given as they are: the split and the history of each row, and the rows that were shown together."""
+"""Given samples: the split and the history of each row, and the rows that were shown together."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -24,7 +24,9 @@ from deep_interest.sources.tables.scan import SOURCE_FILE, fetch_aggregates
 _SHOWN = 8  # values in a message
 
 
-def separate_histories(checks: RowChecks, table: RawTable, first_segment: int) -> RawTable:
+def separate_histories(
+    checks: RowChecks, table: RawTable, features: Sequence[str], first_segment: int
+) -> RawTable:
     """Move the histories of the rows into a table of behaviours, and give each row the segment and the length of its history.
 
     Each distinct history of a user is stored once. One that is the beginning of another history of the user shares its segment:
@@ -33,6 +35,7 @@ def separate_histories(checks: RowChecks, table: RawTable, first_segment: int) -
     Args:
         checks: row checks of this run.
         table: raw impressions; get the columns `SEGMENT` and `HISTORY_LENGTH`.
+        features: requested features of the behaviours.
         first_segment: number of segments of the earlier tables.
 
     Returns:
@@ -45,10 +48,11 @@ def separate_histories(checks: RowChecks, table: RawTable, first_segment: int) -
     assert isinstance(block, ImpressionFiles)
     assert block.history is not None
     connection, history = checks.connection, block.history
-    check_lists(checks, table, history.item, history.separator, key="source.impressions.history")
-    behaviors = _behaviors_of(table, block)
+    behaviors = _behaviors_of(table, block, features)
+    lists = [*history.item, *dict.fromkeys(behaviors.feature_columns.values())]
+    check_lists(checks, table, lists, history.separator, key="source.impressions.history")
     users = ", ".join(map(quote_identifier, block.user))
-    elements = zipped_sql(table, history.item, history.separator, ids=len(history.item))
+    elements = zipped_sql(table, lists, history.separator, ids=len(history.item))
     segments, source_file = f"{table.name}_segments", quote_identifier(SOURCE_FILE)
     connection.execute(
         f"""CREATE TEMP TABLE {segments} AS
@@ -66,7 +70,7 @@ def separate_histories(checks: RowChecks, table: RawTable, first_segment: int) -
             FROM ends"""
     )
     columns = ", ".join(
-        f"element[{index}] AS {quote_identifier(name)}" for index, name in enumerate(history.item, start=1)
+        f"element[{index}] AS {quote_identifier(name)}" for index, name in enumerate(lists, start=1)
     )
     connection.execute(
         f"""CREATE TEMP TABLE {behaviors.name} AS
@@ -256,15 +260,20 @@ def _excluded(table: RawTable, block: ImpressionFiles) -> str:
     """Return an EXCLUDE clause for the columns of the history, which lists of impressions would otherwise repeat for each item."""
     assert block.history is not None
     used = {*table.feature_columns.values(), *block.user, *block.item, block.sequence}
-    names = [quote_identifier(name) for name in block.history.item if name not in used]
+    lists = dict.fromkeys([*block.history.item, *block.history.columns.values()])
+    names = [quote_identifier(name) for name in lists if name not in used]
     return f"EXCLUDE ({', '.join(names)})" if names else ""
 
 
-def _behaviors_of(table: RawTable, block: ImpressionFiles) -> RawTable:
+def _behaviors_of(table: RawTable, block: ImpressionFiles, features: Sequence[str]) -> RawTable:
     """Return the raw table of the given histories of ``table``, before it is loaded."""
     assert block.history is not None
-    columns = BehaviorFiles(files=block.files, user=block.user, item=block.history.item, order="file")
+    history = block.history
+    columns = BehaviorFiles(
+        files=block.files, user=block.user, item=history.item, order="file", decimal=block.decimal, thousands=block.thousands
+    )  # fmt: skip
+    feature_columns = {name: history.columns[name] for name in features if name in history.columns}
     return dataclasses.replace(
-        table, name=f"{table.name}_history", target="impressions.history", block=columns, feature_columns={}, column_types={},
-        first_position=0,
+        table, name=f"{table.name}_history", target="impressions.history", block=columns, feature_columns=feature_columns,
+        column_types={}, first_position=0,
     )  # fmt: skip

@@ -10,7 +10,7 @@ import duckdb
 import pandas as pd
 
 from deep_interest.errors import InputError
-from deep_interest.logs.feature_columns import ITEM_ID, USER_ID, FeatureColumns
+from deep_interest.logs.feature_columns import ITEM_ID, TIME_FEATURES, USER_ID, FeatureColumns
 from deep_interest.logs.tables import TRUE_PROBABILITY, CanonicalTables
 from deep_interest.sources.database import connect, restrict_to_files
 from deep_interest.sources.sql import quote_identifier
@@ -44,7 +44,7 @@ from deep_interest.sources.tables.lists import (
 )
 from deep_interest.sources.tables.parallel_lists import check_lists, explode
 from deep_interest.sources.tables.scan import SOURCE_FILE, common_columns, load_files
-from deep_interest.sources.tables.times import TIME_FEATURES, is_ordered, ticks_per_second, time_sql
+from deep_interest.sources.tables.times import is_ordered, ticks_per_second, time_sql
 
 OnBadLine = Literal["error", "skip"]
 
@@ -91,7 +91,7 @@ class _Reader:
         self.notes: dict[str, int] = {}
         self.checks = RowChecks(connection, skip=on_bad_line == "skip")
         target_features = {
-            "behaviors": [],
+            "behaviors": list(features.own_columns),
             "items": [name for name in features.item if name != ITEM_ID],
             "users": [name for name in features.profile if name != USER_ID],
             "impressions": list(features.context),
@@ -108,11 +108,19 @@ class _Reader:
         ]
         restrict_to_files(connection, [file for block_files in all_files for file in block_files.files])
         self.given_histories: list[RawTable] = []
+        of_clicks = list(features.own_columns) if source.uses_clicks else []
         self.raw_tables = {
-            target: self._load_blocks(target, getattr(source, target), resolved[target], names)
+            target: self._load_blocks(
+                target,
+                getattr(source, target),
+                resolved[target],
+                names + (of_clicks if target == "impressions" else []),
+            )
             for target, names in target_features.items()
         }
         self.raw_tables["behaviors"] += self.given_histories
+        for target, names in target_features.items():
+            self._require_features(target, names)
         for block_files in all_files:  # a file that serves two tables must be the same for both
             check_unchanged(block_files)
 
@@ -128,7 +136,9 @@ class _Reader:
             self._create(target, selects)
         notes = self.notes
         if self.source.uses_clicks:
-            notes |= use_clicks(self.connection, raw_tables["behaviors"], raw_tables["impressions"])
+            notes |= use_clicks(
+                self.connection, raw_tables["behaviors"], raw_tables["impressions"], self.features
+            )
         for target, key, id_type in (
             ("items", "item", event_format.item_ids),
             ("users", "user", event_format.user_ids),
@@ -197,7 +207,15 @@ class _Reader:
             raise InputError(
                 f"{self.folder}: no files for the {target}; expected at least one of {names} (source.{target}.files)"
             )
-        derived_features = TIME_FEATURES if target == "impressions" and self.source.has_times else ()
+        return tables
+
+    def _require_features(self, target: str, features: Sequence[str]) -> None:
+        """Check that a file of the table has each feature, or for features of behaviours that are clicks, a file of impressions."""
+        clicks = target == "behaviors" and self.source.uses_clicks
+        tables = [*self.raw_tables[target], *(self.raw_tables["impressions"] if clicks else [])]
+        derived_features = (
+            TIME_FEATURES if target in ("behaviors", "impressions") and self.source.has_times else ()
+        )
         missing = [
             name
             for name in features
@@ -207,10 +225,11 @@ class _Reader:
             columns = list(dict.fromkeys(column for table in tables for column in table.available_columns))
             available = f"the columns are {', '.join(columns)}" if tables else f"the source has no {target}"
             advice = missing_feature(target, missing[0], columns)
+            if self.source.has_histories and target == "behaviors":
+                advice = f"name its list, source.impressions.history.columns: {{{missing[0]}: …}}, or remove it from features.behavior"
             raise InputError(
                 f"{target}: feature column(s) {', '.join(missing)} not found; {available}; {advice}"
             )
-        return tables
 
     def _load_block(
         self, name: str, target: str, block: TableFiles, block_files: ResolvedFiles, features: list[str]
@@ -232,10 +251,9 @@ class _Reader:
         self._filter(table)
         table.load_column_types(self.connection)
         if isinstance(block, ImpressionFiles) and block.history:
-            segments = (
-                count_segments(self.connection, self.given_histories[-1]) if self.given_histories else 0
-            )
-            self.given_histories.append(separate_histories(self.checks, table, segments))
+            earlier = self.given_histories
+            segments = count_segments(self.connection, earlier[-1]) if earlier else 0
+            earlier.append(separate_histories(self.checks, table, self.features.own_columns, segments))
         if isinstance(block, BehaviorFiles | ImpressionFiles) and block.list_column:
             self._expand_lists(table, block)
         if isinstance(block, ItemFiles) and block.sequence:
