@@ -76,7 +76,7 @@ class BehaviorFiles(TableFiles):
         user: column of the user id; several columns are joined into one id.
         item: column of the item id; several columns are joined into one id.
         time: time of the behaviour; for a sequence, the time of its last behaviour (each earlier one gets a time one
-            unit before the next).
+            unit before the next), or a list with the time of each.
         order: ``file`` for a log without times: the rows are in the order of time, file after file in alphabetical
             order; replaces ``time``.
         rating: column of the rating, a number, for the protocol ``rated``.

@@ -32,10 +32,17 @@ def number_rows(connection: duckdb.DuckDBPyConnection, table: RawTable, files: S
     )
 
 
-def explode_lists(connection: duckdb.DuckDBPyConnection, table: RawTable) -> None:
+def explode_lists(
+    connection: duckdb.DuckDBPyConnection, table: RawTable, parallel: Sequence[str] = ()
+) -> None:
     """Replace each row by one row per item of its list; the column then contains a single id.
 
     Behaviours get the column `STEPS_BEFORE_LAST`, items with labels get `LABEL_IN_LIST`.
+
+    Args:
+        connection: database with the raw tables.
+        table: raw table with a list in each row.
+        parallel: further columns with a list of the same length in each row, such as the times of the items.
 
     Raises:
         InputError: no list contains the declared separator, but most contain another one, or a list in brackets is not JSON.
@@ -52,17 +59,20 @@ def explode_lists(connection: duckdb.DuckDBPyConnection, table: RawTable) -> Non
                 f"{other!r}; set source.{table.target}.separator"
             )
     column, steps = quote_identifier(block.list_column), quote_identifier(STEPS_BEFORE_LAST)
-    ids = f"list_filter({list_sql(table, block.list_column, block.separator)}, lambda id: id <> '')"
+    ids = list_sql(table, block.list_column, block.separator)
+    if not parallel:
+        ids = f"list_filter({ids}, lambda id: id <> '')"
+    values = ", ".join(f"unnest({name}) AS {name}" for name in map(quote_identifier, parallel))
     before_row = 1 if isinstance(block, BehaviorFiles) and block.history else 0
     _replace(
         connection,
         table.name,
-        f"""SELECT * EXCLUDE ({_IDS}) REPLACE (unnest({_IDS}) AS {column}),
+        f"""SELECT * EXCLUDE ({_IDS}) REPLACE (unnest({_IDS}) AS {column}{values and f", {values}"}),
                    len({_IDS}) - unnest(range(1, len({_IDS}) + 1)) + {before_row} AS {steps}
             FROM (SELECT *, {ids} AS {_IDS} FROM {table.name})""",
     )
     if isinstance(block, BehaviorFiles):
-        table.from_sequences = block.order is None
+        table.from_sequences = block.order is None and block.time.column not in parallel
         if block.order:
             _renumber(connection, table.name)
     elif block.label.separator:

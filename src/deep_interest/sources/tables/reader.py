@@ -17,10 +17,8 @@ from deep_interest.sources.sql import quote_identifier
 from deep_interest.sources.tables.checks import RowChecks
 from deep_interest.sources.tables.columns import IdType, RawTable
 from deep_interest.sources.tables.declaration import (
-    BehaviorFiles,
     EntityFiles,
     ImpressionFiles,
-    ItemFiles,
     Source,
     TableFiles,
 )
@@ -33,18 +31,13 @@ from deep_interest.sources.tables.events import (
     select_events,
     use_clicks,
 )
+from deep_interest.sources.tables.expansion import expand_lists
 from deep_interest.sources.tables.files import ResolvedFiles, check_unchanged, resolve_files
 from deep_interest.sources.tables.given import check_splits, count_segments, separate_histories
 from deep_interest.sources.tables.hints import missing_feature
-from deep_interest.sources.tables.lists import (
-    count_repeated_lists,
-    explode_lists,
-    keep_first_histories,
-    number_rows,
-)
-from deep_interest.sources.tables.parallel_lists import check_lists, explode
+from deep_interest.sources.tables.lists import number_rows
 from deep_interest.sources.tables.scan import SOURCE_FILE, common_columns, load_files
-from deep_interest.sources.tables.times import is_ordered, ticks_per_second, time_sql
+from deep_interest.sources.tables.times import is_ordered, ticks_per_second
 
 OnBadLine = Literal["error", "skip"]
 
@@ -254,35 +247,8 @@ class _Reader:
             earlier = self.given_histories
             segments = count_segments(self.connection, earlier[-1]) if earlier else 0
             earlier.append(separate_histories(self.checks, table, self.features.own_columns, segments))
-        if isinstance(block, BehaviorFiles | ImpressionFiles) and block.list_column:
-            self._expand_lists(table, block)
-        if isinstance(block, ItemFiles) and block.sequence:
-            self._expand_items(table, block, block.sequence)
+        expand_lists(self.checks, table, self.source.time_zone)
         return table
-
-    def _expand_items(self, table: RawTable, block: ItemFiles, ids: Sequence[str]) -> None:
-        columns = [*ids, *dict.fromkeys(table.feature_columns.values())]
-        check_lists(self.checks, table, columns, block.separator, key="source.items")
-        explode(self.connection, table, columns, block.separator, ids=len(ids))
-        table.load_column_types(self.connection)
-
-    def _expand_lists(self, table: RawTable, block: BehaviorFiles | ImpressionFiles) -> None:
-        if isinstance(block, BehaviorFiles) and block.history:
-            ticks = ticks_per_second(self.connection, table)
-            time = time_sql(self.connection, table, block.time, self.source.time_zone, ticks)
-            later = keep_first_histories(self.connection, table, time, invalid_first=not self.checks.skip)
-            reason = (
-                f"rows of {table.target} with a later {block.history} of the same user (the first one counts)"
-            )
-            self.checks.count_skipped(reason, later)
-        if isinstance(block, BehaviorFiles) and block.sequence:
-            repeated, rows = count_repeated_lists(self.connection, table), self.checks.count_rows(table.name)
-            if 2 * repeated > rows:
-                self.notes[
-                    f"rows of behaviors with the same {block.sequence} as another of the user (is it a history?)"
-                ] = repeated
-        explode_lists(self.connection, table)
-        table.load_column_types(self.connection)
 
     def _filter(self, table: RawTable) -> None:
         """Keep the rows that match ``where``; raise an error with the column's values if none does."""
