@@ -12,7 +12,9 @@ from deep_interest.pipelines.parameters import DatasetParameters
 from deep_interest.pipelines.samples.nodes import build_vocabularies, samples_from_impressions
 from deep_interest.training.runs import Data
 
-SOURCE = {"impressions": {"files": "x.csv", "history": "past", "order": "file", "split": "fold", "request": "list"}}
+SOURCE = {
+    "impressions": {"files": "x.csv", "history": "past", "order": "file", "split": "fold", "request": "list"}
+}
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,9 @@ def given_tables(rows: list[GivenRow], *, items: int = 20) -> CanonicalTables:
         columns=["user", "item", "time", "label", "split", "segment", "history_end", "request", "weight"],
     )  # fmt: skip
     shown = shown.astype({"label": np.int8, "history_end": np.int32, "weight": np.float32})
-    catalogue = pd.DataFrame({"item": np.arange(1, items + 1), "category": [f"c{k % 3}" for k in range(items)]})
+    catalogue = pd.DataFrame(
+        {"item": np.arange(1, items + 1), "category": [f"c{k % 3}" for k in range(items)]}
+    )
     users = shown[["user"]].drop_duplicates()
     log = pd.DataFrame(behaviors, columns=["user", "item", "time", "segment"])
     return canonical(CanonicalTables(log, catalogue, users, shown))
@@ -77,7 +81,9 @@ def random_rows(seed: int = 0, *, rows: int = 120, items: int = 20) -> list[Give
         history = tuple(int(item) for item in rng.integers(1, items + 1, rng.integers(0, 8)))
         user, split = int(rng.integers(1, 11)), ("train", "train", "train", "validation", "test")[request % 5]
         made += [
-            GivenRow(user, int(rng.integers(1, items + 1)), int(rng.random() < 0.4), split, history, str(request))
+            GivenRow(
+                user, int(rng.integers(1, items + 1)), int(rng.random() < 0.4), split, history, str(request)
+            )
             for _ in range(4)
         ]
     return made

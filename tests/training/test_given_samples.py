@@ -11,6 +11,7 @@ from support.training import sample_set, small_data
 from deep_interest.errors import InputError
 from deep_interest.logs.protocols import SPLITS
 from deep_interest.models.registry import build_model, model_config
+from deep_interest.ops.loss import log_loss
 from deep_interest.training.loop import Fit
 from deep_interest.training.occurrences import samples_with_each_id
 from deep_interest.training.parameters import TrainingOptions
@@ -43,9 +44,7 @@ def test_a_sample_sees_exactly_its_given_history(split, max_len):
 
 def test_other_histories_of_the_user_change_nothing_for_a_sample():
     rows = random_rows()
-    changed = [
-        row if row.split == "train" else replace(row, history=(*row.history, 7, 7, 7)) for row in rows
-    ]
+    changed = [row if row.split == "train" else replace(row, history=(*row.history, 7, 7, 7)) for row in rows]
     one, other = (given_data(given_tables(each))[0] for each in (rows, changed))
     assert seen_histories(one, "train") == seen_histories(other, "train")
     assert one.features.schema == other.features.schema
@@ -109,14 +108,14 @@ def test_a_weight_counts_like_repetitions_of_the_sample(tmp_path):
     data = small_data()
     weights = 1 + np.arange(len(data.samples)) % 3
     weighted = replace(data, samples=data.samples.assign(weight=weights.astype(np.float32)))
-    repeated = replace(data, samples=data.samples.loc[data.samples.index.repeat(weights)].reset_index(drop=True))
+    repeated = replace(
+        data, samples=data.samples.loc[data.samples.index.repeat(weights)].reset_index(drop=True)
+    )
     losses, gradients = [], []
     for number, each in enumerate((weighted, repeated)):
         (tmp_path / str(number)).mkdir()
         fit = fit_on(each, tmp_path / str(number))
         batch = fit.train.batch(torch.arange(len(fit.train)))
-        from deep_interest.ops.loss import log_loss
-
         loss, gradient = log_loss(fit.model(batch).logits, batch.labels, fit.train.weights)
         losses.append(loss.item())
         gradients.append(gradient.sum().item())
@@ -133,7 +132,9 @@ def test_a_sample_of_weight_0_does_not_train(tmp_path):
     fits = []
     for number, labels in enumerate((label, flipped)):
         (tmp_path / str(number)).mkdir()
-        fit = fit_on(replace(data, samples=data.samples.assign(weight=weight, label=labels)), tmp_path / str(number))
+        fit = fit_on(
+            replace(data, samples=data.samples.assign(weight=weight, label=labels)), tmp_path / str(number)
+        )
         fit.train_step(torch.arange(len(fit.train)))
         fits.append(torch.cat([parameter.flatten() for parameter in fit.model.parameters()]))
     torch.testing.assert_close(*fits, rtol=0, atol=0)
@@ -143,7 +144,8 @@ def test_weights_have_a_mean_of_1_and_do_not_depend_on_their_unit():
     data = small_data()
     weight = np.random.default_rng(0).exponential(size=len(data.samples)).astype(np.float32)
     one, other = (
-        sample_set(replace(data, samples=data.samples.assign(weight=weight * unit))).weights for unit in (1, 1000)
+        sample_set(replace(data, samples=data.samples.assign(weight=weight * unit))).weights
+        for unit in (1, 1000)
     )
     assert one.mean().item() == pytest.approx(1)
     torch.testing.assert_close(one, other)

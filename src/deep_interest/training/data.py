@@ -76,6 +76,20 @@ class FeatureStore:
             users=_all_on_host(self.users), value_sets=value_sets, times=None if self.times is None else _on_host(self.times),
         )  # fmt: skip
 
+    def now(self, count: int, time: int | None = None) -> Tensor | None:
+        """Return the time of samples that are scored now, ``(count,)``, or None if no field needs it.
+
+        Args:
+            count: number of samples.
+            time: time in the unit of the log; one unit after the newest behaviour of the log if None.
+        """
+        if self.times is None:
+            return None
+        newest = int(self.times.max()) if len(self.times) else 0
+        return torch.full(
+            (count,), newest + 1 if time is None else time, dtype=torch.int64, device=self.times.device
+        )
+
     @cached_property
     def _known_items(self) -> tuple[Tensor, Tensor]:
         """Codes of all items with their own item-id code, and the index of each item-id code among them."""

@@ -48,9 +48,7 @@ def read_given(
         (folder / name).write_text(HEADER + text)
     source = Source.model_validate({"impressions": IMPRESSIONS | options, "items": ITEMS})
     features = features or FeatureColumns(item=("item_id", "category"))
-    return canonical(
-        read_tables(folder, source, features, on_bad_line="skip" if skip else "error")
-    )
+    return canonical(read_tables(folder, source, features, on_bad_line="skip" if skip else "error"))
 
 
 def histories(tables: CanonicalTables, columns: tuple[str, ...] = ("item",)) -> list[list]:
@@ -94,7 +92,9 @@ def test_items_of_histories_have_the_features_of_their_lists(tmp_path):
 
 
 def test_repeated_rows_of_a_given_split_are_kept(tmp_path):
-    tables = read_given(tmp_path, texts={"test.csv": "1,9,5,20,2,20\n1,9,5,20,2,20\n"}, order=None, time="item_id")
+    tables = read_given(
+        tmp_path, texts={"test.csv": "1,9,5,20,2,20\n1,9,5,20,2,20\n"}, order=None, time="item_id"
+    )
     assert len(tables.shown[tables.shown["split"] == "test"]) == 2
 
 
@@ -102,10 +102,16 @@ LISTS = st.lists(st.integers(1, 4), max_size=5)
 
 
 @settings(deadline=None, max_examples=30)
-@given(st.lists(st.tuples(st.integers(1, 3), LISTS), min_size=2, max_size=12).filter(lambda rows: any(r[1] for r in rows)))
+@given(
+    st.lists(st.tuples(st.integers(1, 3), LISTS), min_size=2, max_size=12).filter(
+        lambda rows: any(r[1] for r in rows)
+    )
+)
 def test_any_histories_are_slices_of_the_log(tmp_path_factory, rows):
     folder = tmp_path_factory.mktemp("slices")
-    lines = [f"{index % 2},{user},1,{'^'.join(map(str, items))}\n" for index, (user, items) in enumerate(rows)]
+    lines = [
+        f"{index % 2},{user},1,{'^'.join(map(str, items))}\n" for index, (user, items) in enumerate(rows)
+    ]
     (folder / "a.csv").write_text("label,user,item,past\n" + "".join(lines[:-1]))
     (folder / "b.csv").write_text("label,user,item,past\n" + lines[-1])
     block = {
@@ -131,7 +137,9 @@ def test_the_segment_of_a_history_belongs_to_one_user(tmp_path):
 def test_histories_have_features_of_their_own(tmp_path):
     features = FeatureColumns(item=("item_id",), behavior=("item_id", "action"))
     tables = read_given(
-        tmp_path, features, history={"item": "item_history", "separator": "^", "columns": {"action": "cate_history"}}
+        tmp_path,
+        features,
+        history={"item": "item_history", "separator": "^", "columns": {"action": "cate_history"}},
     )
     longest = tables.behaviors[tables.behaviors["segment"] == 1]
     assert longest[["item", "action"]].to_numpy().tolist() == [[1, "10"], [2, "20"], [3, "30"], [4, "30"]]
@@ -147,7 +155,9 @@ def test_composite_ids_have_a_list_for_each_part(tmp_path):
 
 def test_lists_of_different_lengths_are_an_error_or_skipped(tmp_path):
     texts = {"train.csv": FILES["train.csv"] + "1,8,3,30,1^2^4,10^20\n"}
-    with pytest.raises(InputError, match=r"train\.csv: 1 row.* item_history has 3 \('1\^2\^4'\) and cate_history has 2"):
+    with pytest.raises(
+        InputError, match=r"train\.csv: 1 row.* item_history has 3 \('1\^2\^4'\) and cate_history has 2"
+    ):
         read_given(tmp_path, texts=texts)
     features = FeatureColumns(item=("item_id",), behavior=("item_id", "action"))
     history = {"item": "item_history", "separator": "^", "columns": {"action": "cate_history"}}
@@ -162,7 +172,9 @@ def test_a_split_can_be_a_column(tmp_path):
     rows = "user,item,label,fold\n1,5,1,a\n1,6,0,b\n2,5,0,c\n2,6,1,a\n"
     (tmp_path / "x.csv").write_text(rows)
     block = {"files": "x.csv", "split": {"column": "fold", "train": ["a", "b"], "test": "c"}, "time": "user"}
-    tables = read_tables(tmp_path, Source.model_validate({"impressions": block}), FeatureColumns(item=("item_id",)))
+    tables = read_tables(
+        tmp_path, Source.model_validate({"impressions": block}), FeatureColumns(item=("item_id",))
+    )
     assert tables.shown["split"].tolist() == ["train", "train", "test", "train"]
 
 
@@ -192,7 +204,9 @@ def test_a_split_name_that_does_not_exist_is_an_error(tmp_path, split, values, m
 
 
 def test_a_file_without_a_split_is_an_error(tmp_path):
-    with pytest.raises(InputError, match=r"valid\.csv: the file has no split, because source\.impressions\.split names"):
+    with pytest.raises(
+        InputError, match=r"valid\.csv: the file has no split, because source\.impressions\.split names"
+    ):
         read_given(tmp_path, split={"train": "train.csv", "test": "test.csv"})
 
 
@@ -213,7 +227,9 @@ def test_a_missing_column_or_wrong_separator_is_named(tmp_path, options, message
 
 
 def test_a_label_other_than_0_or_1_is_an_error(tmp_path):
-    with pytest.raises(InputError, match=r"train\.csv, column label .*found 1 invalid value\(s\), for example '2'"):
+    with pytest.raises(
+        InputError, match=r"train\.csv, column label .*found 1 invalid value\(s\), for example '2'"
+    ):
         read_given(tmp_path, texts={"train.csv": "2,7,3,30,1^2,10^20\n"})
 
 
@@ -221,7 +237,9 @@ def test_a_label_other_than_0_or_1_is_an_error(tmp_path):
 def test_a_weight_below_0_or_not_a_number_is_an_error(tmp_path, weight):
     (tmp_path / "w.csv").write_text(f"user,item,time,label,w\n1,2,3,1,0.5\n1,2,4,0,{weight}\n")
     source = Source.model_validate({"impressions": {"files": "w.csv", "weight": "w"}})
-    with pytest.raises(InputError, match=f"column w .*for example '{weight}'; expected a number of at least 0"):
+    with pytest.raises(
+        InputError, match=f"column w .*for example '{weight}'; expected a number of at least 0"
+    ):
         read_tables(tmp_path, source, FeatureColumns(item=("item_id",)))
 
 
@@ -311,7 +329,9 @@ def test_a_threshold_makes_labels_of_ratings(tmp_path):
     tables = read_tables(tmp_path, Source.model_validate({"impressions": block}), features)
     assert tables.shown["label"].tolist() == [1, 0, 1]
     (tmp_path / "r.csv").write_text("user,item,time,rating\n1,2,3,4.0\n1,3,4,bad\n")
-    with pytest.raises(InputError, match=r"for example 'bad'; expected a number, to compare with label\.at_least"):
+    with pytest.raises(
+        InputError, match=r"for example 'bad'; expected a number, to compare with label\.at_least"
+    ):
         read_tables(tmp_path, Source.model_validate({"impressions": block}), features)
 
 
