@@ -98,7 +98,7 @@ def store_of(item_ids, *, category=None) -> FeatureStore:
     codes = {"item_id": torch.tensor(item_ids, dtype=torch.int32)}
     if category is not None:
         codes["category"] = torch.tensor(category, dtype=torch.int32)
-    return FeatureStore(None, torch.tensor([0]), {}, codes, {})
+    return FeatureStore(None, LogTensors(torch.tensor([0]), {}), codes, {})
 
 
 def test_items_without_a_code_of_their_own_are_never_drawn():

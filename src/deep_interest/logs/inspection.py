@@ -8,7 +8,8 @@ import pandas as pd
 
 from deep_interest.logs.encoding import EncodedLog, encode_log
 from deep_interest.logs.feature_columns import FeatureColumns
-from deep_interest.logs.impressions import ImpressionSamples, history_ends, impression_samples
+from deep_interest.logs.history_ranges import history_ends
+from deep_interest.logs.impressions import ImpressionSamples, impression_samples
 from deep_interest.logs.protocols import SPLITS, TEST, ProtocolParameters, Samples, catalogue_samples
 from deep_interest.logs.suspicions import suspicions, ticks_per_second
 from deep_interest.logs.suspicious_times import whole_days_of_behaviors
