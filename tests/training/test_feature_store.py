@@ -15,6 +15,7 @@ from deep_interest.logs.schema import FeatureSchema, Field
 from deep_interest.training.content import Data
 from deep_interest.training.data import FeatureStore, SampleSet
 from deep_interest.training.dropout import drop_behaviors
+from deep_interest.training.history import LogTensors
 
 GENDERS, HOURS = 3, 5
 
