@@ -21,14 +21,19 @@ pytestmark = pytest.mark.slow
 
 def block_of(dataset: str) -> dict:
     """Return the block of the page, with few models."""
-    blocks = [yaml.safe_load(text)["datasets"] for text in re.findall(r"```yaml\n(datasets:.*?)```", PAGE, flags=re.DOTALL)]
+    blocks = [
+        yaml.safe_load(text)["datasets"]
+        for text in re.findall(r"```yaml\n(datasets:.*?)```", PAGE, flags=re.DOTALL)
+    ]
     (block,) = [block[dataset] for block in blocks if dataset in block]
     return block | {"models": MODELS}
 
 
 def click(rng: np.random.Generator, history: list[int], item: int) -> int:
     """Draw a click: likely if the history has the category of the item."""
-    return int(rng.random() < (0.8 if item % CATEGORIES in {past % CATEGORIES for past in history[-3:]} else 0.1))
+    return int(
+        rng.random() < (0.8 if item % CATEGORIES in {past % CATEGORIES for past in history[-3:]} else 0.1)
+    )
 
 
 def write_bars(folder: Path, rng: np.random.Generator) -> None:
@@ -40,12 +45,16 @@ def write_bars(folder: Path, rng: np.random.Generator) -> None:
             name = "train.csv" if step < 8 else "valid.csv" if step < 10 else "test.csv"
             item = int(rng.integers(ITEMS))
             label = click(rng, history, item)
-            past, categories = ("^".join(map(str, values)) for values in (history, [i % CATEGORIES for i in history]))
+            past, categories = (
+                "^".join(map(str, values)) for values in (history, [i % CATEGORIES for i in history])
+            )
             rows[name].append(f"{label},{user},{item},{item % CATEGORIES},{past},{categories}\n")
             if label:
                 history = [*history, item]
     for name, lines in rows.items():
-        (folder / name).write_text("label,user_id,item_id,cate_id,item_history,cate_history\n" + "".join(lines))
+        (folder / name).write_text(
+            "label,user_id,item_id,cate_id,item_history,cate_history\n" + "".join(lines)
+        )
 
 
 def write_mind(folder: Path, rng: np.random.Generator) -> None:
@@ -72,7 +81,9 @@ def write_recbole(folder: Path, rng: np.random.Generator) -> None:
             item = int(rng.integers(ITEMS))
             label = click(rng, history, item)
             history += [item] * label
-            lines.append(f"{user}\t{item}\t{4 + rng.integers(2) if label else rng.integers(1, 4)}\t{881250949 + time}\n")
+            lines.append(
+                f"{user}\t{item}\t{4 + rng.integers(2) if label else rng.integers(1, 4)}\t{881250949 + time}\n"
+            )
     (folder / "ml-100k.inter").write_text("".join(lines))
     movies = [f"{k}\tFilm {k}\t{1990 + k % 9}\tg{k % CATEGORIES} h{k % 3}\n" for k in range(ITEMS)]
     (folder / "ml-100k.item").write_text(
@@ -125,7 +136,9 @@ def test_samples_are_those_of_the_files(project):
     samples = pd.read_parquet(project / "data/smoke/05_model_input/amazon_electronics_x1/samples.parquet")
     names = {"train": "train.csv", "validation": "valid.csv", "test": "test.csv"}
     for split, name in names.items():
-        rows = pd.read_csv(project / "data/01_raw/amazon_electronics_x1" / name, dtype=str, keep_default_na=False)
+        rows = pd.read_csv(
+            project / "data/01_raw/amazon_electronics_x1" / name, dtype=str, keep_default_na=False
+        )
         own = samples[samples["split"] == split]
         assert len(own) == len(rows)
         assert own["label"].sum() == rows["label"].astype(int).sum()
