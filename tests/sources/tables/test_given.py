@@ -108,6 +108,7 @@ def test_repeated_rows_of_a_given_split_are_kept(tmp_path):
 LISTS = st.lists(st.integers(1, 4), max_size=5)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=30)
 @given(
     st.lists(st.tuples(st.integers(1, 3), LISTS), min_size=2, max_size=12).filter(
