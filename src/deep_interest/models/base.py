@@ -164,7 +164,7 @@ class BaseModel(EmbeddingMLP):
 class SameFields:
     """Select the fields of the candidate's vector that a behaviour has, in the order of the behaviour.
 
-    The fields that only a behaviour has are 0 for the candidate: a model that compares both sees them as they are, since
+    The fields that only a behaviour has are 0 for the candidate: a model that compares both sees them unchanged, since
     ``[e; v; e∘v; e-v]`` is ``[e; 0; 0; e]`` there.
 
     Args:
