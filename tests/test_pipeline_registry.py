@@ -63,7 +63,7 @@ def test_only_the_selected_datasets_are_registered(monkeypatch):
     monkeypatch.setenv("DEEP_INTEREST_DATASETS", "amazon_toys")
     assert not {"retrain", "score"} & set(register_pipelines().all_names())
     monkeypatch.setenv("DEEP_INTEREST_DATASETS", "amazon_toy")
-    with pytest.raises(InputError, match="amazon_toy is unknown; the datasets are simulated, own"):
+    with pytest.raises(InputError, match="amazon_toy is unknown; the datasets are simulated, simulated_actions, "):
         register_pipelines()
 
 
@@ -121,7 +121,7 @@ def test_only_raw_files_and_parameters_are_free_inputs(pipelines):
             name.split(".")[-1] for name in pipelines[dataset].inputs() if not name.startswith("params:")
         }
         raw = {"amazon": {"reviews", "metadata"}, "movielens": {"archive"}, "tables": {"raw_log"}}[row.source]
-        assert outside - optional == (set() if dataset == "simulated" else raw)
+        assert outside - optional == (set() if row.simulated else raw)
 
 
 @pytest.mark.slow
