@@ -38,6 +38,7 @@ class DeepConfig(ModelConfig):
         hidden: widths of the hidden layers of the MLP (200-80 in DIN and DIEN).
         activation: activation of the MLP.
         batch_norm: whether batch normalisation precedes each activation of the MLP.
+        item_bias: whether a weight per item id of the candidate is added to the logit, initially 0 (none in the papers).
     """
 
     embedding_dim: int = Field(18, ge=1)
@@ -46,3 +47,4 @@ class DeepConfig(ModelConfig):
     hidden: tuple[int, ...] = (200, 80)
     activation: Literal["dice", "prelu", "relu", "sigmoid"] = "prelu"
     batch_norm: bool = False
+    item_bias: bool = False

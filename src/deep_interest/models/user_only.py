@@ -15,6 +15,7 @@ class UserOnly(BaseModel):
     """
 
     def __init__(self, config: BaseModelConfig, schema: FeatureSchema) -> None:
+        config = config.model_copy(update={"item_bias": False})
         candidate = len(schema.item) * config.embedding_dim
         super().__init__(config, schema.model_copy(update={"context": ()}), more_inputs=-candidate)
 
