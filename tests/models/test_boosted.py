@@ -195,7 +195,7 @@ def test_a_multi_hot_field_matches_by_the_share_of_the_candidates_values():
         {"item_id": [[1] * 4, [1] * 2, [1]], "genres": [[1, 2, 3, 4], [1, 2], [4]]},
         [1, 0, 1], value_sets={"genres": lookup},
     )  # fmt: skip
-    pairs = Pairs(samples.batch(torch.arange(3)), schema)
+    pairs = Pairs(samples.batch(torch.arange(3)))
     np.testing.assert_allclose(pairs.matches(genres), [1, 1 / 2, 0, 0, 1 / 3, 1, 0])
     columns = columns_of(samples, np.arange(3), schema)
     np.testing.assert_allclose(columns["matches in genres: all"], [1.5, 4 / 3, 0])

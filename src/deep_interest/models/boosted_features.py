@@ -58,7 +58,7 @@ def count_labels(rates: Mapping[str, Rates], batch: Batch, schema: FeatureSchema
     for group, field in candidate_fields(schema):
         rows, codes = values_by_row(batch, group, field)
         rates[f"{group}_{field.name}"].add(folds[rows], codes, labels[rows])
-    pairs = Pairs(batch, schema)
+    pairs = Pairs(batch)
     chosen = {"history": np.arange(len(pairs.sample))}
     chosen |= {field.name: np.flatnonzero(pairs.matches(field)) for field in shared_fields(schema)}
     for own in own_fields(schema):
@@ -89,7 +89,7 @@ class BoostedFeatures:
             batch: samples.
             folds: ``(B,)`` row of the rates to use for each sample.
         """
-        pairs = Pairs(batch, self.schema)
+        pairs = Pairs(batch)
         columns = self._sample_columns(batch, folds)
         columns["history length"] = pairs.lengths
         columns |= self._history_columns(pairs, folds)

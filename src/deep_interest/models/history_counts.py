@@ -55,11 +55,9 @@ class Pairs:
 
     Attributes:
         batch: the batch.
-        schema: feature groups.
     """
 
     batch: Batch
-    schema: FeatureSchema
 
     @cached_property
     def sample(self) -> np.ndarray:
@@ -77,7 +75,7 @@ class Pairs:
         return np.diff(self.batch.pairs.host_offsets)
 
     @cached_property
-    def _rows(self) -> np.ndarray:
+    def rows(self) -> np.ndarray:
         """``(P,)`` row of each behaviour among those of the batch."""
         pairs = self.batch.pairs
         positions = getattr(pairs, "positions", None)
@@ -85,7 +83,7 @@ class Pairs:
 
     def codes(self, field: str) -> np.ndarray:
         """Return the codes ``(P,)`` of a field of the behaviours."""
-        return self.batch.history[field].cpu().numpy()[self._rows]
+        return self.batch.history[field].cpu().numpy()[self.rows]
 
     @cached_property
     def newest(self) -> np.ndarray:

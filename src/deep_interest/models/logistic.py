@@ -4,10 +4,12 @@ import torch
 from torch import Tensor
 
 _NEWTON_STEPS = 50
-_RIDGE = 1e-6
+_DAMPING = 1e-6  # of the Newton steps, so that collinear columns have a solution
 
 
-def fit_logistic(design: Tensor, labels: Tensor, *, towards: Tensor | None = None, strength: float = _RIDGE) -> Tensor:
+def fit_logistic(
+    design: Tensor, labels: Tensor, *, towards: Tensor | None = None, strength: float = 0.0
+) -> Tensor:
     """Return the coefficients that maximise the likelihood minus ``strength / 2 · |β - towards|²``.
 
     Args:
@@ -20,10 +22,11 @@ def fit_logistic(design: Tensor, labels: Tensor, *, towards: Tensor | None = Non
         ``(k,)``.
     """
     prior = design.new_zeros(design.shape[1]) if towards is None else towards
-    beta, penalty = prior.clone(), strength * torch.eye(len(prior), dtype=design.dtype, device=design.device)
+    beta = prior.clone()
+    diagonal = (strength + _DAMPING) * torch.eye(len(prior), dtype=design.dtype, device=design.device)
     for _ in range(_NEWTON_STEPS):
         p = torch.sigmoid(design @ beta)
-        hessian = design.T @ (design * (p * (1 - p)).unsqueeze(1)) + penalty
+        hessian = design.T @ (design * (p * (1 - p)).unsqueeze(1)) + diagonal
         step = torch.linalg.solve(hessian, design.T @ (labels - p) - strength * (beta - prior))
         beta += step
         if step.abs().max() < 1e-10:
