@@ -24,11 +24,13 @@ class DatasetSpec:
         source: reader of the raw files; ``tables`` reads the tables that the configuration declares.
         impressions: whether the source has impressions and profiles; its protocol is ``by_day``.
         models: keys of the models in its table; all if None.
+        simulated: whether its raw files are simulated.
     """
 
     source: Source
     impressions: bool = False
     models: tuple[str, ...] | None = None
+    simulated: bool = False
 
 
 _RESERVED = (
@@ -50,6 +52,14 @@ BUILT_IN: dict[str, DatasetSpec] = {
 }
 
 
+SIMULATED = "simulated"  # key of the simulated shop, and first part of the keys of its variants
+
+
+def is_simulated(dataset: str) -> bool:
+    """Return whether the raw files of a dataset are simulated."""
+    return dataset == SIMULATED or dataset.startswith(f"{SIMULATED}_")
+
+
 def datasets_of(blocks: Mapping[str, Any]) -> dict[str, DatasetSpec]:
     """Return all datasets by key: first those whose blocks declare tables, then the built-in ones.
 
@@ -67,8 +77,15 @@ def datasets_of(blocks: Mapping[str, Any]) -> dict[str, DatasetSpec]:
             raise InputError(
                 f"datasets: {key} is the name of a pipeline; choose another name for the dataset"
             )
+        if blocks[key].get("simulation") is not None and not is_simulated(key):
+            raise InputError(
+                f"datasets.{key}.simulation: the name of a simulated dataset begins with {SIMULATED}_; rename the dataset, or remove "
+                "simulation"
+            )
     datasets = {
-        key: DatasetSpec("tables", impressions=bool(block["source"].get("impressions")))
+        key: DatasetSpec(
+            "tables", impressions=bool(block["source"].get("impressions")), simulated=is_simulated(key)
+        )
         for key, block in blocks.items()
         if isinstance(block.get("source"), Mapping)
     } | BUILT_IN

@@ -175,7 +175,7 @@ def _dataset_factories(dataset: str, spec: DatasetSpec) -> Factories:
 
     @cache
     def ingest_pipeline() -> Pipeline:
-        raw = simulate.create_pipeline() if dataset == "simulated" else Pipeline([])
+        raw = simulate.create_pipeline(dataset) if spec.simulated else Pipeline([])
         return raw + ingest.create_pipeline(dataset, spec)
 
     @cache

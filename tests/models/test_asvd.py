@@ -29,10 +29,13 @@ def table(tables, name):
 def reference(model, batch, schema):
     """The equation of the docstring, with one loop over samples and one over behaviours."""
     logits, offsets = [], batch.offsets.tolist()
-    shared, own = [f.name for f in schema.behavior if f in schema.item], [f.name for f in schema.behavior if f in OWN]
+    shared, own = (
+        [f.name for f in schema.behavior if f in schema.item],
+        [f.name for f in schema.behavior if f in OWN],
+    )
     groups = (("item", batch.candidate), ("profile", batch.profile), ("context", batch.context))
     for b in range(batch.size):
-        logit = float(model.bias)
+        logit = model.bias.item()
         for group, codes in groups:
             for field in schema.fields(group):
                 logit += table(model.biases[group], field.name)[codes[field.name][b], 0]
@@ -59,14 +62,20 @@ def reference(model, batch, schema):
 )
 def test_the_logit_is_the_equations(schema):
     model, batch = build(schema), random_batch(LENGTHS, schema=schema)
-    np.testing.assert_allclose(model(batch).logits.detach().numpy(), reference(model, batch, schema), rtol=1e-9)
+    np.testing.assert_allclose(
+        model(batch).logits.detach().numpy(), reference(model, batch, schema), rtol=1e-9
+    )
 
 
 def test_a_sample_without_behaviours_has_its_biases_alone():
     model, batch = build(WITH_OWN), random_batch([0], schema=WITH_OWN)
-    expected = float(model.bias) + sum(
+    expected = model.bias.item() + sum(
         table(model.biases[group], field.name)[codes[field.name][0], 0]
-        for group, codes in (("item", batch.candidate), ("profile", batch.profile), ("context", batch.context))
+        for group, codes in (
+            ("item", batch.candidate),
+            ("profile", batch.profile),
+            ("context", batch.context),
+        )
         for field in WITH_OWN.fields(group)
     )
     assert model(batch).logits.item() == pytest.approx(expected)

@@ -22,7 +22,10 @@ from deep_interest.models.registry import build_model, model_config
 ITEM = (Field(name="item_id", size=9), Field(name="category", size=4))
 RATING = Field(name="rating", size=4)
 SCHEMA = FeatureSchema(
-    item=ITEM, behavior=(*ITEM, RATING), profile=(Field(name="gender", size=3),), context=(Field(name="slot", size=40),)
+    item=ITEM,
+    behavior=(*ITEM, RATING),
+    profile=(Field(name="gender", size=3),),
+    context=(Field(name="slot", size=40),),
 )
 
 
@@ -161,7 +164,9 @@ def test_no_row_sees_the_labels_of_its_user(seed, data):
     before = columns_of(samples, folds)
     user = data.draw(st.sampled_from(samples.user.tolist()))
     own = samples.user == user
-    samples.labels[own] = torch.tensor(data.draw(st.lists(st.sampled_from([0.0, 1.0]), min_size=int(own.sum()), max_size=int(own.sum()))))
+    samples.labels[own] = torch.tensor(
+        data.draw(st.lists(st.sampled_from([0.0, 1.0]), min_size=int(own.sum()), max_size=int(own.sum())))
+    )
     after = columns_of(samples, folds)
     for name, column in before.items():
         np.testing.assert_array_equal(column[own.numpy()], after[name][own.numpy()], err_msg=name)
@@ -189,7 +194,9 @@ def test_a_multi_hot_field_matches_by_the_share_of_the_candidates_values():
     """Value sets: 1 = {1, 2}, 2 = {2, 3, 4}, 3 = {5}, 4 = unknown; the candidate has set 1, then set 2, then 4."""
     genres = Field(name="genres", size=6, pooling="sum")
     schema = FeatureSchema(item=(ITEM[0], genres), behavior=(ITEM[0], genres))
-    lookup = ValueSetLookup(torch.tensor([0, 1, 3, 6, 7, 8]), torch.tensor([0, 1, 2, 2, 3, 4, 5, 0], dtype=torch.int32))
+    lookup = ValueSetLookup(
+        torch.tensor([0, 1, 3, 6, 7, 8]), torch.tensor([0, 1, 2, 2, 3, 4, 5, 0], dtype=torch.int32)
+    )
     samples = SamplesInMemory(
         {"item_id": [1, 2, 3], "genres": [1, 2, 4]},
         {"item_id": [[1] * 4, [1] * 2, [1]], "genres": [[1, 2, 3, 4], [1, 2], [4]]},
@@ -206,7 +213,10 @@ def test_it_learns_that_highly_rated_behaviours_of_the_category_count():
     hits = [
         sum(c == candidate and r == 3 for c, r in zip(categories, ratings, strict=True)) > 0
         for candidate, categories, ratings in zip(
-            samples.candidate["category"].tolist(), samples.histories["category"], samples.histories["rating"], strict=True
+            samples.candidate["category"].tolist(),
+            samples.histories["category"],
+            samples.histories["rating"],
+            strict=True,
         )
     ]
     known = samples.candidate["category"] > 0
@@ -215,7 +225,10 @@ def test_it_learns_that_highly_rated_behaviours_of_the_category_count():
     labels = [
         any(c == candidate != 0 and r == 3 for c, r in zip(categories, ratings, strict=True))
         for candidate, categories, ratings in zip(
-            test.candidate["category"].tolist(), test.histories["category"], test.histories["rating"], strict=True
+            test.candidate["category"].tolist(),
+            test.histories["category"],
+            test.histories["rating"],
+            strict=True,
         )
     ]
     assert auc(np.array(labels, np.int8), model(test.batch(torch.arange(500))).logits.numpy()) > 0.99
@@ -235,7 +248,9 @@ def test_a_state_predicts_the_same_after_loading():
 def test_predictions_do_not_depend_on_the_batch():
     model, test = fitted(random_samples(600)), random_samples(50, seed=1)
     together = model(test.batch(torch.arange(50))).logits
-    assert torch.equal(together, torch.cat([model(test.batch(torch.tensor([row]))).logits for row in range(50)]))
+    assert torch.equal(
+        together, torch.cat([model(test.batch(torch.tensor([row]))).logits for row in range(50)])
+    )
 
 
 def test_the_seed_chooses_the_samples_of_the_trees():
@@ -261,7 +276,9 @@ def test_another_process_writes_the_same_bytes():
 
     script = SCRIPT.format(path=[str(Path(__file__).parent), *sys.path])
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == hashlib.sha256(fitted(random_samples(600)).trees.numpy().tobytes()).hexdigest()
+    assert (
+        done.stdout.strip() == hashlib.sha256(fitted(random_samples(600)).trees.numpy().tobytes()).hexdigest()
+    )
 
 
 def test_bytes_that_are_not_trees_are_rejected_and_not_executed(tmp_path):
@@ -275,8 +292,13 @@ def test_bytes_that_are_not_trees_are_rejected_and_not_executed(tmp_path):
     state, batch = model.state_dict(), random_samples(5).batch(torch.arange(5))
     for content in (pickle.dumps(Malicious()), b"", state["trees"].numpy().tobytes()[:-100]):
         loaded = build_model("boosted", model_config("boosted", {}), SCHEMA)
-        loaded.load_state_dict(state | {"trees": torch.frombuffer(bytearray(content or b"\0"), dtype=torch.uint8)})
-        with pytest.raises(InputError, match=r"^boosted: the trees of the checkpoint cannot be read .*; train the model again$"):
+        loaded.load_state_dict(
+            state | {"trees": torch.frombuffer(bytearray(content or b"\0"), dtype=torch.uint8)}
+        )
+        with pytest.raises(
+            InputError,
+            match=r"^boosted: the trees of the checkpoint cannot be read .*; train the model again$",
+        ):
             loaded(batch)
     assert not (tmp_path / "executed").exists()
 
@@ -284,7 +306,10 @@ def test_bytes_that_are_not_trees_are_rejected_and_not_executed(tmp_path):
 def test_labels_that_are_all_equal_are_an_error():
     samples = random_samples(50)
     samples.labels[:] = 1
-    with pytest.raises(InputError, match="^boosted: all 50 training labels are 1; provide samples with both labels, or remove "):
+    with pytest.raises(
+        InputError,
+        match=r"^boosted: all 50 training labels are 1; provide samples with both labels, or remove ",
+    ):
         fitted(samples)
 
 

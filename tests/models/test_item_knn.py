@@ -113,7 +113,9 @@ def test_scores_and_coefficients_are_those_of_the_equations(schema, shrinkage, n
 def test_a_weight_by_hand():
     """Item 1 has 3 positives of 8; with item 2 in the history 3 of 4. λ = 2: w = (3 - 4 p) / (4 + 2)."""
     histories = {"item_id": [[2]] * 4 + [[3]] * 4, "category": [[1]] * 8}
-    samples = SamplesInMemory({"item_id": [1] * 8, "category": [1] * 8}, histories, [1, 1, 1, 0] + [0] * 4, user=[1] * 8)
+    samples = SamplesInMemory(
+        {"item_id": [1] * 8, "category": [1] * 8}, histories, [1, 1, 1, 0] + [0] * 4, user=[1] * 8
+    )
     model = fitted(samples, PLAIN, shrinkage=2)
     weights = dict(zip(model.keys.tolist(), model.weights[:, 0].tolist(), strict=True))
     assert weights == pytest.approx({9 + 2: (3 - 4 * 3 / 8) / 6, 9 + 3: -4 * 3 / 8 / 6}, rel=1e-6)
@@ -155,7 +157,10 @@ def test_only_the_strongest_neighbours_are_kept():
     everything, few = fitted(samples), fitted(samples, neighbors=2)
     assert torch.bincount(few.keys // 9).tolist() == [2] * 9
     everything_by_key = dict(zip(everything.keys.tolist(), everything.weights.tolist(), strict=True))
-    assert all(everything_by_key[key] == weight for key, weight in zip(few.keys.tolist(), few.weights.tolist(), strict=True))
+    assert all(
+        everything_by_key[key] == weight
+        for key, weight in zip(few.keys.tolist(), few.weights.tolist(), strict=True)
+    )
 
 
 @pytest.mark.parametrize("size", [1, 7, 4096])
@@ -185,7 +190,10 @@ def test_it_uses_the_outcome_of_a_related_item():
         }  # fmt: skip
         flips = rng.random(n) < 0.2
         return SamplesInMemory(
-            {"item_id": candidate, "category": np.ones(n, int)}, histories, (ratings == 3) ^ flips, user=rng.integers(1, users, n)
+            {"item_id": candidate, "category": np.ones(n, int)},
+            histories,
+            (ratings == 3) ^ flips,
+            user=rng.integers(1, users, n),
         )
 
     model, test = fitted(likes(3000, 100)), likes(600, 20)
@@ -208,7 +216,9 @@ def test_without_histories_the_logit_is_that_of_the_rate():
     samples.histories = {name: [[]] * 100 for name in samples.histories}
     model = fitted(samples)
     beta, p = model.coefficients, model.rates[samples.candidate["item_id"].long()]
-    torch.testing.assert_close(model(samples.batch(torch.arange(100))).logits, beta[0] + beta[1] * torch.logit(p))
+    torch.testing.assert_close(
+        model(samples.batch(torch.arange(100))).logits, beta[0] + beta[1] * torch.logit(p)
+    )
 
 
 def test_behaviours_without_item_ids_are_an_error():

@@ -1,5 +1,9 @@
 """ASVD: the asymmetric factor model (Paterek 2007; Koren 2008, eq. 14): a user is the sum of factors of her behaviours."""
 
+from collections.abc import Sequence
+from functools import reduce
+from operator import add
+
 import torch
 from pydantic import Field as Option
 from torch import Tensor, nn
@@ -44,48 +48,51 @@ class ASVD(nn.Module):
     def __init__(self, config: ASVDConfig, schema: FeatureSchema) -> None:
         super().__init__()
         self.schema = schema
-        names = {field.name for field in schema.item}
-        self.shared = [field for field in schema.behavior if field.name in names]
-        self.own = [field for field in schema.behavior if field.name not in names]
         dim, std = config.embedding_dim, config.embedding_std
         self.candidate = _tables(schema.item, "item", dim, std)
-        self.presence = _tables(self.shared, "behavior", dim, std)
-        self.outcome = _tables(self.shared, "behavior", dim, std) if self.own else nn.ModuleDict()
-        self.weights = _tables(self.own, "behavior", 1, config.outcome_std)
+        self.presence = _tables(schema.shared, "behavior", dim, std)
+        self.outcome = _tables(schema.shared, "behavior", dim, std) if schema.own else nn.ModuleDict()
+        self.weights = nn.ModuleDict(
+            {f.name: Table(f, 1, groups=schema.groups_of(f.name), std=config.outcome_std) for f in schema.own}
+        )
         self.biases = nn.ModuleDict(
             {group: _tables(schema.fields(group), group, 1, 0.0) for group in _BIASED}
         )
         self.bias = nn.Parameter(torch.zeros(()))
 
     def forward(self, batch: Batch) -> ModelOutput:
-        logits = self.bias.expand(batch.size)
-        for group in _BIASED:
-            for field in self.schema.fields(group):
-                logits = logits + _look_up(self.biases[group], batch, group, field).squeeze(-1)
-        candidate = sum(_look_up(self.candidate, batch, "item", field) for field in self.schema.item)
+        schema, logits = self.schema, self.bias.expand(batch.size)
+        for group, tables in self.biases.items():
+            if fields := schema.fields(group):
+                logits = logits + _sum_of(tables, batch, group, fields).squeeze(-1)
+        candidate = _sum_of(self.candidate, batch, "item", schema.item)
         return ModelOutput(logits + (candidate * batch.per_sample(self.user(batch))).sum(1))
 
     def user(self, batch: Batch) -> Tensor:
         """Return the factor of each history, ``(H, embedding_dim)``; 0 for an empty one."""
-        histories = batch.histories
-        total = segment_sum(self._sum(self.presence, batch, self.shared), histories)
-        if self.own:
-            weights = self._sum(self.weights, batch, self.own).squeeze(-1)
-            total = total + weighted_sum(weights, self._sum(self.outcome, batch, self.shared), histories)
+        schema, histories = self.schema, batch.histories
+        total = segment_sum(_sum_of(self.presence, batch, "behavior", schema.shared), histories)
+        if schema.own:
+            weights = _sum_of(self.weights, batch, "behavior", schema.own).squeeze(-1)
+            outcomes = _sum_of(self.outcome, batch, "behavior", schema.shared)
+            total = total + weighted_sum(weights, outcomes, histories)
         return total * histories.lengths.clamp(min=1).to(total.dtype).rsqrt().unsqueeze(1)
-
-    def _sum(self, tables: nn.ModuleDict, batch: Batch, fields: list[Field]) -> Tensor:
-        return sum(_look_up(tables, batch, "behavior", field) for field in fields)
 
 
 _BIASED: tuple[Group, ...] = ("item", "profile", "context")
 
 
-def _tables(fields, group: Group, dim: int, std: float) -> nn.ModuleDict:
+def _tables(fields: Sequence[Field], group: Group, dim: int, std: float) -> nn.ModuleDict:
     return nn.ModuleDict({field.name: Table(field, dim, groups=(group,), std=std) for field in fields})
 
 
-def _look_up(tables: nn.ModuleDict, batch: Batch, group: Group, field: Field) -> Tensor:
+def _sum_of(tables: nn.Module, batch: Batch, group: Group, fields: Sequence[Field]) -> Tensor:
+    """Look up the rows of the fields' codes and add them. Shape: ``-> (rows of the group, width of the tables)``."""
+    assert isinstance(tables, nn.ModuleDict)
+    return reduce(add, [_rows_of(tables, batch, group, field) for field in fields])
+
+
+def _rows_of(tables: nn.ModuleDict, batch: Batch, group: Group, field: Field) -> Tensor:
     codes, value_sets = batch.values(group, field.name)
     rows = tables[field.name](codes)
     return rows if value_sets is None or field.pooling is None else pool(rows, value_sets, field.pooling)

@@ -153,4 +153,5 @@ def _stack(columns: dict[str, np.ndarray]) -> np.ndarray:
 def _forget_classifier(module: nn.Module, incompatible: Any) -> None:
     """Decode the trees of a loaded state at the next prediction."""
     del incompatible
+    assert isinstance(module, Boosted)
     module._classifier = None

@@ -20,18 +20,6 @@ from deep_interest.models.history_counts import (
 Columns = dict[str, np.ndarray]
 
 
-def shared_fields(schema: FeatureSchema) -> list[Field]:
-    """Return the fields of a behaviour that the candidate also has."""
-    names = {field.name for field in schema.item}
-    return [field for field in schema.behavior if field.name in names]
-
-
-def own_fields(schema: FeatureSchema) -> list[Field]:
-    """Return the one-hot fields of a behaviour that the candidate does not have."""
-    names = {field.name for field in schema.item}
-    return one_hot([field for field in schema.behavior if field.name not in names])
-
-
 def rate_sizes(schema: FeatureSchema) -> dict[str, int]:
     """Return the number of codes of each table of rates, by key.
 
@@ -39,8 +27,8 @@ def rate_sizes(schema: FeatureSchema) -> dict[str, int]:
     history, and ``<shared>_<own>`` for its codes in behaviours that match the candidate in a shared field.
     """
     sizes = {f"{group}_{field.name}": field.size for group, field in candidate_fields(schema)}
-    for own in own_fields(schema):
-        for key in ("history", *(field.name for field in shared_fields(schema))):
+    for own in one_hot(schema.own):
+        for key in ("history", *(field.name for field in schema.shared)):
             sizes[f"{key}_by_{own.name}"] = own.size
     return sizes
 
@@ -60,8 +48,8 @@ def count_labels(rates: Mapping[str, Rates], batch: Batch, schema: FeatureSchema
         rates[f"{group}_{field.name}"].add(folds[rows], codes, labels[rows])
     pairs = Pairs(batch)
     chosen = {"history": np.arange(len(pairs.sample))}
-    chosen |= {field.name: np.flatnonzero(pairs.matches(field)) for field in shared_fields(schema)}
-    for own in own_fields(schema):
+    chosen |= {field.name: np.flatnonzero(pairs.matches(field)) for field in schema.shared}
+    for own in one_hot(schema.own):
         codes = pairs.codes(own.name)
         for key, rows in chosen.items():
             samples = pairs.sample[rows]
@@ -93,7 +81,7 @@ class BoostedFeatures:
         columns = self._sample_columns(batch, folds)
         columns["history length"] = pairs.lengths
         columns |= self._history_columns(pairs, folds)
-        for field in shared_fields(self.schema):
+        for field in self.schema.shared:
             columns |= self._match_columns(pairs, field, folds)
         return columns
 
@@ -115,7 +103,7 @@ class BoostedFeatures:
     def _history_columns(self, pairs: Pairs, folds: np.ndarray) -> Columns:
         """The newest behaviour's own codes, and the mean rate of the own codes in the history."""
         columns: Columns = {}
-        for own in own_fields(self.schema):
+        for own in one_hot(self.schema.own):
             codes = pairs.codes(own.name)
             rates = self.rates[f"history_by_{own.name}"][folds[pairs.sample], codes]
             columns[f"newest behaviour: {own.name}"] = _at(codes, pairs.newest)
@@ -129,7 +117,7 @@ class BoostedFeatures:
         columns = {f"{name}: all": total, f"{name}: age of newest": _at(pairs.age, newest)}
         for window in WINDOWS:
             columns[f"{name}: newest {window}"] = pairs.total(matches * (pairs.age < window))
-        for own in own_fields(self.schema):
+        for own in one_hot(self.schema.own):
             codes = pairs.codes(own.name)
             rates = self.rates[f"{field.name}_by_{own.name}"][folds[pairs.sample], codes]
             columns[f"{name}: {own.name} of newest"] = _at(codes, newest)

@@ -27,6 +27,9 @@ class ModelConfig(BaseModel):
         )
 
 
+OwnFieldsOption = Literal["concat", "scale", "both"]
+
+
 class DeepConfig(ModelConfig):
     """Options of the Embedding&MLP models (DIN §4.2).
 
@@ -39,6 +42,9 @@ class DeepConfig(ModelConfig):
         activation: activation of the MLP.
         batch_norm: whether batch normalisation precedes each activation of the MLP.
         item_bias: whether a weight per item id of the candidate is added to the logit, initially 0 (none in the papers).
+        own_fields: how the fields that only a behaviour has (rating, action, time since) enter its vector: ``concat`` concatenates
+            their embeddings, as DIN does with the fields of a behaviour; ``scale`` multiplies and shifts the vector of the
+            shared fields (`OwnFields`), so that a pooled history knows which behaviour had which outcome; ``both``.
     """
 
     embedding_dim: int = Field(18, ge=1)
@@ -48,3 +54,4 @@ class DeepConfig(ModelConfig):
     activation: Literal["dice", "prelu", "relu", "sigmoid"] = "prelu"
     batch_norm: bool = False
     item_bias: bool = False
+    own_fields: OwnFieldsOption = "both"

@@ -119,9 +119,10 @@ def _shared_values(candidate: np.ndarray, behavior: np.ndarray, sets: ValueSetLo
     distinct, inverse = np.unique(keys, return_inverse=True)
     first, second = np.divmod(distinct, len(offsets) - 1)
     span = np.int64(values.max(initial=0)) + 1
-    shared = np.intersect1d(
-        *(_values_of(chosen, offsets, values, span) for chosen in (first, second)), assume_unique=True
+    candidate_values, behavior_values = (
+        _values_of(chosen, offsets, values, span) for chosen in (first, second)
     )
+    shared = np.intersect1d(candidate_values, behavior_values, assume_unique=True)
     counts = np.bincount(shared // span, minlength=len(distinct))
     return (counts / np.diff(offsets)[first])[inverse]
 

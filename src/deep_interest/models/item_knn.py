@@ -14,7 +14,7 @@ from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.batch import Batch, ModelOutput
 from deep_interest.models.closed_form import FittedModel, TrainingSamples, batches, number_of_items
 from deep_interest.models.config import ModelConfig
-from deep_interest.models.history_counts import Pairs
+from deep_interest.models.history_counts import Pairs, one_hot
 from deep_interest.models.logistic import fit_logistic
 from deep_interest.models.popularity import prior_strength
 from deep_interest.ops.bounds import check_codes
@@ -87,13 +87,12 @@ class ItemKNN(FittedModel):
         super().__init__()
         self.config, self.schema = config, schema
         self.items = number_of_items(schema, "item_knn")
-        if ITEM_ID not in {field.name for field in schema.behavior}:
+        if ITEM_ID not in {field.name for field in schema.shared}:
             raise InputError(
                 f"features.behavior: item_knn compares the items of the history with the candidate, but the fields of a behaviour are "
                 f"{', '.join(field.name for field in schema.behavior)}; add {ITEM_ID}, or remove item_knn from models"
             )
-        names = {field.name for field in schema.item}
-        self.own = [f for f in schema.behavior if f.name not in names and f.pooling is None]
+        self.own = one_hot(schema.own)
         self.register_buffer("rates", torch.zeros(self.items))
         self.register_buffer("keys", torch.zeros(0, dtype=torch.int64))
         self.register_buffer("weights", torch.zeros(0, 1 + len(self.own)))
@@ -170,19 +169,17 @@ class ItemKNN(FittedModel):
         """Compute the value of each code of the own fields, and the mean value of each item."""
         for field in self.own:
             positives, total = np.zeros(field.size), np.zeros(field.size)
-            by_item = np.zeros(self.items * field.size)
+            flat = np.zeros(self.items * field.size)
             for _, batch in batches(samples, rows):
                 pairs = Pairs(batch)
                 codes = pairs.codes(field.name)
                 labels = batch.labels.double().cpu().numpy()[pairs.sample]
                 total += np.bincount(codes, minlength=field.size)
                 positives += np.bincount(codes, weights=labels, minlength=field.size)
-                by_item += np.bincount(
-                    pairs.codes(ITEM_ID) * np.int64(field.size) + codes, minlength=len(by_item)
-                )
+                flat += np.bincount(pairs.codes(ITEM_ID) * np.int64(field.size) + codes, minlength=len(flat))
             mean = positives.sum() / max(total.sum(), 1)
             value = (positives + mean) / (total + 1) - mean
-            by_item = by_item.reshape(self.items, field.size)
+            by_item = flat.reshape(self.items, field.size)
             mean_of_item = (by_item @ value) / (by_item.sum(1) + _MEAN_STRENGTH)
             spread = (by_item * (value - mean_of_item[:, None]) ** 2).sum() / max(total.sum(), 1)
             self.scale[1 + self.own.index(field)] = float(spread)

@@ -60,6 +60,7 @@ class DatasetParameters(BaseModel):
         training: training options that override those of the recipe.
         models: keys of the models in the results table, validated by `experiments.datasets_of`; None for all models.
         scoring: parameters of batch scoring.
+        simulation: parameters of the simulation that differ from those of the simulated shop (``simulated_<name>`` only).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -74,6 +75,7 @@ class DatasetParameters(BaseModel):
     training: KnownOptions = {}
     models: Annotated[tuple[str, ...] | None, BeforeValidator(as_list)] = None
     scoring: DatasetScoring = DatasetScoring()
+    simulation: dict[str, Any] = {}
 
     @model_validator(mode="before")
     @classmethod
