@@ -1,7 +1,6 @@
 """Item kNN: a neighbourhood of items that knows what happened in the history, in closed form."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -16,213 +15,216 @@ from deep_interest.models.closed_form import FittedModel, TrainingSamples, batch
 from deep_interest.models.config import ModelConfig
 from deep_interest.models.history_counts import Pairs, one_hot
 from deep_interest.models.logistic import fit_logistic
-from deep_interest.models.popularity import prior_strength
+from deep_interest.models.outcomes import Outcomes
+from deep_interest.models.pair_sums import PairSums, add_by_pairs, look_up
+from deep_interest.models.popularity import item_rates
 from deep_interest.ops.bounds import check_codes
 from deep_interest.ops.segments import expand, segment_sum
 
 _SMALLEST_RATE = 1e-6  # if all labels are equal
 _PRIOR_STRENGTH = 1.0  # of the coefficients
-_MEAN_STRENGTH = 5.0  # behaviours by which an item's mean value is shrunk to the mean of all
-_FOLDS = 10  # by user; the coefficients are fitted on the first, the neighbourhoods without it
+_FOLDS = 10  # by user; the coefficients are fitted on the first
 
 
 class ItemKNNConfig(ModelConfig):
     """Options of ItemKNN.
 
     Attributes:
-        neighbors: number of items that each candidate keeps: those that change its rate most.
-        shrinkage: number of pairs that a neighbour's weight is shrunk by.
-        normalize: exponent of the length of the history that the sum over neighbours is divided by.
+        neighbors: number of items that each item keeps.
+        shrinkage: number of samples or behaviours that similarities are shrunk by.
+        normalize: exponent of the length of the history that a sum over it is divided by.
     """
 
     neighbors: int = Option(1000, ge=1)
     shrinkage: float = Option(100.0, ge=0)
-    normalize: float = Option(0.5, ge=0, le=1)
-
-
-@dataclass(frozen=True)
-class PairSums:
-    """Sums over the training samples of candidate i with item j in the history.
-
-    Attributes:
-        keys: ``(k,)`` int64 ascending, i · items + j.
-        sums: ``(k, 3 · channels)`` sums of label times outcome, of outcomes, and of squared outcomes.
-    """
-
-    keys: np.ndarray
-    sums: np.ndarray
-
-    @classmethod
-    def of(cls, keys: np.ndarray, values: np.ndarray) -> "PairSums":
-        """Add the rows of ``values (n, 3 · channels)`` with equal keys."""
-        distinct, index = np.unique(keys, return_inverse=True)
-        sums = [np.bincount(index, weights=column, minlength=len(distinct)) for column in values.T]
-        return cls(distinct, np.stack(sums, axis=1))
+    normalize: float = Option(0.3, ge=0, le=1)
 
 
 class ItemKNN(FittedModel):
     """The candidate's rate, moved by each item of the history and by what happened in that behaviour.
 
-    For candidate i and a behaviour with item j, each channel c has an outcome ``o_c``: 1 in the first channel (presence), and in
-    one channel per own field (rating, action) the value of its code, centred by the item's mean. The weight of j for i is the
-    shrunken regression coefficient of i's label on the outcome, over the n_ij training samples of i with j in the history::
+    Items are similar by the labels of the training samples, by their occurrence in the same histories, and by their outcomes
+    there. For candidate i and item j::
 
-        w_ijc = Σ (y - p_i) o_c / (Σ o_c² + λ m_c)      p_i: smoothed rate of i, m_c: mean of o_c², λ: shrinkage
-        s_c   = |h|^(-α) Σ_{j in h} w_ijc o_c           h: history, α: normalize
-        logit = β_0 + β_1 logit(p_i) + Σ_c β_{2+c} s_c
+        l_ij  = Σ (y - p_i) / (n + λ)                      over the n training samples of i with j in the history
+        c_ij  = n_ij / sqrt((n_i + λ) (n_j + λ))            n_ij: histories whose newest behaviour is i and that contain j, or
+                                                            the reverse; n_i: histories whose newest behaviour is i
+        x_ijf = Σ o_if o_jf / sqrt((v_if + λ m_f) (v_jf + λ m_f))   over these n_ij; v_if: sum of o_if² over the n_i; m_f: mean
 
-    The value of a code is the positive rate of the samples with that code in their history. β is a logistic regression on the
-    users of one fold, whose labels are not in the rates and weights it is fitted with.
+    ``p_i`` is the smoothed rate of i, ``o_jf`` the outcome of a behaviour in own field f (`Outcomes`), λ the shrinkage. Each
+    similarity gives a sum over the history h, divided by ``|h|^α``: of ``l_ij``, ``c_ij``, and for each own field of
+    ``c_ij o_jf`` and ``x_ijf o_jf``. The logit is a linear function of these sums and of ``logit(p_i)``. Its coefficients are
+    a logistic regression on the users of one fold, without whose labels rates and similarities are computed for it.
     """
 
     Config = ItemKNNConfig
-    sized_by_fit = ("keys", "weights")
-    keys: Tensor
-    weights: Tensor
+    sized_by_fit = ("label_keys", "label_weights", "keys", "similarities")
     rates: Tensor
-    scale: Tensor
+    label_keys: Tensor
+    label_weights: Tensor
+    keys: Tensor
+    similarities: Tensor
     coefficients: Tensor
 
     def __init__(self, config: ItemKNNConfig, schema: FeatureSchema) -> None:
         super().__init__()
-        self.config, self.schema = config, schema
-        self.items = number_of_items(schema, "item_knn")
-        if ITEM_ID not in {field.name for field in schema.shared}:
+        self.config, self.items = config, number_of_items(schema, "item_knn")
+        names = [field.name for field in schema.shared]
+        if ITEM_ID not in names:
             raise InputError(
-                f"features.behavior: item_knn compares the items of the history with the candidate, but the fields of a behaviour are "
-                f"{', '.join(field.name for field in schema.behavior)}; add {ITEM_ID}, or remove item_knn from models"
+                f"features.behavior: item_knn compares the items of the history with the candidate, but behaviours share only "
+                f"{', '.join(names) or 'no field'} with it; add {ITEM_ID}, or remove item_knn from models"
             )
-        self.own = one_hot(schema.own)
+        self.outcomes = Outcomes(one_hot(schema.own), items=self.items)
+        own = len(self.outcomes.fields)
         self.register_buffer("rates", torch.zeros(self.items))
+        self.register_buffer("label_keys", torch.zeros(0, dtype=torch.int64))
+        self.register_buffer("label_weights", torch.zeros(0, 1))
         self.register_buffer("keys", torch.zeros(0, dtype=torch.int64))
-        self.register_buffer("weights", torch.zeros(0, 1 + len(self.own)))
-        self.register_buffer("scale", torch.ones(1 + len(self.own)))
-        self.register_buffer("coefficients", torch.zeros(3 + len(self.own)))
-        for field in self.own:
-            self.register_buffer(f"value_{field.name}", torch.zeros(field.size))
-            self.register_buffer(f"mean_{field.name}", torch.zeros(self.items))
-
-    def fit(self, samples: TrainingSamples) -> None:
-        """Compute rates, values of the codes and neighbourhoods; the coefficients on users without a part in them."""
-        held_out = samples.user.cpu().numpy() % _FOLDS == 0
-        columns = self.coefficients.shape[0]
-        self.coefficients.copy_(torch.tensor([0.0] + [1.0] * (columns - 1)))
-        if held_out.any() and not held_out.all():
-            self._fit_neighbors(samples, torch.from_numpy(np.flatnonzero(~held_out)))
-            rows = torch.from_numpy(np.flatnonzero(held_out))
-            design = torch.cat([self._columns(batch).double() for _, batch in batches(samples, rows)])
-            labels = samples.labels[rows.to(samples.labels.device)].double()
-            prior = self.coefficients.double()
-            self.coefficients.copy_(fit_logistic(design, labels, towards=prior, strength=_PRIOR_STRENGTH))
-        self._fit_neighbors(samples, torch.arange(len(samples)))
+        self.register_buffer("similarities", torch.zeros(0, 1 + own))
+        self.register_buffer("coefficients", torch.zeros(4 + 2 * own))
 
     def forward(self, batch: Batch) -> ModelOutput:
         return ModelOutput(self._columns(batch) @ self.coefficients)
 
+    def fit(self, samples: TrainingSamples) -> None:
+        """Compute outcomes, then the coefficients with the similarities of all users but a fold, then those of all users."""
+        candidate = samples.candidates()[ITEM_ID].long().cpu()
+        labels = samples.labels.double().cpu()
+        held_out = samples.user.cpu() % _FOLDS == 0
+        if held_out.all():
+            held_out[:] = False
+        self.outcomes.fit(samples, torch.nonzero(~held_out).squeeze(1))
+        by_label = self._label_sums(samples, candidate, held_out)
+        by_behavior, norms = self._behavior_sums(samples, held_out)
+        self.coefficients.zero_()
+        self.coefficients[1] = 1
+        for part, used in enumerate((~held_out, torch.ones_like(held_out))):
+            self.rates.copy_(item_rates(candidate[used], labels[used], items=self.items))
+            self._set_label_weights(by_label, part)
+            self._set_similarities(by_behavior, norms[part], part)
+            if held_out.any() and not used.all():
+                self._fit_coefficients(samples, torch.nonzero(held_out).squeeze(1))
+
+    def _fit_coefficients(self, samples: TrainingSamples, rows: Tensor) -> None:
+        design = torch.cat([self._columns(batch).double() for _, batch in batches(samples, rows)])
+        labels = samples.labels[rows.to(samples.labels.device)].double()
+        prior = self.coefficients.double()
+        self.coefficients.copy_(fit_logistic(design, labels, towards=prior, strength=_PRIOR_STRENGTH))
+
     def _columns(self, batch: Batch) -> Tensor:
-        """Return 1, the logit of the candidate's rate and the scores ``s_c``, ``(B, 2 + channels)``."""
+        """Return 1, the logit of the candidate's rate and the sums over the history, ``(B, 4 + 2 · own fields)``."""
         candidate, items = batch.candidate[ITEM_ID], batch.history[ITEM_ID]
         for codes in (candidate, items):
             if codes.is_cpu:
                 check_codes(codes.numpy(), self.items, ITEM_ID)
         pairs = batch.pairs
-        key = candidate.long()[pairs.segments] * self.items + expand(items.long(), pairs)
-        position = torch.searchsorted(self.keys, key).clamp(max=max(len(self.keys) - 1, 0))
-        terms = expand(self._outcomes(batch), pairs)
-        if len(self.keys):
-            terms = terms * self.weights[position] * (self.keys[position] == key).unsqueeze(1)
-        else:
-            terms = torch.zeros_like(terms)
-        scores = segment_sum(terms, pairs.gathered)
-        scores = scores * pairs.lengths.clamp(min=1).unsqueeze(1).to(scores.dtype).pow(-self.config.normalize)
+        i, j = candidate.long()[pairs.segments], expand(items.long(), pairs)
+        similar = sum(
+            look_up(self.keys, self.similarities, first * self.items + second)
+            for first, second in ((i, j), (j, i))
+        )
+        outcomes = expand(self.outcomes(batch), pairs)
+        by_label = look_up(self.label_keys, self.label_weights, i * self.items + j)
+        terms = [by_label, similar[:, :1], similar[:, :1] * outcomes, similar[:, 1:] * outcomes]
+        sums = segment_sum(torch.cat(terms, dim=1), pairs.gathered)
+        sums = sums * pairs.lengths.clamp(min=1).unsqueeze(1).to(sums.dtype).pow(-self.config.normalize)
         rate = torch.logit(self.rates[candidate.long()], eps=_SMALLEST_RATE).unsqueeze(1)
-        return torch.cat([torch.ones_like(rate), rate, scores], dim=1)
+        return torch.cat([torch.ones_like(rate), rate, sums], dim=1)
 
-    def _outcomes(self, batch: Batch) -> Tensor:
-        """Return the outcome of each behaviour in each channel, ``(N, channels)``; the first is 1."""
-        items = batch.history[ITEM_ID].long()
-        columns = [self.rates.new_ones(len(items))]
-        for field in self.own:
-            codes = batch.history[field.name]
-            if codes.is_cpu:
-                check_codes(codes.numpy(), field.size, field.name)
-            value, mean = getattr(self, f"value_{field.name}"), getattr(self, f"mean_{field.name}")
-            columns.append(value[codes.long()] - mean[items])
-        return torch.stack(columns, dim=1)
+    def _label_sums(self, samples: TrainingSamples, candidate: Tensor, held_out: Tensor) -> PairSums:
+        """Return sums by pairs of candidate and item of the history: labels and number of samples.
 
-    def _fit_neighbors(self, samples: TrainingSamples, rows: Tensor) -> None:
-        """Compute everything but the coefficients from the samples ``rows (m,)``."""
-        candidate = samples.candidates()[ITEM_ID].long().cpu()
-        labels = samples.labels.double().cpu()[rows]
-        counts = torch.bincount(candidate[rows], minlength=self.items).double()
-        positives = torch.bincount(candidate[rows], weights=labels, minlength=self.items)
-        strength = prior_strength(positives, counts)
-        self.rates.copy_((positives + strength * labels.mean()) / (counts + strength))
-        if self.own:
-            self._fit_values(samples, rows)
-        order = rows[candidate[rows].argsort(stable=True)]
-        kept = [self._weights_of(sums) for sums in self._pair_sums(samples, order)]
-        self.keys = torch.from_numpy(np.concatenate([keys for keys, _ in kept])).to(self.keys.device)
-        self.weights = torch.from_numpy(np.concatenate([w for _, w in kept])).to(self.weights)
-
-    def _fit_values(self, samples: TrainingSamples, rows: Tensor) -> None:
-        """Compute the value of each code of the own fields, and the mean value of each item."""
-        for field in self.own:
-            positives, total = np.zeros(field.size), np.zeros(field.size)
-            flat = np.zeros(self.items * field.size)
-            for _, batch in batches(samples, rows):
-                pairs = Pairs(batch)
-                codes = pairs.codes(field.name)
-                labels = batch.labels.double().cpu().numpy()[pairs.sample]
-                total += np.bincount(codes, minlength=field.size)
-                positives += np.bincount(codes, weights=labels, minlength=field.size)
-                flat += np.bincount(pairs.codes(ITEM_ID) * np.int64(field.size) + codes, minlength=len(flat))
-            mean = positives.sum() / max(total.sum(), 1)
-            value = (positives + mean) / (total + 1) - mean
-            by_item = flat.reshape(self.items, field.size)
-            mean_of_item = (by_item @ value) / (by_item.sum(1) + _MEAN_STRENGTH)
-            spread = (by_item * (value - mean_of_item[:, None]) ** 2).sum() / max(total.sum(), 1)
-            self.scale[1 + self.own.index(field)] = float(spread)
-            getattr(self, f"value_{field.name}").copy_(torch.from_numpy(value))
-            getattr(self, f"mean_{field.name}").copy_(torch.from_numpy(mean_of_item))
-
-    def _weights_of(self, pairs: PairSums) -> tuple[np.ndarray, np.ndarray]:
-        """Return keys and weights ``(k, channels)`` of the strongest neighbours of each candidate, ascending by key."""
-        candidate = pairs.keys // self.items
-        with_label, outcome, squared = np.split(pairs.sums, 3, axis=1)
-        rate = self.rates.double().cpu().numpy()[candidate]
-        covariance = with_label - rate[:, None] * outcome
-        shrunken = squared + self.config.shrinkage * self.scale.double().cpu().numpy()
-        weights = np.divide(covariance, shrunken, out=np.zeros_like(covariance), where=shrunken > 0)
-        gain = (covariance * weights).sum(1)
-        order = np.lexsort((-gain, candidate))
-        rank = np.arange(len(order)) - np.searchsorted(candidate, candidate)
-        kept = np.sort(order[rank < self.config.neighbors])
-        return pairs.keys[kept], weights[kept]
-
-    def _pair_sums(self, samples: TrainingSamples, order: Tensor) -> Iterator[PairSums]:
-        """Yield the sums of all pairs of candidate and item of the history, ascending by key.
-
-        Args:
-            samples: training samples.
-            order: ``(m,)`` samples in the order of their candidates, so that only one candidate's pairs are unfinished.
+        There are two columns for the samples that are not held out, and two for all.
         """
-        pending = None
-        for _, batch in batches(samples, order):
+
+        def stream() -> Iterator[PairSums]:
+            for rows, batch in batches(samples, candidate.argsort(stable=True)):
+                pairs = Pairs(batch)
+                keys = candidate[rows].numpy()[pairs.sample] * self.items + pairs.codes(ITEM_ID)
+                labels = batch.labels.double().cpu().numpy()[pairs.sample]
+                values = np.stack([labels, np.ones_like(labels)], axis=1)
+                yield PairSums(keys, _used_and_all(values, ~held_out[rows].numpy()[pairs.sample]))
+
+        return self._strongest(stream(), column=3)
+
+    def _behavior_sums(self, samples: TrainingSamples, held_out: Tensor) -> tuple[PairSums, list[np.ndarray]]:
+        """Return sums by pairs of a history's newest behaviour and an earlier one, and the norms of both items.
+
+        The sums are the number of pairs and of products of their outcomes, of the users that are not held out, then of all. The
+        norms are two arrays ``(items, 1 + own fields)`` likewise.
+        """
+        rows, newest, squares = self._newest_behaviors(samples)
+        kept = ~held_out[rows].numpy()
+        norms = [self._norms(newest[used], squares[used]) for used in (kept, np.ones_like(kept))]
+        order = torch.from_numpy(rows[np.argsort(newest, kind="stable")])
+
+        def stream() -> Iterator[PairSums]:
+            for chosen, batch in batches(samples, order):
+                pairs = Pairs(batch)
+                outcomes = self.outcomes(batch).double().cpu().numpy()[pairs.rows]
+                last, items = pairs.newest[pairs.sample], pairs.codes(ITEM_ID).astype(np.int64)
+                values = np.concatenate([np.ones((len(last), 1)), outcomes * outcomes[last]], axis=1)
+                values = _used_and_all(values, ~held_out[chosen].numpy()[pairs.sample])
+                earlier = pairs.age > 0
+                yield PairSums((items[last] * self.items + items)[earlier], values[earlier])
+
+        return self._strongest(stream(), column=1 + len(self.outcomes.fields)), norms
+
+    def _strongest(self, stream: Iterator[PairSums], *, column: int) -> PairSums:
+        """Add by pairs, and keep the pairs of each first item that are largest in a column."""
+        parts = []
+        for sums in add_by_pairs(stream, items=self.items):
+            rows = sums.largest(sums.sums[:, column], self.config.neighbors, items=self.items)
+            parts.append((sums.keys[rows], sums.sums[rows]))
+        if not parts:
+            return PairSums(np.zeros(0, np.int64), np.zeros((0, 2 * column)))
+        return PairSums(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+    def _norms(self, newest: np.ndarray, squares: np.ndarray) -> np.ndarray:
+        """Return ``n_i + λ`` and ``v_if + λ m_f`` of each item, ``(items, 1 + own fields)``."""
+        columns = np.concatenate([np.ones((len(newest), 1)), squares], axis=1)
+        totals = [np.bincount(newest, weights=column, minlength=self.items) for column in columns.T]
+        means = columns.sum(0) / max(len(newest), 1)
+        return np.stack(totals, axis=1) + self.config.shrinkage * means
+
+    def _set_label_weights(self, sums: PairSums, part: int) -> None:
+        positives, number = np.split(sums.sums, 2, axis=1)[part].T
+        rate = self.rates.double().cpu().numpy()[sums.keys // self.items]
+        weights = _divide(positives - rate * number, number + self.config.shrinkage)
+        self.label_keys = torch.from_numpy(sums.keys).to(self.rates.device)
+        self.label_weights = torch.from_numpy(weights[:, None]).to(self.rates)
+
+    def _set_similarities(self, sums: PairSums, norms: np.ndarray, part: int) -> None:
+        i, j = np.divmod(sums.keys, self.items)
+        similarities = _divide(np.split(sums.sums, 2, axis=1)[part], np.sqrt(norms[i] * norms[j]))
+        self.keys = torch.from_numpy(sums.keys).to(self.rates.device)
+        self.similarities = torch.from_numpy(similarities).to(self.rates)
+
+    def _newest_behaviors(self, samples: TrainingSamples) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return a sample of each history with behaviours, the item of its newest one, and its squared outcomes ``(m, own fields)``.
+
+        Samples that share a history in a batch count once.
+        """
+        parts = []
+        for rows, batch in batches(samples, torch.arange(len(samples))):
             pairs = Pairs(batch)
-            candidate = batch.candidate[ITEM_ID].cpu().numpy().astype(np.int64)
-            outcomes = self._outcomes(batch).double().cpu().numpy()[pairs.rows]
-            labels = batch.labels.double().cpu().numpy()[pairs.sample]
-            sums = PairSums.of(
-                candidate[pairs.sample] * self.items + pairs.codes(ITEM_ID),
-                np.concatenate([outcomes * labels[:, None], outcomes, outcomes**2], axis=1),
-            )
-            if pending is not None:
-                sums = PairSums.of(
-                    np.concatenate([pending.keys, sums.keys]), np.concatenate([pending.sums, sums.sums])
-                )
-            finished = int(np.searchsorted(sums.keys, candidate[-1] * self.items))
-            yield PairSums(sums.keys[:finished], sums.sums[:finished])
-            pending = PairSums(sums.keys[finished:], sums.sums[finished:])
-        if pending is not None:
-            yield pending
+            first = np.ones(batch.size, bool)
+            if batch.owner is not None:
+                first[1:] = np.diff(batch.owner.cpu().numpy()) > 0
+            chosen = np.flatnonzero(first & (pairs.lengths > 0))
+            newest = pairs.newest[chosen]
+            outcomes = self.outcomes(batch).double().cpu().numpy()[pairs.rows[newest]]
+            parts.append((rows.numpy()[chosen], pairs.codes(ITEM_ID)[newest], outcomes**2))
+        samples_of, items, squares = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return samples_of, items, squares
+
+
+def _divide(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
+    """Divide; 0 where the divisor is 0."""
+    return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)
+
+
+def _used_and_all(values: np.ndarray, used: np.ndarray) -> np.ndarray:
+    """Return values of the used rows, 0 elsewhere, next to all values. Shape: ``(n, k), (n,) -> (n, 2 k)``."""
+    return np.concatenate([values * used[:, None], values], axis=1)

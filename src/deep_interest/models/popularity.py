@@ -67,11 +67,8 @@ class ItemRate(nn.Module):
     def fit(self, samples: TrainingSamples) -> None:
         """Count positives and samples of each item id."""
         item_ids, labels = samples.candidates()[ITEM_ID].long(), samples.labels.double()
-        counts = torch.bincount(item_ids, minlength=len(self.logits)).double()
-        positives = torch.bincount(item_ids, weights=labels, minlength=len(self.logits))
-        strength = prior_strength(positives, counts)
-        rate = (positives + strength * labels.mean()) / (counts + strength)
-        self.logits.copy_(torch.logit(rate, eps=_SMALLEST_RATE))
+        rates = item_rates(item_ids, labels, items=len(self.logits))
+        self.logits.copy_(torch.logit(rates, eps=_SMALLEST_RATE))
 
     def forward(self, batch: Batch) -> ModelOutput:
         return _lookup_logits(self.logits, batch)
@@ -83,6 +80,20 @@ def _lookup_logits(logits: Tensor, batch: Batch) -> ModelOutput:
     if item_ids.is_cpu:
         check_codes(item_ids.numpy(), len(logits), ITEM_ID)
     return ModelOutput(logits[item_ids])
+
+
+def item_rates(item_ids: Tensor, labels: Tensor, *, items: int) -> Tensor:
+    """Return the smoothed positive rate of each item code, ``(items,)`` float64.
+
+    Args:
+        item_ids: ``(n,)`` int64 codes of the candidates.
+        labels: ``(n,)`` float64 in {0, 1}.
+        items: number of codes.
+    """
+    counts = torch.bincount(item_ids, minlength=items).double()
+    positives = torch.bincount(item_ids, weights=labels, minlength=items)
+    strength = prior_strength(positives, counts)
+    return (positives + strength * labels.mean()) / (counts + strength)
 
 
 def prior_strength(positives: Tensor, samples: Tensor) -> float:
