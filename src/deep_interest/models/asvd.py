@@ -5,29 +5,14 @@ from functools import reduce
 from operator import add
 
 import torch
-from pydantic import Field as Option
 from torch import Tensor, nn
 
 from deep_interest.logs.schema import FeatureSchema, Field, Group
 from deep_interest.models.batch import Batch, ModelOutput
-from deep_interest.models.config import ModelConfig
+from deep_interest.models.configs.asvd import ASVDConfig
 from deep_interest.models.embeddings import Table, pool
 from deep_interest.ops.jagged_products import weighted_sum
 from deep_interest.ops.segments import segment_sum
-
-
-class ASVDConfig(ModelConfig):
-    """Options of ASVD.
-
-    Attributes:
-        embedding_dim: width of every factor.
-        embedding_std: standard deviation of the initial factors.
-        outcome_std: standard deviation of the initial weights of the codes of a behaviour's own fields.
-    """
-
-    embedding_dim: int = Option(32, ge=1)
-    embedding_std: float = Option(0.1, gt=0)
-    outcome_std: float = Option(0.5, gt=0)
 
 
 class ASVD(nn.Module):

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from pydantic import Field as Option
 from torch import Tensor, nn
 
 from deep_interest.errors import InputError
@@ -12,7 +11,7 @@ from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.batch import Batch, ModelOutput
 from deep_interest.models.boosted_features import BoostedFeatures, count_labels, rate_sizes
 from deep_interest.models.closed_form import FittedModel, TrainingSamples, batches
-from deep_interest.models.config import ModelConfig
+from deep_interest.models.configs.boosted import BoostedConfig
 from deep_interest.models.estimator_state import estimator_from_bytes, estimator_to_bytes
 from deep_interest.models.history_counts import Rates
 
@@ -20,24 +19,6 @@ if TYPE_CHECKING:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
 FOLDS = 10  # by user; the first one stops the boosting
-
-
-class BoostedConfig(ModelConfig):
-    """Options of Boosted.
-
-    Attributes:
-        max_samples: number of training samples that the trees are grown on, a random subset of all; rates use all of them.
-        iterations: maximum number of trees; boosting stops earlier if the loss on held-out users no longer improves.
-        learning_rate: weight of each tree.
-        leaves: maximum number of leaves of a tree.
-        min_leaf: minimum number of samples in a leaf.
-    """
-
-    max_samples: int = Option(1_000_000, ge=1)
-    iterations: int = Option(500, ge=1)
-    learning_rate: float = Option(0.05, gt=0)
-    leaves: int = Option(31, ge=2)
-    min_leaf: int = Option(50, ge=1)
 
 
 class Boosted(FittedModel):

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import numpy as np
 import torch
-from pydantic import Field as Option
 from torch import Tensor
 
 from deep_interest.errors import InputError
@@ -12,7 +11,7 @@ from deep_interest.logs.feature_columns import ITEM_ID
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.batch import Batch, ModelOutput
 from deep_interest.models.closed_form import FittedModel, TrainingSamples, batches, number_of_items
-from deep_interest.models.config import ModelConfig
+from deep_interest.models.configs.item_knn import ItemKNNConfig
 from deep_interest.models.history_counts import Pairs, one_hot
 from deep_interest.models.logistic import fit_logistic
 from deep_interest.models.outcomes import Outcomes
@@ -24,20 +23,6 @@ from deep_interest.ops.segments import expand, segment_sum
 _SMALLEST_RATE = 1e-6  # if all labels are equal
 _PRIOR_STRENGTH = 1.0  # of the coefficients
 _FOLDS = 10  # by user; the coefficients are fitted on the first
-
-
-class ItemKNNConfig(ModelConfig):
-    """Options of ItemKNN.
-
-    Attributes:
-        neighbors: number of items that each item keeps.
-        shrinkage: number of samples or behaviours that similarities are shrunk by.
-        normalize: exponent of the length of the history that a sum over it is divided by.
-    """
-
-    neighbors: int = Option(1000, ge=1)
-    shrinkage: float = Option(100.0, ge=0)
-    normalize: float = Option(0.3, ge=0, le=1)
 
 
 class ItemKNN(FittedModel):
