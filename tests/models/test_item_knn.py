@@ -1,6 +1,7 @@
 """Item kNN against its equations with loops over samples and behaviours."""
 
 from collections import defaultdict
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -43,10 +44,42 @@ def fitted(samples, schema=SCHEMA, **options):
     return model
 
 
-def columns(samples, trained_on, schema, *, shrinkage, normalize):
+def outcomes_of(samples, trained_on, schema):
+    """Outcomes of every behaviour of every sample, one array ``(length, own fields)`` per sample."""
+    items, columns = samples.histories["item_id"], []
+    for field in schema.own:
+        codes, total, hits = samples.histories[field.name], np.zeros(field.size), np.zeros(field.size)
+        for s in trained_on:
+            for code in codes[s]:
+                total[code] += 1
+                hits[code] += samples.labels[s].item()
+        rate = hits.sum() / total.sum()
+        value = (hits + rate) / (total + 1) - rate
+        by_item = defaultdict(list)
+        for s in trained_on:
+            for j, code in zip(items[s], codes[s], strict=True):
+                by_item[j].append(value[code])
+        mean = defaultdict(float, {j: sum(values) / (len(values) + 5) for j, values in by_item.items()})
+        spread = np.sqrt(np.mean([(v - mean[j]) ** 2 for j, values in by_item.items() for v in values]))
+        columns.append(
+            [
+                np.array(
+                    [(value[code] - mean[j]) / spread for j, code in zip(items[s], codes[s], strict=True)]
+                )
+                for s in range(len(samples))
+            ]
+        )
+    results = []
+    for s in range(len(samples)):
+        o = np.stack([column[s] for column in columns], 1) if columns else np.zeros((len(items[s]), 0))
+        results.append(o - o.sum(0) / (len(o) + 3))
+    return results
+
+
+def design(samples, outcomes, trained_on, *, shrinkage, normalize):
     """The columns of all samples, from the equations of the docstring with the samples ``trained_on``."""
-    own = [field for field in schema.behavior if field in OWN]
     item, labels = samples.candidate["item_id"].tolist(), samples.labels.tolist()
+    histories, own = samples.histories["item_id"], outcomes[0].shape[1]
     counts, positives = np.zeros(9), np.zeros(9)
     for s in trained_on:
         counts[item[s]] += 1
@@ -54,73 +87,62 @@ def columns(samples, trained_on, schema, *, shrinkage, normalize):
     a = prior_strength(torch.from_numpy(positives), torch.from_numpy(counts))
     p = (positives + a * positives.sum() / counts.sum()) / (counts + a)
 
-    channels = [lambda j, s: 1.0]
-    scales = [1.0]
-    for field in own:
-        codes, total, hits = samples.histories[field.name], np.zeros(field.size), np.zeros(field.size)
-        for s in trained_on:
-            for code in codes[s]:
-                total[code] += 1
-                hits[code] += labels[s]
-        mean = hits.sum() / total.sum()
-        value = (hits + mean) / (total + 1) - mean
-        by_item = defaultdict(list)
-        for s in trained_on:
-            for j, code in zip(samples.histories["item_id"][s], codes[s], strict=True):
-                by_item[j].append(value[code])
-        of_item = {j: sum(values) / (len(values) + 5) for j, values in by_item.items()}
-        channels.append(
-            lambda k, s, codes=codes, value=value, of_item=of_item: (
-                value[codes[s][k]] - of_item.get(samples.histories["item_id"][s][k], 0.0)
-            )
-        )
-        squares = [(v - of_item[j]) ** 2 for j, values in by_item.items() for v in values]
-        scales.append(np.mean(squares))
-
-    numerator, denominator = (defaultdict(lambda: np.zeros(len(channels))) for _ in range(2))
+    residual, number, together, products = (defaultdict(float) for _ in range(4))
+    newest, squares = np.zeros(9), np.zeros((9, own))
     for s in trained_on:
-        for k, j in enumerate(samples.histories["item_id"][s]):
-            o = np.array([channel(k, s) for channel in channels])
-            numerator[item[s], j] += (labels[s] - p[item[s]]) * o
-            denominator[item[s], j] += o**2
+        for j in histories[s]:
+            residual[item[s], j] += labels[s] - p[item[s]]
+            number[item[s], j] += 1
+        if histories[s]:
+            i = histories[s][-1]
+            newest[i] += 1
+            squares[i] += outcomes[s][-1] ** 2
+            for k, j in enumerate(histories[s][:-1]):
+                together[i, j] += 1
+                products[i, j] = products[i, j] + outcomes[s][-1] * outcomes[s][k]
+    n = newest + shrinkage
+    v = squares + shrinkage * squares.sum(0) / newest.sum()
     rows = []
     for s in range(len(samples)):
-        history, score = samples.histories["item_id"][s], np.zeros(len(channels))
-        for k, j in enumerate(history):
-            if (item[s], j) in numerator:
-                w = numerator[item[s], j] / (denominator[item[s], j] + shrinkage * np.array(scales))
-                score += w * np.array([channel(k, s) for channel in channels])
-        rows.append([1, np.log(p[item[s]] / (1 - p[item[s]])), *(score / max(len(history), 1) ** normalize)])
+        i, sums = item[s], np.zeros(2 + 2 * own)
+        for k, j in enumerate(histories[s]):
+            label = residual[i, j] / (number[i, j] + shrinkage)
+            c = (together[i, j] + together[j, i]) / np.sqrt(n[i] * n[j])
+            x = (products[i, j] + products[j, i]) / np.sqrt(v[i] * v[j])
+            sums += np.concatenate([[label, c], c * outcomes[s][k], x * outcomes[s][k]])
+        rows.append([1, np.log(p[i] / (1 - p[i])), *(sums / max(len(histories[s]), 1) ** normalize)])
     return np.array(rows)
 
 
-@pytest.mark.parametrize("schema", [PLAIN, SCHEMA], ids=["presence", "own fields"])
+@pytest.mark.parametrize("schema", [PLAIN, SCHEMA], ids=["no own fields", "own fields"])
 @pytest.mark.parametrize(("shrinkage", "normalize"), [(10.0, 0.5), (3.0, 0.0)])
 def test_scores_and_coefficients_are_those_of_the_equations(schema, shrinkage, normalize):
     samples, options = random_samples(150, schema=schema), {"shrinkage": shrinkage, "normalize": normalize}
     model = fitted(samples, schema, **options)
     held_out = samples.user.numpy() % 10 == 0
-    beta = model.coefficients.numpy()
-    design = columns(samples, np.flatnonzero(~held_out), schema, **options)[held_out]
-    probability = 1 / (1 + np.exp(-design @ beta))
-    prior = np.array([0.0] + [1.0] * (len(beta) - 1))
-    gradient = design.T @ (samples.labels.numpy()[held_out] - probability) - (beta - prior)
-    np.testing.assert_allclose(gradient, 0, atol=1e-8)
-    expected = columns(samples, range(150), schema, **options) @ beta
-    np.testing.assert_allclose(model(samples.batch(torch.arange(150))).logits.numpy(), expected, rtol=1e-9)
+    beta, used = model.coefficients.numpy(), np.flatnonzero(~held_out)
+    outcomes = outcomes_of(samples, used, schema)
+    x = design(samples, outcomes, used, **options)[held_out]
+    prior = np.zeros(len(beta))
+    prior[1] = 1
+    residuals = samples.labels.numpy()[held_out] - 1 / (1 + np.exp(-x @ beta))
+    np.testing.assert_allclose(x.T @ residuals - (beta - prior), 0, atol=1e-8)
+    expected = design(samples, outcomes, range(150), **options) @ beta
+    np.testing.assert_allclose(model(samples.batch(torch.arange(150))).logits.numpy(), expected, rtol=1e-8)
 
 
-def test_a_weight_by_hand():
-    """Item 1 has 3 positives of 8; with item 2 in the history 3 of 4. λ = 2: w = (3 - 4 p) / (4 + 2)."""
-    histories = {"item_id": [[2]] * 4 + [[3]] * 4, "category": [[1]] * 8}
-    samples = SamplesInMemory(
-        {"item_id": [1] * 8, "category": [1] * 8}, histories, [1, 1, 1, 0] + [0] * 4, user=[1] * 8
-    )
+def test_similarities_by_hand():
+    """Item 1 has 3 positives of 8; with item 2 in the history 3 of 4; λ = 2. Item 3 follows item 2 in four histories."""
+    histories = {"item_id": [[2, 3]] * 4 + [[3]] * 4, "category": [[1, 1]] * 4 + [[1]] * 4}
+    labels = [1, 1, 1, 0, 0, 0, 0, 0]
+    samples = SamplesInMemory({"item_id": [1] * 8, "category": [1] * 8}, histories, labels, user=[1] * 8)
     model = fitted(samples, PLAIN, shrinkage=2)
-    weights = dict(zip(model.keys.tolist(), model.weights[:, 0].tolist(), strict=True))
-    assert weights == pytest.approx({9 + 2: (3 - 4 * 3 / 8) / 6, 9 + 3: -4 * 3 / 8 / 6}, rel=1e-6)
-    logits = model(samples.batch(torch.tensor([0, 4]))).logits.tolist()
-    assert logits == pytest.approx([np.log(3 / 5) + 1.5 / 6, np.log(3 / 5) - 1.5 / 6], rel=1e-5)
+    weights = dict(zip(model.label_keys.tolist(), model.label_weights[:, 0].tolist(), strict=True))
+    assert weights == pytest.approx(
+        {9 + 2: (3 - 4 * 3 / 8) / (4 + 2), 9 + 3: (3 - 8 * 3 / 8) / (8 + 2)}, abs=1e-6
+    )
+    similarities = dict(zip(model.keys.tolist(), model.similarities[:, 0].tolist(), strict=True))
+    assert similarities == pytest.approx({3 * 9 + 2: 4 / np.sqrt((8 + 2) * (0 + 2))}, rel=1e-6)
 
 
 @settings(max_examples=15, deadline=None)
@@ -139,28 +161,66 @@ def test_the_order_of_the_users_does_not_matter(seed):
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 2**16))
-def test_coefficients_are_fitted_on_columns_that_no_held_out_label_enters(seed):
-    """With the labels of the held-out users reversed, their columns stay the same, bit for bit."""
-    samples = random_samples(80, seed=seed)
-    held_out = torch.from_numpy(np.flatnonzero(samples.user.numpy() % 10 == 0))
-    kept = torch.from_numpy(np.flatnonzero(samples.user.numpy() % 10))
-    before, after = build(), build()
-    before._fit_neighbors(samples, kept)
+def test_coefficients_are_fitted_on_columns_without_the_held_out_users(seed):
+    """Labels and behaviours of other held-out users are replaced: the columns of a held-out user stay the same, bit for bit."""
+    samples, recorded = random_samples(80, seed=seed), []
+    held_out = np.flatnonzero(samples.user.numpy() % 10 == 0)
+    if not len(held_out):
+        return
+
+    def columns_of_first(model):
+        own = torch.from_numpy(held_out[:1])
+        model._fit_coefficients = lambda s, rows: recorded.append(model._columns(samples.batch(own)))
+        model.fit(samples)
+
+    columns_of_first(build())
     samples.labels[held_out] = 1 - samples.labels[held_out]
-    after._fit_neighbors(samples, kept)
-    batch = samples.batch(held_out)
-    assert torch.equal(before._columns(batch), after._columns(batch))
+    rng = np.random.default_rng(seed)
+    for row in held_out[1:]:
+        for field in SCHEMA.behavior:
+            samples.histories[field.name][row] = rng.integers(0, field.size, 5).tolist()
+    columns_of_first(build())
+    assert torch.equal(*recorded)
+
+
+def test_samples_that_share_a_history_count_its_behaviours_once():
+    samples = random_samples(40)
+    batch = samples.batch(torch.arange(40))
+    twice = torch.arange(40).repeat_interleave(2)
+
+    class Shared:
+        labels, user = samples.labels[twice], samples.user[twice]
+
+        def __len__(self):
+            return 80
+
+        def candidates(self):
+            return {name: codes[twice] for name, codes in samples.candidate.items()}
+
+        def batch(self, rows):
+            histories, owner = torch.unique_consecutive(twice[rows], return_inverse=True)
+            base = samples.batch(histories)
+            codes = {name: values[twice[rows]] for name, values in samples.candidate.items()}
+            return replace(base, candidate=codes, labels=self.labels[rows], owner=owner)
+
+    once, shared = fitted(samples), build()
+    shared.fit(Shared())
+    torch.testing.assert_close(shared.keys, once.keys)
+    torch.testing.assert_close(shared.similarities[:, 0], once.similarities[:, 0])
+    assert not torch.allclose(shared.label_weights, once.label_weights)
+    assert shared(batch).logits.isfinite().all()
 
 
 def test_only_the_strongest_neighbours_are_kept():
     samples = random_samples(300)
     everything, few = fitted(samples), fitted(samples, neighbors=2)
-    assert torch.bincount(few.keys // 9).tolist() == [2] * 9
-    everything_by_key = dict(zip(everything.keys.tolist(), everything.weights.tolist(), strict=True))
-    assert all(
-        everything_by_key[key] == weight
-        for key, weight in zip(few.keys.tolist(), few.weights.tolist(), strict=True)
-    )
+    assert torch.bincount(few.keys // 9).tolist() == torch.bincount(few.label_keys // 9).tolist() == [2] * 9
+    by_key = dict(zip(everything.keys.tolist(), everything.similarities[:, 0].tolist(), strict=True))
+    for item in range(9):
+        kept = [key for key in few.keys.tolist() if key // 9 == item]
+        others = [key for key in by_key if key // 9 == item and key not in kept]
+        assert min(by_key[key] for key in kept) > 0
+        assert len(others) > 0
 
 
 @pytest.mark.parametrize("size", [1, 7, 4096])
@@ -172,7 +232,8 @@ def test_the_size_of_the_batches_does_not_matter(size, monkeypatch):
     monkeypatch.setattr(module, "batches", lambda s, rows: ((c, s.batch(c)) for c in rows.split(size)))
     model = fitted(samples)
     assert torch.equal(model.keys, expected.keys)
-    torch.testing.assert_close(model.weights, expected.weights)
+    torch.testing.assert_close(model.similarities, expected.similarities)
+    torch.testing.assert_close(model.label_weights, expected.label_weights)
 
 
 def test_it_uses_the_outcome_of_a_related_item():
@@ -222,6 +283,6 @@ def test_without_histories_the_logit_is_that_of_the_rate():
 
 
 def test_behaviours_without_item_ids_are_an_error():
-    message = "^features.behavior: item_knn compares the items of the history with the candidate, but the fields of a behaviour are category; add item_id, or remove item_knn from models$"
+    message = "^features.behavior: item_knn compares the items of the history with the candidate, but behaviours share only category with it; add item_id, or remove item_knn from models$"
     with pytest.raises(InputError, match=message):
         build(FeatureSchema(item=ITEM, behavior=(ITEM[1],)))

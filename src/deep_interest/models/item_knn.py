@@ -131,7 +131,7 @@ class ItemKNN(FittedModel):
                 values = np.stack([labels, np.ones_like(labels)], axis=1)
                 yield PairSums(keys, _used_and_all(values, ~held_out[rows].numpy()[pairs.sample]))
 
-        return self._strongest(stream(), column=3)
+        return self._strongest(stream(), column=3, columns=4)
 
     def _behavior_sums(self, samples: TrainingSamples, held_out: Tensor) -> tuple[PairSums, list[np.ndarray]]:
         """Return sums by pairs of a history's newest behaviour and an earlier one, and the norms of both items.
@@ -154,16 +154,15 @@ class ItemKNN(FittedModel):
                 earlier = pairs.age > 0
                 yield PairSums((items[last] * self.items + items)[earlier], values[earlier])
 
-        return self._strongest(stream(), column=1 + len(self.outcomes.fields)), norms
+        channels = 1 + len(self.outcomes.fields)
+        return self._strongest(stream(), column=channels, columns=2 * channels), norms
 
-    def _strongest(self, stream: Iterator[PairSums], *, column: int) -> PairSums:
-        """Add by pairs, and keep the pairs of each first item that are largest in a column."""
-        parts = []
+    def _strongest(self, stream: Iterator[PairSums], *, column: int, columns: int) -> PairSums:
+        """Add by pairs, and keep the pairs of each first item that are largest in one of the columns."""
+        parts = [(np.zeros(0, np.int64), np.zeros((0, columns)))]
         for sums in add_by_pairs(stream, items=self.items):
             rows = sums.largest(sums.sums[:, column], self.config.neighbors, items=self.items)
             parts.append((sums.keys[rows], sums.sums[rows]))
-        if not parts:
-            return PairSums(np.zeros(0, np.int64), np.zeros((0, 2 * column)))
         return PairSums(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
     def _norms(self, newest: np.ndarray, squares: np.ndarray) -> np.ndarray:
