@@ -9,11 +9,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from deep_interest.errors import InputError
+from deep_interest.logs.feature_columns import ITEM_ID
 from deep_interest.logs.schema import FeatureSchema, Field, Pooling
 from deep_interest.models.batch import Batch, ModelOutput
 from deep_interest.models.config import DeepConfig
 from deep_interest.models.configs.base import BaseModelConfig
-from deep_interest.models.embeddings import Embeddings, pool
+from deep_interest.models.embeddings import Embeddings, Table, pool
 from deep_interest.models.layers import MLP
 from deep_interest.models.own_fields import OwnFields
 
@@ -74,6 +75,7 @@ class EmbeddingMLP(nn.Module, ABC):
         others += sum(module.interest_width for module in self._sequence_models.values())
         width = self.interest_width + self.item_width + others + more_inputs
         self.mlp = MLP(width, config.hidden, activation=config.activation, batch_norm=config.batch_norm)
+        self.item_bias = _item_bias(schema) if config.item_bias else None
 
     def _for_sequence(self, config: DeepConfig, schema: FeatureSchema) -> "EmbeddingMLP":
         """Return a model of the same class that only represents a further sequence, with the embeddings of this one."""
@@ -87,7 +89,14 @@ class EmbeddingMLP(nn.Module, ABC):
 
     def forward(self, batch: Batch) -> ModelOutput:
         features, auxiliary_loss = self.features(batch)
-        return ModelOutput(self.mlp(features).squeeze(-1), auxiliary_loss)
+        return ModelOutput(self.logits(features, batch), auxiliary_loss)
+
+    def logits(self, inputs: Tensor, batch: Batch) -> Tensor:
+        """Apply the MLP, and add the item bias if there is one. Shape: ``(B, inputs of the MLP) -> (B,)``."""
+        logits = self.mlp(inputs).squeeze(-1)
+        if self.item_bias is None:
+            return logits
+        return logits + self.item_bias(batch.candidate[ITEM_ID]).squeeze(-1)
 
     def features(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
         """Return the input of the MLP ``(B, width)`` (interest, candidate, profile, context) and the auxiliary loss."""
@@ -146,6 +155,16 @@ class EmbeddingMLP(nn.Module, ABC):
     @abstractmethod
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
         """Represent ``history (N, behavior_width)`` with regard to ``candidate (B, item_width)``."""
+
+
+def _item_bias(schema: FeatureSchema) -> Table:
+    for field in schema.item:
+        if field.name == ITEM_ID:
+            return Table(field, 1, groups=("item",), std=0.0)
+    raise InputError(
+        f"item_bias: found the item fields {', '.join(field.name for field in schema.item)}, but a bias per item needs "
+        f"{ITEM_ID}; add it to features.item, or set item_bias to false"
+    )
 
 
 class BaseModel(EmbeddingMLP):
