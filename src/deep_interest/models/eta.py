@@ -1,0 +1,61 @@
+"""ETA: the behaviours whose SimHash is nearest to the candidate's, then target attention (Chen et al. 2021)."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from deep_interest.logs.schema import FeatureSchema
+from deep_interest.models.base import Interest, SameFields
+from deep_interest.models.batch import Batch
+from deep_interest.models.long_history import LongHistoryConfig, LongHistoryModel, Part
+from deep_interest.models.target_attention import TargetAttention
+from deep_interest.ops.search import MAX_BITS, hamming_scores, sim_hash, top_scores
+
+
+class ETAConfig(LongHistoryConfig):
+    """Options of ETA.
+
+    Attributes:
+        short_attention: as in the paper, ``target``.
+        hash_bits: number of random planes, and thus of bits of a fingerprint.
+    """
+
+    short_attention: Literal["din", "target"] = "target"
+    hash_bits: int = Field(32, ge=1, le=MAX_BITS)
+
+
+class ETA(LongHistoryModel):
+    """The K behaviours whose fingerprints differ in the fewest bits, attended by the candidate.
+
+    The fingerprint of a vector is the signs of its products with random planes, which are not trained. It is computed from the
+    current embeddings, once per behaviour of a history.
+    """
+
+    Config = ETAConfig
+    planes: Tensor
+
+    def __init__(self, config: ETAConfig, schema: FeatureSchema) -> None:
+        width = len(schema.behavior) * config.embedding_dim
+        super().__init__(config, schema, model="ETA", long_width=width)
+        shared = len(schema.shared) * config.embedding_dim
+        self.same_fields = SameFields(schema, config.embedding_dim, model="ETA")
+        self.attention = TargetAttention(
+            self.item_width, width, heads=config.heads, head_width=config.head_width, outputs=width
+        )
+        self.register_buffer("planes", torch.randn(shared, config.hash_bits))
+
+    def select(self, batch: Batch) -> list[Part]:
+        behaviors = sim_hash(self.field_rows(batch, self.schema.shared), self.planes)
+        target = self.same_fields(self.embed_candidates(batch))[:, : len(self.planes)]
+        candidates = sim_hash([(target, torch.arange(len(target), device=target.device))], self.planes)
+        scores = hamming_scores(behaviors, candidates, batch.pairs)
+        found = top_scores(scores, batch.pairs, self.search_length)
+        return [Part(found.positions, found)]
+
+    def attend(
+        self, behaviors: Sequence[Tensor], candidate: Tensor, parts: Sequence[Part], batch: Batch
+    ) -> Interest:
+        return Interest(self.attention(behaviors[0], self.attention.queries(candidate), parts[0].segments))

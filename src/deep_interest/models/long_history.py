@@ -1,0 +1,210 @@
+"""Models of long histories: a search selects behaviours for each candidate, and only those are looked up."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from deep_interest.logs import schema as logs
+from deep_interest.logs.schema import FeatureSchema
+from deep_interest.models.attention import LocalActivationUnit
+from deep_interest.models.base import EmbeddingMLP, Interest, SameFields
+from deep_interest.models.batch import Batch
+from deep_interest.models.config import DeepConfig
+from deep_interest.models.layers import Activation
+from deep_interest.models.target_attention import TargetAttention
+from deep_interest.ops.bounds import check_codes
+from deep_interest.ops.jagged import Jagged, SharedSegments, share_segments
+from deep_interest.ops.runtime.host_copies import copy_to_device
+from deep_interest.ops.search import FieldRows
+
+
+class ShortConfig(DeepConfig):
+    """Options of the attention to the newest behaviours, next to a long history.
+
+    Attributes:
+        short_length: number of the newest behaviours; 0 for none.
+        short_attention: ``din`` (the activation unit) or ``target`` (multi-head target attention).
+        heads, head_width: number of heads of the target attention, and the width of each.
+        attention_hidden, attention_activation: hidden widths and activation of the activation unit.
+    """
+
+    short_length: int = Field(50, ge=0)
+    short_attention: Literal["din", "target"] = "din"
+    heads: int = Field(4, ge=1)
+    head_width: int = Field(16, ge=1)
+    attention_hidden: tuple[int, ...] = Field((80, 40), min_length=1)
+    attention_activation: Activation = "prelu"
+
+
+class LongHistoryConfig(ShortConfig):
+    """Options of a model that searches a long history.
+
+    Attributes:
+        search_length: most behaviours that the search selects for a candidate, K.
+    """
+
+    search_length: int = Field(50, ge=1)
+
+
+class ShortInterest(nn.Module):
+    """The newest behaviours, attended by the candidate.
+
+    Args:
+        config: options.
+        schema: feature groups.
+        width: width of a behaviour.
+        model: name of the model, for error messages.
+    """
+
+    def __init__(self, config: ShortConfig, schema: FeatureSchema, width: int, *, model: str) -> None:
+        super().__init__()
+        self.attention: LocalActivationUnit | TargetAttention
+        if config.short_attention == "din":
+            self.same_fields = SameFields(schema, config.embedding_dim, model=model)
+            self.attention = LocalActivationUnit(
+                width, config.attention_hidden, activation=config.attention_activation, difference=False
+            )
+        else:
+            self.attention = TargetAttention(
+                len(schema.item) * config.embedding_dim, width, heads=config.heads, head_width=config.head_width,
+                outputs=width,
+            )  # fmt: skip
+
+    def forward(self, behaviors: Tensor, candidate: Tensor, segments: Jagged) -> Tensor:
+        """Shape: ``behaviors (M, width)``, ``candidate (B, item_width)``, B segments -> ``(B, width)``."""
+        if isinstance(self.attention, LocalActivationUnit):
+            return self.attention.pool(behaviors, self.same_fields(candidate), segments)
+        return self.attention(behaviors, self.attention.queries(candidate), segments)
+
+
+class Part(NamedTuple):
+    """Some behaviours of a batch, as segments of the samples.
+
+    Attributes:
+        positions: ``(R,)`` int64 indices of the behaviours.
+        segments: the B segments of the R behaviours.
+    """
+
+    positions: Tensor
+    segments: Jagged
+
+
+class LongHistoryModel(EmbeddingMLP):
+    """A model that looks up the behaviours that it selects, and no others.
+
+    A subclass selects behaviours (`select`) and represents them (`attend`). The newest behaviours are represented by
+    `ShortInterest` and concatenated.
+
+    Args:
+        config: options.
+        schema: feature groups.
+        model: name of the model, for error messages.
+        long_width: width of the representation of the selected behaviours.
+    """
+
+    def __init__(
+        self, config: LongHistoryConfig, schema: FeatureSchema, *, model: str, long_width: int
+    ) -> None:
+        width = len(schema.behavior) * config.embedding_dim
+        super().__init__(
+            config, schema, interest_width=long_width + (width if config.short_length else 0)
+        )
+        self.search_length, self.short_length = config.search_length, config.short_length
+        self.short = ShortInterest(config, schema, width, model=model) if config.short_length else None
+
+    @abstractmethod
+    def select(self, batch: Batch) -> list[Part]:
+        """Select the behaviours that the representation of the long history needs, without gradients."""
+
+    @abstractmethod
+    def attend(
+        self, behaviors: Sequence[Tensor], candidate: Tensor, parts: Sequence[Part], batch: Batch
+    ) -> Interest:
+        """Represent the selected behaviours.
+
+        Args:
+            behaviors: ``(R, behavior_width)`` vectors of the behaviours of each part.
+            candidate: ``(B, item_width)``.
+            parts: what `select` has returned.
+            batch: the batch.
+
+        Returns:
+            Vector ``(B, long_width)`` and auxiliary loss.
+        """
+
+    def features(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        """Return the input of the MLP ``(B, width)`` (interest, candidate, profile, context) and the auxiliary loss."""
+        schema = self.schema
+        parts = self._parts(batch)
+        positions = torch.cat([part.positions for part in parts])
+        history = {field.name: batch.history[field.name].index_select(0, positions) for field in schema.behavior}
+        optional = [(batch.profile, schema.profile), (batch.context, schema.context)]
+        behaviors, candidate, others = self._look_up(
+            replace(batch, history=history, negatives=None),
+            [(codes, fields) for codes, fields in optional if fields],
+        )
+        rows = behaviors.split([len(part.positions) for part in parts])
+        interest = self._interest(rows, candidate, parts, batch)
+        return torch.cat([interest.vector, candidate, *others], dim=-1), interest.auxiliary_loss
+
+    def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
+        parts = self._parts(batch)
+        rows = [history.index_select(0, part.positions) for part in parts]
+        return self._interest(rows, candidate, parts, batch)
+
+    def field_rows(self, batch: Batch, fields: Sequence[logs.Field]) -> FieldRows:
+        """Return the tables and codes of some fields of the behaviours, for a search."""
+        if any(field.pooling for field in fields):
+            vectors = self.embeddings(batch.history, fields, batch.value_sets)
+            return [(vectors, torch.arange(len(vectors), device=vectors.device))]
+        tables = [self.embeddings.tables[field.name] for field in fields]
+        return [
+            (table.weight, table.rows_of(batch.history[field.name]))
+            for field, table in zip(fields, tables, strict=True)
+        ]
+
+    def embed_candidates(self, batch: Batch) -> Tensor:
+        """Look up the candidates ``(B, item_width)``."""
+        return self.embeddings(batch.candidate, self.schema.item, batch.value_sets)
+
+    def _parts(self, batch: Batch) -> list[Part]:
+        """Return the selected behaviours, then the newest ones."""
+        _check_codes(batch, self.schema.behavior)
+        with torch.no_grad():
+            parts = self.select(batch)
+        return [*parts, newest_part(batch, self.short_length)] if self.short is not None else parts
+
+    def _interest(
+        self, rows: Sequence[Tensor], candidate: Tensor, parts: Sequence[Part], batch: Batch
+    ) -> Interest:
+        if self.short is None:
+            return self.attend(rows, candidate, parts, batch)
+        long = self.attend(rows[:-1], candidate, parts[:-1], batch)
+        short = self.short(rows[-1], candidate, parts[-1].segments)
+        return Interest(torch.cat([long.vector, short], dim=1), long.auxiliary_loss)
+
+
+def newest_part(batch: Batch, count: int) -> Part:
+    """Return the last ``count`` behaviours of each history, once per history."""
+    lengths = np.diff(batch.histories.host_offsets).clip(max=count)
+    device = batch.offsets.device
+    offsets = copy_to_device(np.append(0, lengths.cumsum()), device)
+    starts = copy_to_device(batch.histories.host_offsets[1:] - lengths, device)
+    segments = Jagged(offsets)
+    positions = SharedSegments(offsets, starts).positions
+    return Part(positions, segments if batch.owner is None else share_segments(segments, batch.owner))
+
+
+def _check_codes(batch: Batch, fields: Sequence[logs.Field]) -> None:
+    """Check the codes of all behaviours, on the CPU: a search reads rows that a lookup does not check."""
+    for field in fields:
+        codes = batch.history[field.name]
+        if codes.is_cpu:
+            size = len(batch.value_sets[field.name].offsets) - 1 if field.pooling else field.size
+            check_codes(codes.numpy(), size, field.name)
