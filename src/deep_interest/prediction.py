@@ -15,7 +15,7 @@ from kedro.io import DatasetError
 from deep_interest.commands.session import open_project, require_dataset, split_experiment
 from deep_interest.errors import InputError
 from deep_interest.experiments import RETRAINABLE
-from deep_interest.logs.encoding import behavior_log, code_column
+from deep_interest.logs.encoding import code_column
 from deep_interest.logs.impressions import days_and_splits
 from deep_interest.logs.protocols import TRAIN
 from deep_interest.logs.schema import FeatureSchema
@@ -135,7 +135,7 @@ def _version(
     )
     return Predictor(
         f"{dataset}.{model}, version {chosen.id}", chosen.model(),
-        FeatureStore.build(behavior_log(current.log, current.features), current.features, _CPU),
+        FeatureStore.build(current.behaviors, current.features, _CPU),
         Encoder(current.log.users, current.log.items, current.vocabularies, columns),
         max_len=TrainingOptions.model_validate(chosen.manifest["training"]).max_len,
     )  # fmt: skip

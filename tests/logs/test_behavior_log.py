@@ -4,7 +4,7 @@ from support.logs import encoded, tables_of
 
 from deep_interest.errors import InputError
 from deep_interest.logs.behavior_log import BehaviorLog
-from deep_interest.logs.encoding import behavior_log, encode_features
+from deep_interest.logs.encoding import behavior_log, encode_behaviors, encode_features
 from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.storage import load_features, load_log, save_features, save_log
 
@@ -46,8 +46,12 @@ def test_a_feature_column_that_is_not_there_is_named():
         InputError, match=r"users: feature column\(s\) age not found; the source has no such table"
     ):
         encode_features(tables, encoded(tables), FeatureColumns(profile=("age",)))
-    with pytest.raises(InputError, match=r"features\.behavior: brand is not an item field"):
-        encode_features(tables, encoded(tables), FeatureColumns(behavior=("brand",)))
+    message = (
+        r"features\.behavior: brand is neither an item field \(item_id, category\) nor a column of the behaviours \(user, item, time.*\), "
+        "nor one of gap, position, hour, weekday$"
+    )
+    with pytest.raises(InputError, match=message):
+        encode_behaviors(tables.behaviors, FeatureColumns(behavior=("brand",)))
 
 
 @pytest.mark.parametrize(

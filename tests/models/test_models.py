@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 import yaml
 from support import reference
-from support.batches import PLAIN_SCHEMA, SCHEMA, random_batch, sharing_batches, take
+from support.batches import OWN_SCHEMA, PLAIN_SCHEMA, SCHEMA, random_batch, sharing_batches, take
 
 from deep_interest.errors import InputError
 from deep_interest.models.popularity import prior_strength
@@ -112,7 +112,9 @@ def expected_of(expected, model, batch, schema):
     return found if isinstance(found, tuple) else (found, 0.0)
 
 
-@pytest.mark.parametrize("schema", [SCHEMA, PLAIN_SCHEMA], ids=["all groups", "items only"])
+@pytest.mark.parametrize(
+    "schema", [SCHEMA, PLAIN_SCHEMA, OWN_SCHEMA], ids=["all groups", "items only", "own fields"]
+)
 @pytest.mark.parametrize(("key", "options", "expected"), REFERENCES, ids=IDS)
 def test_logits_and_auxiliary_loss_agree_with_the_equations(key, options, expected, schema):
     model, batch = build(key, options, schema=schema), random_batch(LENGTHS, schema=schema)
@@ -124,16 +126,17 @@ def test_logits_and_auxiliary_loss_agree_with_the_equations(key, options, expect
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("schema", [SCHEMA, OWN_SCHEMA], ids=["all groups", "own fields"])
 @pytest.mark.parametrize(("key", "options", "expected"), REFERENCES, ids=IDS)
-def test_gradients_agree_with_finite_differences_of_the_equations(key, options, expected):
-    model, batch = build(key, options), random_batch(LENGTHS)
+def test_gradients_agree_with_finite_differences_of_the_equations(key, options, expected, schema):
+    model, batch = build(key, options, schema=schema), random_batch(LENGTHS, schema=schema)
     output = model(batch)
     loss = F.binary_cross_entropy_with_logits(output.logits, batch.labels)
     (loss if output.auxiliary_loss is None else loss + output.auxiliary_loss).backward()
     values, labels = reference.parameters(model), batch.labels.numpy()
 
     def reference_loss():
-        found = expected(values, batch, SCHEMA)
+        found = expected(values, batch, schema)
         z, auxiliary = found if isinstance(found, tuple) else (found, 0.0)
         return np.mean(np.logaddexp(0, z) - labels * z) + auxiliary
 
@@ -220,12 +223,13 @@ def outputs_and_gradients(model, batch):
 
 
 @pytest.mark.parametrize("key", TRAINED)
-def test_samples_that_share_a_history_are_as_samples_with_their_own(key):
-    shared, own = sharing_batches([9, 2, 5, 0, 1], [0, 0, 0, 0, 1, 2, 3, 3, 4])
+@pytest.mark.parametrize("schema", [SCHEMA, OWN_SCHEMA], ids=["all groups", "own fields"])
+def test_samples_that_share_a_history_are_as_samples_with_their_own(key, schema):
+    shared, own = sharing_batches([9, 2, 5, 0, 1], [0, 0, 0, 0, 1, 2, 3, 3, 4], schema=schema)
     lends = (
         key == "dien_infonce"
     )  # whose negatives a position borrows depends on the batch: see test_auxiliary.py
-    model = build(key, OPTIONS[key] | {"aux_weight": 0.0} if lends else None)
+    model = build(key, OPTIONS[key] | {"aux_weight": 0.0} if lends else None, schema=schema)
     for ours, expected in zip(
         outputs_and_gradients(model, shared), outputs_and_gradients(model, own), strict=True
     ):
@@ -233,9 +237,10 @@ def test_samples_that_share_a_history_are_as_samples_with_their_own(key):
 
 
 @pytest.mark.parametrize("key", TRAINED)
-def test_float32_takes_the_compiled_operations_and_agrees(key):
-    for batch in sharing_batches([3, 0, 1, 7, 12], [0, 0, 1, 2, 3, 3, 4]):
-        precise, model = build(key), build(key).float()
+@pytest.mark.parametrize("schema", [SCHEMA, OWN_SCHEMA], ids=["all groups", "own fields"])
+def test_float32_takes_the_compiled_operations_and_agrees(key, schema):
+    for batch in sharing_batches([3, 0, 1, 7, 12], [0, 0, 1, 2, 3, 3, 4], schema=schema):
+        precise, model = build(key, schema=schema), build(key, schema=schema).float()
         found, expected = outputs_and_gradients(model, batch), outputs_and_gradients(precise, batch)
         for ours, theirs in zip(found, expected, strict=True):
             torch.testing.assert_close(ours, theirs, atol=2e-4, rtol=2e-4)

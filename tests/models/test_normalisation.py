@@ -144,12 +144,14 @@ def test_an_mlp_without_hidden_layers_is_linear_and_has_one_output_by_default():
 def test_the_candidates_vector_in_the_order_of_a_behaviours_fields():
     candidate = torch.arange(12.0).reshape(2, 6)
     items = (*SCHEMA.item, SCHEMA.context[0])
-    same = SameFields(SCHEMA.model_copy(update={"item": items, "behavior": items[:0:-1]}), 2, model="DIN")
+    same = SameFields(SCHEMA.model_copy(update={"item": items, "behavior": items[:0:-1]}), 2, 4, model="DIN")
     assert same(candidate).tolist() == [[4.0, 5.0, 2.0, 3.0], [10.0, 11.0, 8.0, 9.0]]
-    whole = SameFields(SCHEMA.model_copy(update={"item": items, "behavior": items}), 2, model="DIN")
+    whole = SameFields(SCHEMA.model_copy(update={"item": items, "behavior": items}), 2, 6, model="DIN")
     assert whole(candidate) is candidate
-    first = SameFields(SCHEMA.model_copy(update={"item": items, "behavior": items[:2]}), 2, model="DIN")
+    first = SameFields(SCHEMA.model_copy(update={"item": items, "behavior": items[:2]}), 2, 4, model="DIN")
     assert first(candidate).tolist() == candidate[:, :4].tolist()
+    more = SameFields(SCHEMA.model_copy(update={"item": items, "behavior": items[:1]}), 2, 5, model="DIN")
+    assert more(candidate).tolist() == [[0.0, 1.0, 0.0, 0.0, 0.0], [6.0, 7.0, 0.0, 0.0, 0.0]]
 
 
 def test_embeddings_have_the_fields_in_the_order_asked_and_groups_together_are_those_alone():

@@ -71,7 +71,11 @@ def test_a_batch_has_the_logits_of_its_candidates(key):
 def test_without_items_there_is_nothing_to_count(key):
     message = f"^features.item: {key} counts item_id, but the item fields are category; add item_id, or remove {key} from rows$"
     with pytest.raises(InputError, match=message):
-        build_model(key, model_config(key, {}), SCHEMA.model_copy(update={"item": SCHEMA.item[1:]}))
+        build_model(
+            key,
+            model_config(key, {}),
+            SCHEMA.model_copy(update={"item": SCHEMA.item[1:], "behavior": SCHEMA.item[1:]}),
+        )
 
 
 @pytest.mark.parametrize("key", ["popularity", "item_ctr"])

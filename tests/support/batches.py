@@ -13,6 +13,9 @@ SCHEMA = FeatureSchema(
     item=ITEM, behavior=ITEM, profile=(Field(name="gender", size=3),), context=(Field(name="hour", size=4),)
 )
 PLAIN_SCHEMA = FeatureSchema(item=ITEM, behavior=ITEM)
+OWN_SCHEMA = SCHEMA.model_copy(
+    update={"behavior": (*ITEM, Field(name="rating", size=6), Field(name="gap", size=9, derived=True))}
+)
 
 
 def random_batch(lengths: list[int], *, schema: FeatureSchema = SCHEMA, seed: int = 0) -> Batch:
@@ -27,7 +30,7 @@ def random_batch(lengths: list[int], *, schema: FeatureSchema = SCHEMA, seed: in
         candidate=codes(schema.item, size), history=codes(schema.behavior, total),
         offsets=torch.tensor(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)),
         profile=codes(schema.profile, size), context=codes(schema.context, size),
-        labels=torch.tensor(rng.integers(0, 2, size), dtype=torch.float64), negatives=codes(schema.behavior, total),
+        labels=torch.tensor(rng.integers(0, 2, size), dtype=torch.float64), negatives=codes(schema.shared, total),
     )  # fmt: skip
 
 

@@ -13,16 +13,38 @@ def embed(p, codes, fields, row):
     return np.concatenate([p[f"embeddings.tables.{f.name}.weight"][int(codes[f.name][row])] for f in fields])
 
 
-def histories(p, batch, schema):
-    """Each sample's behaviour vectors, a list of (length, width)."""
-    width = sum(p[f"embeddings.tables.{f.name}.weight"].shape[1] for f in schema.behavior)
+def shared_histories(p, batch, schema):
+    """The vectors of the fields that each sample's behaviours share with the candidate, a list of (length, width)."""
+    width = sum(p[f"embeddings.tables.{f.name}.weight"].shape[1] for f in schema.shared)
     out = []
     for b in range(batch.size):
         rows = range(int(batch.offsets[b]), int(batch.offsets[b + 1]))
-        out.append(
-            np.array([embed(p, batch.history, schema.behavior, row) for row in rows]).reshape(-1, width)
-        )
+        out.append(np.array([embed(p, batch.history, schema.shared, row) for row in rows]).reshape(-1, width))
     return out
+
+
+def histories(p, batch, schema):
+    """Each sample's behaviour vectors: shared fields, scaled and shifted by the own fields, then the own fields' embeddings."""
+    out = []
+    for b, shared in enumerate(shared_histories(p, batch, schema)):
+        width, rows = shared.shape[1], []
+        for j, e in enumerate(shared):
+            row = int(batch.offsets[b]) + j
+            scale, shift = np.ones(width), np.zeros(width)
+            for field in schema.own:
+                modulation = p[f"own_fields.scales.{field.name}.weight"][int(batch.history[field.name][row])]
+                scale, shift = scale + modulation[:width], shift + modulation[width:]
+            own = [embed(p, batch.history, schema.own, row)] if schema.own else []
+            rows.append(np.concatenate([e * scale + shift, *own]))
+        own_width = sum(p[f"embeddings.tables.{f.name}.weight"].shape[1] for f in schema.own)
+        out.append(np.array(rows).reshape(-1, width + own_width))
+    return out
+
+
+def compared_candidate(p, batch, schema, b):
+    """The candidate as a behaviour's counterpart: 0 in the fields that only a behaviour has."""
+    own_width = sum(p[f"embeddings.tables.{f.name}.weight"].shape[1] for f in schema.own)
+    return np.concatenate([embed(p, batch.candidate, schema.item, b), np.zeros(own_width)])
 
 
 def prelu(x, slope):
@@ -90,7 +112,7 @@ def user_only(p, batch, schema, *, pooling):
 def wide_deep(p, batch, schema, *, pooling):
     """BaseModel plus one weight for each (behaviour, candidate) pair of codes."""
     wide = np.zeros(batch.size)
-    for field in schema.behavior:
+    for field in schema.shared:
         weights = p[f"wide.weights.{field.name}.weight"][:, 0].reshape(field.size, field.size)
         for b in range(batch.size):
             behaviors = batch.history[field.name].numpy()[int(batch.offsets[b]) : int(batch.offsets[b + 1])]
@@ -139,7 +161,7 @@ def din(p, batch, schema, *, normalize, difference, positions=False):
     """DIN eq. 3, its softmax form, and the one with distances to the candidate."""
     users = []
     for b, history in enumerate(histories(p, batch, schema)):
-        candidate = embed(p, batch.candidate, schema.item, b)
+        candidate = compared_candidate(p, batch, schema, b)
         if positions:
             candidate = candidate + p["positions"][0]
             farthest = len(p["positions"]) - 1
@@ -215,15 +237,16 @@ def dien(p, batch, schema, *, evolution, attention="bilinear", aux=None):
             evolved = gru_states(p, "evolution_gru", states, evolution, a)
         users.append(evolved[-1] if len(evolved) else np.zeros(states.shape[1]))
     logits = tail(p, batch, schema, users)
-    return (logits, aux(p, batch, schema, all_states, all_histories)) if aux else logits
+    return (logits, aux(p, batch, schema, all_states)) if aux else logits
 
 
 def drawn_histories(p, batch, schema):
-    return histories(p, replace(batch, history=batch.negatives), schema)
+    return shared_histories(p, replace(batch, history=batch.negatives), schema)
 
 
-def binary_auxiliary(p, batch, schema, states, behaviors, *, net=False):
+def binary_auxiliary(p, batch, schema, states, *, net=False):
     """DIEN eq. 7, averaged over the positions that have a next behaviour."""
+    behaviors = shared_histories(p, batch, schema)
 
     def score(h, e):
         if net:
@@ -239,8 +262,9 @@ def binary_auxiliary(p, batch, schema, states, behaviors, *, net=False):
     return np.mean(losses)
 
 
-def infonce_auxiliary(p, batch, schema, states, behaviors, *, negatives, net=False):
+def infonce_auxiliary(p, batch, schema, states, *, negatives, net=False):
     """Each state against the next behaviour and the items drawn at the next positions of the batch."""
+    behaviors = shared_histories(p, batch, schema)
 
     def score(h, e):
         if net:
@@ -248,7 +272,7 @@ def infonce_auxiliary(p, batch, schema, states, behaviors, *, negatives, net=Fal
         return h @ e
 
     drawn = np.concatenate(drawn_histories(p, batch, schema))
-    names = list(batch.history)
+    names = list(batch.negatives)
     losses = []
     for b, (h, e) in enumerate(zip(states, behaviors, strict=True)):
         for t in range(len(h) - 1):
@@ -312,7 +336,7 @@ def bst(p, batch, schema, *, number, blocks, length, output):
     users = []
     for b, history in enumerate(histories(p, batch, schema)):
         newest = list(history)[-(length - 1) :]
-        rows = [*newest, embed(p, batch.candidate, schema.item, b)]
+        rows = [*newest, compared_candidate(p, batch, schema, b)]
         x = np.array([np.concatenate([row, p["positions"][len(rows) - 1 - j]]) for j, row in enumerate(rows)])
         for k in range(blocks):
             x = transformer_block(p, f"blocks.{k}", x, number=number)
@@ -335,12 +359,13 @@ def normed_and_fed(p, norm, feed, x):
 
 def dmin(p, batch, schema, *, number, aux=None):
     """DMIN as its authors' code has it, with positions counted from the newest behaviour."""
-    users, all_refined, all_histories = [], [], histories(p, batch, schema)
-    for b, history in enumerate(all_histories):
-        candidate = embed(p, batch.candidate, schema.item, b)
+    users, all_refined = [], []
+    shared = sum(p[f"embeddings.tables.{f.name}.weight"].shape[1] for f in schema.shared)
+    for b, history in enumerate(histories(p, batch, schema)):
+        candidate = compared_candidate(p, batch, schema, b)
         mixed = self_attention(p, "refiner", history, number=number, causal=True)
         refined = normed_and_fed(p, "refiner_norm", "refiner_feed", history + mixed)
-        all_refined.append(refined)
+        all_refined.append(refined[:, :shared])
         farthest = len(p["positions"]) - 1
         parts = []
         for k, result in enumerate(heads(p, "extractor", refined, number=number, causal=True)):
@@ -358,7 +383,7 @@ def dmin(p, batch, schema, *, number, aux=None):
         total = history.sum(0)
         users.append(np.concatenate([*parts, total, candidate * total]))
     logits = tail(p, batch, schema, users)
-    return (logits, aux(p, batch, schema, all_refined, all_histories)) if aux else logits
+    return (logits, aux(p, batch, schema, all_refined)) if aux else logits
 
 
 def lr(p, batch, schema):

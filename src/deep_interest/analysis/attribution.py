@@ -159,8 +159,18 @@ def single_sample_batch(
     single = SampleSet(
         samples.store, samples.max_len, _tensor(user), _tensor(item), _tensor(history_end), torch.zeros(1),
         {name: _tensor(code) for name, code in fields.items()},
+        time=_time_after(samples, user, history_end),
     )  # fmt: skip
     return single.batch(torch.zeros(1, dtype=torch.int64))
+
+
+def _time_after(samples: SampleSet, user: int, history_end: int) -> Tensor | None:
+    """Return the time of the behaviour after the history; that of the log's newest behaviour if there is none."""
+    store = samples.store
+    position = int(store.offsets[user]) + history_end
+    if store.times is None or position >= int(store.offsets[user + 1]):
+        return store.now(1)
+    return store.times[position : position + 1]
 
 
 def _repeated(codes: dict[str, Tensor], times: int) -> dict[str, Tensor]:

@@ -12,13 +12,16 @@ class BehaviorLog:
     Attributes:
         offsets: ``(U + 1,)`` int64; the behaviours of user code ``u`` are ``[offsets[u], offsets[u + 1])``. Code 0, the
             unknown user, has none.
-        fields: ``{field: (N,) int32 codes}``, one array per behaviour field (item_id, category, shop, …).
+        fields: ``{field: (N,) int32 codes}``, one array per behaviour field (item_id, category, shop, rating, …).
+        times: ``(N,)`` int64 time of each behaviour, if the time since a behaviour is a feature; otherwise None.
     """
 
     offsets: np.ndarray
     fields: dict[str, np.ndarray]
+    times: np.ndarray | None = None
 
     def __post_init__(self) -> None:
+        assert self.times is None or len(self.times) == self.behaviors
         for name, codes in self.fields.items():
             assert len(codes) == self.behaviors, f"{name}: {len(codes)} codes for {self.behaviors} behaviours"
 

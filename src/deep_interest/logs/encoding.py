@@ -8,12 +8,25 @@ import pandas as pd
 
 from deep_interest.errors import InputError
 from deep_interest.logs.behavior_log import BehaviorLog, run_offsets
-from deep_interest.logs.feature_columns import ITEM_ID, USER_ID, FeatureColumns
+from deep_interest.logs.feature_columns import (
+    DERIVED,
+    GAP,
+    ITEM_ID,
+    POSITION,
+    TIME_FEATURES,
+    USER_ID,
+    FeatureColumns,
+)
 from deep_interest.logs.multi_hot import ValueSets
 from deep_interest.logs.schema import FeatureSchema, Field
 from deep_interest.logs.tables import TRUE_PROBABILITY, CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies, Vocabulary, check_fits_int32
 
+GAP_CODES = 44
+"""Codes of ``gap``: 1 for no time, 1 + k for a time from 2^(k-1) to 2^k units; the last one for all longer times (69 years of
+milliseconds, longer than any log of seconds)."""
+POSITION_CODES = 130
+"""Codes of ``position``: 1 for the newest behaviour, 1 + k for k later behaviours, the last one for 128 and more."""
 RESERVED = ("user", "item", "label", "time", "day", "history_end", "split", TRUE_PROBABILITY)
 
 
@@ -146,6 +159,7 @@ def encode_features(
     known_items: np.ndarray | None = None,
     known_users: np.ndarray | None = None,
     context: Mapping[str, CodedColumn] | None = None,
+    own: Mapping[str, CodedColumn] | None = None,
     vocabularies: FieldVocabularies | None = None,
 ) -> FeatureTables:
     """Encode the feature columns of items and users.
@@ -157,6 +171,7 @@ def encode_features(
         known_items: ``(I + 1,)`` bool by item code; values of other items only are unknown. All items if None.
         known_users: ``(U + 1,)`` bool by user code, likewise for the profile.
         context: encoded context features of the samples.
+        own: encoded features of the behaviours themselves, see `encode_behaviors`.
         vocabularies: earlier vocabularies, which are extended; new ones if None.
 
     Raises:
@@ -176,11 +191,14 @@ def encode_features(
         for name in columns.item
     }
     users = _profile(tables.users, log.users, columns, vocabularies, known_users) if columns.profile else {}
-    behavior = columns.behavior if columns.behavior is not None else columns.item
-    coded = items | users | dict(context or {})
+    shared = (
+        columns.item if columns.behavior is None else [name for name in columns.behavior if name in items]
+    )
+    own = {} if own is None else own
+    coded = items | users | dict(context or {}) | dict(own)
     schema = FeatureSchema(
         item=_fields(items, columns.item),
-        behavior=_fields(items, behavior),
+        behavior=(*_fields(items, shared), *_own_fields(own, columns)),
         profile=_fields(users, columns.profile),
         context=tuple(column.field for column in (context or {}).values()),
     )
@@ -192,15 +210,54 @@ def encode_features(
     )
 
 
-def behavior_log(log: EncodedLog, features: FeatureTables) -> BehaviorLog:
-    """Return the behaviour log with the behaviour fields of the schema."""
-    fields = {field.name: features.items[field.name][log.item] for field in features.schema.behavior}
-    return BehaviorLog(log.offsets, fields)
+def encode_behaviors(
+    behaviors: pd.DataFrame,
+    columns: FeatureColumns,
+    *,
+    known: np.ndarray | None = None,
+    vocabularies: FieldVocabularies | None = None,
+) -> dict[str, CodedColumn]:
+    """Encode the features of the behaviours themselves: what happened, how it ended, and when.
+
+    Args:
+        behaviors: canonical table of behaviours.
+        columns: feature columns.
+        known: ``(N,)`` bool, behaviours whose values are learned; all if None.
+        vocabularies: earlier vocabularies, which are extended; new ones if None.
+
+    Returns:
+        ``{field: column}`` of the features that the log stores; those that depend on the sample (``gap``, ``position``) are
+        computed when a batch is gathered.
+
+    Raises:
+        InputError: a feature column is not in the table.
+    """
+    vocabularies = FieldVocabularies() if vocabularies is None else vocabularies
+    return {
+        name: code_column(vocabularies, name, _behavior_column(behaviors, name, columns), columns, known)
+        for name in columns.own_columns
+    }
+
+
+def behavior_log(
+    log: EncodedLog, features: FeatureTables, own: Mapping[str, CodedColumn] | None = None
+) -> BehaviorLog:
+    """Return the behaviour log with the behaviour fields of the schema, and the times if a field is the time since.
+
+    Args:
+        log: encoded behaviours.
+        features: feature codes of the items, and the schema.
+        own: encoded features of the behaviours themselves.
+    """
+    schema = features.schema
+    fields = {field.name: features.items[field.name][log.item] for field in schema.shared}
+    fields |= {field.name: (own or {})[field.name].codes for field in schema.own if not field.derived}
+    return BehaviorLog(log.offsets, fields, log.time if GAP in schema.derived else None)
 
 
 def _check_names(columns: FeatureColumns) -> None:
     """Check that names are unique: a field's name is also that of its embedding table, and of a column of the samples."""
-    names = [*columns.item, *columns.profile, *columns.context]
+    names = [*columns.item, *columns.own, *columns.profile, *columns.context]
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"features: {name} occurs twice; rename the column in one of the tables")
@@ -208,6 +265,29 @@ def _check_names(columns: FeatureColumns) -> None:
             raise InputError(
                 f"features: {name} is a reserved column of the samples; rename the feature column"
             )
+
+
+def _behavior_column(behaviors: pd.DataFrame, name: str, columns: FeatureColumns) -> pd.Series:
+    """Return a column of the behaviours, or a feature of their time: in seconds, UTC, where the reader has not computed it."""
+    if name in behaviors:
+        return behaviors[name]
+    if name not in TIME_FEATURES:
+        raise InputError(
+            f"features.behavior: {name} is neither an item field ({', '.join(columns.item)}) nor a column of the behaviours "
+            f"({', '.join(map(str, behaviors))}), nor one of {', '.join((*DERIVED, *TIME_FEATURES))}"
+        )
+    hours = behaviors["time"] // 3600
+    return (
+        hours % 24 if name == "hour" else (hours // 24 + 3) % 7 + 1
+    )  # Monday is 1; 1970-01-01 was a Thursday
+
+
+def _own_fields(own: Mapping[str, CodedColumn], columns: FeatureColumns) -> tuple[Field, ...]:
+    derived = {
+        GAP: Field(name=GAP, size=GAP_CODES, derived=True),
+        POSITION: Field(name=POSITION, size=POSITION_CODES, derived=True),
+    }
+    return tuple(derived[name] if name in DERIVED else own[name].field for name in columns.own)
 
 
 def _item_column(items: pd.DataFrame, name: str) -> pd.Series:

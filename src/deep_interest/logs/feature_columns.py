@@ -12,6 +12,11 @@ from deep_interest.logs.multi_hot import MultiHot
 ITEM_ID = "item_id"
 _FORMER_ITEM_ID = "goods"
 USER_ID = "user_id"
+GAP, POSITION = "gap", "position"
+DERIVED = (GAP, POSITION)
+"""Features of a behaviour that depend on the sample: the time since the behaviour, and the number of later behaviours."""
+TIME_FEATURES = ("hour", "weekday")
+"""Features that follow from a local time, unless the table has a column of that name."""
 
 
 class FeatureColumns(BaseModel):
@@ -19,7 +24,9 @@ class FeatureColumns(BaseModel):
 
     Attributes:
         item: item features: ``item_id`` (alias ``goods``) is the item's id, the others are columns of ``items``.
-        behavior: item features that a behaviour has as well; all of them if None.
+        behavior: features of a behaviour: item features, which it shares with the candidate (all of them if None), and features of
+            its own: columns of ``behaviors``, ``weekday`` and ``hour`` of its time, ``gap`` (the time since the behaviour, in
+            powers of two) and ``position`` (the number of later behaviours in the history).
         profile: columns of ``users``; ``user_id`` is the user's id.
         context: columns of ``impressions``.
         buckets: for numeric features, the number of buckets with equally many rows, or the borders between buckets.
@@ -43,7 +50,7 @@ class FeatureColumns(BaseModel):
 
     @model_validator(mode="after")
     def _names_can_be_used(self) -> "FeatureColumns":
-        names = [*self.item, *self.profile, *self.context]
+        names = [*self.item, *self.own, *self.profile, *self.context]
         for name in names:
             if not re.fullmatch(r"[\w-]+", name):
                 raise ValueError(
@@ -55,12 +62,26 @@ class FeatureColumns(BaseModel):
                 raise ValueError(
                     f"{key}: {', '.join(sorted(unknown))} is not a feature; the features are {', '.join(names)}"
                 )
+        if derived := set(self.own) & {*self.buckets, *self.multi_hot} & set(DERIVED):
+            raise ValueError(
+                f"buckets, multi_hot: {', '.join(sorted(derived))} is computed and has buckets of its own; remove it from there"
+            )
         if single := set(self.multi_hot) & {ITEM_ID, USER_ID, *self.buckets}:
             raise ValueError(
                 f"multi_hot: {', '.join(sorted(single))} has a single value, because it is an id or has buckets; remove it from "
                 "multi_hot"
             )
         return self
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        """Features of a behaviour that the candidate does not have."""
+        return tuple(name for name in self.behavior or () if name not in self.item)
+
+    @property
+    def own_columns(self) -> tuple[str, ...]:
+        """Columns of ``behaviors`` that are features, including those that follow from the time."""
+        return tuple(name for name in self.own if name not in DERIVED)
 
 
 def _renamed(names: Any) -> Any:

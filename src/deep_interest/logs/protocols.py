@@ -126,16 +126,21 @@ def catalogue_samples(log: EncodedLog, protocol: ProtocolParameters) -> Samples:
     return samples
 
 
+def training_histories(log: EncodedLog, samples: Samples) -> np.ndarray:
+    """Return which behaviours are part of the history of a training sample, before histories are truncated: ``(N,)`` bool."""
+    train = samples.split == TRAIN
+    longest = np.zeros(len(log.users), np.int32)
+    np.maximum.at(longest, samples.user[train], samples.history_end[train])
+    return log.position < longest[log.user]
+
+
 def known_to_training(log: EncodedLog, samples: Samples) -> tuple[np.ndarray, np.ndarray]:
     """Return the known items ``(I + 1,)`` and users ``(U + 1,)``, bool by code, before histories are truncated.
 
     An item is known if it is the candidate of a training sample or part of the history of one; both train its embedding
     row. A user is known if they have a training sample. Code 0 is never known.
     """
-    train = samples.split == TRAIN
-    longest = np.zeros(len(log.users), np.int32)
-    np.maximum.at(longest, samples.user[train], samples.history_end[train])
-    in_history = log.position < longest[log.user]
+    train, in_history = samples.split == TRAIN, training_histories(log, samples)
     items, users = np.zeros(len(log.items), bool), np.zeros(len(log.users), bool)
     items[log.item[in_history]] = True
     items[samples.item[train]] = True

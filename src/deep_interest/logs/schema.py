@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from deep_interest.errors import InputError
 
@@ -19,6 +19,7 @@ class Field(BaseModel):
         name: name of the column and of the embedding table.
         size: number of codes, including the unknown code 0.
         pooling: pooling of the value vectors of a multi-hot field; None for a one-hot field.
+        derived: whether the code of a behaviour depends on the sample (``gap``, ``position``), so that the log does not store it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -26,10 +27,11 @@ class Field(BaseModel):
     name: str
     size: int
     pooling: Pooling | None = None
+    derived: bool = False
 
     @model_serializer(mode="wrap")
-    def _one_hot_without_pooling(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {name: value for name, value in plain(self).items() if value is not None}
+    def _without_defaults(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in plain(self).items() if value not in (None, False)}
 
 
 class FeatureSchema(BaseModel):
@@ -37,7 +39,8 @@ class FeatureSchema(BaseModel):
 
     Attributes:
         item: fields of the candidate (item_id, category, shop, …).
-        behavior: fields of each behaviour; a field that the candidate also has shares the candidate's table.
+        behavior: fields of each behaviour: first those that the candidate also has, which share the candidate's tables, then the
+            behaviour's own (rating, action, time since).
         profile: fields of the user.
         context: fields of the impression.
     """
@@ -49,13 +52,40 @@ class FeatureSchema(BaseModel):
     profile: tuple[Field, ...] = ()
     context: tuple[Field, ...] = ()
 
+    @model_validator(mode="after")
+    def _own_fields_are_last(self) -> "FeatureSchema":
+        if self.behavior != (*self.shared, *self.own):
+            raise ValueError("behavior: the fields that the candidate also has must come first")
+        return self
+
+    @property
+    def shared(self) -> tuple[Field, ...]:
+        """The fields of a behaviour that the candidate also has."""
+        names = {field.name for field in self.item}
+        return tuple(field for field in self.behavior if field.name in names)
+
+    @property
+    def own(self) -> tuple[Field, ...]:
+        """The fields of a behaviour that the candidate does not have: what happened, how it ended, and when."""
+        names = {field.name for field in self.item}
+        return tuple(field for field in self.behavior if field.name not in names)
+
+    @property
+    def derived(self) -> dict[str, int]:
+        """``{field: size}`` of the fields of a behaviour that depend on the sample."""
+        return {field.name: field.size for field in self.behavior if field.derived}
+
     def fields(self, group: Group) -> tuple[Field, ...]:
         """Return the fields of a group."""
         return getattr(self, group)
 
     def groups_of(self, name: str) -> tuple[Group, ...]:
-        """Return the groups that have a field with a name."""
-        return tuple(group for group in GROUPS if any(field.name == name for field in self.fields(group)))
+        """Return the groups in which the occurrences of a field's codes can be counted; none for a derived field."""
+        return tuple(
+            group
+            for group in GROUPS
+            if any(field.name == name and not field.derived for field in self.fields(group))
+        )
 
     def without(self, names: Collection[str]) -> "FeatureSchema":
         """Return the schema without some fields.

@@ -14,18 +14,19 @@ _SCHEMA = "schema.json"
 
 
 def save_log(log: BehaviorLog, path: Path) -> None:
-    """Write ``offsets.npy`` and ``field.<name>.npy``."""
+    """Write ``offsets.npy``, ``field.<name>.npy`` and, if the log has times, ``times.npy``."""
+    times = {} if log.times is None else {"times": log.times}
     _save_arrays(
-        {"offsets": log.offsets} | {f"field.{name}": codes for name, codes in log.fields.items()}, path
+        {"offsets": log.offsets} | times | {f"field.{name}": codes for name, codes in log.fields.items()},
+        path,
     )
 
 
 def load_log(path: Path) -> BehaviorLog:
     """Read a folder written by :func:`save_log`; the arrays are memory-mapped, so that processes share them."""
     arrays = _load_arrays(path)
-    return BehaviorLog(
-        arrays.pop("offsets"), {name.removeprefix("field."): codes for name, codes in arrays.items()}
-    )
+    offsets, times = arrays.pop("offsets"), arrays.pop("times", None)
+    return BehaviorLog(offsets, {name.removeprefix("field."): codes for name, codes in arrays.items()}, times)
 
 
 def save_features(features: FeatureTables, path: Path) -> None:

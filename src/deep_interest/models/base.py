@@ -1,17 +1,20 @@
 """BaseModel: embedding, pooling, MLP (DIN §4.2, DIEN "Review of BaseModel")."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from deep_interest.errors import InputError
-from deep_interest.logs.schema import FeatureSchema, Pooling
+from deep_interest.logs.schema import FeatureSchema, Field, Pooling
 from deep_interest.models.batch import Batch, ModelOutput
 from deep_interest.models.config import DeepConfig
 from deep_interest.models.embeddings import Embeddings, pool
 from deep_interest.models.layers import MLP
+from deep_interest.models.own_fields import OwnFields
 
 
 class BaseModelConfig(DeepConfig):
@@ -28,6 +31,11 @@ class UnfilteredConfig(BaseModelConfig):
     """Options of a BaseModel with additional weights per id, which `keep_top` would not filter."""
 
     keep_top: Literal[0] = 0
+
+
+def behavior_fields(config: DeepConfig, schema: FeatureSchema) -> tuple[Field, ...]:
+    """Return the fields whose embeddings are concatenated to the vector of a behaviour."""
+    return schema.shared if config.own_fields == "scale" else schema.behavior
 
 
 class Interest(NamedTuple):
@@ -68,7 +76,10 @@ class EmbeddingMLP(nn.Module, ABC):
         self.embeddings = Embeddings(
             schema, dim=config.embedding_dim, std=config.embedding_std, keep_top=config.keep_top
         )
-        self.behavior_width = len(schema.behavior) * config.embedding_dim
+        self.shared_width = len(schema.shared) * config.embedding_dim
+        self.behavior_fields = behavior_fields(config, schema)
+        self.behavior_width = len(self.behavior_fields) * config.embedding_dim
+        self.own_fields = OwnFields(schema, self.shared_width, config.own_fields) if schema.own else None
         self.item_width = len(schema.item) * config.embedding_dim
         others = (len(schema.profile) + len(schema.context)) * config.embedding_dim
         width = (interest_width or self.behavior_width) + self.item_width + others + more_inputs
@@ -81,12 +92,11 @@ class EmbeddingMLP(nn.Module, ABC):
     def features(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
         """Return the input of the MLP ``(B, width)`` (interest, candidate, profile, context) and the auxiliary loss."""
         schema = self.schema
-        groups = [(batch.candidate, schema.item), (batch.history, schema.behavior)]
         optional = [(batch.profile, schema.profile), (batch.context, schema.context)]
-        groups += [(codes, fields) for codes, fields in optional if fields]
+        more = [(codes, fields) for codes, fields in optional if fields]
         if batch.negatives is not None:
-            groups.append((batch.negatives, schema.behavior))
-        candidate, history, *others = self.embeddings.lookup_groups(*groups, value_sets=batch.value_sets)
+            more.append((batch.negatives, schema.shared))
+        history, candidate, others = self._look_up(batch, more)
         if batch.negatives is not None:
             batch.negative_vectors = others.pop()
         interest = self.represent(history, candidate, batch)
@@ -94,12 +104,25 @@ class EmbeddingMLP(nn.Module, ABC):
 
     def embed(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Look up the vectors of the behaviours ``(N, behavior_width)`` and of the candidates ``(B, item_width)``."""
-        history, candidate = self.embeddings.lookup_groups(
-            (batch.history, self.schema.behavior),
-            (batch.candidate, self.schema.item),
-            value_sets=batch.value_sets,
-        )
+        history, candidate, _ = self._look_up(batch, [])
         return history, candidate
+
+    def _look_up(
+        self, batch: Batch, more: Sequence[tuple[Mapping[str, Tensor], Sequence[Field]]]
+    ) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """Look up behaviours ``(N, behavior_width)``, candidates ``(B, item_width)`` and more groups, at once."""
+        schema = self.schema
+        appended = self.behavior_fields[len(schema.shared) :]
+        groups = [(batch.candidate, schema.item), (batch.history, schema.shared)]
+        groups += [(batch.history, appended)] if appended else []
+        candidate, shared, *others = self.embeddings.lookup_groups(
+            *groups, *more, value_sets=batch.value_sets
+        )
+        batch.shared_vectors = shared
+        if self.own_fields is None:
+            return shared, candidate, others
+        concatenated = others.pop(0) if appended else None
+        return self.own_fields(shared, concatenated, batch), candidate, others
 
     @abstractmethod
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
@@ -122,30 +145,34 @@ class BaseModel(EmbeddingMLP):
 class SameFields:
     """Select the fields of the candidate's vector that a behaviour has, in the order of the behaviour.
 
+    The fields that only a behaviour has are 0 for the candidate: a model that compares both sees them as they are, since
+    ``[e; v; e∘v; e-v]`` is ``[e; 0; 0; e]`` there.
+
     Args:
         schema: feature groups.
         dim: embedding width of a field.
+        width: width of a behaviour, including the fields that only a behaviour has.
         model: name of the model, for the error message.
 
     Raises:
-        InputError: a behaviour has a field that the candidate lacks.
+        InputError: behaviours and candidate share no field.
     """
 
-    def __init__(self, schema: FeatureSchema, dim: int, *, model: str) -> None:
+    def __init__(self, schema: FeatureSchema, dim: int, width: int, *, model: str) -> None:
         names = [field.name for field in schema.item]
-        missing = [field.name for field in schema.behavior if field.name not in names]
-        if missing:
+        if not schema.shared:
             raise InputError(
-                f"features.behavior: {model} compares a behaviour's fields with the candidate's, but the item fields "
-                f"{', '.join(names)} lack {', '.join(missing)}"
+                f"features.behavior: {model} compares a behaviour's fields with the candidate's, but a behaviour has none of the item "
+                f"fields {', '.join(names)}; add one of them"
             )
         self.dim = dim
-        self.order = [names.index(field.name) for field in schema.behavior]
+        self.order = [names.index(field.name) for field in schema.shared]
         self.same_order = self.order == list(range(len(names)))
+        self.missing = width - len(self.order) * dim
 
     def __call__(self, candidate: Tensor) -> Tensor:
         """Shape: ``(B, item_width) -> (B, behavior_width)``."""
-        if self.same_order:
-            return candidate
-        fields = candidate.split(self.dim, dim=1)
-        return torch.cat([fields[index] for index in self.order], dim=1)
+        if not self.same_order:
+            fields = candidate.split(self.dim, dim=1)
+            candidate = torch.cat([fields[index] for index in self.order], dim=1)
+        return F.pad(candidate, (0, self.missing)) if self.missing else candidate

@@ -64,7 +64,9 @@ class Batch:
         labels: ``(B,)`` in {0, 1}.
         negatives: ``{field: (N,)}`` codes of a negative item for each behaviour, different from the clicked one; only in
             training and for models that use them.
-        negative_vectors: ``(N, behavior_width)`` embeddings of ``negatives``, once the model has looked them up.
+        negative_vectors: ``(N, shared_width)`` embeddings of ``negatives``, once the model has looked them up.
+        shared_vectors: ``(N, shared_width)`` embeddings of the fields of the behaviours that the candidate also has, once the
+            model has looked them up: what an auxiliary loss predicts.
         owner: ``(B,)`` int64, non-decreasing index of each sample's history; None if each sample has its own (H = B).
         value_sets: ``{field: ValueSetLookup}`` of multi-hot fields; their codes above are indices of value sets.
     """
@@ -77,6 +79,7 @@ class Batch:
     labels: Tensor
     negatives: dict[str, Tensor] | None = None
     negative_vectors: Tensor | None = None
+    shared_vectors: Tensor | None = None
     owner: Tensor | None = None
     value_sets: ValueSetsByField = field(default_factory=dict)
 
@@ -101,7 +104,7 @@ class Batch:
         return replace(
             self, candidate=move(self.candidate), history=move(self.history), offsets=move(self.offsets),
             profile=move(self.profile), context=move(self.context), labels=move(self.labels),
-            negatives=move(self.negatives), negative_vectors=None, owner=move(self.owner), value_sets=value_sets,
+            negatives=move(self.negatives), negative_vectors=None, shared_vectors=None, owner=move(self.owner), value_sets=value_sets,
         )  # fmt: skip
 
     @cached_property

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.attention import SelfAttention
-from deep_interest.models.base import EmbeddingMLP, Interest, SameFields
+from deep_interest.models.base import EmbeddingMLP, Interest, SameFields, behavior_fields
 from deep_interest.models.batch import Batch
 from deep_interest.models.config import DeepConfig
 from deep_interest.models.layers import LayerNorm
@@ -78,11 +78,11 @@ class BST(EmbeddingMLP):
     Config = BSTConfig
 
     def __init__(self, config: BSTConfig, schema: FeatureSchema) -> None:
-        width = (len(schema.behavior) + 1) * config.embedding_dim
+        width = (len(behavior_fields(config, schema)) + 1) * config.embedding_dim
         self.length, self.output = config.sequence_length, config.output
         outputs = self.length if config.output == "all" else 1
         super().__init__(config, schema, interest_width=outputs * width)
-        self.same_fields = SameFields(schema, config.embedding_dim, model="BST")
+        self.same_fields = SameFields(schema, config.embedding_dim, self.behavior_width, model="BST")
         self.positions = nn.Parameter(torch.empty(self.length, config.embedding_dim))
         nn.init.normal_(self.positions, std=config.embedding_std)
         self.blocks = nn.ModuleList(

@@ -27,6 +27,9 @@ class ModelConfig(BaseModel):
         )
 
 
+OwnFieldsOption = Literal["concat", "scale", "both"]
+
+
 class DeepConfig(ModelConfig):
     """Options of the Embedding&MLP models (DIN §4.2).
 
@@ -38,6 +41,9 @@ class DeepConfig(ModelConfig):
         hidden: widths of the hidden layers of the MLP (200-80 in DIN and DIEN).
         activation: activation of the MLP.
         batch_norm: whether batch normalisation precedes each activation of the MLP.
+        own_fields: how the fields that only a behaviour has (rating, action, time since) enter its vector: ``concat`` concatenates
+            their embeddings, as DIN does with the fields of a behaviour; ``scale`` multiplies and shifts the vector of the
+            shared fields (`OwnFields`), so that a pooled history knows which behaviour had which outcome; ``both``.
     """
 
     embedding_dim: int = Field(18, ge=1)
@@ -46,3 +52,4 @@ class DeepConfig(ModelConfig):
     hidden: tuple[int, ...] = (200, 80)
     activation: Literal["dice", "prelu", "relu", "sigmoid"] = "prelu"
     batch_norm: bool = False
+    own_fields: OwnFieldsOption = "both"

@@ -30,7 +30,7 @@ class DIENConfig(AuxiliaryConfig):
             ``aigru`` scales its input (eq. 10), ``agru`` replaces its update gate (eq. 11), ``augru`` scales the update
             gate (eq. 12, 13), ``augru_code`` scales the gate that keeps the state (the authors' code).
         attention: ``bilinear`` (eq. 9), or DIN's activation unit, ``din`` (the authors' code).
-        gru_size: width of both GRUs; the width of a behaviour if None (36 in DIEN: two fields of 18).
+        gru_size: width of both GRUs; that of the fields which behaviours share with the candidate if None (36 in DIEN: two of 18).
     """
 
     evolution: Evolution = "augru"
@@ -48,11 +48,11 @@ class DIEN(EmbeddingMLP):
     Config = DIENConfig
 
     def __init__(self, config: DIENConfig, schema: FeatureSchema) -> None:
-        width = len(schema.behavior) * config.embedding_dim
+        width = len(schema.shared) * config.embedding_dim
         hidden = config.gru_size or width
         super().__init__(config, schema, interest_width=hidden)
         self.evolution = config.evolution
-        self.extractor = GRU(width, hidden)
+        self.extractor = GRU(self.behavior_width, hidden)
         attention = ActivationAttention if config.attention == "din" else BilinearAttention
         self.attention = attention(hidden, self.item_width)
         self.evolution_gru = GRU(hidden, hidden, variant=_VARIANTS[config.evolution])
@@ -69,7 +69,8 @@ class DIEN(EmbeddingMLP):
         if batch.negative_vectors is None or not self.uses_negatives:
             return Interest(self._evolve(self.extractor(history, batch.histories), candidate, batch))
         states = self.extractor(history, batch.histories)  # (N, H)
-        loss = self.auxiliary(states, history, batch.negative_vectors, batch)
+        assert batch.shared_vectors is not None
+        loss = self.auxiliary(states, batch.shared_vectors, batch.negative_vectors, batch)
         return Interest(self._evolve(states, candidate, batch), loss)
 
     def _evolve(self, states: Tensor, candidate: Tensor, batch: Batch) -> Tensor:

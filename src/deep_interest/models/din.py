@@ -44,7 +44,7 @@ class DIN(EmbeddingMLP):
     def __init__(self, config: DINConfig, schema: FeatureSchema) -> None:
         super().__init__(config, schema)
         self.normalize = config.normalize
-        self.same_fields = SameFields(schema, config.embedding_dim, model="DIN")
+        self.same_fields = SameFields(schema, config.embedding_dim, self.behavior_width, model="DIN")
         self.attention = LocalActivationUnit(
             self.behavior_width, config.attention_hidden,
             activation=config.attention_activation, difference=config.difference,

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.attention import AttentionHeads, SelfAttention
 from deep_interest.models.auxiliary import AuxiliaryConfig, AuxiliaryLoss
-from deep_interest.models.base import EmbeddingMLP, Interest, SameFields
+from deep_interest.models.base import EmbeddingMLP, Interest, SameFields, behavior_fields
 from deep_interest.models.batch import Batch
 from deep_interest.models.embeddings import pool
 from deep_interest.models.layers import MLP, Activation, LayerNorm
@@ -102,9 +102,9 @@ class DMIN(EmbeddingMLP):
     Config = DMINConfig
 
     def __init__(self, config: DMINConfig, schema: FeatureSchema) -> None:
-        width = len(schema.behavior) * config.embedding_dim
+        width = len(behavior_fields(config, schema)) * config.embedding_dim
         super().__init__(config, schema, interest_width=(config.heads + 2) * width)
-        self.same_fields = SameFields(schema, config.embedding_dim, model="DMIN")
+        self.same_fields = SameFields(schema, config.embedding_dim, width, model="DMIN")
         self.refiner = SelfAttention(width, config.heads, causal=True)
         self.refiner_norm, self.refiner_feed = LayerNorm(width), FeedForward(width)
         self.extractor = AttentionHeads(width, config.heads, causal=True)
@@ -115,7 +115,7 @@ class DMIN(EmbeddingMLP):
         nn.init.normal_(self.positions, std=config.embedding_std)
         self.uses_negatives = config.aux_weight > 0
         if self.uses_negatives:
-            self.auxiliary = AuxiliaryLoss(width, config)
+            self.auxiliary = AuxiliaryLoss(self.shared_width, config)
 
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
         refined = self.refiner_feed(self.refiner_norm(history + self.refiner(history, batch.histories)))
@@ -128,9 +128,13 @@ class DMIN(EmbeddingMLP):
         ]
         total = batch.per_sample(pool(history, batch.histories, "sum"))
         vector = torch.cat([*interests, total, target * total], dim=1)
-        return Interest(vector, self._auxiliary_loss(refined, history, batch))
+        return Interest(vector, self._auxiliary_loss(refined, batch))
 
-    def _auxiliary_loss(self, refined: Tensor, history: Tensor, batch: Batch) -> Tensor | None:
+    def _auxiliary_loss(self, refined: Tensor, batch: Batch) -> Tensor | None:
         if batch.negative_vectors is None or not self.uses_negatives:
             return None
-        return self.auxiliary(refined, history, batch.negative_vectors, batch)
+        assert batch.shared_vectors is not None
+        states = (
+            refined if refined.shape[1] == self.shared_width else refined[:, : self.shared_width].contiguous()
+        )
+        return self.auxiliary(states, batch.shared_vectors, batch.negative_vectors, batch)

@@ -5,9 +5,10 @@ from torch import Tensor, nn
 
 from deep_interest.logs.schema import FeatureSchema, Pooling
 from deep_interest.models.batch import Batch, ModelOutput
-from deep_interest.models.config import ModelConfig
+from deep_interest.models.config import ModelConfig, OwnFieldsOption
 from deep_interest.models.embeddings import Embeddings, pool
 from deep_interest.models.lr import LR, LRConfig
+from deep_interest.models.own_fields import OwnFields
 
 
 class FMConfig(ModelConfig):
@@ -17,11 +18,13 @@ class FMConfig(ModelConfig):
         embedding_dim: width of every embedding table.
         embedding_std: standard deviation of the initial embeddings.
         pooling: pooling of the behaviour vectors.
+        own_fields: how the fields that only a behaviour has enter its vector, see `DeepConfig`.
     """
 
     embedding_dim: int = 18
     embedding_std: float = 0.01
     pooling: Pooling = "sum"
+    own_fields: OwnFieldsOption = "both"
 
 
 class FM(nn.Module):
@@ -34,13 +37,19 @@ class FM(nn.Module):
         self.schema, self.config = schema, config
         self.embeddings = Embeddings(schema, dim=config.embedding_dim, std=config.embedding_std)
         self.linear = LR(LRConfig(), schema)
+        self.own_fields = None
+        if schema.own:
+            self.own_fields = OwnFields(schema, len(schema.shared) * config.embedding_dim, config.own_fields)
 
     def forward(self, batch: Batch) -> ModelOutput:
         schema = self.schema
-        groups = [(batch.history, schema.behavior), (batch.candidate, schema.item)]
+        appended = () if self.config.own_fields == "scale" else schema.own
+        groups = [(batch.history, schema.shared), (batch.history, appended), (batch.candidate, schema.item)]
         optional = [(batch.profile, schema.profile), (batch.context, schema.context)]
-        groups += [(codes, fields) for codes, fields in optional if fields]
+        groups = [(codes, fields) for codes, fields in (*groups, *optional) if fields]
         history, *others = self.embeddings.lookup_groups(*groups, value_sets=batch.value_sets)
+        if self.own_fields is not None:
+            history = self.own_fields(history, others.pop(0) if appended else None, batch)
         interest = batch.per_sample(pool(history, batch.histories, self.config.pooling))
         fields = torch.cat([interest, *others], dim=1)
         fields = fields.unflatten(1, (-1, self.config.embedding_dim))  # (B, F, D)

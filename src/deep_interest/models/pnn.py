@@ -3,7 +3,7 @@
 import torch
 
 from deep_interest.logs.schema import FeatureSchema
-from deep_interest.models.base import BaseModel, BaseModelConfig
+from deep_interest.models.base import BaseModel, BaseModelConfig, behavior_fields
 from deep_interest.models.batch import Batch, ModelOutput
 
 
@@ -16,7 +16,12 @@ class PNN(BaseModel):
     Config = BaseModelConfig
 
     def __init__(self, config: BaseModelConfig, schema: FeatureSchema) -> None:
-        fields = len(schema.behavior) + len(schema.item) + len(schema.profile) + len(schema.context)
+        fields = (
+            len(behavior_fields(config, schema))
+            + len(schema.item)
+            + len(schema.profile)
+            + len(schema.context)
+        )
         super().__init__(config, schema, more_inputs=fields * (fields - 1) // 2)
         first, second = torch.triu_indices(fields, fields, offset=1)
         self.register_buffer("first", first, persistent=False)

@@ -41,11 +41,7 @@ class CrossProduct(nn.Module):
     def __init__(self, schema: FeatureSchema, *, rows: int, pooling: Pooling) -> None:
         super().__init__()
         self.pooling: Pooling = pooling
-        shared = [
-            field
-            for field in schema.behavior
-            if field.pooling is None and "item" in schema.groups_of(field.name)
-        ]
+        shared = [field for field in schema.shared if field.pooling is None]
         if not shared:
             raise InputError(
                 "features.behavior: Wide&Deep crosses the one-hot fields that behaviours and candidate share, but there is none; "

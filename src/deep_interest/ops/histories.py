@@ -31,7 +31,13 @@ class HistorySlices(NamedTuple):
 
 
 def history_slices(
-    samples: Tensor, users: Tensor, ends: Tensor, offsets: Tensor, *, max_len: int
+    samples: Tensor,
+    users: Tensor,
+    ends: Tensor,
+    offsets: Tensor,
+    *,
+    max_len: int,
+    times: Tensor | None = None,
 ) -> HistorySlices:
     """Find the newest behaviours before each sample; neighbouring samples with the same user and end share a slice.
 
@@ -43,21 +49,27 @@ def history_slices(
         ends: ``(n,)`` int32 number of the user's behaviours before every sample.
         offsets: ``(U + 1,)`` int64 segments of the users' behaviours in the log.
         max_len: most behaviours of a slice.
+        times: ``(n,)`` int64 time of every sample, if samples that share a slice must have the same time; otherwise None.
 
     Raises:
         InputError: a sample, a user or a number of behaviours is out of range.
     """
+    no_times = np.empty(0, np.int64)
+    sample_times = no_times if times is None else host_values(times)
     if current_engine() == "plain":
-        return _plain_history_slices(samples, users, ends, offsets, max_len)
+        return _plain_history_slices(samples, users, ends, sample_times, offsets, max_len)
     starts, slice_offsets, owner = (np.empty(len(samples) + extra, np.int64) for extra in (0, 1, 0))
-    count = find_slices(*as_arrays(samples, users, ends, offsets), max_len, starts, slice_offsets, owner)
+    indices, sample_users, sample_ends, bounds = as_arrays(samples, users, ends, offsets)
+    count = find_slices(
+        indices, sample_users, sample_ends, sample_times, bounds, max_len, starts, slice_offsets, owner
+    )
     if count < 0:
         raise InputError(_out_of_range(int(samples[-1 - count]), users, ends, offsets))
     return HistorySlices(starts[:count], slice_offsets[: count + 1], None if count == len(samples) else owner)
 
 
 def _plain_history_slices(
-    samples: Tensor, users: Tensor, ends: Tensor, offsets: Tensor, max_len: int
+    samples: Tensor, users: Tensor, ends: Tensor, times: np.ndarray, offsets: Tensor, max_len: int
 ) -> HistorySlices:
     """Compute `history_slices` with NumPy operations."""
     indices, sample_users, sample_ends, bounds = as_arrays(samples, users, ends, offsets)
@@ -67,6 +79,8 @@ def _plain_history_slices(
     user, end = sample_users[indices], sample_ends[indices].astype(np.int64)
     is_first = np.ones(len(indices), bool)  # of its slice
     is_first[1:] = (user[1:] != user[:-1]) | (end[1:] != end[:-1])
+    if len(times):
+        is_first[1:] |= times[indices][1:] != times[indices][:-1]
     lengths = np.minimum(end, max_len)[is_first]
     starts = (bounds[user] + end)[is_first] - lengths
     owner = None if is_first.all() else is_first.cumsum() - 1
@@ -99,7 +113,7 @@ def gather_slices(fields: Mapping[str, Tensor], starts: Tensor, jagged: Jagged) 
     """Concatenate slices of the log.
 
     Args:
-        fields: ``{field: (M,)}`` int32 codes.
+        fields: ``{field: (M,)}`` int32 codes, or int64 times.
         starts: ``(B,)`` int64 first position of each slice in the log.
         jagged: segments of the slices in the result.
 

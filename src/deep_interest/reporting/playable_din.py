@@ -35,7 +35,7 @@ def playable_din(checkpoint: Checkpoint, view: DatasetView) -> dict[str, Any]:
     """Return the first seed's DIN with the history, profile and context of a user of the test set.
 
     Args:
-        checkpoint: checkpoint of a DIN, with any activation and normalisation, but without positions.
+        checkpoint: checkpoint of a DIN, with any activation and normalisation, but without positions and own fields of behaviours.
         view: the dataset that the model was trained on.
 
     Returns:
@@ -45,9 +45,10 @@ def playable_din(checkpoint: Checkpoint, view: DatasetView) -> dict[str, Any]:
     """
     seed, name = checkpoint["seeds"][0], find_model(checkpoint["model"]).name
     model = restore(checkpoint, seed).eval()
-    if not isinstance(model, DIN) or model.positions is not None:
+    if not isinstance(model, DIN) or model.positions is not None or model.own_fields is not None:
         logger.info(
-            "%s: the report omits the playable DIN, which supports neither positions nor other models", name
+            "%s: the report omits the playable DIN, which supports neither positions, nor what happened in a behaviour, nor other models",
+            name,
         )
         return {}
     rows = torch.from_numpy(view.typical_user())

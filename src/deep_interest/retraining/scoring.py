@@ -15,6 +15,7 @@ from deep_interest.logs.encoding import (
     FeatureTables,
     behavior_log,
     code_column,
+    encode_behaviors,
     encode_features,
     encode_log,
 )  # fmt: skip
@@ -54,13 +55,20 @@ class CurrentLog:
         log: encoded behaviours.
         features: feature codes of items and users.
         context: encoded context features.
+        own: encoded features of the behaviours themselves.
         vocabularies: vocabularies of the version; they do not learn.
     """
 
     log: EncodedLog
     features: FeatureTables
     context: dict[str, CodedColumn]
+    own: dict[str, CodedColumn]
     vocabularies: FieldVocabularies
+
+    @property
+    def behaviors(self) -> BehaviorLog:
+        """The behaviours with the fields of the schema."""
+        return behavior_log(self.log, self.features, self.own)
 
 
 def encode_current_log(
@@ -79,8 +87,9 @@ def encode_current_log(
         tables, users=Vocabulary.fit(tables.behaviors["user"]), items=Vocabulary.fit(tables.items["item"])
     )
     coded = {name: code_column(vocabularies, name, context[name], columns) for name in columns.context}
-    features = encode_features(tables, log, columns, context=coded, vocabularies=vocabularies)
-    return CurrentLog(log, features, coded, vocabularies)
+    own = encode_behaviors(tables.behaviors, columns, vocabularies=vocabularies)
+    features = encode_features(tables, log, columns, context=coded, own=own, vocabularies=vocabularies)
+    return CurrentLog(log, features, coded, own, vocabularies)
 
 
 def encode_request(
@@ -133,7 +142,7 @@ def encode_request(
         users["user"].reset_index(drop=True), user_codes, {name: column.codes for name, column in context.items()}, candidates["item"].reset_index(drop=True),
         item_codes, bids,
     )  # fmt: skip
-    return ScoringInput(behavior_log(log, current.features), current.features, request)
+    return ScoringInput(current.behaviors, current.features, request)
 
 
 def score_with(

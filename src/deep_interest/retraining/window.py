@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from deep_interest.logs.encoding import behavior_log, encode_features, encode_log
+from deep_interest.logs.encoding import behavior_log, encode_behaviors, encode_features, encode_log
 from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.impressions import impression_samples
-from deep_interest.logs.protocols import ProtocolParameters
+from deep_interest.logs.protocols import ProtocolParameters, training_histories
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies, Vocabulary
 from deep_interest.retraining.days import impressions_of
@@ -38,8 +38,11 @@ def encode_window(
     users = Vocabulary.fit(tables.behaviors["user"], tables.shown["user"])
     log = encode_log(tables, users=users, items=Vocabulary.fit(tables.items["item"]))
     made = impression_samples(tables.impressions, log, protocol, features=features, vocabularies=vocabularies)
+    own = encode_behaviors(
+        tables.behaviors, features, known=training_histories(log, made.samples), vocabularies=vocabularies
+    )
     coded = encode_features(
         tables, log, features, known_items=made.known_items, known_users=made.known_users,
-        context=made.context, vocabularies=vocabularies,
+        context=made.context, own=own, vocabularies=vocabularies,
     )  # fmt: skip
-    return Data(behavior_log(log, coded), coded, made.samples.frame().assign(**made.columns))
+    return Data(behavior_log(log, coded, own), coded, made.samples.frame().assign(**made.columns))

@@ -60,7 +60,7 @@ def score_pairs(
 ) -> Iterator[pd.DataFrame]:
     """Score every candidate for every user, with the same code as evaluation.
 
-    The history of a user is the whole log. In addition to the store, memory for ``max(pairs_at_once, C)`` pairs is used.
+    The history of a user is the whole log, and the time is that of its newest behaviour. In addition to the store, memory for ``max(pairs_at_once, C)`` pairs is used.
 
     Args:
         model: trained model, on the device of the store.
@@ -120,5 +120,6 @@ def _ctr(
             name: torch.from_numpy(codes[rows]).to(device).repeat_interleave(C)
             for name, codes in request.context.items()
         },
+        time=store.now(len(user) * C),
     )  # fmt: skip
     return predict(model, pairs, batch_size=batch_size).reshape(len(user), C)

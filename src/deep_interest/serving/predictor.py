@@ -12,12 +12,14 @@ from torch import Tensor, nn
 
 from deep_interest.errors import InputError
 from deep_interest.logs.encoding import code_column
-from deep_interest.logs.feature_columns import FeatureColumns
+from deep_interest.logs.feature_columns import GAP, FeatureColumns
 from deep_interest.logs.multi_hot import ValueSets
 from deep_interest.logs.vocabulary import FieldVocabularies, Vocabulary
 from deep_interest.models.batch import ValueSetLookup
+from deep_interest.ops.jagged import Jagged
 from deep_interest.serving.scorer import Scorer
 from deep_interest.training.data import FeatureStore
+from deep_interest.training.derived_fields import derived_codes
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ class Predictor:
         context: Mapping[str, Any] | None = None,
         *,
         history: Sequence[Any] | None = None,
+        time: int | None = None,
     ) -> pd.Series:
         """Predict the click probability of each item for a user.
 
@@ -79,7 +82,9 @@ class Predictor:
             items: ids of the C candidate items.
             context: value of each context feature: one for all candidates, or a list with one per candidate.
             history: ids of the items of the user's behaviours, from oldest to newest; all behaviours of the user in the log if
-                left out.
+                left out. What happened in these behaviours, and when, is then unknown to the model.
+            time: time of the request in the unit of the log, for models with the time since a behaviour; just after the newest
+                behaviour of the log if left out.
 
         Returns:
             Click probabilities, float32 ``(C,)``, by item id in the order of ``items``.
@@ -96,7 +101,7 @@ class Predictor:
         item_codes = _encode(self._encoder.items, items, "items")
         codes, value_sets = self._context(context or {}, len(items))
         ctr = Scorer(self.model, value_sets={**store.value_sets, **value_sets})(
-            self._history(user_code, history),
+            self._history(user_code, history, time),
             {field.name: store.items[field.name][item_codes.long()] for field in schema.item},
             profile={
                 field.name: store.users[field.name][user_code : user_code + 1] for field in schema.profile
@@ -105,13 +110,22 @@ class Predictor:
         )
         return pd.Series(ctr.numpy(), index=pd.Index(items, name="item"), name="ctr")
 
-    def _history(self, user: int, history: Sequence[Any] | None) -> dict[str, Tensor]:
-        names, store = [field.name for field in self._store.schema.behavior], self._store
+    def _history(self, user: int, history: Sequence[Any] | None, time: int | None) -> dict[str, Tensor]:
+        store, schema, times = self._store, self._store.schema, self._store.times
         if history is not None:
             items = _encode(self._encoder.items, list(history)[-self.max_len :], "history")
-            return {name: store.items[name][items.long()] for name in names}
-        begin, end = (int(offset) for offset in store.offsets[user : user + 2])
-        return {name: store.history[name][max(begin, end - self.max_len) : end] for name in names}
+            codes = {field.name: store.items[field.name][items.long()] for field in schema.shared}
+            codes |= {field.name: torch.zeros_like(items) for field in schema.own}
+            length, times = len(items), None
+        else:
+            begin, end = (int(offset) for offset in store.offsets[user : user + 2])
+            rows = slice(max(begin, end - self.max_len), end)
+            codes = {
+                field.name: store.history[field.name][rows] for field in schema.behavior if not field.derived
+            }
+            length, times = rows.stop - rows.start, None if times is None else times[rows]
+        derived = {name: size for name, size in schema.derived.items() if name != GAP or times is not None}
+        return codes | derived_codes(derived, Jagged(torch.tensor([0, length])), times, store.now(1, time))
 
     def _context(
         self, values: Mapping[str, Any], size: int

@@ -37,7 +37,9 @@ class Data:
         split = samples["split"].map({name: code for code, name in enumerate(SPLITS)}).to_numpy(np.int8)
         groups = {
             "samples": columns | {"split": split},
-            "log": self.log.fields | {"": self.log.offsets},
+            "log": self.log.fields
+            | {"": self.log.offsets}
+            | ({} if self.log.times is None else {"times": self.log.times}),
             "items": features.items,
             "users": features.users,
             "value_sets": {name: value_sets.values for name, value_sets in features.value_sets.items()},

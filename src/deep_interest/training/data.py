@@ -20,6 +20,7 @@ from deep_interest.ops.histories import gather_slices, history_slices
 from deep_interest.ops.jagged import Jagged
 from deep_interest.ops.runtime.host_copies import copy_to_device, host_values, with_host_copy
 from deep_interest.training.code_checks import check_log, check_samples
+from deep_interest.training.derived_fields import derived_codes
 
 _MAX_REDRAWS = 10  # of a negative that equals the clicked item
 
@@ -35,6 +36,7 @@ class FeatureStore:
         items: ``{field: (I + 1,)}`` int32, by item code.
         users: ``{field: (U + 1,)}`` int32, by user code.
         value_sets: ``{field: ValueSetLookup}`` of multi-hot fields.
+        times: ``(N,)`` int64 time of each behaviour, if a field is the time since; otherwise None.
     """
 
     schema: FeatureSchema
@@ -43,6 +45,7 @@ class FeatureStore:
     items: dict[str, Tensor]
     users: dict[str, Tensor]
     value_sets: dict[str, ValueSetLookup] = field(default_factory=dict)
+    times: Tensor | None = None
 
     @classmethod
     def build(cls, log: BehaviorLog, features: FeatureTables, device: torch.device) -> "FeatureStore":
@@ -56,6 +59,7 @@ class FeatureStore:
             features.schema, _tensor(log.offsets, device), _tensors(log.fields, device),
             _tensors(features.items, device), _tensors(features.users, device),
             {name: _value_set_lookup(value_sets, device) for name, value_sets in features.value_sets.items()},
+            None if log.times is None else _tensor(log.times, device),
         )  # fmt: skip
 
     @cached_property
@@ -69,8 +73,22 @@ class FeatureStore:
         }
         return replace(
             self, offsets=_on_host(self.offsets), history=_all_on_host(self.history), items=_all_on_host(self.items),
-            users=_all_on_host(self.users), value_sets=value_sets,
+            users=_all_on_host(self.users), value_sets=value_sets, times=None if self.times is None else _on_host(self.times),
         )  # fmt: skip
+
+    def now(self, count: int, time: int | None = None) -> Tensor | None:
+        """Return the time of samples that are scored now, ``(count,)``, or None if no field needs it.
+
+        Args:
+            count: number of samples.
+            time: time in the unit of the log; one unit after the newest behaviour of the log if None.
+        """
+        if self.times is None:
+            return None
+        newest = int(self.times.max()) if len(self.times) else 0
+        return torch.full(
+            (count,), newest + 1 if time is None else time, dtype=torch.int64, device=self.times.device
+        )
 
     @cached_property
     def _known_items(self) -> tuple[Tensor, Tensor]:
@@ -132,6 +150,7 @@ class SampleSet:
         history_end: int32 number of the user's behaviours before the event.
         labels: float32.
         context: ``{field: int32 codes}``.
+        time: int64 time of the event, if the time since a behaviour is a feature; otherwise None.
     """
 
     store: FeatureStore
@@ -141,6 +160,7 @@ class SampleSet:
     history_end: Tensor
     labels: Tensor
     context: dict[str, Tensor]
+    time: Tensor | None = None
 
     @classmethod
     def build(cls, store: FeatureStore, samples: pd.DataFrame, split: str, *, max_len: int) -> "SampleSet":
@@ -160,7 +180,14 @@ class SampleSet:
         tensors = {name: _tensor(column, device) for name, column in columns.items()}
         labels = _tensor(samples["label"].to_numpy()[rows].astype(np.float32), device)
         context = {name: tensors[name] for name in fields}
-        return cls(store, max_len, **{name: tensors[name] for name in own}, labels=labels, context=context)
+        time = (
+            None
+            if store.times is None
+            else _tensor(samples["time"].to_numpy()[rows].astype(np.int64), device)
+        )
+        return cls(
+            store, max_len, **{name: tensors[name] for name in own}, labels=labels, context=context, time=time
+        )
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -184,12 +211,11 @@ class SampleSet:
 
     def _gathered(self, rows: Tensor, negatives: Collection[str]) -> Batch:
         store, device = self.store, self.labels.device
-        slices = history_slices(rows, *self._history_arrays, max_len=self.max_len)
+        slices = history_slices(rows, *self._history_arrays, max_len=self.max_len, times=self._host_time)
         starts, offsets, rows = (
             copy_to_device(array, device) for array in (slices.starts, slices.offsets, rows.numpy())
         )
-        fields = {field.name: store.history[field.name] for field in store.schema.behavior}
-        history = gather_slices(fields, starts, Jagged(offsets))
+        history = self._histories(starts, Jagged(offsets), slices.owner, rows)
         item, schema = self.item.index_select(0, rows), store.schema
         user = self.user.index_select(0, rows) if schema.profile else rows
         return Batch(
@@ -206,10 +232,38 @@ class SampleSet:
             value_sets=store.value_sets,
         )
 
+    def _histories(
+        self, starts: Tensor, histories: Jagged, owner: np.ndarray | None, rows: Tensor
+    ) -> dict[str, Tensor]:
+        """Gather the codes of the behaviours ``{field: (N,)}`` of the slices of some samples ``rows (B,)``."""
+        store = self.store
+        fields = {
+            field.name: store.history[field.name] for field in store.schema.behavior if not field.derived
+        }
+        history = gather_slices(fields, starts, histories)
+        derived = store.schema.derived
+        if not derived:
+            return history
+        times = now = None
+        if store.times is not None and self.time is not None:
+            times = gather_slices({"": store.times}, starts, histories)[""]
+            first = (
+                rows
+                if owner is None
+                else rows[copy_to_device(np.flatnonzero(np.diff(owner, prepend=-1)), rows.device)]
+            )
+            now = self.time.index_select(0, first)
+        history |= derived_codes(derived, histories, times, now)
+        return {field.name: history[field.name] for field in store.schema.behavior}
+
     @cached_property
     def _history_arrays(self) -> tuple[Tensor, Tensor, Tensor]:
         """Users and history ends of the samples, and the offsets of the log, on the CPU."""
         return _on_host(self.user), _on_host(self.history_end), _on_host(self.store.offsets)
+
+    @cached_property
+    def _host_time(self) -> Tensor | None:
+        return None if self.time is None else _on_host(self.time)
 
     @cached_property
     def on_host(self) -> "SampleSet":
@@ -219,6 +273,7 @@ class SampleSet:
         return replace(
             self, store=self.store.on_host, user=_on_host(self.user), item=_on_host(self.item),
             history_end=_on_host(self.history_end), labels=_on_host(self.labels), context=_all_on_host(self.context),
+            time=None if self.time is None else _on_host(self.time),
         )  # fmt: skip
 
     @cached_property

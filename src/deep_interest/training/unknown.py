@@ -96,7 +96,7 @@ def negative_fields(model: nn.Module) -> list[str]:
         return []
     schema = model.schema
     assert isinstance(schema, FeatureSchema)
-    return [field.name for field in schema.behavior]
+    return [field.name for field in schema.shared]
 
 
 def _mean(table: Tensor, chosen: Tensor) -> Tensor:

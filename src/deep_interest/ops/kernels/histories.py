@@ -6,12 +6,13 @@ from deep_interest.ops.runtime.parallel import partition_bounds
 
 
 @kernel
-def find_slices(samples, users, ends, offsets, max_len, starts, slice_offsets, owner):
-    """Find the newest behaviours before each sample; neighbouring samples with the same user and end share a slice.
+def find_slices(samples, users, ends, times, offsets, max_len, starts, slice_offsets, owner):
+    """Find the newest behaviours before each sample; neighbouring samples with the same user, end and time share a slice.
 
     Args:
         samples: ``(B,)`` indices of samples.
         users, ends: ``(n,)`` of all samples.
+        times: ``(n,)`` of all samples, or ``(0,)`` if times do not matter.
         offsets: ``(U + 1,)`` segments of the users' behaviours in the log.
         max_len: longest slice.
         starts: OUT ``(B,)``; the first H are filled.
@@ -31,7 +32,10 @@ def find_slices(samples, users, ends, offsets, max_len, starts, slice_offsets, o
         user, end = users[samples[i]], ends[samples[i]]
         if user < 0 or user >= len(offsets) - 1 or end < 0 or end > offsets[user + 1] - offsets[user]:
             return -1 - i
-        if i == 0 or user != users[samples[i - 1]] or end != ends[samples[i - 1]]:
+        shared = i > 0 and user == users[samples[i - 1]] and end == ends[samples[i - 1]]
+        if shared and len(times):
+            shared = times[samples[i]] == times[samples[i - 1]]
+        if not shared:
             length = min(end, max_len)
             starts[count] = offsets[user] + end - length
             slice_offsets[count + 1] = slice_offsets[count] + length

@@ -7,9 +7,15 @@ import pandas as pd
 
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.coverage import unknown_fields
-from deep_interest.logs.encoding import FeatureTables, behavior_log, encode_features, encode_log
+from deep_interest.logs.encoding import (
+    FeatureTables,
+    behavior_log,
+    encode_behaviors,
+    encode_features,
+    encode_log,
+)
 from deep_interest.logs.impressions import impression_samples
-from deep_interest.logs.protocols import catalogue_samples, known_to_training
+from deep_interest.logs.protocols import catalogue_samples, known_to_training, training_histories
 from deep_interest.logs.summary import samples_summary
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import Vocabulary
@@ -37,14 +43,15 @@ def samples_from_behaviors(
     log = encode_log(tables, users=_vocabulary(user_ids), items=_vocabulary(item_ids))
     samples = catalogue_samples(log, dataset.protocol)
     known_items, known_users = known_to_training(log, samples)
+    own = encode_behaviors(behaviors, dataset.features, known=training_histories(log, samples))
     features = encode_features(
-        tables, log, dataset.features, known_items=known_items, known_users=known_users
+        tables, log, dataset.features, known_items=known_items, known_users=known_users, own=own
     )
     summary = samples_summary(
         samples, log, left_out, known_users=known_users, known_items=known_items,
         unknown_fields=unknown_fields(samples, features),
     )  # fmt: skip
-    return behavior_log(log, features), features, samples.frame(), summary
+    return behavior_log(log, features, own), features, samples.frame(), summary
 
 
 def samples_from_impressions(
@@ -55,14 +62,11 @@ def samples_from_impressions(
     tables = CanonicalTables(behaviors, items, users, impressions)
     log = encode_log(tables, users=_vocabulary(user_ids), items=_vocabulary(item_ids))
     result = impression_samples(impressions, log, dataset.protocol, features=dataset.features)
+    own = encode_behaviors(behaviors, dataset.features, known=training_histories(log, result.samples))
     features = encode_features(
-        tables,
-        log,
-        dataset.features,
-        known_items=result.known_items,
-        known_users=result.known_users,
-        context=result.context,
-    )
+        tables, log, dataset.features, known_items=result.known_items, known_users=result.known_users,
+        context=result.context, own=own,
+    )  # fmt: skip
     frame = result.samples.frame().assign(**result.columns)
     summary = samples_summary(
         result.samples, log, left_out, known_users=result.known_users, known_items=result.known_items,
@@ -70,7 +74,7 @@ def samples_from_impressions(
     )  # fmt: skip
     for warning in result.uncovered:
         logger.warning("%s", warning)
-    return behavior_log(log, features), features, frame, summary
+    return behavior_log(log, features, own), features, frame, summary
 
 
 def _table(vocabulary: Vocabulary) -> pd.DataFrame:

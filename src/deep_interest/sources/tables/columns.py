@@ -23,6 +23,7 @@ STEPS_BEFORE_LAST = (
     "steps before the last"  # column: units of time from an element of a list to the time of its row
 )
 POSITION = "position in the files"  # column: number of earlier rows of an ordered log
+RATING = "rating"  # column of canonical behaviours, and a feature of them
 LABEL_IN_LIST = "label in the list"  # column: label that followed an item of a list
 
 
@@ -68,10 +69,14 @@ class RawTable:
             InputError: a declared column does not exist.
         """
         mapping = {feature: block.columns.get(feature, feature) for feature in features}
+        if isinstance(block, BehaviorFiles) and block.rating and RATING in mapping:
+            mapping[RATING] = block.rating
         feature_columns = {
             feature: column
             for feature, column in mapping.items()
-            if column in available_columns or feature in block.columns
+            if column in available_columns
+            or feature in block.columns
+            or column == getattr(block, "rating", None)
         }
         table = cls(name, target, block, display_name, available_columns, feature_columns, {})
         for role, column in table._columns_by_role():

@@ -8,7 +8,7 @@ from functools import partial
 import duckdb
 
 from deep_interest.errors import InputError
-from deep_interest.logs.feature_columns import FeatureColumns
+from deep_interest.logs.feature_columns import TIME_FEATURES, FeatureColumns
 from deep_interest.logs.tables import TRUE_PROBABILITY
 from deep_interest.sources.sql import quote_identifier, quote_literal
 from deep_interest.sources.tables.checks import RowChecks
@@ -20,7 +20,6 @@ from deep_interest.sources.tables.features import select_features
 from deep_interest.sources.tables.hints import label_separator, label_values, list_of_ids, time_format
 from deep_interest.sources.tables.scan import fetch_aggregates
 from deep_interest.sources.tables.times import (
-    TIME_FEATURES,
     date_column_sql,
     is_ordered,
     local_time_sql,
@@ -89,13 +88,13 @@ def select_events(
     selected = [f"{column.sql} AS {column.name}" for column in required]
     if not block.day and not is_ordered(block):
         selected.append(f"{local_time_sql('day', time.sql, ticks, zone)} AS day")
-    if isinstance(block, ImpressionFiles):
-        selected += select_features(checks, table, tables, features)
-        selected += [
-            f"{local_time_sql(name, time.sql, ticks, zone)} AS {quote_identifier(name)}"
-            for name in features.context
-            if name in TIME_FEATURES and name not in table.feature_columns
-        ]
+    names = features.own_columns if isinstance(block, BehaviorFiles) else features.context
+    selected += select_features(checks, table, tables, features)
+    selected += [
+        f"{local_time_sql(name, time.sql, ticks, zone)} AS {quote_identifier(name)}"
+        for name in names
+        if name in TIME_FEATURES and name not in table.feature_columns and not is_ordered(block)
+    ]
     return f"SELECT {', '.join(selected)} FROM {table.name} WHERE {is_valid}"
 
 
@@ -129,7 +128,10 @@ def check_positive_labels(connection: duckdb.DuckDBPyConnection, tables: Sequenc
 
 
 def use_clicks(
-    connection: duckdb.DuckDBPyConnection, behaviors: Sequence[RawTable], impressions: Sequence[RawTable]
+    connection: duckdb.DuckDBPyConnection,
+    behaviors: Sequence[RawTable],
+    impressions: Sequence[RawTable],
+    features: FeatureColumns,
 ) -> dict[str, int]:
     """Add the clicked impressions to the canonical behaviours.
 
@@ -137,6 +139,7 @@ def use_clicks(
         connection: database with the canonical tables of ``impressions`` and, if there are any, of ``behaviors``.
         behaviors: raw tables of behaviours.
         impressions: raw tables of impressions.
+        features: feature columns; features of behaviours that the impressions have are those of the click.
 
     Returns:
         ``{note: number of clicks}``.
@@ -144,8 +147,17 @@ def use_clicks(
     Raises:
         InputError: there are neither behaviours nor clicks.
     """
-    clicks = "SELECT user, item, time, day FROM impressions WHERE label = 1"
+    own = {
+        name: kind
+        for name, kind in _column_types(connection, "impressions").items()
+        if name in features.own_columns
+    }
+    columns = ", ".join(["user", "item", "time", "day", *map(quote_identifier, own)])
+    clicks = f"SELECT {columns} FROM impressions WHERE label = 1"
     reason = "source.clicks_as_behaviors" if behaviors else "source.behaviors is not declared"
+    if behaviors:
+        for name in own.keys() - _column_types(connection, "behaviors").keys():
+            connection.execute(f"ALTER TABLE behaviors ADD COLUMN {quote_identifier(name)} {own[name]}")
     into = "INSERT INTO behaviors BY NAME" if behaviors else "CREATE TEMP TABLE behaviors AS"
     connection.execute(f"{into} {clicks}")
     (rows,) = fetch_aggregates(connection, f"SELECT count(*) FROM ({clicks})")
@@ -154,7 +166,13 @@ def use_clicks(
             f"{impressions[0].display_name}: no impression is clicked, and source.behaviors is not declared, so there are no "
             "behaviours; declare behaviors, or check the label"
         )
+    for name in own:
+        connection.execute(f"ALTER TABLE impressions DROP COLUMN {quote_identifier(name)}")
     return {f"clicks that count as behaviors ({reason})": rows}
+
+
+def _column_types(connection: duckdb.DuckDBPyConnection, table: str) -> dict[str, str]:
+    return {row[0]: row[1] for row in connection.execute(f"DESCRIBE {table}").fetchall()}
 
 
 def database_strings(values: Sequence[Scalar] | None) -> list[str]:

@@ -8,13 +8,14 @@ from deep_interest.errors import InputError
 from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.sources.sql import quote_identifier, quote_literal
 from deep_interest.sources.tables.checks import RowChecks
-from deep_interest.sources.tables.columns import INTEGERS, RawTable
+from deep_interest.sources.tables.columns import INTEGERS, RATING, RawTable
 from deep_interest.sources.tables.decimals import (
     example_without_number,
     notation_hint,
     number_sql,
     numbers_like_thousands,
 )
+from deep_interest.sources.tables.declaration import BehaviorFiles
 from deep_interest.sources.tables.lists import bracketed_list_sql
 from deep_interest.sources.tables.scan import fetch_aggregates
 
@@ -39,6 +40,8 @@ def select_features(
     """
     columns = []
     for name in table.feature_columns:
+        if name == RATING and isinstance(table.block, BehaviorFiles) and table.block.rating:
+            continue  # a required column of the behaviours
         types = {
             other.column_types[other.feature_columns[name]]
             for other in tables

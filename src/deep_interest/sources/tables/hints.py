@@ -94,7 +94,7 @@ def missing_feature(target: str, feature: str, columns: Sequence[str]) -> str:
         feature: name of the feature.
         columns: columns of the files; empty if the source has no such table.
     """
-    key = {"items": "item", "users": "profile", "impressions": "context"}[target]
+    key = {"items": "item", "users": "profile", "impressions": "context", "behaviors": "behavior"}[target]
     if not columns:
         return f"declare source.{target}, or remove {feature} from features.{key}"
     names = {column.casefold(): column for column in columns}

@@ -10,7 +10,7 @@ import duckdb
 import pandas as pd
 
 from deep_interest.errors import InputError
-from deep_interest.logs.feature_columns import ITEM_ID, USER_ID, FeatureColumns
+from deep_interest.logs.feature_columns import ITEM_ID, TIME_FEATURES, USER_ID, FeatureColumns
 from deep_interest.logs.tables import TRUE_PROBABILITY, CanonicalTables
 from deep_interest.sources.database import connect, restrict_to_files
 from deep_interest.sources.sql import quote_identifier
@@ -41,7 +41,7 @@ from deep_interest.sources.tables.lists import (
     number_rows,
 )
 from deep_interest.sources.tables.scan import SOURCE_FILE, common_columns, load_files
-from deep_interest.sources.tables.times import TIME_FEATURES, is_ordered, ticks_per_second, time_sql
+from deep_interest.sources.tables.times import is_ordered, ticks_per_second, time_sql
 
 OnBadLine = Literal["error", "skip"]
 
@@ -88,7 +88,7 @@ class _Reader:
         self.notes: dict[str, int] = {}
         self.checks = RowChecks(connection, skip=on_bad_line == "skip")
         target_features = {
-            "behaviors": [],
+            "behaviors": list(features.own_columns),
             "items": [name for name in features.item if name != ITEM_ID],
             "users": [name for name in features.profile if name != USER_ID],
             "impressions": list(features.context),
@@ -104,10 +104,18 @@ class _Reader:
             block_files for per_block in resolved.values() for block_files in per_block if block_files
         ]
         restrict_to_files(connection, [file for block_files in all_files for file in block_files.files])
+        of_clicks = list(features.own_columns) if source.uses_clicks else []
         self.raw_tables = {
-            target: self._load_blocks(target, getattr(source, target), resolved[target], names)
+            target: self._load_blocks(
+                target,
+                getattr(source, target),
+                resolved[target],
+                names + (of_clicks if target == "impressions" else []),
+            )
             for target, names in target_features.items()
         }
+        for target, names in target_features.items():
+            self._require_features(target, names)
         for block_files in all_files:  # a file that serves two tables must be the same for both
             check_unchanged(block_files)
 
@@ -122,7 +130,9 @@ class _Reader:
             self._create(target, selects)
         notes = self.notes
         if self.source.uses_clicks:
-            notes |= use_clicks(self.connection, raw_tables["behaviors"], raw_tables["impressions"])
+            notes |= use_clicks(
+                self.connection, raw_tables["behaviors"], raw_tables["impressions"], self.features
+            )
         for target, key, id_type in (
             ("items", "item", event_format.item_ids),
             ("users", "user", event_format.user_ids),
@@ -191,7 +201,13 @@ class _Reader:
             raise InputError(
                 f"{self.folder}: no files for the {target}; expected at least one of {names} (source.{target}.files)"
             )
-        derived_features = TIME_FEATURES if target == "impressions" else ()
+        return tables
+
+    def _require_features(self, target: str, features: Sequence[str]) -> None:
+        """Check that a file of the table has each feature, or for features of behaviours that are clicks, a file of impressions."""
+        clicks = target == "behaviors" and self.source.uses_clicks
+        tables = [*self.raw_tables[target], *(self.raw_tables["impressions"] if clicks else [])]
+        derived_features = TIME_FEATURES if target in ("behaviors", "impressions") else ()
         missing = [
             name
             for name in features
@@ -204,7 +220,6 @@ class _Reader:
             raise InputError(
                 f"{target}: feature column(s) {', '.join(missing)} not found; {available}; {advice}"
             )
-        return tables
 
     def _load_block(
         self, name: str, target: str, block: TableFiles, block_files: ResolvedFiles, features: list[str]

@@ -13,7 +13,6 @@ from deep_interest.sources.tables.declaration import BehaviorFiles, ImpressionFi
 from deep_interest.sources.tables.files import DATE_FORMATS
 from deep_interest.sources.tables.scan import fetch_aggregates
 
-TIME_FEATURES = ("hour", "weekday")
 _TICKS_PER_SECOND = {"seconds": 1, "milliseconds": 1_000, "microseconds": 1_000_000}
 _NUMERIC_TYPES = INTEGERS | {"UBIGINT", "HUGEINT", "UHUGEINT", "FLOAT", "DOUBLE"}
 _NUMERIC_DATES = (

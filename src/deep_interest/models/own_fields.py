@@ -1,0 +1,68 @@
+"""The fields that only a behaviour has, such as its rating, its action, or the time since: how they enter its vector."""
+
+import torch
+from torch import Tensor, nn
+
+from deep_interest.logs.schema import FeatureSchema, Field
+from deep_interest.models.batch import Batch
+from deep_interest.models.config import OwnFieldsOption
+from deep_interest.models.embeddings import Table
+from deep_interest.ops.gradients import GradientAccumulator
+from deep_interest.ops.modulation import modulate
+
+LARGEST_MODULATING = (
+    1024  # codes of a field that scales; one with more has too few behaviours per code to learn a vector each
+)
+
+
+class OwnFields(nn.Module):
+    """The vector of a behaviour from its shared fields ``e_j`` and its own fields.
+
+    ``scale`` multiplies and shifts the shared fields, ``e_j ∘ (1 + Σ_f s_f) + Σ_f t_f``, where ``s_f`` and ``t_f`` are rows of a
+    table of the own field f (feature-wise modulation, Perez et al. 2018). All rows start at 0. A sum or an attention over
+    behaviours then depends on which behaviour had which outcome, as in the asymmetric factor model, where a behaviour
+    counts in proportion to its rating. ``concat`` appends the embeddings of the own fields, as DIN concatenates the fields of a
+    behaviour. ``both`` does both. Multi-hot fields and fields with more than 1,024 codes do not scale.
+
+    Args:
+        schema: feature groups, with own fields.
+        shared_width: width of ``e_j``.
+        option: see above.
+    """
+
+    accumulator: GradientAccumulator | None = None  # during a training step, see `Optimizer.accumulate`
+
+    def __init__(self, schema: FeatureSchema, shared_width: int, option: OwnFieldsOption) -> None:
+        super().__init__()
+        names = [] if option == "concat" else [field.name for field in schema.own if can_scale(field)]
+        self.scales = nn.ModuleDict(
+            {
+                name: Table(
+                    Field(name=name, size=schema.tables[name]),
+                    2 * shared_width,
+                    groups=schema.groups_of(name),
+                    std=0.0,
+                )
+                for name in names
+            }
+        )
+
+    def forward(self, shared: Tensor, appended: Tensor | None, batch: Batch) -> Tensor:
+        """Return the vectors of the behaviours.
+
+        Args:
+            shared: ``(N, shared_width)`` vectors of the shared fields.
+            appended: ``(N, width)`` embeddings of the own fields; None if they are not concatenated.
+            batch: the batch, with the codes of the own fields.
+        """
+        names = list(self.scales)
+        if not names:
+            return shared if appended is None else torch.cat([shared, appended], dim=1)
+        tables = [self.scales.get_submodule(name).get_parameter("weight") for name in names]
+        codes = [batch.history[name] for name in names]
+        return modulate(shared, tables, codes, names=names, appended=appended, accumulator=self.accumulator)
+
+
+def can_scale(field: Field) -> bool:
+    """Return whether a field is small enough to scale the vectors of behaviours."""
+    return field.pooling is None and field.size <= LARGEST_MODULATING

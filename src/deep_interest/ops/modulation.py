@@ -1,0 +1,89 @@
+"""Feature-wise modulation: multiply and shift rows by rows of small tables (Perez et al. 2018)."""
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from deep_interest.ops.bounds import check_codes
+from deep_interest.ops.gradients import GradientAccumulator, SparseGrad
+from deep_interest.ops.kernels.modulation import modulate_backward, modulate_forward
+from deep_interest.ops.runtime.dispatch import as_arrays, can_use_compiled
+from deep_interest.ops.runtime.memory import empty_rows
+from deep_interest.ops.runtime.parallel import partition_count, run_kernel
+
+
+def modulate(
+    values: Tensor,
+    tables: Sequence[Tensor],
+    codes: Sequence[Tensor],
+    *,
+    names: Sequence[str],
+    appended: Tensor | None = None,
+    accumulator: GradientAccumulator | None = None,
+) -> Tensor:
+    """Return ``[v ∘ (1 + Σ_f s_f) + Σ_f t_f; a]`` for each row v, with ``[s_f; t_f]`` the row of table f that its code names.
+
+    Args:
+        values: ``(N, W)``.
+        tables: ``(R_f, 2 W)`` of each field f; small, as the backward pass sums a gradient for all their rows.
+        codes: ``(N,)`` int32 of each field.
+        names: names of the fields, for error messages.
+        appended: ``(N, A)`` columns a to append; None for none.
+        accumulator: where to add the gradients of the tables; None for dense gradients that are returned to autograd.
+
+    Returns:
+        ``(N, W + A)``.
+
+    Raises:
+        InputError: a code on the CPU is outside its table.
+    """
+    for table, field_codes, name in zip(tables, codes, names, strict=True):
+        if field_codes.is_cpu:
+            check_codes(field_codes.numpy(), len(table), name)
+    if can_use_compiled(values, *tables):
+        appended = values.new_empty(len(values), 0) if appended is None else appended
+        return _Modulate.apply(accumulator, values, appended, torch.stack(list(codes)), *tables)
+    rows = sum(F.embedding(field_codes, table) for field_codes, table in zip(codes, tables, strict=True))
+    scale, shift = torch.as_tensor(rows).chunk(2, dim=1)
+    modulated = values + values * scale + shift
+    return modulated if appended is None else torch.cat([modulated, appended], dim=1)
+
+
+class _Modulate(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx, accumulator: GradientAccumulator | None, values: Tensor, appended: Tensor, codes: Tensor, *tables: Tensor
+    ) -> Tensor:  # fmt: skip
+        rows = torch.cat(tables) if len(tables) > 1 else tables[0].detach()
+        first_rows = np.array([0, *accumulate(len(table) for table in tables[:-1])])
+        out = empty_rows(len(values), values.shape[1] + appended.shape[1], values)
+        arrays = as_arrays(values, appended, rows, codes)
+        run_kernel(modulate_forward, *arrays, first_rows, out.numpy(), work=out.numel())
+        ctx.save_for_backward(values, rows, codes, *tables)
+        ctx.first_rows, ctx.accumulator, ctx.appended = first_rows, accumulator, appended.shape[1]
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad_out: Tensor):
+        values, rows, codes, *tables = ctx.saved_tensors
+        grad_values = empty_rows(len(values), values.shape[1], values)
+        grad_appended = empty_rows(len(values), ctx.appended, values)
+        work = 2 * grad_out.numel()
+        sums = rows.new_empty(partition_count(work), *rows.shape)
+        arrays = as_arrays(grad_out.contiguous(), values, rows, codes)
+        outputs = as_arrays(grad_values, grad_appended, sums)
+        run_kernel(modulate_backward, *arrays, ctx.first_rows, *outputs, work=work)
+        total = sums.sum(0) if len(sums) > 1 else sums[0]
+        grads = total.split([len(table) for table in tables])
+        if ctx.accumulator is None:
+            return None, grad_values, grad_appended, None, *grads
+        for table, grad, field_codes in zip(tables, grads, codes, strict=True):
+            touched = torch.from_numpy(np.flatnonzero(np.bincount(field_codes.numpy(), minlength=len(table))))
+            ctx.accumulator.add(table, [SparseGrad(touched, grad[touched])])
+        return None, grad_values, grad_appended, None, *[None] * len(tables)

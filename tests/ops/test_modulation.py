@@ -1,0 +1,77 @@
+import numpy as np
+import pytest
+import torch
+from support.ops import assert_implementations_agree, partitioned
+
+from deep_interest.errors import InputError
+from deep_interest.ops.gradients import GradientAccumulator
+from deep_interest.ops.modulation import modulate
+
+CODES = [torch.tensor([0, 2, 2, 1, 0], dtype=torch.int32), torch.tensor([1, 1, 0, 1, 0], dtype=torch.int32)]
+NAMES = ["rating", "gap"]
+
+
+def test_a_row_is_scaled_and_shifted_by_the_rows_of_its_codes():
+    """(10, 20) with scale (0.1, 0) + (0, -0.5) and shift (1, 2) + (0, 3): (10 · 1.1 + 1, 20 · 0.5 + 5)."""
+    tables = [torch.tensor([[0.1, 0.0, 1.0, 2.0]]), torch.tensor([[9.0] * 4, [0.0, -0.5, 0.0, 3.0]])]
+    codes = [torch.tensor([0], dtype=torch.int32), torch.tensor([1], dtype=torch.int32)]
+    row, appended = torch.tensor([[10.0, 20.0]]), torch.tensor([[7.0]])
+    for kind in (torch.float32, torch.float64):
+        found = modulate(
+            row.to(kind), [table.to(kind) for table in tables], codes, names=NAMES, appended=appended.to(kind)
+        )
+        torch.testing.assert_close(found, torch.tensor([[12.0, 15.0, 7.0]], dtype=kind))
+
+
+@pytest.mark.parametrize("appended", [0, 3])
+def test_implementations_agree(appended):
+    def operation(values, first, second, more):
+        return modulate(values, [first, second], CODES, names=NAMES, appended=more if appended else None)
+
+    assert_implementations_agree(operation, (5, 4), (3, 8), (2, 8), (5, appended))
+
+
+def test_without_behaviours_there_is_nothing_to_scale():
+    codes = [torch.zeros(0, dtype=torch.int32)]
+    table = torch.ones(2, 8, requires_grad=True)
+    values = torch.zeros(0, 4, requires_grad=True)
+    modulate(values, [table], codes, names=["rating"]).sum().backward()
+    assert table.grad.abs().sum() == 0
+
+
+def test_the_accumulator_gets_the_rows_that_occur_with_the_gradients_that_autograd_would():
+    torch.manual_seed(0)
+    values, tables = torch.randn(5, 4), [torch.randn(size, 8, requires_grad=True) for size in (4, 2)]
+    weight = torch.randn(5, 4)
+    (modulate(values, tables, CODES, names=NAMES) * weight).sum().backward()
+    expected = [table.grad.clone() for table in tables]
+    for table in tables:
+        table.grad = None
+    accumulator = GradientAccumulator(tables)
+    with partitioned(2):
+        (modulate(values, tables, CODES, names=NAMES, accumulator=accumulator) * weight).sum().backward()
+    rating, gap = accumulator.coalesce()
+    assert rating.rows.tolist() == [0, 1, 2]  # code 3 does not occur
+    torch.testing.assert_close(rating.gradient, expected[0][:3])
+    torch.testing.assert_close(gap.gradient, expected[1])
+
+
+def test_a_code_outside_its_table_is_named():
+    with pytest.raises(InputError, match=r"gap: .*2"):
+        modulate(
+            torch.zeros(1, 2), [torch.zeros(3, 4), torch.zeros(2, 4)],
+            [torch.tensor([0], dtype=torch.int32), torch.tensor([2], dtype=torch.int32)], names=NAMES,
+        )  # fmt: skip
+
+
+def test_the_sums_have_the_same_bits_for_any_number_of_threads():
+    rng = np.random.default_rng(0)
+    codes = [torch.tensor(rng.integers(0, 6, 40_000), dtype=torch.int32)]
+    values, table = torch.randn(40_000, 32), torch.randn(6, 64, requires_grad=True)
+    found = []
+    for threads in (1, 2):
+        with partitioned(threads):
+            table.grad = None
+            modulate(values, [table], codes, names=["rating"]).square().sum().backward()
+            found.append(table.grad.clone())
+    assert torch.equal(*found)
