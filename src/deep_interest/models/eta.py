@@ -10,7 +10,7 @@ from torch import Tensor
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.base import Interest, SameFields
 from deep_interest.models.batch import Batch
-from deep_interest.models.long_history import LongHistoryConfig, LongHistoryModel, Part
+from deep_interest.models.long_history import LongHistoryConfig, LongHistoryModel, Part, PartVectors, width_of
 from deep_interest.models.target_attention import TargetAttention
 from deep_interest.ops.search import MAX_BITS, hamming_scores, sim_hash, top_scores
 
@@ -38,24 +38,22 @@ class ETA(LongHistoryModel):
     planes: Tensor
 
     def __init__(self, config: ETAConfig, schema: FeatureSchema) -> None:
-        width = len(schema.behavior) * config.embedding_dim
+        width = width_of(config, schema)
         super().__init__(config, schema, model="ETA", long_width=width)
-        shared = len(schema.shared) * config.embedding_dim
-        self.same_fields = SameFields(schema, config.embedding_dim, model="ETA")
+        self.same_fields = SameFields(schema, config.embedding_dim, self.shared_width, model="ETA")
         self.attention = TargetAttention(
             self.item_width, width, heads=config.heads, head_width=config.head_width, outputs=width
         )
-        self.register_buffer("planes", torch.randn(shared, config.hash_bits))
+        self.register_buffer("planes", torch.randn(self.shared_width, config.hash_bits))
 
     def select(self, batch: Batch) -> list[Part]:
         behaviors = sim_hash(self.field_rows(batch, self.schema.shared), self.planes)
-        target = self.same_fields(self.embed_candidates(batch))[:, : len(self.planes)]
+        target = self.same_fields(self.embed_candidates(batch))
         candidates = sim_hash([(target, torch.arange(len(target), device=target.device))], self.planes)
         scores = hamming_scores(behaviors, candidates, batch.pairs)
         found = top_scores(scores, batch.pairs, self.search_length)
         return [Part(found.positions, found)]
 
-    def attend(
-        self, behaviors: Sequence[Tensor], candidate: Tensor, parts: Sequence[Part], batch: Batch
-    ) -> Interest:
-        return Interest(self.attention(behaviors[0], self.attention.queries(candidate), parts[0].segments))
+    def attend(self, parts: Sequence[PartVectors], candidate: Tensor, batch: Batch) -> Interest:
+        found = parts[0]
+        return Interest(self.attention(found.behaviors, self.attention.queries(candidate), found.segments))

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from deep_interest.logs import schema as logs
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.attention import LocalActivationUnit
-from deep_interest.models.base import EmbeddingMLP, Interest, SameFields
+from deep_interest.models.base import EmbeddingMLP, Interest, SameFields, behavior_fields
 from deep_interest.models.batch import Batch
 from deep_interest.models.config import DeepConfig
 from deep_interest.models.layers import Activation
@@ -52,6 +52,11 @@ class LongHistoryConfig(ShortConfig):
     search_length: int = Field(50, ge=1)
 
 
+def width_of(config: DeepConfig, schema: FeatureSchema) -> int:
+    """Return the width of a behaviour."""
+    return len(behavior_fields(config, schema)) * config.embedding_dim
+
+
 class ShortInterest(nn.Module):
     """The newest behaviours, attended by the candidate.
 
@@ -66,7 +71,7 @@ class ShortInterest(nn.Module):
         super().__init__()
         self.attention: LocalActivationUnit | TargetAttention
         if config.short_attention == "din":
-            self.same_fields = SameFields(schema, config.embedding_dim, model=model)
+            self.same_fields = SameFields(schema, config.embedding_dim, width, model=model)
             self.attention = LocalActivationUnit(
                 width, config.attention_hidden, activation=config.attention_activation, difference=False
             )
@@ -95,6 +100,20 @@ class Part(NamedTuple):
     segments: Jagged
 
 
+class PartVectors(NamedTuple):
+    """Vectors of the R behaviours of a part.
+
+    Attributes:
+        behaviors: ``(R, behavior_width)``.
+        shared: ``(R, shared_width)`` their fields that the candidate also has.
+        segments: the B segments of the behaviours.
+    """
+
+    behaviors: Tensor
+    shared: Tensor
+    segments: Jagged
+
+
 class LongHistoryModel(EmbeddingMLP):
     """A model that looks up the behaviours that it selects, and no others.
 
@@ -111,7 +130,7 @@ class LongHistoryModel(EmbeddingMLP):
     def __init__(
         self, config: LongHistoryConfig, schema: FeatureSchema, *, model: str, long_width: int
     ) -> None:
-        width = len(schema.behavior) * config.embedding_dim
+        width = width_of(config, schema)
         super().__init__(
             config, schema, interest_width=long_width + (width if config.short_length else 0)
         )
@@ -123,15 +142,12 @@ class LongHistoryModel(EmbeddingMLP):
         """Select the behaviours that the representation of the long history needs, without gradients."""
 
     @abstractmethod
-    def attend(
-        self, behaviors: Sequence[Tensor], candidate: Tensor, parts: Sequence[Part], batch: Batch
-    ) -> Interest:
+    def attend(self, parts: Sequence[PartVectors], candidate: Tensor, batch: Batch) -> Interest:
         """Represent the selected behaviours.
 
         Args:
-            behaviors: ``(R, behavior_width)`` vectors of the behaviours of each part.
+            parts: vectors of the parts that `select` has returned.
             candidate: ``(B, item_width)``.
-            parts: what `select` has returned.
             batch: the batch.
 
         Returns:
@@ -145,18 +161,23 @@ class LongHistoryModel(EmbeddingMLP):
         positions = torch.cat([part.positions for part in parts])
         history = {field.name: batch.history[field.name].index_select(0, positions) for field in schema.behavior}
         optional = [(batch.profile, schema.profile), (batch.context, schema.context)]
+        selected = replace(batch, history=history, negatives=None)
         behaviors, candidate, others = self._look_up(
-            replace(batch, history=history, negatives=None),
-            [(codes, fields) for codes, fields in optional if fields],
+            selected, [(codes, fields) for codes, fields in optional if fields]
         )
-        rows = behaviors.split([len(part.positions) for part in parts])
-        interest = self._interest(rows, candidate, parts, batch)
+        assert selected.shared_vectors is not None
+        sizes = [len(part.positions) for part in parts]
+        rows = zip(behaviors.split(sizes), selected.shared_vectors.split(sizes), parts, strict=True)
+        interest = self._interest([PartVectors(own, shared, part.segments) for own, shared, part in rows], candidate, batch)
         return torch.cat([interest.vector, candidate, *others], dim=-1), interest.auxiliary_loss
 
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
-        parts = self._parts(batch)
-        rows = [history.index_select(0, part.positions) for part in parts]
-        return self._interest(rows, candidate, parts, batch)
+        assert batch.shared_vectors is not None
+        parts = [
+            PartVectors(*(vectors[positions] for vectors in (history, batch.shared_vectors)), segments)
+            for positions, segments in self._parts(batch)
+        ]
+        return self._interest(parts, candidate, batch)
 
     def field_rows(self, batch: Batch, fields: Sequence[logs.Field]) -> FieldRows:
         """Return the tables and codes of some fields of the behaviours, for a search."""
@@ -180,13 +201,11 @@ class LongHistoryModel(EmbeddingMLP):
             parts = self.select(batch)
         return [*parts, newest_part(batch, self.short_length)] if self.short is not None else parts
 
-    def _interest(
-        self, rows: Sequence[Tensor], candidate: Tensor, parts: Sequence[Part], batch: Batch
-    ) -> Interest:
+    def _interest(self, parts: Sequence[PartVectors], candidate: Tensor, batch: Batch) -> Interest:
         if self.short is None:
-            return self.attend(rows, candidate, parts, batch)
-        long = self.attend(rows[:-1], candidate, parts[:-1], batch)
-        short = self.short(rows[-1], candidate, parts[-1].segments)
+            return self.attend(parts, candidate, batch)
+        long = self.attend(parts[:-1], candidate, batch)
+        short = self.short(parts[-1].behaviors, candidate, parts[-1].segments)
         return Interest(torch.cat([long.vector, short], dim=1), long.auxiliary_loss)
 
 

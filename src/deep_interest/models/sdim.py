@@ -8,7 +8,7 @@ from torch import Tensor
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.base import EmbeddingMLP, Interest, SameFields
 from deep_interest.models.batch import Batch
-from deep_interest.models.long_history import ShortConfig, ShortInterest
+from deep_interest.models.long_history import ShortConfig, ShortInterest, width_of
 from deep_interest.ops.buckets import bucket_sums
 from deep_interest.ops.search import MAX_BITS, sim_hash
 
@@ -45,18 +45,17 @@ class SDIM(EmbeddingMLP):
     planes: Tensor
 
     def __init__(self, config: SDIMConfig, schema: FeatureSchema) -> None:
-        width = len(schema.behavior) * config.embedding_dim
+        width = width_of(config, schema)
         super().__init__(config, schema, interest_width=width * (2 if config.short_length else 1))
-        self.same_fields = SameFields(schema, config.embedding_dim, model="SDIM")
+        self.same_fields = SameFields(schema, config.embedding_dim, self.shared_width, model="SDIM")
         self.rounds, self.bits = config.hash_rounds, config.bucket_bits
         self.short_length = config.short_length
         self.short = ShortInterest(config, schema, width, model="SDIM") if config.short_length else None
-        shared = len(schema.shared) * config.embedding_dim
-        self.register_buffer("planes", torch.randn(shared, self.rounds * self.bits))
+        self.register_buffer("planes", torch.randn(self.shared_width, self.rounds * self.bits))
 
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
-        target = self.same_fields(candidate)
-        fingerprints = self._hash(history), self._hash(target)
+        assert batch.shared_vectors is not None
+        fingerprints = self._hash(batch.shared_vectors), self._hash(self.same_fields(candidate))
         sums = bucket_sums(history, *fingerprints, batch.pairs, rounds=self.rounds, bits=self.bits)
         long = F.normalize(sums, dim=2).mean(1)
         if self.short is None:
@@ -65,6 +64,5 @@ class SDIM(EmbeddingMLP):
         return Interest(torch.cat([long, short], dim=1))
 
     def _hash(self, vectors: Tensor) -> Tensor:
-        """Return the fingerprint of the shared fields of each vector. Shape: ``(n, width) -> (n,)``."""
-        shared = vectors.detach()[:, : len(self.planes)]
-        return sim_hash([(shared, torch.arange(len(shared), device=shared.device))], self.planes)
+        """Return the fingerprint of each vector. Shape: ``(n, shared_width) -> (n,)``."""
+        return sim_hash([(vectors, torch.arange(len(vectors), device=vectors.device))], self.planes)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from pydantic import Field
@@ -13,10 +14,11 @@ from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.base import Interest
 from deep_interest.models.batch import Batch
 from deep_interest.models.layers import MLP
-from deep_interest.models.long_history import LongHistoryConfig, LongHistoryModel, Part
+from deep_interest.models.long_history import LongHistoryConfig, LongHistoryModel, Part, PartVectors, width_of
 from deep_interest.models.target_attention import TargetAttention
 from deep_interest.ops.jagged import Jagged, share_segments
 from deep_interest.ops.jagged_products import segment_dot, weighted_sum
+from deep_interest.ops.runtime.host_copies import copy_to_device
 from deep_interest.ops.search import dot_scores, newest_matching, top_scores
 from deep_interest.ops.segments import expand
 
@@ -51,7 +53,7 @@ class SIM(LongHistoryModel):
     Config = SIMConfig
 
     def __init__(self, config: SIMConfig, schema: FeatureSchema) -> None:
-        width = len(schema.behavior) * config.embedding_dim
+        width = width_of(config, schema)
         super().__init__(config, schema, model="SIM", long_width=config.heads * width)
         self.attention = TargetAttention(
             self.item_width, width, heads=config.heads, head_width=config.head_width, outputs=None
@@ -59,7 +61,7 @@ class SIM(LongHistoryModel):
         self.search_field = config.search_field
         self.soft = None
         if config.search == "soft":
-            self.soft = SoftSearch(config, self.item_width, len(schema.shared) * config.embedding_dim)
+            self.soft = SoftSearch(config, self.item_width, self.shared_width)
         else:
             _check_field(schema, config.search_field)
 
@@ -74,14 +76,12 @@ class SIM(LongHistoryModel):
         parts = [Part(found.positions, found)]
         return [*parts, sample_part(batch, self.soft.sample)] if self.training else parts
 
-    def attend(
-        self, behaviors: Sequence[Tensor], candidate: Tensor, parts: Sequence[Part], batch: Batch
-    ) -> Interest:
-        found = self.attention(behaviors[0], self.attention.queries(candidate), parts[0].segments)
-        if self.soft is None or len(parts) == 1:
-            return Interest(found)
-        shared = behaviors[1][:, : self.soft.shared_width]
-        return Interest(found, self.soft(shared, candidate, parts[1].segments, batch.labels))
+    def attend(self, parts: Sequence[PartVectors], candidate: Tensor, batch: Batch) -> Interest:
+        found, *sampled = parts
+        interest = self.attention(found.behaviors, self.attention.queries(candidate), found.segments)
+        if self.soft is None or not sampled:
+            return Interest(interest)
+        return Interest(interest, self.soft(sampled[0].shared, candidate, sampled[0].segments, batch.labels))
 
 
 class SoftSearch(nn.Module):
@@ -122,14 +122,14 @@ class SoftSearch(nn.Module):
 
 def sample_part(batch: Batch, count: int) -> Part:
     """Return ``count`` behaviours of each history, drawn with replacement in their order, or all if there are not more."""
-    lengths, device = batch.histories.lengths, batch.offsets.device
-    sizes = batch.histories.host_offsets[1:] - batch.histories.host_offsets[:-1]
-    segments = Jagged.of_lengths(sizes.clip(max=count), device)
-    rank = torch.arange(segments.total, device=device) - segments.offsets[:-1][segments.segments]
-    length = lengths[segments.segments]
-    drawn = (torch.rand(segments.total, device=device, dtype=torch.float64) * length).long()
-    positions = batch.offsets[:-1][segments.segments] + torch.where(length > count, drawn, rank)
-    positions = positions.sort().values
+    device = batch.offsets.device
+    sizes = np.diff(batch.histories.host_offsets).clip(max=count)
+    segments = Jagged(copy_to_device(np.append(0, sizes.cumsum()), device))
+    history = segments.segments
+    rank = torch.arange(segments.total, device=device) - segments.offsets[history]
+    lengths = batch.histories.lengths[history]
+    drawn = (torch.rand(segments.total, device=device, dtype=torch.float64) * lengths).long()
+    positions = (batch.offsets[history] + torch.where(lengths > count, drawn, rank)).sort().values
     return Part(positions, segments if batch.owner is None else share_segments(segments, batch.owner))
 
 

@@ -10,6 +10,7 @@ from deep_interest.models.base import EmbeddingMLP, Interest
 from deep_interest.models.batch import Batch
 from deep_interest.models.config import DeepConfig
 from deep_interest.models.layers import LayerNorm
+from deep_interest.models.long_history import width_of
 from deep_interest.models.target_attention import TargetAttention
 
 
@@ -57,7 +58,7 @@ class STCA(EmbeddingMLP):
     Config = STCAConfig
 
     def __init__(self, config: STCAConfig, schema: FeatureSchema) -> None:
-        width = len(schema.behavior) * config.embedding_dim
+        width = width_of(config, schema)
         super().__init__(config, schema, interest_width=config.layers * width)
         hidden = config.expansion * width
         self.query = SwiGLU(self.item_width, hidden, width)

@@ -1,14 +1,16 @@
 """TWIN: the same target attention searches a long history and attends to what it finds (Chang et al. 2023)."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.base import Interest
 from deep_interest.models.batch import Batch
-from deep_interest.models.long_history import LongHistoryConfig, LongHistoryModel, Part
+from deep_interest.models.long_history import LongHistoryConfig, LongHistoryModel, Part, PartVectors, width_of
 from deep_interest.models.target_attention import TargetAttention, projections
 from deep_interest.ops.search import dot_scores, top_scores
 
@@ -18,9 +20,11 @@ class TWINConfig(LongHistoryConfig):
 
     Attributes:
         search_length: most behaviours that the search selects (the paper's is 100).
+        own_fields: their embeddings are concatenated, see `SplitAttention`.
     """
 
-    search_length: int = 100
+    search_length: int = Field(100, ge=1)
+    own_fields: Literal["concat"] = "concat"
 
 
 class SplitAttention(TargetAttention):
@@ -62,10 +66,10 @@ class TWIN(LongHistoryModel):
     Config = TWINConfig
 
     def __init__(self, config: TWINConfig, schema: FeatureSchema) -> None:
-        width = len(schema.behavior) * config.embedding_dim
+        width = width_of(config, schema)
         super().__init__(config, schema, model="TWIN", long_width=width)
         self.attention = SplitAttention(
-            self.item_width, shared=len(schema.shared) * config.embedding_dim, own=len(schema.own),
+            self.item_width, shared=self.shared_width, own=len(schema.own),
             dim=config.embedding_dim, heads=config.heads, head_width=config.head_width,
         )  # fmt: skip
 
@@ -75,7 +79,6 @@ class TWIN(LongHistoryModel):
         found = top_scores(scores, batch.pairs, self.search_length)
         return [Part(found.positions, found)]
 
-    def attend(
-        self, behaviors: Sequence[Tensor], candidate: Tensor, parts: Sequence[Part], batch: Batch
-    ) -> Interest:
-        return Interest(self.attention(behaviors[0], self.attention.queries(candidate), parts[0].segments))
+    def attend(self, parts: Sequence[PartVectors], candidate: Tensor, batch: Batch) -> Interest:
+        found = parts[0]
+        return Interest(self.attention(found.behaviors, self.attention.queries(candidate), found.segments))
