@@ -19,7 +19,7 @@ from support.ops import assert_implementations_agree, jagged, partitioned, use_e
 from deep_interest.ops.activations import dice, prelu
 from deep_interest.ops.adam import adam, adam_rows
 from deep_interest.ops.attention import attention_pool, pair_mlp
-from deep_interest.ops.buckets import bucket_sums
+from deep_interest.ops.buckets import Hashing, bucket_sums, distinct
 from deep_interest.ops.embedding import lookup
 from deep_interest.ops.gradients import GradientAccumulator
 from deep_interest.ops.gru import GRUWeights, gru, gru_last_states
@@ -96,8 +96,8 @@ for segments, rows in ((own, B), (shared, 5)):
     check("target_attention", lambda v, q: target_attention(v, q, segments), (N, 5), (rows, 2, 5))
     check(
         "bucket_sums",
-        lambda v: bucket_sums(v, fingerprints, buckets[:rows], segments, rounds=3, bits=2),
-        (N, 5),
+        lambda v: bucket_sums(v, torch.arange(N) % 4, (fingerprints, buckets[:rows]), segments, Hashing(3, 2)),
+        (4, 5),
     )
     fields = [(torch.randn(4, 3), torch.arange(N) % 4), (torch.randn(20, 2), torch.arange(N))]
     queries, targets = torch.randn(rows, 5), torch.arange(rows)
@@ -106,6 +106,7 @@ for segments, rows in ((own, B), (shared, 5)):
         "sim_hash": lambda: sim_hash(fields, torch.randn(5, 9, generator=torch.Generator().manual_seed(0))),
         "hamming_scores": lambda: hamming_scores(fingerprints, buckets[:rows], segments),
         "top_scores": lambda: top_scores(torch.arange(segments.total) * 7.0 % 5, segments, 2).positions,
+        "distinct": lambda: torch.stack([(d := distinct(torch.arange(N) % 4, 9, "item")).codes[d.index]]),
         "newest_matching": lambda: newest_matching(fields[0][1], targets, segments, 1).positions,
     }
     for name, search in searches.items():
@@ -152,7 +153,7 @@ OPERATIONS = {
     "segment_sum", "segment_softmax", "segment_repeat", "expand", "weighted_sum", "segment_dot", "shifted_dot",
     "circular_dot", "prelu", "dice", "mlp", "pair_mlp", "attention_pool", "gru", "gru_last_states", "log_loss",
     "history_slices", "gather_slices", "lookup", "coalesce", "adam_rows", "adam", "target_attention", "bucket_sums",
-    "dot_scores", "sim_hash", "hamming_scores", "top_scores", "newest_matching",
+    "distinct", "dot_scores", "sim_hash", "hamming_scores", "top_scores", "newest_matching",
 }  # fmt: skip
 
 

@@ -113,7 +113,7 @@ def eta(p, batch, schema, *, count, length):
 def sdim(p, batch, schema, *, rounds, bits, length):
     users = []
     for b, (history, shared) in enumerate(
-        zip(histories(p, batch, schema), shared_histories(p, batch, schema), strict=True)
+        zip(histories_without_modulation(p, batch, schema), shared_histories(p, batch, schema), strict=True)
     ):
         target = bits_of(p, embed(p, batch.candidate, schema.item, b)).reshape(rounds, bits)
         total = np.zeros(history.shape[1])
