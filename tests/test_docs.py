@@ -23,7 +23,8 @@ def blocks(language):
 
 
 def test_the_example_model_of_the_guide_is_the_one_in_the_project():
-    file, line, *_ = blocks("python")
+    options, file, line, *_ = blocks("python")
+    assert options.strip() == (PROJECT / "src/deep_interest/models/configs/fm.py").read_text().strip()
     assert file.strip() == (PROJECT / "src/deep_interest/models/fm.py").read_text().strip()
     assert line in (PROJECT / "src/deep_interest/models/registry.py").read_text()
     assert "fm" in MODELS
@@ -62,7 +63,7 @@ def test_the_pages_name_every_option():
     of_models = {
         name
         for row in MODELS.values()
-        for name, option in row.load().Config.model_fields.items()
+        for name, option in row.config().model_fields.items()
         if option.annotation != Literal[0]
     }
     for name in of_models | set(TrainingOptions.model_fields):

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from deep_interest.models.registry import MODELS
 from deep_interest.process import prepare_process
 
 MEASURE = """
@@ -104,6 +105,22 @@ def test_settings_and_hooks_import_no_torch_so_that_commands_prepare_the_process
         "import sys, deep_interest.settings, deep_interest.commands.main; sys.exit('torch' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
+
+
+@pytest.mark.slow
+def test_the_options_of_all_models_are_validated_without_torch():
+    program = (
+        "import sys\n"
+        "from deep_interest.models.registry import MODELS, model_config\n"
+        "import deep_interest.training.parameters, deep_interest.tuning.parameters\n"
+        "print([key for key in MODELS if (model_config(key, {}), 'torch' in sys.modules)[1]][:1])"
+    )
+    assert measured(program) == []  # otherwise the first model whose options import torch
+
+
+def test_the_options_of_a_model_are_those_of_its_class():
+    for key, spec in MODELS.items():
+        assert spec.load().Config is spec.config(), key
 
 
 @pytest.mark.parametrize(("before", "expected"), [(None, "1000"), ("30", "30")])

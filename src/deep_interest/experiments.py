@@ -22,13 +22,29 @@ class DatasetSpec:
 
     Attributes:
         source: reader of the raw files; ``tables`` reads the tables that the configuration declares.
-        impressions: whether the source has impressions and profiles; its protocol is ``by_day``.
+        impressions: whether the source has impressions and profiles; its protocol is ``by_day`` or ``given``.
         models: keys of the models in its table; all if None.
+        given_splits: whether the source gives the split of each impression, so that they are not split by day.
+        given_histories: whether the source gives the history of each impression, so that users have no log of their own.
+        simulated: whether its raw files are simulated.
     """
 
     source: Source
     impressions: bool = False
     models: tuple[str, ...] | None = None
+    given_splits: bool = False
+    given_histories: bool = False
+    simulated: bool = False
+
+    @property
+    def by_day(self) -> bool:
+        """Whether it has impressions that are split by day."""
+        return self.impressions and not self.given_splits
+
+    @property
+    def retrainable(self) -> bool:
+        """Whether its models can be retrained on new days and score users."""
+        return self.by_day and not self.given_histories
 
 
 _RESERVED = (
@@ -50,6 +66,14 @@ BUILT_IN: dict[str, DatasetSpec] = {
 }
 
 
+SIMULATED = "simulated"  # key of the simulated shop, and first part of the keys of its variants
+
+
+def is_simulated(dataset: str) -> bool:
+    """Return whether the raw files of a dataset are simulated."""
+    return dataset == SIMULATED or dataset.startswith(f"{SIMULATED}_")
+
+
 def datasets_of(blocks: Mapping[str, Any]) -> dict[str, DatasetSpec]:
     """Return all datasets by key: first those whose blocks declare tables, then the built-in ones.
 
@@ -67,8 +91,13 @@ def datasets_of(blocks: Mapping[str, Any]) -> dict[str, DatasetSpec]:
             raise InputError(
                 f"datasets: {key} is the name of a pipeline; choose another name for the dataset"
             )
+        if blocks[key].get("simulation") is not None and not is_simulated(key):
+            raise InputError(
+                f"datasets.{key}.simulation: the name of a simulated dataset begins with {SIMULATED}_; rename the dataset, or remove "
+                "simulation"
+            )
     datasets = {
-        key: DatasetSpec("tables", impressions=bool(block["source"].get("impressions")))
+        key: _declared_spec(key, block)
         for key, block in blocks.items()
         if isinstance(block.get("source"), Mapping)
     } | BUILT_IN
@@ -81,6 +110,19 @@ def datasets_of(blocks: Mapping[str, Any]) -> dict[str, DatasetSpec]:
         key: replace(spec, models=_models(key, chosen[key])) if key in chosen else spec
         for key, spec in datasets.items()
     }
+
+
+def _declared_spec(key: str, block: Mapping[str, Any]) -> DatasetSpec:
+    """Return the specification of a dataset that declares its tables; an invalid block fails later, when it is validated."""
+    impressions = block["source"].get("impressions")
+    if not impressions:
+        return DatasetSpec("tables", simulated=is_simulated(key))
+    protocol = block.get("protocol")
+    tables = impressions if isinstance(impressions, list | tuple) else [impressions]
+    return DatasetSpec(
+        "tables", impressions=True, simulated=is_simulated(key), given_splits=isinstance(protocol, Mapping) and protocol.get("name") == "given",
+        given_histories=any(isinstance(table, Mapping) and bool(table.get("history")) for table in tables),
+    )  # fmt: skip
 
 
 def dataset_names(blocks: Mapping[str, Any]) -> list[str]:

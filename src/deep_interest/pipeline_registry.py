@@ -106,8 +106,8 @@ def register_pipelines() -> LazyPipelines:
                                    ``dien_table4``
     ``tune.<dataset>.<model>``     from raw files to the best values of a model's options
     ``tuned.<dataset>.<model>``    comparison of the tuned model with the untuned one
-    ``retrain.<dataset>.<model>``  from new days to a model version; only for datasets with impressions
-    ``score.<dataset>.<model>``    scores of users and candidates; only for datasets with impressions
+    ``retrain.<dataset>.<model>``  from new days to a model version; only for datasets split by day
+    ``score.<dataset>.<model>``    scores of users and candidates; only for datasets split by day
     ``simulate``                   simulated log
     ``simulate_days``              simulated log in daily deliveries
     ``backtest``                   comparison of retraining strategies on the simulated days
@@ -126,7 +126,7 @@ def register_pipelines() -> LazyPipelines:
     """
     datasets = _selected_datasets()
     default = next(iter(datasets))
-    with_impressions = next((dataset for dataset, spec in datasets.items() if spec.impressions), None)
+    with_impressions = next((dataset for dataset, spec in datasets.items() if spec.retrainable), None)
     pipelines: LazyPipelines
     factories: Factories = {"__default__": lambda: pipelines[default]}
     if "simulated" in datasets:
@@ -150,7 +150,7 @@ def register_pipelines() -> LazyPipelines:
 
 def _listed_names(dataset: str, spec: DatasetSpec) -> list[str]:
     """Return the names of the pipelines of a dataset that are listed."""
-    kinds = ("tune", "tuned", *(("retrain", "score") if spec.impressions else ()))
+    kinds = ("tune", "tuned", *(("retrain", "score") if spec.retrainable else ()))
     return [
         dataset,
         *(f"{stage}.{dataset}" for stage in ("ingest", "samples", "report")),
@@ -175,7 +175,7 @@ def _dataset_factories(dataset: str, spec: DatasetSpec) -> Factories:
 
     @cache
     def ingest_pipeline() -> Pipeline:
-        raw = simulate.create_pipeline() if dataset == "simulated" else Pipeline([])
+        raw = simulate.create_pipeline(dataset) if spec.simulated else Pipeline([])
         return raw + ingest.create_pipeline(dataset, spec)
 
     @cache
@@ -189,7 +189,7 @@ def _dataset_factories(dataset: str, spec: DatasetSpec) -> Factories:
     @cache
     def report_pipeline() -> Pipeline:
         table = table_for(spec)
-        plots = report.create_plots_pipeline(dataset, table, impressions=spec.impressions)
+        plots = report.create_plots_pipeline(dataset, table, by_day=spec.by_day)
         return report.create_pipeline(dataset, table) + plots
 
     def dataset_pipeline() -> Pipeline:
@@ -219,7 +219,7 @@ def _dataset_factories(dataset: str, spec: DatasetSpec) -> Factories:
     def score_pipeline(model: str) -> Pipeline:
         return score.create_pipeline(dataset, model)
 
-    retrainable = RETRAINABLE if spec.impressions else ()
+    retrainable = RETRAINABLE if spec.retrainable else ()
     return {
         dataset: dataset_pipeline,
         f"ingest.{dataset}": ingest_pipeline,

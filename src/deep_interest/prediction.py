@@ -83,6 +83,11 @@ def _trained(
         impressions = context.catalog.load(f"{dataset}.impressions") if features.schema.context else None
     except DatasetError as error:
         raise InputError(f"{name}: {error.__cause__ or error}") from error
+    if "segment" in samples:
+        raise InputError(
+            f"{name}: the source gives the history of each row, so the log has no behaviours by user; predictions need "
+            "source.behaviors"
+        )
     require_same_data(checkpoint, Data(log, features, samples).fingerprint())
     seeds = checkpoint["seeds"]
     if seed is not None and seed not in seeds:

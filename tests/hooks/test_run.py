@@ -1,9 +1,12 @@
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
+from kedro.framework.session import KedroSession
 from kedro.io import DataCatalog, DatasetError, MemoryDataset
 from kedro.validation import ParameterValidationError
+from support.kedro_project import make_project
 
 from deep_interest.errors import InputError
 from deep_interest.hooks.mlflow import MLflowHooks
@@ -36,6 +39,22 @@ def test_invalid_input_is_reported_in_one_message(error, shown, capsys):
 def test_other_errors_keep_their_traceback(error, capsys):
     report_error(type(error), error, error.__traceback__)
     assert "a bug" in capsys.readouterr().err.splitlines()[0]
+
+
+def test_the_parameters_of_a_session_are_read_once_and_of_the_next_one_again(tmp_path):
+    project = make_project(tmp_path / "project")
+    (project / "conf/local").mkdir(exist_ok=True)
+    file = project / "conf/local/parameters.yml"
+
+    def seeds(change: str) -> list[object]:
+        with KedroSession.create(project, save_on_close=False) as session:
+            loader: Any = session.load_context().config_loader
+            file.write_text(change)
+            return [loader["parameters"]["training"]["seeds"] for _ in range(2)]
+
+    file.write_text("training: {seeds: [7]}")
+    assert seeds("training: {seeds: [8]}") == [[7], [7]]
+    assert seeds("training: {seeds: [9]}") == [[8], [8]]
 
 
 def test_tuned_values_must_exist_before_the_run_that_trains_with_them():

@@ -134,23 +134,28 @@ def leave_one_out_effects(model: nn.Module, batch: Batch) -> tuple[float, np.nda
 
 
 def single_sample_batch(
-    samples: SampleSet, user: int, history_end: int, item: int, *, context: dict[str, int] | None = None
-) -> Batch:
+    samples: SampleSet, user: int, history_end: int, item: int, *, context: dict[str, int] | None = None, segment: int | None = None
+) -> Batch:  # fmt: skip
     """Return a batch of one sample, which need not be one of the existing samples.
 
     Args:
         samples: samples whose log, feature codes and maximum history length are used.
         user: code of the user.
-        history_end: number of the user's behaviours that belong to the history.
+        history_end: number of behaviours of the user, or of the segment, that belong to the history.
         item: code of the candidate item.
         context: codes of the context fields by name; omitted fields are unknown.
+        segment: segment of the log that has the history; that of the user if None.
 
     Raises:
-        InputError: the code of the user or the item is out of range.
+        InputError: the code of the user, the segment or the item is out of range.
     """
-    users, items = len(samples.store.offsets) - 1, min(map(len, samples.store.items.values()))
-    if not 0 < user < users:
-        raise InputError(f"user: code {user} is outside 1 to {users - 1}, the codes of the log's users")
+    segments, items = len(samples.store.offsets) - 1, min(map(len, samples.store.items.values()))
+    if segment is None and not 0 < user < segments:
+        raise InputError(f"user: code {user} is outside 1 to {segments - 1}, the codes of the log's users")
+    if segment is not None and not 0 <= segment < segments:
+        raise InputError(
+            f"segment: {segment} is outside 0 to {segments - 1}, the segments of the log's histories"
+        )
     if not 0 <= item < items:
         raise InputError(
             f"item: code {item} is outside 0 to {items - 1}, the codes of the catalogue (0 is the unknown item)"
@@ -159,16 +164,16 @@ def single_sample_batch(
     single = SampleSet(
         samples.store, samples.max_len, _tensor(user), _tensor(item), _tensor(history_end), torch.zeros(1),
         {name: _tensor(code) for name, code in fields.items()},
-        time=_time_after(samples, user, history_end),
+        given_segment=None if segment is None else _tensor(segment), time=_time_after(samples, user if segment is None else segment, history_end),
     )  # fmt: skip
     return single.batch(torch.zeros(1, dtype=torch.int64))
 
 
-def _time_after(samples: SampleSet, user: int, history_end: int) -> Tensor | None:
+def _time_after(samples: SampleSet, segment: int, history_end: int) -> Tensor | None:
     """Return the time of the behaviour after the history; that of the log's newest behaviour if there is none."""
     store = samples.store
-    position = int(store.offsets[user]) + history_end
-    if store.times is None or position >= int(store.offsets[user + 1]):
+    position = int(store.offsets[segment]) + history_end
+    if store.times is None or position >= int(store.offsets[segment + 1]):
         return store.now(1)
     return store.times[position : position + 1]
 

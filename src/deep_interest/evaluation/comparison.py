@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from deep_interest.errors import InputError
 from deep_interest.evaluation.evidence import EvaluationParameters, shortage
 from deep_interest.evaluation.metrics import UserAUC, auc, logloss, per_user_auc, rela_impr
+from deep_interest.evaluation.requests import REQUEST_METRICS, mean_request_metrics
 from deep_interest.evaluation.seed_variance import FIXED, SeedVariance, seed_variance
 from deep_interest.evaluation.significance import (
     CHANCE,
@@ -18,6 +19,7 @@ from deep_interest.evaluation.significance import (
     holm,
     mean_over_seeds,
 )
+from deep_interest.evaluation.weighted import WEIGHTED_METRICS, weighted_auc, weighted_logloss
 
 ORACLE = "oracle"
 ORACLE_NAME = "Oracle (true probability)"
@@ -81,13 +83,14 @@ def compare(
     row, and in all rows if ``base`` is not among the runs. ``interval_note`` says why an interval leaves something out or is
     missing. The columns ``second_*`` say the same against the row ``second``: if none is named, the baseline of the highest
     validation GAUC. ``seed_variance`` is the variance of one fit's GAUC over seeds. ``oracle_share`` is the share of
-    the oracle's gain over 0.5 that is reached.
+    the oracle's gain over 0.5 that is reached. If the test samples have requests or weights, the columns of `requests` and
+    `weighted` follow, as means over seeds.
 
     No interval and no p-value is given on a test set below the ``minimum``. A model that has randomness but only one seed gets
     intervals over users alone and no p-value, since one fit cannot show how much another would differ.
 
     Args:
-        test: one row per test sample: ``user`` (integer), ``label`` [, ``true_probability``].
+        test: one row per test sample: ``user`` (integer), ``label`` [, ``true_probability``, ``request`` (integer), ``weight``].
         runs: by model key.
         base: key of the model to compare with.
         second: key of another one; the best baseline if left out.
@@ -113,7 +116,7 @@ def compare(
     if oracle:
         gain = results["gauc"] - CHANCE
         results["oracle_share"] = gain / gain.iloc[-1] if gain.iloc[-1] > 0 else np.nan
-    return results.reindex(columns=_columns(with_oracle=bool(oracle)))
+    return results.reindex(columns=[*_columns(with_oracle=bool(oracle)), *_given_columns(test)])
 
 
 def by_gauc(results: pd.DataFrame) -> pd.DataFrame:
@@ -136,6 +139,24 @@ def _columns(*, with_oracle: bool) -> list[str]:
     ]
 
 
+def _given_columns(test: pd.DataFrame) -> list[str]:
+    """Return the columns of samples with requests or weights."""
+    of_requests = REQUEST_METRICS if "request" in test else ()
+    return [*of_requests, *(WEIGHTED_METRICS if "weight" in test else ())]
+
+
+def _given_metrics(test: pd.DataFrame, probabilities: NDArray[np.floating]) -> dict[str, float]:
+    """Compute the metrics of `_given_columns` as means over seeds."""
+    labels, metrics = test["label"].to_numpy(), dict[str, float]()
+    if "request" in test:
+        metrics |= mean_request_metrics(test["request"].to_numpy(), labels, list(probabilities))
+    if "weight" in test:
+        weights = test["weight"].to_numpy()
+        for name, metric in zip(WEIGHTED_METRICS, (weighted_auc, weighted_logloss), strict=True):
+            metrics[name] = float(np.mean([metric(labels, p, weights) for p in probabilities]))
+    return metrics
+
+
 def _score(test: pd.DataFrame, key: str, model: ModelRuns) -> _Scored:
     _check_runs(test, key, model)
     users, labels = test["user"].to_numpy(), test["label"].to_numpy()
@@ -144,6 +165,7 @@ def _score(test: pd.DataFrame, key: str, model: ModelRuns) -> _Scored:
         gaucs = [user_aucs.gauc() for user_aucs in per_seed]
         aucs = [auc(labels, p) for p in model.probabilities]
         losses = [logloss(labels, p) for p in model.probabilities]
+        given = _given_metrics(test, model.probabilities)
     except InputError as error:
         raise InputError(f"model {key}: {error}") from error
     row = {
@@ -158,6 +180,7 @@ def _score(test: pd.DataFrame, key: str, model: ModelRuns) -> _Scored:
         "validation_gauc": model.validation_gauc,
         "train_seconds": float(np.mean(model.train_seconds)),
         "samples_per_second": float(np.mean(model.samples_per_second)),
+        **given,
     }
     seeds = FIXED if model.deterministic else seed_variance(per_seed) if len(per_seed) > 1 else None
     return _Scored(row, mean_over_seeds(per_seed), seeds)

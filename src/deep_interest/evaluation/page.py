@@ -2,12 +2,19 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pandas as pd
 
 from deep_interest.evaluation.comparison import ORACLE
 from deep_interest.evaluation.published import PublishedMetric
-from deep_interest.evaluation.table_notes import ORACLE_HEADING, VALIDATION_HEADING, column_notes, name_of
+from deep_interest.evaluation.table_notes import (
+    GIVEN_HEADINGS,
+    ORACLE_HEADING,
+    VALIDATION_HEADING,
+    column_notes,
+    name_of,
+)
 
 EMPTY = "–"
 SIGNIFICANCE_LEVEL = 0.05  # of p-values after Holm's correction
@@ -125,6 +132,11 @@ def _columns(
         "GAUC": lambda row: _with_deviation(row["gauc"], row["gauc_std"]),
         "AUC": lambda row: _with_deviation(row["auc"], row["auc_std"]),
         "LogLoss": lambda row: f"{row['logloss']:.4f}",
+        **{
+            heading: partial(_metric, name=name)
+            for name, heading in GIVEN_HEADINGS.items()
+            if name in results
+        },
     }
     if base_name:
         columns["RelaImpr"] = lambda row: _number(row["rela_impr"], "+.2f", "%")
@@ -199,6 +211,10 @@ def _published(metrics: Sequence[PublishedMetric], sources: list[str]) -> str:
 def _footnotes(sources: list[str]) -> str:
     notes = [f"{str(i).translate(SUPERSCRIPTS)} {source}" for i, source in enumerate(sources, start=1)]
     return "  \n".join(notes)
+
+
+def _metric(row: pd.Series, *, name: str) -> str:
+    return _number(row[name], ".4f")
 
 
 def _with_deviation(value: float, deviation: float) -> str:

@@ -9,6 +9,11 @@ from deep_interest.evaluation.significance import CHANCE
 
 VALIDATION_HEADING = "Validation GAUC"
 ORACLE_HEADING = "Share of the oracle's gain"
+GIVEN_HEADINGS = {
+    "request_gauc": "GAUC by request", "request_auc": "AUC by request", "mrr": "MRR", "ndcg_5": "nDCG@5", "ndcg_10": "nDCG@10",
+    "weighted_auc": "Weighted AUC", "weighted_logloss": "Weighted LogLoss",
+}  # fmt: skip
+"""Headings of the metrics of samples with requests or weights."""
 
 
 def column_notes(results: pd.DataFrame, headings: list[str], base: str) -> list[str]:
@@ -35,6 +40,7 @@ def column_notes(results: pd.DataFrame, headings: list[str], base: str) -> list[
             "Selection makes it optimistic, and the two sets have other users or days; a model that loses much more than the others "
             "from validation to test fits the validation set too closely."
         )
+    notes += _given_notes(results, headings)
     if base_name:
         notes.append(
             f"**RelaImpr**: gain in GAUC over 0.5, relative to that of {base_name} (DIN eq. 11). **Difference**: GAUC minus that of "
@@ -65,6 +71,23 @@ def column_notes(results: pd.DataFrame, headings: list[str], base: str) -> list[
     notes.append(
         "**Training (s)** and **Samples/s**: mean over seeds on the machine that trained the models; they do not affect the ranking."
     )
+    return notes
+
+
+def _given_notes(results: pd.DataFrame, headings: list[str]) -> list[str]:
+    """Explain the metrics of samples with requests or weights."""
+    notes = []
+    if GIVEN_HEADINGS["request_gauc"] in headings:
+        coverage = results["request_coverage"].iloc[0]
+        notes.append(
+            "**GAUC by request**: mean of the AUCs of the requests, weighted by their numbers of samples. **AUC by request**, **MRR** and "
+            "**nDCG**: unweighted means over requests, as on the MIND leaderboard; samples with equal scores are ranked at random. All "
+            f"cover the {coverage:.1%} of the requests that have a positive and a negative sample."
+        )
+    if GIVEN_HEADINGS["weighted_auc"] in headings:
+        notes.append(
+            "**Weighted AUC**, **Weighted LogLoss**: each sample, or pair of samples, counts with its weight in the source."
+        )
     return notes
 
 

@@ -41,6 +41,7 @@ class RunHooks:
         configuration = Configuration(context.config_loader)
         sys.excepthook = partial(report_error, configuration=configuration)
         parameters = configuration.parameters()
+        context.config_loader["parameters"] = parameters  # so that Kedro does not read the files again
         self._data = Path(context.project_path) / configuration.globals()["data"]
         _check_keys(
             "parameters",

@@ -26,7 +26,8 @@ def canonical(
         tables: tables of a source reader.
         seed: seed of the hash that breaks ties, and of the sample of users.
         max_users: number of users to sample; all if None.
-        repeated_impressions: whether repeated impressions (same user, item, time and label) are kept.
+        repeated_impressions: whether repeated impressions (same user, item, time, label and request) are kept; always, if the
+            impressions give their splits.
 
     Raises:
         InputError: a table is empty, or an id or time is missing.
@@ -34,9 +35,19 @@ def canonical(
     left_out, notes = dict(tables.left_out), dict(tables.notes)
     if max_users is not None:
         tables = _some_users(tables, max_users, seed, left_out)
-    behaviors = _sorted_events(tables.behaviors, "behaviors", seed, left_out, notes)
-    impressions = tables.impressions
+    behaviors, impressions = tables.behaviors, tables.impressions
+    if "segment" not in behaviors:
+        behaviors = _sorted_events(behaviors, "behaviors", seed, left_out, notes)
+    elif behaviors.empty:
+        raise InputError(
+            "impressions.history: no row has a history; check the column and the separator of its lists, or remove it"
+        )
+    else:  # given histories are in order, and may repeat an item
+        behaviors = behaviors.reset_index(drop=True)
     if impressions is not None:
+        repeated_impressions = (
+            repeated_impressions or "split" in impressions
+        )  # a given test set keeps its rows
         impressions = _sorted_events(
             impressions, "impressions", seed, left_out, notes, repeated=repeated_impressions
         )
@@ -50,7 +61,8 @@ def _some_users(
     tables: CanonicalTables, max_users: int, seed: int, left_out: dict[str, int]
 ) -> CanonicalTables:
     """Keep the events of a sample of users, and count the dropped ones."""
-    users = np.sort(tables.behaviors["user"].unique())
+    log = tables.shown if "segment" in tables.behaviors else tables.behaviors
+    users = np.sort(log["user"].unique())
     if len(users) <= max_users:
         return tables
     chosen = np.random.default_rng(seed).choice(users, max_users, replace=False)
@@ -89,6 +101,7 @@ def _sorted_events(
         item,
         events["time"].to_numpy(np.int64),
         *([events["label"].to_numpy()] if "label" in events else []),
+        *([pd.factorize(events["request"])[0]] if "request" in events else []),
     ]
     if unordered := _out_of_order(order, user, events["time"].to_numpy(np.int64)):
         notes[f"{table} out of time order in the source (they are sorted)"] = unordered

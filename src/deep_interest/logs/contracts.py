@@ -5,6 +5,7 @@ from typing import Any
 import pandas as pd
 
 from deep_interest.errors import InputError
+from deep_interest.logs.protocols import SPLITS
 from deep_interest.logs.tables import TRUE_PROBABILITY, CanonicalTables
 
 _SHOWN = 5  # failures in a message
@@ -49,10 +50,18 @@ def _schemas(pa: Any) -> dict[str, Any]:
         "label": pa.Column("int8", pa.Check.isin([0, 1])),
         TRUE_PROBABILITY: pa.Column(float, pa.Check.in_range(0, 1), required=False, coerce=True),
     }
+    count = pa.Check.ge(0)
+    given = {
+        "split": pa.Column(checks=pa.Check.isin(SPLITS), nullable=False, required=False),
+        "segment": pa.Column("int64", count, required=False),
+        "history_end": pa.Column("int32", count, required=False),
+        "weight": pa.Column("float32", count, required=False),
+        "request": pa.Column(nullable=False, required=False),
+    }
     events = {"user": user, "item": item, "time": time, **days}
     return {
-        "behaviors": pa.DataFrameSchema(events),
-        "impressions": pa.DataFrameSchema(events | shown),
+        "behaviors": pa.DataFrameSchema(events | {"segment": given["segment"]}),
+        "impressions": pa.DataFrameSchema(events | shown | given),
         "items": pa.DataFrameSchema({"item": pa.Column(checks=ids, nullable=False, unique=True)}),
         "users": pa.DataFrameSchema({"user": pa.Column(checks=ids, nullable=False, unique=True)}),
     }

@@ -27,7 +27,9 @@ GAP_CODES = 44
 milliseconds, longer than any log of seconds)."""
 POSITION_CODES = 130
 """Codes of ``position``: 1 for the newest behaviour, 1 + k for k later behaviours, the last one for 128 and more."""
-RESERVED = ("user", "item", "label", "time", "day", "history_end", "split", TRUE_PROBABILITY)
+RESERVED = (
+    "user", "item", "label", "time", "day", "history_end", "split", "segment", "request", "weight", TRUE_PROBABILITY,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -96,11 +98,13 @@ class EncodedLog:
     Attributes:
         users: vocabulary of the user ids.
         items: vocabulary of the item ids.
-        offsets: ``(U + 1,)`` segments of the users' behaviours.
+        offsets: ``(S + 1,)`` segments of the behaviours: one for each user, or for each given history.
         user, item: ``(N,)`` int32 codes of each behaviour.
         time: ``(N,)`` int64.
         rating: ``(N,)`` float32, or None.
         day: ``(N,)`` int32 local days, or None if the source only has times.
+        given_segment: ``(N,)`` segment of each behaviour, if the source gives the history of each impression; None if the segment
+            is the user.
     """
 
     users: Vocabulary
@@ -111,15 +115,21 @@ class EncodedLog:
     time: np.ndarray
     rating: np.ndarray | None
     day: np.ndarray | None = None
+    given_segment: np.ndarray | None = None
+
+    @property
+    def segment(self) -> np.ndarray:
+        """``(N,)`` segment of each behaviour."""
+        return self.user if self.given_segment is None else self.given_segment
 
     @property
     def position(self) -> np.ndarray:
-        """``(N,)`` number of earlier behaviours of the same user."""
-        return np.arange(len(self.user)) - self.offsets[self.user]
+        """``(N,)`` number of earlier behaviours in the same segment."""
+        return np.arange(len(self.user)) - self.offsets[self.segment]
 
     @property
     def length(self) -> np.ndarray:
-        """``(U,)`` number of behaviours by user code."""
+        """``(S,)`` number of behaviours by segment."""
         return np.diff(self.offsets)
 
 
@@ -146,9 +156,14 @@ def encode_log(tables: CanonicalTables, *, users: Vocabulary, items: Vocabulary)
         )
     rating = behaviors["rating"].to_numpy(np.float32) if "rating" in behaviors else None
     day = behaviors["day"].to_numpy(np.int32) if "day" in behaviors else None
-    offsets = run_offsets(user, len(users))
+    segment, segments = None, len(users)
+    if "segment" in behaviors:
+        segments = 1 + int(behaviors["segment"].max())
+        check_fits_int32("impressions.history: distinct histories", segments)
+        segment = behaviors["segment"].to_numpy(np.int32)
+    offsets = run_offsets(user if segment is None else segment, segments)
     check_fits_int32("behaviors: behaviours of one user", int(np.diff(offsets).max()))
-    return EncodedLog(users, items, offsets, user, item, behaviors["time"].to_numpy(), rating, day)
+    return EncodedLog(users, items, offsets, user, item, behaviors["time"].to_numpy(), rating, day, segment)
 
 
 def encode_features(

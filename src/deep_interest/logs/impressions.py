@@ -1,4 +1,4 @@
-"""The ``by_day`` protocol: every impression is a sample, split by day (DIN §6.2, the Alibaba dataset)."""
+"""The protocols of impressions: every impression is a sample, split ``by_day`` (DIN §6.2, the Alibaba dataset) or as ``given``."""
 
 from dataclasses import dataclass
 from datetime import date
@@ -10,6 +10,7 @@ from deep_interest.errors import InputError
 from deep_interest.logs.coverage import Uncovered, uncovered_values
 from deep_interest.logs.encoding import CodedColumn, EncodedLog, code_column
 from deep_interest.logs.feature_columns import FeatureColumns
+from deep_interest.logs.negatives import list_negatives
 from deep_interest.logs.protocols import (
     SPLITS,
     TEST,
@@ -32,7 +33,7 @@ class ImpressionSamples:
         columns: ``{name: (n,)}`` further columns of the samples table.
         context: encoded context features.
         known_items, known_users: bool by code, see `known_to_training`.
-        day: ``(n,)`` day of each sample.
+        day: ``(n,)`` day of each sample; None if the split is given.
         uncovered: context values of held-out days that do not occur on any training day.
     """
 
@@ -41,7 +42,7 @@ class ImpressionSamples:
     context: dict[str, CodedColumn]
     known_items: np.ndarray
     known_users: np.ndarray
-    day: np.ndarray
+    day: np.ndarray | None
     uncovered: tuple[Uncovered, ...] = ()
 
 
@@ -53,7 +54,7 @@ def impression_samples(
     features: FeatureColumns,
     vocabularies: FieldVocabularies | None = None,
 ) -> ImpressionSamples:
-    """Split impressions by day; each history ends strictly before the time of the impression.
+    """Split impressions by day or as given; each history ends strictly before the time of the impression, or is the given one.
 
     Args:
         impressions: impressions, sorted by user and time.
@@ -65,24 +66,27 @@ def impression_samples(
     Raises:
         InputError: a column is missing, a label is not 0 or 1, or there are too few days.
     """
-    if protocol.name != "by_day":
+    if protocol.name not in ("by_day", "given"):
         raise InputError(
-            f"protocol.name: a dataset with impressions is split by_day, found {protocol.name}; set by_day, or remove the impressions "
-            "from the source"
+            f"protocol.name: a dataset with impressions is split by_day or as given, found {protocol.name}; set by_day, or remove the "
+            "impressions from the source"
         )
     _check(impressions, features.context)
-    impressions, day, left_out = _days_in_use(impressions, protocol)
+    impressions, day, split, left_out = _used(impressions, protocol)
     user, item = log.users.encode(impressions["user"]), log.items.encode(impressions["item"])
     time = impressions["time"].to_numpy(np.int64)
-    split = _split_by_day(day, protocol)
-    end = history_ends(log, user, time)
-    samples = Samples(user, item, impressions["label"].to_numpy(np.int8), time, end, split, left_out)
+    if log.given_segment is None:
+        segment, end = None, history_ends(log, user, time)
+    else:
+        segment, end = (impressions[name].to_numpy(np.int32) for name in ("segment", "history_end"))
+    label = impressions["label"].to_numpy(np.int8)
+    samples = Samples(user, item, label, time, end, split, left_out, segment)
     train = split == TRAIN
     vocabularies = FieldVocabularies() if vocabularies is None else vocabularies
     context = {
         name: code_column(vocabularies, name, impressions[name], features, train) for name in features.context
     }
-    columns = {name: column.codes for name, column in context.items()}
+    columns = {name: column.codes for name, column in context.items()} | _given_columns(impressions)
     if TRUE_PROBABILITY in impressions:
         columns[TRUE_PROBABILITY] = impressions[TRUE_PROBABILITY].to_numpy(np.float32)
     known_items, known_users = known_to_training(log, samples)
@@ -137,14 +141,62 @@ def days_of(impressions: pd.DataFrame, protocol: ProtocolParameters) -> np.ndarr
 
 def days_and_splits(
     impressions: pd.DataFrame, protocol: ProtocolParameters
-) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
-    """Return the impressions of the days in use, and the day and the split of each: ``(n,)``, split as an index into SPLITS.
+) -> tuple[pd.DataFrame, np.ndarray | None, np.ndarray]:
+    """Return the impressions in use, and the day (None for the protocol ``given``) and the split of each.
+
+    Days and splits are ``(n,)``, splits as indices into SPLITS.
 
     Raises:
         InputError: there are too few days.
     """
-    impressions, day, _ = _days_in_use(impressions, protocol)
-    return impressions, day, _split_by_day(day, protocol)
+    impressions, day, split, _ = _used(impressions, protocol)
+    return impressions, day, split
+
+
+def _used(
+    impressions: pd.DataFrame, protocol: ProtocolParameters
+) -> tuple[pd.DataFrame, np.ndarray | None, np.ndarray, dict[str, int]]:
+    """Return the impressions in use, their days and splits, and the number of other impressions by reason."""
+    if protocol.name == "given":
+        day, left_out = None, dict[str, int]()
+        split = impressions["split"].map(SPLITS.index).to_numpy(np.int8)
+    else:
+        impressions, day, left_out = _days_in_use(impressions, protocol)
+        split = _split_by_day(day, protocol)
+    if protocol.list_negatives is None:
+        return impressions, day, split, left_out
+    kept = list_negatives(
+        requests_of(impressions), impressions["label"].to_numpy(), split == TRAIN, protocol.list_negatives,
+        rng=np.random.default_rng([protocol.seed, 3]),
+    )  # fmt: skip
+    reason = f"training impressions that are not among the negatives of a click (protocol.list_negatives: {protocol.list_negatives})"
+    left_out |= {reason: int((~kept).sum())}
+    impressions = impressions[kept].reset_index(drop=True)
+    return impressions, None if day is None else day[kept], split[kept], left_out
+
+
+def _given_columns(impressions: pd.DataFrame) -> dict[str, np.ndarray]:
+    """Return the request and the weight of each sample, where the source gives them."""
+    columns: dict[str, np.ndarray] = {}
+    if "request" in impressions:
+        columns["request"] = requests_of(impressions)
+    if "weight" in impressions:
+        columns["weight"] = impressions["weight"].to_numpy(np.float32)
+    return columns
+
+
+def requests_of(impressions: pd.DataFrame) -> np.ndarray:
+    """Return a code of each row's request, ``(n,)`` int32: rows of a user with the same request were shown together.
+
+    Raises:
+        InputError: the impressions have no requests.
+    """
+    if "request" not in impressions:
+        raise InputError(
+            "protocol.list_negatives needs requests, but source.impressions gives none; set request to the column of their ids, or "
+            "sequence to the column of lists"
+        )
+    return impressions.groupby(["user", "request"], sort=False).ngroup().to_numpy(np.int32)
 
 
 def _day_number(time: np.ndarray, protocol: ProtocolParameters) -> np.ndarray:

@@ -27,10 +27,11 @@ class Inspection:
     Attributes:
         counts: counts by name.
         period: first and last time as strings (UTC); None for a log without times.
-        days: one row per day of impressions: ``day, split, rows, ctr``; None without impressions.
+        days: one row per day of impressions: ``day, split, rows, ctr``; None if they are not split by day.
         shares: shares of the impressions by name, or of the samples of a log without impressions.
         history_lengths: ``{range: samples}``.
         warnings: one sentence each.
+        histories_of: heading of the lengths.
     """
 
     counts: dict[str, int]
@@ -39,6 +40,7 @@ class Inspection:
     shares: dict[str, float]
     history_lengths: dict[str, int]
     warnings: tuple[str, ...]
+    histories_of: str = "behaviours of a user"
 
 
 def inspect_log(
@@ -58,7 +60,7 @@ def inspect_log(
     log = encode_log(tables, users=_ids(tables), items=Vocabulary.fit(tables.items["item"]))
     counts = {
         "behaviors": len(tables.behaviors),
-        "users with behaviors": int((log.length > 0).sum()),
+        "users with behaviors": len(np.unique(log.user)),
         "items": len(tables.items),
     }
     times = tables.behaviors["time"]
@@ -71,8 +73,15 @@ def inspect_log(
             "impressions": len(tables.impressions),
             "users with impressions": tables.impressions["user"].nunique(),
         }
-        days, lengths, shares = _days(made), made.samples.history_end, _shares(made)
-        times = pd.concat([times, tables.impressions["time"]])
+        lengths, shares = made.samples.history_end, _shares(made)
+        days = None if made.day is None else _days(made.day, made.samples)
+        times = tables.impressions["time"]
+        if log.given_segment is None:
+            times = pd.concat([times, tables.behaviors["time"]])
+        else:
+            counts["distinct histories"] = int((log.length > 0).sum())
+        if "request" in made.columns:
+            counts["requests"] = len(np.unique(made.columns["request"]))
         warnings += map(str, made.uncovered)
     elif has_times:
         shares[_TIES] = tied = _tied_histories(log, catalogue_samples(log, protocol))
@@ -85,6 +94,7 @@ def inspect_log(
         shares,
         _histogram(lengths),
         (*warnings, *suspicions(tables, log, protocol, features)),
+        "behaviours of a user" if tables.impressions is None else "behaviours before an impression",
     )
 
 
@@ -104,10 +114,7 @@ def report_lines(inspection: Inspection) -> list[str]:
                 index=False, formatters={"ctr": "{:.4f}".format, "rows": "{:,}".format}
             ),
         ]
-    lines += [
-        "",
-        "behaviours before an impression" if inspection.days is not None else "behaviours of a user",
-    ]
+    lines += ["", inspection.histories_of]
     most = max(inspection.history_lengths.values())
     lines += [
         f"{name:>8}  {count:>12,}  {'█' * round(_BAR_WIDTH * count / most)}"
@@ -157,9 +164,8 @@ def _written(times: pd.Series) -> tuple[str, str]:
     return first.replace("T", " "), last.replace("T", " ")
 
 
-def _days(made: ImpressionSamples) -> pd.DataFrame:
-    day = made.day
-    frame = pd.DataFrame({"day": day, "split": made.samples.split, "label": made.samples.label})
+def _days(day: np.ndarray, samples: Samples) -> pd.DataFrame:
+    frame = pd.DataFrame({"day": day, "split": samples.split, "label": samples.label})
     table = frame.groupby("day").agg(split=("split", "first"), rows=("label", "size"), ctr=("label", "mean"))
     table = table.reindex(range(int(day.min()), int(day.max()) + 1)) if np.ptp(day) < 10_000 else table
     table["rows"] = table["rows"].fillna(0).astype(int)

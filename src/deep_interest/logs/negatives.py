@@ -1,4 +1,4 @@
-"""Negative sampling: items that a user has not interacted with, uniformly or by popularity."""
+"""Negative sampling: items that a user has not interacted with, uniformly or by popularity, or other items of the same list."""
 
 from typing import Literal
 
@@ -41,6 +41,33 @@ def sample_negatives(
     for row in open_rows[_contains(seen, _pack(users[open_rows], negatives[open_rows]))]:
         negatives[row] = _draw_from_complement(users[row], seen, pool, weights, rng)
     return negatives
+
+
+def list_negatives(
+    requests: np.ndarray, labels: np.ndarray, sampled: np.ndarray, per_click: int, *, rng: np.random.Generator
+) -> np.ndarray:
+    """Choose the rows to keep if each click is paired with a few items of its list that were not clicked (NRMS, Wu et al. 2019, §2.3).
+
+    A list with p clicks and n other items keeps ``min(n, p * per_click)`` of these, so none without a click.
+
+    Args:
+        requests: ``(n,)`` list of each row.
+        labels: ``(n,)`` in {0, 1}.
+        sampled: ``(n,)`` bool, rows whose lists are reduced; all others are kept.
+        per_click: negatives of a click.
+        rng: random generator.
+
+    Returns:
+        ``(n,)`` bool.
+    """
+    rows = np.flatnonzero(sampled & (labels == 0))
+    clicks = np.bincount(requests[sampled & (labels == 1)], minlength=int(requests.max(initial=0)) + 1)
+    order = np.lexsort((rng.random(len(rows)), requests[rows]))
+    of_list = requests[rows][order]
+    first = np.searchsorted(of_list, of_list)  # of the same list
+    kept = np.ones(len(requests), bool)
+    kept[rows[order]] = np.arange(len(rows)) - first < per_click * clicks[of_list]
+    return kept
 
 
 def _drawer(pool: np.ndarray, weights: np.ndarray | None, rng: np.random.Generator):

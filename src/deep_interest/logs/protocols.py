@@ -25,7 +25,8 @@ class ProtocolParameters(BaseModel):
     """How samples are made from a log.
 
     Attributes:
-        name: ``next_item`` (DIN on Amazon), ``last_item`` (DIEN on Amazon), ``rated`` (DIN on MovieLens), ``by_day``.
+        name: ``next_item`` (DIN on Amazon), ``last_item`` (DIEN on Amazon), ``rated`` (DIN on MovieLens), ``by_day``, or ``given``
+            (the source gives the split of each impression).
         mode: ``validated`` uses the second last behaviour of each user for validation; ``paper`` trains on it
             (``next_item`` only).
         negatives: sampling of negatives: ``uniform`` or by ``popularity``.
@@ -42,6 +43,8 @@ class ProtocolParameters(BaseModel):
             are run.
         train_days: number of training days before them; all if None (``by_day``).
         last_day: last day to use; later impressions are dropped (``by_day``).
+        list_negatives: for each click of a request, the number of its other items that are sampled as negatives for training, as
+            in news recommendation; all are used if None (``by_day``, ``given``).
         day_seconds, day_offset: length of a day in the unit of ``time``, and the offset added to ``time`` before days are
             counted (local midnight); for sources without days.
         seed: seed of the negatives and of the split by user.
@@ -49,7 +52,7 @@ class ProtocolParameters(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: Literal["next_item", "last_item", "rated", "by_day"]
+    name: Literal["next_item", "last_item", "rated", "by_day", "given"]
     mode: Literal["validated", "paper"] = "validated"
     negatives: Sampler = "uniform"
     negative_pool: Literal["trained", "catalogue"] = "trained"
@@ -62,6 +65,7 @@ class ProtocolParameters(BaseModel):
     test_days: int = Field(1, ge=1)
     train_days: int | None = Field(None, ge=1)
     last_day: date | None = None
+    list_negatives: int | None = Field(None, ge=1)
     day_seconds: int = Field(86_400, gt=0)
     day_offset: int = 0
     seed: int = Field(0, ge=0)
@@ -81,9 +85,10 @@ class Samples:
         user, item: int32 codes.
         label: int8 in {0, 1}.
         time: int64.
-        history_end: int32 number of the user's behaviours before the event.
+        history_end: int32 number of behaviours of the user, or of the given segment, before the event.
         split: int8 index into SPLITS.
         left_out: ``{reason: rows}`` of events that are not samples.
+        given_segment: int32 segment of the log that has the history, if the source gives it; None if it is that of the user.
     """
 
     user: np.ndarray
@@ -93,10 +98,17 @@ class Samples:
     history_end: np.ndarray
     split: np.ndarray
     left_out: dict[str, int]
+    given_segment: np.ndarray | None = None
+
+    @property
+    def segment(self) -> np.ndarray:
+        """Segment of the log that has the history of each sample."""
+        return self.user if self.given_segment is None else self.given_segment
 
     def frame(self) -> pd.DataFrame:
         """Return the canonical ``samples`` table."""
-        columns = ("user", "item", "label", "time", "history_end")
+        columns = ["user", "item", "label", "time", "history_end"]
+        columns += [] if self.given_segment is None else ["segment"]
         frame = pd.DataFrame({name: getattr(self, name) for name in columns}, copy=False)
         frame["split"] = pd.Categorical.from_codes(self.split, categories=list(SPLITS))
         return frame
@@ -129,9 +141,9 @@ def catalogue_samples(log: EncodedLog, protocol: ProtocolParameters) -> Samples:
 def training_histories(log: EncodedLog, samples: Samples) -> np.ndarray:
     """Return which behaviours are part of the history of a training sample, before histories are truncated: ``(N,)`` bool."""
     train = samples.split == TRAIN
-    longest = np.zeros(len(log.users), np.int32)
-    np.maximum.at(longest, samples.user[train], samples.history_end[train])
-    return log.position < longest[log.user]
+    longest = np.zeros(len(log.length), np.int32)
+    np.maximum.at(longest, samples.segment[train], samples.history_end[train])
+    return log.position < longest[log.segment]
 
 
 def known_to_training(log: EncodedLog, samples: Samples) -> tuple[np.ndarray, np.ndarray]:

@@ -38,7 +38,7 @@ def samples_summary(
     unknown |= {name: rows for name, rows in of_fields.items() if name not in unknown}
     rows = [_row(name, samples, unknown, samples.split == index) for index, name in enumerate(SPLITS)]
     total = _row("all", samples, unknown, np.ones(len(samples.user), bool))
-    total |= {"users": int((log.length > 0).sum()), "items": _distinct(log.item), "behaviors": len(log.user)}
+    total |= {"users": _distinct(log.user), "items": _distinct(log.item), "behaviors": len(log.user)}
     reasons = left_out | samples.left_out
     lost = [{"split": "left out", "rows": count, "reason": reason} for reason, count in reasons.items()]
     counts = ["rows", "positives", "users", "items", "behaviors"]

@@ -8,7 +8,7 @@ import pandas as pd
 from deep_interest.logs.encoding import EncodedLog
 from deep_interest.logs.feature_columns import ITEM_ID, USER_ID, FeatureColumns
 from deep_interest.logs.impressions import days_of, history_ends
-from deep_interest.logs.protocols import ProtocolParameters
+from deep_interest.logs.protocols import SPLITS, TRAIN, ProtocolParameters
 from deep_interest.logs.suspicious_behaviors import items_without_features, ratings_with_one_label
 from deep_interest.logs.suspicious_times import incomplete_last_day, whole_days_of_impressions
 from deep_interest.logs.tables import CanonicalTables
@@ -39,17 +39,21 @@ def suspicions(
         return
     shown = tables.shown
     yield from _about_ids(tables, log)
-    yield from _about_days(shown)
-    yield from incomplete_last_day(shown, protocol)
-    yield from whole_days_of_impressions(tables, ticks_per_second(shown["time"]))
-    yield from _about_times(tables)
-    yield from _about_clocks(tables)
-    event = ["user", "item", "time"]
+    if protocol.name == "by_day":
+        yield from _about_days(shown)
+        yield from incomplete_last_day(shown, protocol)
+    if log.given_segment is None:
+        yield from whole_days_of_impressions(tables, ticks_per_second(shown["time"]))
+        yield from _about_times(tables)
+        yield from _about_clocks(tables)
+    event = ["user", "item", "time", *(["request"] if "request" in shown else [])]
     labels = shown[shown.duplicated(event, keep=False)].groupby(event)["label"].nunique()
     if (labels > 1).any():
         yield f"{int((labels > 1).sum()):,} impressions occur twice, clicked and not clicked"
     some = shown.head(_MOST_ROWS)
-    following = some.groupby("user")["label"].shift(-1).to_numpy()
+    following = np.full(len(some), np.nan)
+    if protocol.name != "given" or "day" in shown:  # the rows have times
+        following = some.groupby("user")["label"].shift(-1).to_numpy()
     for name, column in _features(tables, some, features):
         yield from _about_leaks(name, column, some, following)
     yield from _about_counts(tables, protocol, features)
@@ -57,14 +61,16 @@ def suspicions(
 
 def _about_ids(tables: CanonicalTables, log: EncodedLog) -> Iterator[str]:
     shown = tables.shown
-    with_history = float(
-        (history_ends(log, log.users.encode(shown["user"]), shown["time"].to_numpy()) > 0).mean()
-    )
+    if log.given_segment is None:
+        ends = history_ends(log, log.users.encode(shown["user"]), shown["time"].to_numpy())
+    else:
+        ends = shown["history_end"].to_numpy()
+    with_history = float((ends > 0).mean())
     if with_history < _FEW_HISTORIES:
-        yield (
-            f"only {with_history:.1%} of the impressions have an earlier behaviour: do both tables use the same user ids, do the "
-            "times have the right unit, do the behaviours start before the impressions?"
-        )
+        question = "do both tables use the same user ids, do the times have the right unit, do the behaviours start before the impressions?"
+        if log.given_segment is not None:
+            question = "is source.impressions.history the right column, and does it have the right separator?"
+        yield f"only {with_history:.1%} of the impressions have an earlier behaviour: {question}"
     labels = shown["label"].unique()
     if len(labels) == 1:
         yield f"every label is {labels[0]}: is it the right column?"
@@ -183,9 +189,11 @@ def _about_counts(
 ) -> Iterator[str]:
     """Warn about numeric features that correlate with counts over the whole period more than with counts over training."""
     shown = tables.shown
-    day = days_of(shown, protocol)
-    days = np.unique(day)
-    early = day < days[-(protocol.validation_days + protocol.test_days)]
+    if protocol.name == "given":
+        early = (shown["split"] == SPLITS[TRAIN]).to_numpy()
+    else:
+        day = days_of(shown, protocol)
+        early = day < np.unique(day)[-(protocol.validation_days + protocol.test_days)]
     before = shown["time"].to_numpy()[early].max()
     for table, key, names in (("items", "item", features.item), ("users", "user", features.profile)):
         own = [name for name in names if name not in (ITEM_ID, USER_ID)]
@@ -220,7 +228,8 @@ def _statistics(
         shown.groupby(key)["label"].mean(),
         shown[early].groupby(key)["label"].mean(),
     )
-    yield "the behaviours", done.groupby(key).size(), done[done["time"] <= before].groupby(key).size()
+    if "segment" not in done:  # otherwise their times are positions
+        yield "the behaviours", done.groupby(key).size(), done[done["time"] <= before].groupby(key).size()
 
 
 def _rank_correlation(one: pd.Series, other: pd.Series) -> float:

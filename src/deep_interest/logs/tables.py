@@ -6,6 +6,11 @@
 - ``impressions`` (optional): one shown item per row, with ``user``, ``item``, ``time``, ``label``, optionally ``day`` and
   context features.
 
+A source that gives its samples has more columns. ``impressions`` may have ``request`` (impressions of a user with the same request
+were shown together), ``split``, ``weight``, and the history of each row as ``segment`` and ``history_end``: the first
+``history_end`` behaviours of a segment; segment 0 has none. ``behaviors`` then has ``segment`` as well, and ``time`` is the
+position within the segment.
+
 ``user`` and ``item`` are the source's own ids (integers or strings), ``time`` is int64 in the source's unit (seconds or
 milliseconds since 1970, UTC), ``day`` counts local days since 1970-01-01 if the source has days, ``label`` is int8 in {0, 1}.
 """

@@ -67,9 +67,9 @@ def _check(key: str, value: Any, locate: Locate) -> list[str]:
         if model is not None:
             validated = model.model_validate(value)
             if key.startswith("models."):
-                from deep_interest.models.registry import model_config  # noqa: PLC0415  # imports torch
+                from deep_interest.models.registry import model_config  # noqa: PLC0415
 
-                model = MODELS[key.split(".")[1]].load().Config
+                model = MODELS[key.split(".")[1]].config()
                 model_config(key.split(".")[1], validated.model)
     except ValidationError as error:
         return list(_problems(error, key.split("."), model, locate))
@@ -266,4 +266,4 @@ def _training_options() -> Any:
 
 
 def _model_options() -> set[str]:
-    return {name for spec in MODELS.values() for name in spec.load().Config.model_fields}
+    return {name for spec in MODELS.values() for name in spec.config().model_fields}

@@ -9,7 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from deep_interest.models.layers import MLP, Activation, PReLU, apply_stages, fuse_layers, make_activation
+from deep_interest.models.config import Activation
+from deep_interest.models.layers import MLP, PReLU, apply_stages, fuse_layers, make_activation
 from deep_interest.models.length_groups import length_groups
 from deep_interest.ops.attention import attention_pool, pair_mlp, pool_by_scores
 from deep_interest.ops.gradients import GradientAccumulator

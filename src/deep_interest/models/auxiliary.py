@@ -1,36 +1,15 @@
 """DIEN's auxiliary loss: each state has to distinguish the next behaviour from a negative item (DIEN eq. 7)."""
 
 from collections.abc import Sequence
-from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field
 from torch import Tensor, nn
 
 from deep_interest.models.batch import Batch
-from deep_interest.models.config import DeepConfig
+from deep_interest.models.configs.auxiliary import AuxiliaryConfig
 from deep_interest.models.layers import MLP
 from deep_interest.ops.jagged_products import circular_dot, shifted_dot
-
-
-class AuxiliaryConfig(DeepConfig):
-    """Options of models with an auxiliary loss.
-
-    Attributes:
-        aux_weight: α of eq. 8; 0 for no auxiliary loss.
-        aux_score: ``inner`` product (eq. 7) or a small ``net`` over the concatenation (100-50-1, the authors' code).
-        aux_scale: divisor of the sum over all positions: the number of ``positions`` (the authors' code) or of
-            ``sequences``, that is, samples (eq. 7).
-        aux_contrast: ``binary`` (eq. 7) or ``infonce``.
-        aux_negatives: negatives per position (``infonce``).
-    """
-
-    aux_weight: float = Field(0.0, ge=0)
-    aux_score: Literal["inner", "net"] = "inner"
-    aux_scale: Literal["positions", "sequences"] = "positions"
-    aux_contrast: Literal["binary", "infonce"] = "binary"
-    aux_negatives: int = Field(8, ge=1)
 
 
 class AuxiliaryLoss(nn.Module):

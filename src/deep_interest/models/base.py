@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -12,25 +12,10 @@ from deep_interest.errors import InputError
 from deep_interest.logs.schema import FeatureSchema, Field, Pooling
 from deep_interest.models.batch import Batch, ModelOutput
 from deep_interest.models.config import DeepConfig
+from deep_interest.models.configs.base import BaseModelConfig
 from deep_interest.models.embeddings import Embeddings, pool
 from deep_interest.models.layers import MLP
 from deep_interest.models.own_fields import OwnFields
-
-
-class BaseModelConfig(DeepConfig):
-    """Options of BaseModel.
-
-    Attributes:
-        pooling: pooling of the behaviour vectors, eq. 1: ``sum`` (both papers) or ``mean``.
-    """
-
-    pooling: Pooling = "sum"
-
-
-class UnfilteredConfig(BaseModelConfig):
-    """Options of a BaseModel with additional weights per id, which `keep_top` would not filter."""
-
-    keep_top: Literal[0] = 0
 
 
 def behavior_fields(config: DeepConfig, schema: FeatureSchema) -> tuple[Field, ...]:

@@ -1,40 +1,19 @@
 """BST: a transformer over behaviours and candidate (Chen et al. 2019)."""
 
-from typing import Literal
-
 import numpy as np
 import torch
 import torch.nn.functional as F
-from pydantic import Field
 from torch import Tensor, nn
 
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.attention import SelfAttention
 from deep_interest.models.base import EmbeddingMLP, Interest, SameFields, behavior_fields
 from deep_interest.models.batch import Batch
-from deep_interest.models.config import DeepConfig
+from deep_interest.models.configs.bst import BSTConfig
 from deep_interest.models.layers import LayerNorm
 from deep_interest.ops.jagged import Jagged
 from deep_interest.ops.runtime.host_copies import copy_to_device
 from deep_interest.ops.segments import expand
-
-
-class BSTConfig(DeepConfig):
-    """Options of BST; the defaults are the paper's.
-
-    Attributes:
-        heads: number of heads of the self-attention.
-        blocks: number of transformer blocks.
-        sequence_length: length of the sequence of the newest behaviours and the candidate.
-        output: ``all`` concatenates the outputs of all positions, ``candidate`` uses that of the candidate alone.
-        dropout: dropout rate of the outputs of attention and feed-forward net.
-    """
-
-    heads: int = Field(8, ge=1)
-    blocks: int = Field(1, ge=1)
-    sequence_length: int = Field(20, ge=2)
-    output: Literal["all", "candidate"] = "all"
-    dropout: float = Field(0.2, ge=0, lt=1)
 
 
 class TransformerBlock(nn.Module):

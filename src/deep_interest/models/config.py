@@ -4,6 +4,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+Activation = Literal["dice", "prelu", "relu", "sigmoid"]
+
 
 class ModelConfig(BaseModel):
     """Options that every model has; an unknown option is an error.
@@ -50,6 +52,6 @@ class DeepConfig(ModelConfig):
     keep_top: int = Field(0, ge=0)
     embedding_std: float = Field(0.01, gt=0)
     hidden: tuple[int, ...] = (200, 80)
-    activation: Literal["dice", "prelu", "relu", "sigmoid"] = "prelu"
+    activation: Activation = "prelu"
     batch_norm: bool = False
     own_fields: OwnFieldsOption = "both"

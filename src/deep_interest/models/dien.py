@@ -1,41 +1,22 @@
 """DIEN and its variants: a GRU extracts interests, a second, attention-gated GRU models their evolution."""
 
-from typing import Literal
-
-from pydantic import Field
 from torch import Tensor
 
 from deep_interest.errors import InputError
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.attention import ActivationAttention, BilinearAttention
-from deep_interest.models.auxiliary import AuxiliaryConfig, AuxiliaryLoss
+from deep_interest.models.auxiliary import AuxiliaryLoss
 from deep_interest.models.base import EmbeddingMLP, Interest
 from deep_interest.models.batch import Batch
+from deep_interest.models.configs.dien import DIENConfig, Evolution
 from deep_interest.models.recurrent import GRU, Variant
 from deep_interest.ops.jagged import Jagged
 from deep_interest.ops.jagged_products import weighted_sum
 from deep_interest.ops.segments import expand
 
-Evolution = Literal["attention", "aigru", "agru", "augru", "augru_code"]
 _VARIANTS: dict[Evolution, Variant] = {
     "attention": "gru", "aigru": "gru", "agru": "agru", "augru": "augru", "augru_code": "augru_code",
 }  # fmt: skip
-
-
-class DIENConfig(AuxiliaryConfig):
-    """Options of DIEN.
-
-    Attributes:
-        evolution: how attention enters the second GRU: ``attention`` pools its states (Two-layer GRU attention),
-            ``aigru`` scales its input (eq. 10), ``agru`` replaces its update gate (eq. 11), ``augru`` scales the update
-            gate (eq. 12, 13), ``augru_code`` scales the gate that keeps the state (the authors' code).
-        attention: ``bilinear`` (eq. 9), or DIN's activation unit, ``din`` (the authors' code).
-        gru_size: width of both GRUs; that of the fields which behaviours share with the candidate if None (36 in DIEN: two of 18).
-    """
-
-    evolution: Evolution = "augru"
-    attention: Literal["bilinear", "din"] = "bilinear"
-    gru_size: int | None = Field(None, ge=1)
 
 
 class DIEN(EmbeddingMLP):

@@ -2,37 +2,19 @@
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field
 from torch import Tensor, nn
 
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.attention import AttentionHeads, SelfAttention
-from deep_interest.models.auxiliary import AuxiliaryConfig, AuxiliaryLoss
+from deep_interest.models.auxiliary import AuxiliaryLoss
 from deep_interest.models.base import EmbeddingMLP, Interest, SameFields, behavior_fields
 from deep_interest.models.batch import Batch
+from deep_interest.models.configs.dmin import DMINConfig
 from deep_interest.models.embeddings import pool
-from deep_interest.models.layers import MLP, Activation, LayerNorm
+from deep_interest.models.layers import MLP, LayerNorm
 from deep_interest.ops.jagged import Jagged
 from deep_interest.ops.jagged_products import weighted_sum
 from deep_interest.ops.segments import expand, segment_repeat, segment_softmax
-
-
-class DMINConfig(AuxiliaryConfig):
-    """Options of DMIN; the defaults are those of the authors' code.
-
-    Attributes:
-        heads: number of heads of both self-attention layers, and thus of interests.
-        positions: number of embeddings of the distance to the newest behaviour; larger distances share the last one.
-        position_dim: width of the position embeddings.
-        attention_hidden, attention_activation: hidden widths and activation of the activation unit of each interest.
-    """
-
-    heads: int = Field(4, ge=1)
-    aux_weight: float = Field(1.0, ge=0)
-    positions: int = Field(100, ge=1)
-    position_dim: int = Field(2, ge=1)
-    attention_hidden: tuple[int, ...] = Field((80, 40), min_length=1)
-    attention_activation: Activation = "sigmoid"
 
 
 class FeedForward(nn.Module):

@@ -3,28 +3,13 @@
 import torch
 from torch import Tensor, nn
 
-from deep_interest.logs.schema import FeatureSchema, Pooling
+from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.batch import Batch, ModelOutput
-from deep_interest.models.config import ModelConfig, OwnFieldsOption
+from deep_interest.models.configs.fm import FMConfig
+from deep_interest.models.configs.lr import LRConfig
 from deep_interest.models.embeddings import Embeddings, pool
-from deep_interest.models.lr import LR, LRConfig
+from deep_interest.models.lr import LR
 from deep_interest.models.own_fields import OwnFields
-
-
-class FMConfig(ModelConfig):
-    """Options of FM.
-
-    Attributes:
-        embedding_dim: width of every embedding table.
-        embedding_std: standard deviation of the initial embeddings.
-        pooling: pooling of the behaviour vectors.
-        own_fields: how the fields that only a behaviour has enter its vector, see `DeepConfig`.
-    """
-
-    embedding_dim: int = 18
-    embedding_std: float = 0.01
-    pooling: Pooling = "sum"
-    own_fields: OwnFieldsOption = "both"
 
 
 class FM(nn.Module):

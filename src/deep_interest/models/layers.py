@@ -3,17 +3,15 @@
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from deep_interest.models.config import Activation
 from deep_interest.ops.activations import dice, prelu
 from deep_interest.ops.gradients import GradientAccumulator
 from deep_interest.ops.mlp import Layer, LayerActivation, Layers, mlp
-
-Activation = Literal["dice", "prelu", "relu", "sigmoid"]
 
 
 class Dice(nn.Module):

@@ -5,12 +5,8 @@ from torch import nn
 
 from deep_interest.logs.schema import GROUPS, FeatureSchema
 from deep_interest.models.batch import Batch, ModelOutput
-from deep_interest.models.config import ModelConfig
+from deep_interest.models.configs.lr import LRConfig
 from deep_interest.models.embeddings import Table, pool
-
-
-class LRConfig(ModelConfig):
-    """Options of LR: only those of every model."""
 
 
 class LR(nn.Module):

@@ -6,16 +6,16 @@ from torch import Tensor, nn
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.base import EmbeddingMLP, Interest
 from deep_interest.models.batch import Batch
-from deep_interest.models.config import DeepConfig
+from deep_interest.models.configs.lstm import LSTMConfig
 from deep_interest.models.length_groups import length_groups
 
 
 class LSTM(EmbeddingMLP):
     """The user vector is the last state of an LSTM with the width of a behaviour; 0 for an empty history."""
 
-    Config = DeepConfig
+    Config = LSTMConfig
 
-    def __init__(self, config: DeepConfig, schema: FeatureSchema) -> None:
+    def __init__(self, config: LSTMConfig, schema: FeatureSchema) -> None:
         super().__init__(config, schema)
         self.lstm = nn.LSTM(self.behavior_width, self.behavior_width, batch_first=True)
 

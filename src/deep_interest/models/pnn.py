@@ -3,8 +3,9 @@
 import torch
 
 from deep_interest.logs.schema import FeatureSchema
-from deep_interest.models.base import BaseModel, BaseModelConfig, behavior_fields
+from deep_interest.models.base import BaseModel, behavior_fields
 from deep_interest.models.batch import Batch, ModelOutput
+from deep_interest.models.configs.pnn import PNNConfig
 
 
 class PNN(BaseModel):
@@ -13,9 +14,9 @@ class PNN(BaseModel):
     The fields are those of the pooled behaviours, of the candidate, of the profile and of the context.
     """
 
-    Config = BaseModelConfig
+    Config = PNNConfig
 
-    def __init__(self, config: BaseModelConfig, schema: FeatureSchema) -> None:
+    def __init__(self, config: PNNConfig, schema: FeatureSchema) -> None:
         fields = (
             len(behavior_fields(config, schema))
             + len(schema.item)

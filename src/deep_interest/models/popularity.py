@@ -7,20 +7,12 @@ from deep_interest.errors import InputError
 from deep_interest.logs.feature_columns import ITEM_ID
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.batch import Batch, ModelOutput
-from deep_interest.models.config import ModelConfig
+from deep_interest.models.configs.popularity import ItemCTRConfig, PopularityConfig
 from deep_interest.ops.bounds import check_codes
 
 _NEWTON_STEPS = 50
 _WEAKEST, _STRONGEST = 1.0, 1e6  # bounds of the prior strength, in samples
 _SMALLEST_RATE = 1e-6  # if all labels are equal
-
-
-class PopularityConfig(ModelConfig):
-    """Options of Popularity: only those of every model."""
-
-
-class ItemCTRConfig(ModelConfig):
-    """Options of ItemCTR: only those of every model; the strength of the prior is estimated."""
 
 
 class Popularity(nn.Module):

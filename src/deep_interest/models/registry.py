@@ -1,12 +1,13 @@
 """All models: key, name in the papers, and class.
 
 The options of a model are the block ``models.<key>`` of ``conf/base/parameters/models.yml``; several models may share a
-class. Classes are imported when a model is built, so that listing pipelines does not import torch.
+class. Classes are imported when a model is built, so that neither listing pipelines nor validating options imports torch.
 """
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from deep_interest.errors import InputError
 
@@ -48,6 +49,17 @@ class ModelSpec:
         """Import the class; its ``Config`` describes the options."""
         module, name = self.path.split(":")
         return getattr(import_module(f"deep_interest.models.{module}"), name)
+
+    def config(self) -> "type[ModelConfig]":
+        """Import the class of the options: ``<Class>Config`` of the module's namesake in ``models.configs``, without torch.
+
+        A model without it has its options in its own module, ``<Class>.Config``.
+        """
+        module, name = self.path.split(":")
+        configs = f"deep_interest.models.configs.{module}"
+        if find_spec(configs) and (config := getattr(import_module(configs), f"{name}Config", None)):
+            return cast("type[ModelConfig]", config)
+        return cast("type[ModelConfig]", self.load().Config)
 
 
 MODELS: dict[str, ModelSpec] = {
@@ -116,7 +128,7 @@ def model_config(key: str, options: dict[str, Any], *, common: dict[str, Any] | 
         common: options of a recipe for all models; those that this model does not have are ignored, and ``options``
             take precedence.
     """
-    config = find_model(key).load().Config
+    config = find_model(key).config()
     shared = {name: value for name, value in (common or {}).items() if name in config.model_fields}
     return config.model_validate(shared | options)
 

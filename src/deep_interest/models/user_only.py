@@ -4,8 +4,9 @@ import torch
 from torch import Tensor
 
 from deep_interest.logs.schema import FeatureSchema
-from deep_interest.models.base import BaseModel, BaseModelConfig
+from deep_interest.models.base import BaseModel
 from deep_interest.models.batch import Batch
+from deep_interest.models.configs.user_only import UserOnlyConfig
 
 
 class UserOnly(BaseModel):
@@ -14,7 +15,9 @@ class UserOnly(BaseModel):
     It cannot rank the candidates of a user: its GAUC is about 0.5, and its AUC measures how well users can be separated.
     """
 
-    def __init__(self, config: BaseModelConfig, schema: FeatureSchema) -> None:
+    Config = UserOnlyConfig
+
+    def __init__(self, config: UserOnlyConfig, schema: FeatureSchema) -> None:
         candidate = len(schema.item) * config.embedding_dim
         super().__init__(config, schema.model_copy(update={"context": ()}), more_inputs=-candidate)
 

@@ -3,27 +3,17 @@
 from functools import reduce
 from operator import add
 
-from pydantic import Field as Option
 from torch import Tensor, nn
 
 from deep_interest.errors import InputError
 from deep_interest.logs.schema import FeatureSchema, Field, Pooling
-from deep_interest.models.base import BaseModel, UnfilteredConfig
+from deep_interest.models.base import BaseModel
 from deep_interest.models.batch import Batch, ModelOutput
+from deep_interest.models.configs.wide_deep import WideDeepConfig
 from deep_interest.models.embeddings import Table, pool
 from deep_interest.ops.segments import expand
 
 _ODD = 0x9E3779B97F4A7C1  # multiplicative hashing: an odd constant near 2^60 / golden ratio
-
-
-class WideDeepConfig(UnfilteredConfig):
-    """Options of Wide&Deep.
-
-    Attributes:
-        cross_rows: maximum number of weights per crossed field; if there are more pairs, they share weights by a hash.
-    """
-
-    cross_rows: int = Option(1 << 20, ge=1)
 
 
 class CrossProduct(nn.Module):

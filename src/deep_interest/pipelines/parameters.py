@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from deep_interest.config import as_list, rename_key
-from deep_interest.logs.feature_columns import USER_ID, FeatureColumns
+from deep_interest.logs.feature_columns import GAP, TIME_FEATURES, USER_ID, FeatureColumns
 from deep_interest.logs.protocols import ProtocolParameters
 from deep_interest.sources.tables.declaration import Source
 from deep_interest.training.parameters import KnownOptions
@@ -60,6 +60,7 @@ class DatasetParameters(BaseModel):
         training: training options that override those of the recipe.
         models: keys of the models in the results table, validated by `experiments.datasets_of`; None for all models.
         scoring: parameters of batch scoring.
+        simulation: parameters of the simulation that differ from those of the simulated shop (``simulated_<name>`` only).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -74,6 +75,7 @@ class DatasetParameters(BaseModel):
     training: KnownOptions = {}
     models: Annotated[tuple[str, ...] | None, BeforeValidator(as_list)] = None
     scoring: DatasetScoring = DatasetScoring()
+    simulation: dict[str, Any] = {}
 
     @model_validator(mode="before")
     @classmethod
@@ -84,8 +86,42 @@ class DatasetParameters(BaseModel):
     def _by_day_needs_times(self) -> "DatasetParameters":
         if self.protocol.name == "by_day" and self.source is not None and not self.source.has_times:
             raise ValueError(
-                "protocol by_day splits by day, but source.behaviors has order: file, which declares a log without times; use "
-                "next_item, last_item or rated, or declare the time"
+                "protocol by_day splits by day, but the source has order: file, which declares a log without times; use next_item, "
+                "last_item, rated or given, or declare the time"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _given_histories_have_no_times(self) -> "DatasetParameters":
+        if self.source is None or not self.source.has_histories:
+            return self
+        columns = {
+            name for block in self.source.impressions if block.history for name in block.history.columns
+        }
+        if timed := [name for name in self.features.own if name in {GAP, *TIME_FEATURES} - columns]:
+            raise ValueError(
+                f"features.behavior: {', '.join(timed)} needs the time of each behaviour, but source.impressions.history gives "
+                "histories without times; remove it, or name its list under history.columns"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _given_splits_are_used(self) -> "DatasetParameters":
+        given = self.protocol.name == "given"
+        if given and (self.source is None or not self.source.has_splits):
+            raise ValueError(
+                "protocol given uses the split of each row, but the source has none; set source.impressions.split to its column, or to "
+                "the files of each split"
+            )
+        if self.source is not None and self.source.has_splits and not given:
+            raise ValueError(
+                f"source.impressions.split gives the split of each row, but protocol {self.protocol.name} makes its own; set protocol: "
+                "{name: given}, or remove split"
+            )
+        if self.protocol.list_negatives is not None and (self.source is None or not self.source.has_requests):
+            raise ValueError(
+                "protocol.list_negatives needs impressions that were shown together; set source.impressions.request to the column of "
+                "their ids, or sequence to the column of lists"
             )
         return self
 

@@ -92,17 +92,18 @@ class DatasetView:
         table = pd.DataFrame(
             {
                 "user": samples.user.numpy(),
+                "segment": samples.segment.numpy(),
                 "history_end": samples.history_end.numpy(),
                 "item": samples.item.numpy(),
                 "label": samples.labels.numpy(),
             }
         )
         table["classes"] = table.groupby("user")["label"].transform("nunique")
-        by_request = table.groupby(["user", "history_end"])
+        by_request = table.groupby(["user", "segment", "history_end"])
         table["candidates"] = by_request["item"].transform("nunique").clip(upper=3)
         table["distance"] = (table["history_end"] - 10).abs()
         table["categories"] = [
-            self._distinct_categories(row.user, row.history_end)
+            self._distinct_categories(row.segment, row.history_end)
             if row.distance <= 4 and row.classes == 2 and row.candidates > 1
             else -1
             for row in table.itertuples()
@@ -110,11 +111,15 @@ class DatasetView:
         best = table.sort_values(
             ["classes", "categories", "candidates", "distance", "user"], ascending=[False, False, False, True, True]
         ).iloc[0]  # fmt: skip
-        rows = np.flatnonzero((table["user"] == best["user"]) & (table["history_end"] == best["history_end"]))
+        rows = np.flatnonzero(
+            (table[["user", "segment", "history_end"]] == best[["user", "segment", "history_end"]]).all(
+                axis=1
+            )
+        )
         return rows[:6]
 
-    def _distinct_categories(self, user: int, history_end: int) -> int:
-        fields = self.data.log.history(user, history_end, max_len=self.max_len)
+    def _distinct_categories(self, segment: int, history_end: int) -> int:
+        fields = self.data.log.history(segment, history_end, max_len=self.max_len)
         return len(np.unique(fields.get(CATEGORY, fields[ITEM_ID])))
 
 

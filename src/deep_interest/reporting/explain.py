@@ -125,10 +125,19 @@ def explain(checkpoint: Checkpoint, view: DatasetView, user: str, candidate: str
 
 
 def _batch(view: DatasetView, user: int, item: int) -> tuple[Batch, bool]:
-    """Return the pair's test sample, or else the pair with the user's whole log, and whether it is a test sample."""
+    """Return the pair's test sample, or else the pair with the user's whole log, and whether it is a test sample.
+
+    Raises:
+        InputError: the pair is not a test sample, and the source gives the histories of its samples.
+    """
     samples = view.test
     rows = np.flatnonzero((samples.user.numpy() == user) & (samples.item.numpy() == item))
     if len(rows):
         return samples.batch(torch.from_numpy(rows[:1])), True
+    if samples.given_segment is not None:
+        raise InputError(
+            "user and candidate: no test sample has both, and the source gives the history of each sample, so the user has no history "
+            "of their own; explain a pair of the test set"
+        )
     behaviors = int(view.data.log.offsets[user + 1] - view.data.log.offsets[user])
     return single_sample_batch(samples, user, behaviors, item), False

@@ -77,8 +77,11 @@ def draw_embedding(checkpoint: Checkpoint, view: DatasetView) -> Chart:
     items, categories = items_of_largest_categories(view)
     vectors = item_vectors(model, view, items)
     row = view.typical_user()[:1]
-    user, history_end = int(view.test.user[row]), int(view.test.history_end[row])
-    ctr = _score_items(model, view, single_sample_batch(view.test, user, history_end, 1), items)
+    user, segment, history_end = (
+        int(codes[row]) for codes in (view.test.user, view.test.segment, view.test.history_end)
+    )
+    batch = single_sample_batch(view.test, user, history_end, 1, segment=segment)
+    ctr = _score_items(model, view, batch, items)
     perplexity = max(2, min(30, len(items) // 4))
     points = TSNE(2, perplexity=perplexity, init="pca", random_state=0, metric="cosine").fit_transform(
         vectors

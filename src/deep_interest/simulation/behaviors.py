@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from deep_interest.simulation.config import SimulationConfig
-from deep_interest.simulation.events import Events, draw_visits
+from deep_interest.simulation.events import ACTIONS, Behaviors, Events, draw_actions, draw_visits
 from deep_interest.simulation.interests import Interests, make_interests
 from deep_interest.simulation.randomness import generator
 from deep_interest.simulation.users import Users, make_users
@@ -21,21 +21,28 @@ def behavior_blocks(config: SimulationConfig) -> Iterator[pd.DataFrame]:
 
 
 def behavior_block(config: SimulationConfig, block: int) -> pd.DataFrame:
-    """Return the behaviours of one block: ``user``, ``item``, ``time`` (int64; seconds UTC), sorted by user, time."""
+    """Return the behaviours of one block, sorted by user and time.
+
+    Columns: ``user``, ``item``, ``time`` (int64; seconds, UTC); with actions also ``action`` (`events.ACTIONS`) and ``dwell``
+    (float32; seconds).
+    """
     world, users = make_world(config), make_users(config, block)
     behaviors = make_behaviors(config, world, users, make_interests(config, world, users, block), block)
-    return pd.DataFrame(
+    table = pd.DataFrame(
         {
             "user": users.ids[behaviors.user],
             "item": world.item_id[behaviors.item],
             "time": config.origin + behaviors.second,
         }
     )
+    if behaviors.action is None or behaviors.dwell is None:
+        return table
+    return table.assign(action=np.array(ACTIONS)[behaviors.action], dwell=behaviors.dwell.astype(np.float32))
 
 
 def make_behaviors(
     config: SimulationConfig, world: World, users: Users, interests: Interests, block: int
-) -> Events:
+) -> Behaviors:
     """Generate the behaviours of one block of users; each user has at least one.
 
     Args:
@@ -59,7 +66,9 @@ def make_behaviors(
     order = np.argsort(user * interests.horizon + second, kind="stable")
     second, slot = second[order], slot[order]
     item = _draw_items(config, world, interests, interests.stage_at(user, slot, second), rng)
-    return Events(user=user, item=item, second=second)
+    if config.actions is None:
+        return Behaviors(user=user, item=item, second=second)
+    return draw_actions(Events(user, item, second), config.actions, generator(config.seed, "actions", block))
 
 
 def draw_items(

@@ -1,6 +1,8 @@
 """Parameters of a simulated log: its sizes and the strengths of its effects."""
 
+from collections.abc import Mapping
 from datetime import UTC, date, datetime
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -106,6 +108,38 @@ class ClickConfig(_Frozen):
     context_std: float = Field(0.15, ge=0)
 
 
+class ActionConfig(_Frozen):
+    """What happens in a behaviour, and how much it says about the interest.
+
+    Each behaviour is a view, a cart or a purchase, and has a dwell time with a log-normal distribution. Its weight in the relevance of
+    the history is ``weight of the action · dwell / (dwell + half_dwell)``.
+
+    Attributes:
+        cart_share, purchase_share: shares of carts and purchases; the others are views.
+        view_weight, cart_weight, purchase_weight: weight of each action.
+        median_dwell: median of the dwell time in seconds.
+        dwell_spread: standard deviation of the logarithm of the dwell time.
+        half_dwell: dwell time in seconds at which a behaviour has half its weight.
+    """
+
+    cart_share: float = Field(0.15, ge=0, le=1)
+    purchase_share: float = Field(0.1, ge=0, le=1)
+    view_weight: float = Field(0.5, ge=0)
+    cart_weight: float = Field(2.0, ge=0)
+    purchase_weight: float = Field(5.0, ge=0)
+    median_dwell: float = Field(20.0, gt=0)
+    dwell_spread: float = Field(1.5, ge=0)
+    half_dwell: float = Field(30.0, gt=0)
+
+    @model_validator(mode="after")
+    def _validate_shares(self) -> "ActionConfig":
+        if (total := self.cart_share + self.purchase_share) > 1:
+            raise ValueError(
+                f"cart_share + purchase_share is {total:g}, expected at most 1; reduce one of them"
+            )
+        return self
+
+
 class SimulationConfig(_Frozen):
     """Sizes, seed and effects of a simulated log; the defaults give a small log.
 
@@ -122,6 +156,7 @@ class SimulationConfig(_Frozen):
         mean_behaviors, mean_impressions: mean number per user over all days.
         session_behaviors, session_impressions: mean number per visit.
         block_users: number of users generated at a time; another value gives another log.
+        actions: what happens in a behaviour; None for behaviours that are all alike.
     """
 
     seed: int = Field(7, ge=0)
@@ -145,6 +180,19 @@ class SimulationConfig(_Frozen):
     interests: InterestConfig = InterestConfig()
     candidates: CandidateConfig = CandidateConfig()
     clicks: ClickConfig = ClickConfig()
+    actions: ActionConfig | None = None
+
+    def changed(self, changes: Mapping[str, Any]) -> "SimulationConfig":
+        """Return the parameters with some changes; those of a nested block are merged.
+
+        Raises:
+            pydantic.ValidationError: a changed parameter does not exist or is invalid.
+        """
+        values = self.model_dump()
+        for name, change in changes.items():
+            nested = isinstance(change, Mapping) and isinstance(values.get(name), Mapping)
+            values[name] = {**values[name], **change} if nested else change
+        return SimulationConfig.model_validate(values)
 
     @model_validator(mode="after")
     def _validate_sizes(self) -> "SimulationConfig":

@@ -73,7 +73,9 @@ def _draw_with_log_odds(
         item=impressions.item,
         pid=pid,
         hour=_hour(impressions),
-        relevance=relevance(world, config.clicks, behaviors, impressions),
+        relevance=relevance(
+            world, config.clicks, behaviors, impressions, weights=behaviors.weights(config.actions)
+        ),
     )
     return impressions, pid, logit
 

@@ -13,6 +13,7 @@ STREAMS = {
     "labels": 5,
     "listings": 6,
     "prices": 7,
+    "actions": 8,
 }
 """Second part of each generator's seed, so that no two steps of the simulation share random numbers."""
 

@@ -7,8 +7,15 @@ from deep_interest.simulation.events import Events
 from deep_interest.simulation.world import World
 
 
-def relevance(world: World, clicks: ClickConfig, behaviors: Events, impressions: Events) -> np.ndarray:
-    """Return ``f = Σ_j K(j, a) 2^(-(t - time_j) / half_life)`` of each impression over its user's earlier behaviours.
+def relevance(
+    world: World,
+    clicks: ClickConfig,
+    behaviors: Events,
+    impressions: Events,
+    *,
+    weights: np.ndarray | None = None,
+) -> np.ndarray:
+    """Return ``f = Σ_j w_j K(j, a) 2^(-(t - time_j) / half_life)`` of each impression over its user's earlier behaviours.
 
     K is a sum of matches, so f is a weighted sum of decayed counts of behaviours with an equal key (theme, category,
     …). No pairs of behaviours and impressions are formed.
@@ -18,6 +25,7 @@ def relevance(world: World, clicks: ClickConfig, behaviors: Events, impressions:
         clicks: weights of the matches and the half-life.
         behaviors: behaviours ordered by user and time, shape (N,).
         impressions: impressions in any order, shape (M,).
+        weights: weight w_j of each behaviour, shape (N,); 1 if None.
 
     Returns:
         Relevance f of each impression, float64 (M,).
@@ -38,7 +46,7 @@ def relevance(world: World, clicks: ClickConfig, behaviors: Events, impressions:
     total = np.zeros(len(candidate))
     for weight, key, candidate_key in matches:
         total += weight * decayed_counts(
-            behaviors, key, impressions, candidate_key, half_life_days=clicks.half_life_days
+            behaviors, key, impressions, candidate_key, half_life_days=clicks.half_life_days, weights=weights
         )
     return total
 
@@ -75,6 +83,7 @@ def decayed_counts(
     candidate_key: np.ndarray,
     *,
     half_life_days: float,
+    weights: np.ndarray | None = None,
 ) -> np.ndarray:
     """Count, for each impression, the user's earlier behaviours with ``key == candidate_key``, weighted by their age.
 
@@ -85,6 +94,7 @@ def decayed_counts(
         candidate_key: key to count for each impression, shape (M,); a negative key matches nothing.
         half_life_days: age at which a behaviour has half the weight; behaviours at or after the second of the
             impression do not count.
+        weights: weight of each behaviour, shape (N,); 1 if None.
 
     Returns:
         Decayed counts, float64 (M,).
@@ -95,7 +105,8 @@ def decayed_counts(
     order = np.argsort(sort_key, kind="stable")
     sort_key, group, second = sort_key[order], sort_key[order] // span, behaviors.second[order]
     rate = 1.0 / (half_life_days * SECONDS_PER_DAY)
-    cumulative = _decayed_cumulative_counts(group, second, rate)
+    first = np.ones(len(group)) if weights is None else weights[order]
+    cumulative = _decayed_cumulative_counts(group, second, rate, first)
     candidate_group = impressions.user * keys + candidate_key
     last = np.searchsorted(sort_key, candidate_group * span + impressions.second, side="left") - 1
     has_match = np.flatnonzero((last >= 0) & (candidate_key >= 0) & (group[last] == candidate_group))
@@ -104,13 +115,15 @@ def decayed_counts(
     return counts
 
 
-def _decayed_cumulative_counts(group: np.ndarray, second: np.ndarray, rate: float) -> np.ndarray:
-    """Return the decayed number of a group's events up to each event, shape (N,).
+def _decayed_cumulative_counts(
+    group: np.ndarray, second: np.ndarray, rate: float, weights: np.ndarray
+) -> np.ndarray:
+    """Return the decayed sum of the weights of a group's events up to each event, shape (N,).
 
     This is a segmented scan in log2(longest group) steps: after step s an event has the sum over the last 2^s events of
     its group. It never computes increasing powers, so it does not overflow for long logs.
     """
-    cumulative, distance = np.ones(len(group)), 1
+    cumulative, distance = weights.copy(), 1
     while len(same := np.flatnonzero(group[distance:] == group[:-distance])):
         age = second[same + distance] - second[same]
         added = cumulative[same] * np.exp2(-rate * age)

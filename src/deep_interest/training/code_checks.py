@@ -47,30 +47,33 @@ def check_samples(
     *,
     offsets: np.ndarray,
     items: int,
-    users: int,
+    users: int | None,
     value_sets: Mapping[str, int],
 ) -> None:
     """Check the columns of samples.
 
     Args:
         schema: feature groups.
-        columns: ``user``, ``item``, ``history_end`` and the context fields, ``(n,)`` each.
-        offsets: ``(U + 1,)`` segments of the users' behaviours in the log.
-        items, users: rows of the feature codes by item and by user.
+        columns: ``user``, ``item``, ``history_end``, the context fields and, if histories are given, ``segment``, ``(n,)`` each.
+        offsets: ``(S + 1,)`` segments of the behaviours in the log: one for each user, or for each given history.
+        items, users: rows of the feature codes by item and by user; None without features of users.
         value_sets: number of value sets of each multi-hot field.
 
     Raises:
         InputError: a code or the end of a history is out of range.
     """
-    user, end = columns["user"], columns["history_end"]
-    check_codes(np.ascontiguousarray(user), min(len(offsets) - 1, users), "samples.user")
+    owner = "segment" if "segment" in columns else "user"
+    segment, end = columns[owner], columns["history_end"]
+    if users is not None:
+        check_codes(np.ascontiguousarray(columns["user"]), users, "samples.user")
+    check_codes(np.ascontiguousarray(segment), len(offsets) - 1, f"samples.{owner}")
     check_codes(np.ascontiguousarray(columns["item"]), items, "samples.item")
-    invalid = np.flatnonzero((end < 0) | (end > np.diff(offsets)[user]))
+    invalid = np.flatnonzero((end < 0) | (end > np.diff(offsets)[segment]))
     if len(invalid):
         row = invalid[0]
         raise InputError(
-            f"samples.history_end: sample {row} has {end[row]} behaviours before it, but user {user[row]} has "
-            f"{np.diff(offsets)[user[row]]} in the log; build the samples and the log from the same data"
+            f"samples.history_end: sample {row} has {end[row]} behaviours before it, but {owner} {segment[row]} has "
+            f"{np.diff(offsets)[segment[row]]} in the log; build the samples and the log from the same data"
         )
     for field in schema.context:
         _check(columns[field.name], _size(field, value_sets), "context", field)

@@ -31,7 +31,7 @@ class FeatureStore:
 
     Attributes:
         schema: feature groups.
-        offsets: ``(U + 1,)`` int64 segments of the users' behaviours.
+        offsets: ``(S + 1,)`` int64 segments of the behaviours: one for each user, or for each given history.
         history: ``{field: (N,)}`` int32 codes of all behaviours.
         items: ``{field: (I + 1,)}`` int32, by item code.
         users: ``{field: (U + 1,)}`` int32, by user code.
@@ -147,9 +147,11 @@ class SampleSet:
         store: log and feature codes.
         max_len: maximum length of a history.
         user, item: int32 codes.
-        history_end: int32 number of the user's behaviours before the event.
+        history_end: int32 number of behaviours of the segment before the event.
         labels: float32.
         context: ``{field: int32 codes}``.
+        given_segment: int32 segment of the log that has the history, if the source gives it; None if it is that of the user.
+        weights: float32 weights in the training loss, with a mean of 1; None if all are equal.
         time: int64 time of the event, if the time since a behaviour is a feature; otherwise None.
     """
 
@@ -160,6 +162,8 @@ class SampleSet:
     history_end: Tensor
     labels: Tensor
     context: dict[str, Tensor]
+    given_segment: Tensor | None = None
+    weights: Tensor | None = None
     time: Tensor | None = None
 
     @classmethod
@@ -170,11 +174,12 @@ class SampleSet:
             InputError: a code is outside the table of its field, or the end of a history is outside the log.
         """
         rows, device = np.flatnonzero((samples["split"] == split).to_numpy()), store.offsets.device
-        own, fields = ("user", "item", "history_end"), [field.name for field in store.schema.context]
+        own, fields = ["user", "item", "history_end"], [field.name for field in store.schema.context]
+        own += ["segment"] if "segment" in samples else []
         columns = {name: samples[name].to_numpy()[rows] for name in (*own, *fields)}
         check_samples(
             store.schema, columns, offsets=host_values(store.offsets), items=min(map(len, store.items.values())),
-            users=min(map(len, store.users.values()), default=len(store.offsets)),
+            users=min(map(len, store.users.values()), default=None),
             value_sets={name: len(of.offsets) - 1 for name, of in store.value_sets.items()},
         )  # fmt: skip
         tensors = {name: _tensor(column, device) for name, column in columns.items()}
@@ -186,8 +191,9 @@ class SampleSet:
             else _tensor(samples["time"].to_numpy()[rows].astype(np.int64), device)
         )
         return cls(
-            store, max_len, **{name: tensors[name] for name in own}, labels=labels, context=context, time=time
-        )
+            store, max_len, tensors["user"], tensors["item"], tensors["history_end"], labels, context,
+            given_segment=tensors.get("segment"), weights=_weights(samples, rows, device), time=time,
+        )  # fmt: skip
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -232,6 +238,11 @@ class SampleSet:
             value_sets=store.value_sets,
         )
 
+    @property
+    def segment(self) -> Tensor:
+        """``(n,)`` segment of the log that has the history of each sample."""
+        return self.user if self.given_segment is None else self.given_segment
+
     def _histories(
         self, starts: Tensor, histories: Jagged, owner: np.ndarray | None, rows: Tensor
     ) -> dict[str, Tensor]:
@@ -258,8 +269,8 @@ class SampleSet:
 
     @cached_property
     def _history_arrays(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Users and history ends of the samples, and the offsets of the log, on the CPU."""
-        return _on_host(self.user), _on_host(self.history_end), _on_host(self.store.offsets)
+        """Segments and history ends of the samples, and the offsets of the log, on the CPU."""
+        return _on_host(self.segment), _on_host(self.history_end), _on_host(self.store.offsets)
 
     @cached_property
     def _host_time(self) -> Tensor | None:
@@ -273,15 +284,19 @@ class SampleSet:
         return replace(
             self, store=self.store.on_host, user=_on_host(self.user), item=_on_host(self.item),
             history_end=_on_host(self.history_end), labels=_on_host(self.labels), context=_all_on_host(self.context),
+            given_segment=None if self.given_segment is None else _on_host(self.given_segment),
+            weights=None if self.weights is None else _on_host(self.weights),
             time=None if self.time is None else _on_host(self.time),
         )  # fmt: skip
 
     @cached_property
     def requests(self) -> Tensor:
         """``(n,)`` request of each sample, on the CPU: samples with the same user and history belong to one request."""
-        user, history_end, _ = self._history_arrays
-        history = user.long() << 32 | history_end.long()
-        return torch.unique(history, return_inverse=True)[1]
+        segment, history_end, _ = self._history_arrays
+        history = torch.unique(segment.long() << 32 | history_end.long(), return_inverse=True)[1]
+        if self.given_segment is None:
+            return history
+        return torch.unique(_on_host(self.user).long() << 32 | history, return_inverse=True)[1]
 
     def with_vocabularies_of(self, schema: FeatureSchema) -> "SampleSet":
         """Return the samples with the vocabularies of an earlier schema: values that it lacks become unknown.
@@ -320,6 +335,18 @@ class SampleSet:
 
     def _context(self):
         return [(field, self.context[field.name]) for field in self.store.schema.context]
+
+
+def _weights(samples: pd.DataFrame, rows: np.ndarray, device: torch.device) -> Tensor | None:
+    """Return the weights of some samples, divided by their mean, so that the learning rate and penalties keep their meaning."""
+    if "weight" not in samples or not len(rows):
+        return None
+    weights = samples["weight"].to_numpy(np.float64)[rows]
+    if not weights.any():
+        raise InputError(
+            "weight: every sample has a weight of 0; check the column that source.impressions.weight names"
+        )
+    return _tensor((weights / weights.mean()).astype(np.float32), device)
 
 
 def _tensor(array: np.ndarray, device: torch.device) -> Tensor:

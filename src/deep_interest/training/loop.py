@@ -19,6 +19,7 @@ from deep_interest.models.layers import relies_on_torch
 from deep_interest.ops.compilation import CompilationTimer
 from deep_interest.ops.loss import log_loss
 from deep_interest.ops.runtime.engine import current_engine
+from deep_interest.ops.runtime.host_copies import copy_to_device
 from deep_interest.ops.runtime.memory import BufferPool, use_pool
 from deep_interest.ops.runtime.parallel import threads_for_kernels
 from deep_interest.training.data import SampleSet
@@ -171,7 +172,7 @@ class Fit:
             batch = drop_behaviors(batch, self.options.behavior_dropout)
         with self.optimizer.accumulate():
             output = self.model(batch)
-            loss, grad_logits = log_loss(output.logits, batch.labels)
+            loss, grad_logits = log_loss(output.logits, batch.labels, self._weights(rows))
             auxiliary = output.auxiliary_loss
             if auxiliary is None:
                 output.logits.backward(grad_logits)
@@ -179,6 +180,10 @@ class Fit:
                 torch.autograd.backward([output.logits, auxiliary], [grad_logits, None])
             self.optimizer.step(batch)
         return loss, None if auxiliary is None else auxiliary.detach()
+
+    def _weights(self, rows: Tensor) -> Tensor | None:
+        weights = self.train.weights
+        return None if weights is None else weights.index_select(0, copy_to_device(rows.numpy(), self.device))
 
     def learning_rate(self) -> float:
         """Return the learning rate of the next step."""

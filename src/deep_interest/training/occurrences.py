@@ -148,8 +148,8 @@ def _contains(
 
 
 def _histories(samples: SampleSet) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the offsets of the log, and users and history ends of the samples."""
-    return samples.store.offsets.numpy(), samples.user.numpy(), samples.history_end.numpy()
+    """Return the offsets of the log, and segments and history ends of the samples."""
+    return samples.store.offsets.numpy(), samples.segment.numpy(), samples.history_end.numpy()
 
 
 def _samples_of(user: np.ndarray, block: tuple[int, int]) -> np.ndarray:

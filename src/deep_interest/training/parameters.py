@@ -171,9 +171,7 @@ class Recipe(BaseModel):
     @field_validator("model")
     @classmethod
     def _some_model_has_it(cls, options: dict[str, Any]) -> dict[str, Any]:
-        known = (
-            {name for row in MODELS.values() for name in row.load().Config.model_fields} if options else set()
-        )
+        known = {name for row in MODELS.values() for name in row.config().model_fields} if options else set()
         if unknown := set(options) - known:
             raise ValueError(
                 f"no model has the option {', '.join(unknown)}; the options are {', '.join(sorted(known))}"

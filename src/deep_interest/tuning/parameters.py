@@ -171,7 +171,7 @@ class TuningParameters(BaseModel):
 
 def _options_of(model: str, names: Iterable[str]) -> dict[str, FieldInfo]:
     """Return all options of a model and of its training by dotted name, after checking that ``names`` are among them."""
-    options = {f"model.{name}": field for name, field in find_model(model).load().Config.model_fields.items()}
+    options = {f"model.{name}": field for name, field in find_model(model).config().model_fields.items()}
     options |= {f"training.{name}": field for name, field in TrainingOptions.model_fields.items()}
     if unknown := [name for name in names if name not in options]:
         raise InputError(

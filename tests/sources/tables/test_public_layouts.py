@@ -47,6 +47,15 @@ def mind(tmp_path):
     return tmp_path
 
 
+def histories(tables: CanonicalTables) -> list[list[object]]:
+    """Return the given history of each impression, in the order of the impressions."""
+    segments = dict(list(tables.behaviors.groupby("segment")["item"]))
+    return [
+        segments[segment].head(end).tolist() if segment else []
+        for segment, end in zip(tables.shown["segment"], tables.shown["history_end"], strict=True)
+    ]
+
+
 def test_mind_is_read_completely(mind):
     tables = read_as_documented(mind, "mind")
     assert tables.items.to_numpy().tolist() == [
@@ -56,15 +65,45 @@ def test_mind_is_read_completely(mind):
         ["N4", "news", "world"],
     ]
     night, noon = NINE + 14 * 3600, NINE + 27 * 3600
-    shown = tables.shown.sort_values(["time", "item"])[["user", "item", "time", "label", "hour"]]
-    assert shown.to_numpy().tolist() == [
-        ["U1", "N3", NINE * 1000, 1, 9],
-        ["U1", "N4", NINE * 1000, 0, 9],
-        ["U2", "N1", night * 1000, 0, 23],
-        ["U2", "N2", night * 1000, 1, 23],
-        ["U2", "N3", night * 1000, 0, 23],
-        ["U1", "N4", noon * 1000, 1, 12],
+    shown = tables.shown.assign(history=histories(tables)).sort_values(["time", "item"])
+    assert shown[["user", "item", "time", "label", "hour", "request", "history"]].to_numpy().tolist() == [
+        ["U1", "N3", NINE * 1000, 1, 9, "0", ["N1", "N2"]],
+        ["U1", "N4", NINE * 1000, 0, 9, "0", ["N1", "N2"]],
+        ["U2", "N1", night * 1000, 0, 23, "1", []],
+        ["U2", "N2", night * 1000, 1, 23, "1", []],
+        ["U2", "N3", night * 1000, 0, 23, "1", []],
+        ["U1", "N4", noon * 1000, 1, 12, "2", ["N1", "N2"]],
     ]
+    assert len(tables.behaviors) == 2
+    assert tables.left_out == tables.notes == {}
+
+
+def test_the_files_of_mind_can_be_in_folders_of_splits(mind):
+    for folder, day in (("MINDsmall_train", "11/12"), ("MINDsmall_dev", "11/15")):
+        (mind / folder).mkdir()
+        (mind / folder / "news.tsv").write_bytes((mind / "news.tsv").read_bytes())
+        log = (mind / "behaviors.tsv").read_text().replace("11/12", day)
+        (mind / folder / "behaviors.tsv").write_text(log)
+    for name in ("news.tsv", "behaviors.tsv"):
+        (mind / name).unlink()
+    tables = read_as_documented(mind, "mind")
+    assert len(tables.items) == 4
+    assert tables.shown["request"].nunique() == 6
+    assert len(tables.behaviors) == 2  # both files give the same history
+
+
+def test_the_first_history_and_the_clicks_can_be_the_behaviors(mind):
+    """Histories by time, from the first one of each user and the clicks that follow."""
+    block = {
+        "files": "behaviors.tsv", "names": ["impression", "user", "time", "history", "shown"], "quote": "none",
+        "time": {"column": "time", "format": "%m/%d/%Y %I:%M:%S %p"},
+    }  # fmt: skip
+    source = {
+        "behaviors": block | {"history": "history"}, "clicks_as_behaviors": True,
+        "impressions": block | {"sequence": "shown", "label": {"separator": "-"}},
+    }  # fmt: skip
+    tables = canonical(read_tables(mind, Source.model_validate(source), FeatureColumns(item=("item_id",))))
+    night, noon = NINE + 14 * 3600, NINE + 27 * 3600
     assert tables.behaviors[["user", "item", "time"]].to_numpy().tolist() == [
         ["U1", "N1", NINE * 1000 - 2],
         ["U1", "N2", NINE * 1000 - 1],
@@ -103,6 +142,7 @@ def test_an_export_of_a_shop_with_branches_is_read(tmp_path):
 SHOP = yaml.safe_load(re.findall(r"```yaml\n(datasets:.*?)```", PAGE, flags=re.DOTALL)[0])["datasets"][
     "my_shop"
 ]
+OF_REQUESTS = {"list_negatives"}
 BY_USER = {"min_behaviors", "negatives", "negative_pool", "ties", "test_users", "mode", "positive_rating"}
 
 
@@ -119,6 +159,9 @@ def examples(page: str) -> list[dict]:
 def test_every_option_that_the_page_shows_is_accepted(example):
     ((key, options),) = example.items()
     block = SHOP | {"features": {"item": ["item_id", "category", "tags"]}}
+    if OF_REQUESTS & set(options):
+        impressions = SHOP["source"]["impressions"] | {"request": "shown_at"}
+        block |= {"source": SHOP["source"] | {"impressions": impressions}}
     if BY_USER & set(options):  # those of the protocols without impressions
         name = {"positive_rating": "rated", "test_users": "last_item"}.get(next(iter(options)), "next_item")
         block |= {"source": {"behaviors": SHOP["source"]["behaviors"]}, "protocol": {"name": name}}

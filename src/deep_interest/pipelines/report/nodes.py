@@ -143,7 +143,8 @@ def _runs(model: str, trained: TrainedModel) -> ModelRuns:
 
 
 def _test_samples(samples: pd.DataFrame) -> pd.DataFrame:
-    columns = ["user", "item", "label", *([TRUE_PROBABILITY] if TRUE_PROBABILITY in samples else [])]
+    optional = (TRUE_PROBABILITY, "request", "weight")
+    columns = ["user", "item", "label", *(name for name in optional if name in samples)]
     return samples.loc[samples["split"] == "test", columns].reset_index(drop=True)
 
 

@@ -43,7 +43,7 @@ def create_pipeline(dataset: str, table: Table, *, name: str | None = None) -> P
     return Pipeline([collection, *nodes], tags=[dataset, name or "report"])
 
 
-def create_plots_pipeline(dataset: str, table: Table, *, impressions: bool = False) -> Pipeline:
+def create_plots_pipeline(dataset: str, table: Table, *, by_day: bool = False) -> Pipeline:
     """Return the pipeline that draws the plots of a dataset's trained models and writes the report.
 
     A plot is omitted if the table does not have the models that it needs.
@@ -51,10 +51,10 @@ def create_plots_pipeline(dataset: str, table: Table, *, impressions: bool = Fal
     Args:
         dataset: key of the dataset.
         table: the dataset's own table.
-        impressions: whether the dataset has impressions, which are split by day.
+        by_day: whether the dataset has impressions that are split by day.
     """
     nodes = [*_table_plots(dataset, table), *_model_plots(dataset, table)]
-    if impressions:
+    if by_day:
         inputs = {"impressions": f"{dataset}.impressions", "dataset": f"params:datasets.{dataset}"}
         nodes.append(_node(dataset, plots.draw_days, inputs, "ctr_by_day_figure"))
     nodes.append(_node(dataset, plots.describe_run, None, "run"))

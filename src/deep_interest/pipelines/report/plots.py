@@ -113,6 +113,7 @@ def draw_days(impressions: pd.DataFrame, dataset: DatasetParameters) -> Any:
     from deep_interest.reporting.groups import ctr_by_day
 
     shown, days, splits = days_and_splits(impressions, dataset.protocol)
+    assert days is not None  # this node belongs to datasets that are split by day
     table = ctr_by_day(days, np.array(SPLITS)[splits], shown["label"].to_numpy())
     return days_chart(table, title=f"{dataset.title}: CTR by day")
 

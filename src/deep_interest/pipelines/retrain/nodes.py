@@ -154,11 +154,16 @@ def reading_of(settings: DatasetParameters) -> ReaderConfig:
     """Return the configuration for reading the days of a dataset.
 
     Raises:
-        InputError: the dataset does not declare impressions.
+        InputError: the dataset does not declare impressions, or they give their histories.
     """
     if settings.source is None or not settings.source.impressions:
         raise InputError(
             f"{settings.title}: retraining needs impressions; declare source.impressions in the dataset's block"
+        )
+    if settings.source.has_histories:
+        raise InputError(
+            f"{settings.title}: retraining and scoring need the behaviours of each user, but source.impressions.history gives the "
+            "history of each row; declare source.behaviors instead"
         )
     reading = settings.reading
     return ReaderConfig(

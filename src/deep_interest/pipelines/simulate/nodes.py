@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pandas as pd
 
+from deep_interest.pipelines.parameters import DatasetParameters
 from deep_interest.retraining.parameters import BacktestParameters
 from deep_interest.simulation.behaviors import behavior_blocks
 from deep_interest.simulation.config import SimulationConfig
@@ -17,8 +18,9 @@ from deep_interest.simulation.world import make_items
 logger = logging.getLogger(__name__)
 
 
-def simulate(simulation: SimulationConfig) -> dict[str, Iterable[pd.DataFrame]]:
+def simulate(simulation: SimulationConfig, dataset: DatasetParameters) -> dict[str, Iterable[pd.DataFrame]]:
     """Return items, users, behaviours and impressions as streams of blocks, generated while they are written."""
+    simulation = simulation.changed(dataset.simulation)
     return {
         "items": [make_items(simulation)],
         "users": user_blocks(simulation),

@@ -8,7 +8,8 @@ Start with `reader.read_tables`. The other modules, in the order in which the re
 - `dialect`: decides the delimiter of a CSV file and reads its header.
 - `scan`: loads the files into DuckDB.
 - `columns`: resolves columns and ids.
-- `lists`: rows with lists of items, and logs without times.
+- `given`: histories, splits and requests of given samples.
+- `expansion`, `lists`, `parallel_lists`: rows with lists of items, and logs without times.
 - `times`, `decimals`, `features`, `events`, `entities`: build the SQL of the canonical columns and tables.
 - `checks`: reports or skips invalid rows.
 """

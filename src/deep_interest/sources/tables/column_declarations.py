@@ -12,6 +12,7 @@ Scalar = str | int | float | bool
 _CHARACTERS = {
     "tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " ", "point": ".", "apostrophe": "'",
 }  # fmt: skip
+_VALIDATION_NAMES = ("validation", "valid", "val", "dev")
 _LONGEST_DELIMITER = 4  # characters; the limit of DuckDB
 
 
@@ -141,13 +142,17 @@ class LabelColumn(Strict):
     Attributes:
         column: column name in the file.
         separator: in a list of items with their labels, what separates the two (``N55689-1``); replaces ``column``.
+        clicked: column with the list of the clicked items of a list of items; replaces ``column``.
         positive: values that count as a click; every other value, including an empty one, counts as no click. If
             omitted, the labels must be 0 and 1 or true and false.
+        at_least: smallest number that counts as a click, such as a rating; replaces ``positive``.
     """
 
     column: str | None = None
     separator: str | None = Field(None, min_length=1)
+    clicked: str | None = None
     positive: Values | None = None
+    at_least: float | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -155,10 +160,79 @@ class LabelColumn(Strict):
         return {"column": value} if isinstance(value, str) else value
 
     @model_validator(mode="after")
-    def _validate_column_or_separator(self) -> "LabelColumn":
-        if (self.column is None) == (self.separator is None):
+    def _validate_combination(self) -> "LabelColumn":
+        if sum(value is not None for value in (self.column, self.separator, self.clicked)) != 1:
             raise ValueError(
-                "set column (the label has a column of its own) or separator (it follows each item of the list, as in "
-                "N55689-1), one of them"
+                "set column (the label has a column of its own), separator (it follows each item of the list, as in "
+                "N55689-1) or clicked (a column lists the clicked items), one of them"
+            )
+        if self.positive is not None and self.at_least is not None:
+            raise ValueError("set positive (values) or at_least (a number), not both")
+        if self.clicked and (self.positive is not None or self.at_least is not None):
+            raise ValueError(
+                "clicked lists the clicked items, so there are no values to compare with positive or at_least"
             )
         return self
+
+    @property
+    def in_list(self) -> bool:
+        """Whether each item of a list has a label of its own."""
+        return self.column is None
+
+
+class HistoryColumns(Strict):
+    """Columns with the history of each row: the behaviours before it, oldest first; a name is short for ``{item: NAME}``.
+
+    Attributes:
+        item: column with the list of item ids; for composite ids, one list for each part.
+        separator: separator between the values of a list.
+        columns: ``{feature: column}`` of the behaviours' own features, each a list as long as that of the items.
+    """
+
+    item: Strings
+    separator: str = Field(" ", min_length=1)
+    columns: dict[str, str] = Field({})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _expand_short_form(cls, value: Any) -> Any:
+        return {"item": value} if isinstance(value, str | list | tuple) else value
+
+
+class SplitColumn(Strict):
+    """To which split each row belongs: by the values of a column, or by its file.
+
+    Attributes:
+        column: column with the name of the split; if omitted, the names are those of files.
+        train, validation, test: values of the column (by default these names, or ``valid``, ``val`` or ``dev``), or names or
+            patterns of files. Without validation rows every epoch is run.
+    """
+
+    column: str | None = None
+    train: Values = ("train",)
+    validation: Values | None = None
+    test: Values = ("test",)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _expand_short_form(cls, value: Any) -> Any:
+        return {"column": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _validate_names(self) -> "SplitColumn":
+        if self.column is None and not {"train", "test"} <= self.model_fields_set:
+            raise ValueError(
+                "set column (a column names the split of each row), or train and test to the names of their files"
+            )
+        names = [str(name) for names in self.names.values() for name in names]
+        if repeated := {name for name in names if names.count(name) > 1}:
+            raise ValueError(f"{', '.join(sorted(repeated))} is named for two splits; a row has one split")
+        return self
+
+    @property
+    def names(self) -> dict[str, tuple[Scalar, ...]]:
+        """``{split: names}``."""
+        validation = self.validation
+        if validation is None:
+            validation = _VALIDATION_NAMES if self.column else ()
+        return {"train": self.train, "validation": validation, "test": self.test}

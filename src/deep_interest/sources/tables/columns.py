@@ -22,9 +22,11 @@ INTEGERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT",
 STEPS_BEFORE_LAST = (
     "steps before the last"  # column: units of time from an element of a list to the time of its row
 )
-POSITION = "position in the files"  # column: number of earlier rows of an ordered log
+POSITION = "position in the files"  # column: number of earlier rows, of behaviours without times or of lists of impressions
 RATING = "rating"  # column of canonical behaviours, and a feature of them
-LABEL_IN_LIST = "label in the list"  # column: label that followed an item of a list
+LABEL_IN_LIST = "label in the list"  # column: label of an item of a list
+SEGMENT = "segment of the history"  # column: segment of the log that has the row's history; 0 for none
+HISTORY_LENGTH = "length of the history"  # column: number of behaviours in the row's history
 
 
 @dataclass
@@ -40,7 +42,7 @@ class RawTable:
         feature_columns: ``{feature: column}`` of the requested features that the files have.
         column_types: ``{column: DuckDB type}``, set once the table is loaded.
         from_sequences: whether each row is a behaviour of a list, which has one time for all.
-        first_position: number of rows of the earlier blocks of an ordered log.
+        first_position: number of rows of the earlier blocks.
     """
 
     name: str
@@ -95,6 +97,8 @@ class RawTable:
             return (self.block.list_column,)
         if isinstance(self.block, BehaviorFiles):
             return self.block.item_columns
+        if isinstance(self.block, ItemFiles) and self.block.sequence:
+            return self.block.sequence
         return self.block.item if isinstance(self.block, ItemFiles | ImpressionFiles) else ()
 
     @property
@@ -122,18 +126,37 @@ class RawTable:
         columns = [("user", column) for column in self.user_columns]
         role = "item"
         if isinstance(block, BehaviorFiles | ImpressionFiles) and block.list_column:
-            role = "history" if getattr(block, "history", None) else "sequence"
+            role = "history" if isinstance(block, BehaviorFiles) and block.history else "sequence"
+        if isinstance(block, ItemFiles) and block.sequence:
+            role = "sequence"
         columns += [(role, column) for column in self.item_columns]
         if isinstance(block, BehaviorFiles | ImpressionFiles):
             columns += [] if getattr(block, "order", None) else [("time", block.time.column)]
             columns += [("day", block.day)] if block.day else []
         if isinstance(block, BehaviorFiles) and block.rating:
             columns.append(("rating", block.rating))
-        if isinstance(block, ImpressionFiles) and block.label.column:
-            columns.append(("label", block.label.column))
+        if isinstance(block, ImpressionFiles):
+            columns += _given_columns(block)
         columns += [("where", column) for column in block.where]
         columns += [(f"columns.{feature}", column) for feature, column in block.columns.items()]
         return columns + [("features", column) for column in self.feature_columns.values()]
+
+
+def _given_columns(block: ImpressionFiles) -> list[tuple[str, str]]:
+    """Return the roles and names of the columns that only impressions have."""
+    columns = [
+        ("label", block.label.column),
+        ("label.clicked", block.label.clicked),
+        ("weight", block.weight),
+        ("split", block.split and block.split.column),
+    ]
+    columns += [("request", column) for column in block.request or ()]
+    if block.history:
+        columns += [("history", column) for column in block.history.item]
+        columns += [
+            (f"history.columns.{feature}", column) for feature, column in block.history.columns.items()
+        ]
+    return [(role, column) for role, column in columns if column]
 
 
 @dataclass(frozen=True)

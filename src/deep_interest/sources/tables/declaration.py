@@ -8,8 +8,10 @@ from deep_interest.sources.tables.column_declarations import (
     DecimalMark,
     Delimiter,
     Encoding,
+    HistoryColumns,
     LabelColumn,
     Quote,
+    SplitColumn,
     Strict,
     Strings,
     ThousandsSeparator,
@@ -74,7 +76,7 @@ class BehaviorFiles(TableFiles):
         user: column of the user id; several columns are joined into one id.
         item: column of the item id; several columns are joined into one id.
         time: time of the behaviour; for a sequence, the time of its last behaviour (each earlier one gets a time one
-            unit before the next).
+            unit before the next), or a list with the time of each.
         order: ``file`` for a log without times: the rows are in the order of time, file after file in alphabetical
             order; replaces ``time``.
         rating: column of the rating, a number, for the protocol ``rated``.
@@ -133,13 +135,26 @@ class EntityFiles(TableFiles):
 
 
 class ItemFiles(EntityFiles):
-    """Files of items.
+    """Files of items, with one item per row or a list of items per row.
 
     Attributes:
         item: column of the item id; several columns are joined into one id.
+        sequence: column with a list of item ids, such as the history of a row; for composite ids, one list for each part.
+            Replaces ``item``; ``columns`` then are lists of the same lengths.
+        separator: separator between the values of a list.
     """
 
     item: Strings = ("item",)
+    sequence: Strings | None = None
+    separator: str = Field(" ", min_length=1)
+
+    @model_validator(mode="after")
+    def _validate_combination(self) -> "ItemFiles":
+        if self.sequence and "item" in self.model_fields_set:
+            raise ValueError("set item (one item per row) or sequence (several in one row), not both")
+        if self.sequence and self.repeated == "error":
+            raise ValueError("a list of items names an item more than once; set repeated: first")
+        return self
 
 
 class UserFiles(EntityFiles):
@@ -159,32 +174,53 @@ class ImpressionFiles(TableFiles):
         user: column of the user id; several columns are joined into one id.
         item: column of the item id; several columns are joined into one id.
         time: time of the impression.
+        order: ``file`` for rows without times, whose histories are given; replaces ``time``.
         label: whether the impression was clicked.
         sequence: column with a list of items that were shown together; replaces ``item``.
         separator: separator between the items of a list.
         day: column with the date (2022-04-25 or 20220425) to use as the day; defaults to the date of ``time``.
+        request: column with the id of the request: impressions of a user with the same id were shown together. Each list of
+            ``sequence`` is a request by default.
+        history: the history of each row, as the files give it; replaces the behaviours before ``time``.
+        split: the split of each row, for the protocol ``given``.
+        weight: column of numbers that weight the row in the training loss, such as inverse propensities.
     """
 
     user: Strings = ("user",)
     item: Strings = ("item",)
     time: TimeColumn = TimeColumn(column="time")
+    order: Literal["file"] | None = None
     label: LabelColumn = LabelColumn(column="label")
     sequence: str | None = None
     separator: str = Field(" ", min_length=1)
     day: str | None = None
+    request: Strings | None = None
+    history: HistoryColumns | None = None
+    split: SplitColumn | None = None
+    weight: str | None = None
 
     @model_validator(mode="after")
     def _validate_combination(self) -> "ImpressionFiles":
+        if self.order and (given := {"time", "day"} & self.model_fields_set):
+            raise ValueError(
+                f"order: file declares rows without times, but {' and '.join(sorted(given))} is set as well; remove one of them"
+            )
+        if self.order and not self.history:
+            raise ValueError(
+                "order: file declares rows without times, so the behaviours before a row are unknown; set history to the column "
+                "that lists them, or declare the time"
+            )
         if self.sequence and "item" in self.model_fields_set:
             raise ValueError("set item (one impression per row) or sequence (several in one row), not both")
         if self.sequence and "label" not in self.model_fields_set:
             raise ValueError(
                 "a list of impressions needs its labels: set label to {separator: '-'} if a label follows each item, as in "
-                "N55689-1, or to the column of a label for the whole list"
+                "N55689-1, to {clicked: COLUMN} if a column lists the clicked items, or to the column of a label for the whole list"
             )
-        if self.label.separator and not self.sequence:
+        if self.label.in_list and not self.sequence:
+            key = "separator" if self.label.separator else "clicked"
             raise ValueError(
-                "label.separator belongs to a list of items with their labels; set sequence to the column of the list"
+                f"label.{key} belongs to a list of items with their labels; set sequence to the column of the list"
             )
         return self
 
@@ -232,10 +268,11 @@ class Source(Strict):
                 "clicks_as_behaviors: true adds the clicked impressions, but no impressions are declared; declare them, or remove "
                 "clicks_as_behaviors"
             )
-        if self.clicks_as_behaviors is False and not self.behaviors:
+        if self.clicks_as_behaviors is False and not self.behaviors and not self.has_histories:
             raise ValueError(
                 "clicks_as_behaviors: false leaves no behaviours; declare behaviors or remove it"
             )
+        self._validate_given()
         ordered = [block.order is not None for block in self.behaviors]
         if any(ordered) and not all(ordered):
             raise ValueError("behaviors: either all blocks have times or all have order: file")
@@ -246,12 +283,41 @@ class Source(Strict):
             )
         return self
 
+    def _validate_given(self) -> None:
+        """Check that all blocks of impressions give the same, and histories come from one place."""
+        for key in ("order", "history", "split", "request", "weight"):
+            if len({getattr(block, key) is None for block in self.impressions}) > 1:
+                raise ValueError(f"impressions: either all blocks declare {key} or none does")
+        if self.has_histories and (self.behaviors or self.clicks_as_behaviors):
+            key = "behaviors" if self.behaviors else "clicks_as_behaviors"
+            raise ValueError(
+                f"impressions.history gives the history of each row, so {key} has no effect; remove one of them"
+            )
+
     @property
     def has_times(self) -> bool:
         """Whether the events have times; otherwise the rows of the files are in order."""
-        return not any(block.order for block in self.behaviors)
+        blocks: tuple[BehaviorFiles | ImpressionFiles, ...] = (*self.behaviors, *self.impressions)
+        return not any(block.order for block in blocks)
+
+    @property
+    def has_histories(self) -> bool:
+        """Whether the impressions give their histories."""
+        return any(block.history for block in self.impressions)
+
+    @property
+    def has_splits(self) -> bool:
+        """Whether the impressions give their splits."""
+        return any(block.split for block in self.impressions)
+
+    @property
+    def has_requests(self) -> bool:
+        """Whether the impressions say which of them were shown together."""
+        return bool(self.impressions) and all(block.request or block.sequence for block in self.impressions)
 
     @property
     def uses_clicks(self) -> bool:
         """Whether clicked impressions are behaviours."""
-        return not self.behaviors if self.clicks_as_behaviors is None else self.clicks_as_behaviors
+        if self.clicks_as_behaviors is None:
+            return not self.behaviors and not self.has_histories
+        return self.clicks_as_behaviors

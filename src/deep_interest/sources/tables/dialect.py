@@ -21,6 +21,8 @@ _RARE_DELIMITERS = ("::", " ")  # in the order of preference
 _UNIT_SEPARATOR = "\x1f"
 _SAMPLED_LINES, _SAMPLED_CHARACTERS = 200, 1_000_000
 _SHOWN_CHARACTERS = 80  # of a line in a message
+_ATOMIC_SUFFIXES = (".inter", ".item", ".user")  # RecBole's atomic files
+_ATOMIC_TYPE = re.compile(r":(token|float|token_seq|float_seq)$")
 _SIGNATURES = {
     b"PAR1": "Parquet; end the file's name in .parquet",
     b"\xff\xfe": "UTF-16; set encoding: utf-16",
@@ -64,7 +66,7 @@ class Dialect:
 
 
 def read_header(file: Path, table: TableFiles) -> tuple[list[str], Dialect]:
-    """Return the column names of a CSV file and its dialect.
+    """Return the column names of a CSV file and its dialect; without their types in RecBole's atomic files.
 
     Raises:
         InputError: the file has another format, its header is malformed or has the same name twice, or no sampled line has
@@ -83,6 +85,8 @@ def read_header(file: Path, table: TableFiles) -> tuple[list[str], Dialect]:
         header = (dialect.records(lines[:1]) or [[]])[0]
     except csv.Error as error:
         raise InputError(f"{file}, line 1: not a valid CSV header ({error})") from error
+    if _has_suffix(file, _ATOMIC_SUFFIXES):
+        header = [_ATOMIC_TYPE.sub("", name) for name in header]
     header = [name or f"column {index} without a name" for index, name in enumerate(header, start=1)]
     duplicates = [name for name in header if header.count(name) > 1]
     if duplicates:
@@ -99,13 +103,13 @@ def detect_dialect(file: Path, table: TableFiles, lines: Sequence[str]) -> Diale
     ``::`` or a blank is the delimiter only if it fits all lines and no other one fits any.
 
     Args:
-        file: the file; tab is the delimiter of ``.tsv`` files whose first line contains one.
+        file: the file; tab is the delimiter of ``.tsv`` and of RecBole's atomic files whose first line contains one.
         table: declaration with the quote, and perhaps the delimiter and the names of the columns.
         lines: first lines of the file.
     """
     if table.delimiter:
         return Dialect(table.delimiter, table.quote)
-    if file.name.removesuffix(".gz").lower().endswith(".tsv") and "\t" in (lines or [""])[0]:
+    if _has_suffix(file, (".tsv", *_ATOMIC_SUFFIXES)) and "\t" in (lines or [""])[0]:
         return Dialect("\t", table.quote)
     candidates = [Dialect(delimiter, table.quote) for delimiter in _DELIMITERS if delimiter != table.quote]
     names = len(table.names or ())
@@ -114,6 +118,10 @@ def detect_dialect(file: Path, table: TableFiles, lines: Sequence[str]) -> Diale
         return best
     others = [Dialect(delimiter, table.quote) for delimiter in _RARE_DELIMITERS]
     return next((dialect for dialect in others if _agreement(dialect, lines, names)[0] == len(lines)), best)
+
+
+def _has_suffix(file: Path, suffixes: tuple[str, ...]) -> bool:
+    return file.name.removesuffix(".gz").lower().endswith(suffixes)
 
 
 def _agreement(dialect: Dialect, lines: Sequence[str], names: int) -> tuple[int, int]:

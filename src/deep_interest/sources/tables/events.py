@@ -17,6 +17,7 @@ from deep_interest.sources.tables.columns import LABEL_IN_LIST, POSITION, IdType
 from deep_interest.sources.tables.decimals import example_without_number, notation_hint, number_sql
 from deep_interest.sources.tables.declaration import BehaviorFiles, ImpressionFiles
 from deep_interest.sources.tables.features import select_features
+from deep_interest.sources.tables.given import required_given, select_given
 from deep_interest.sources.tables.hints import label_separator, label_values, list_of_ids, time_format
 from deep_interest.sources.tables.scan import fetch_aggregates
 from deep_interest.sources.tables.times import (
@@ -79,13 +80,14 @@ def select_events(
         required.append(_rating_column(table, block.rating, checks))
     if isinstance(block, ImpressionFiles):
         required.append(_label_column(table, block, checks))
+        required += required_given(checks.connection, table, block)
         if TRUE_PROBABILITY in table.column_types:
             required.append(_probability_column())
     if block.day:
         sql = date_column_sql(table, block.day)
         required.append(RequiredColumn("day", block.day, sql, _DATE))
     is_valid = checks.require_values(table, required)
-    selected = [f"{column.sql} AS {column.name}" for column in required]
+    selected = [f"{column.sql} AS {column.name}" for column in required] + select_given(table, tables)
     if not block.day and not is_ordered(block):
         selected.append(f"{local_time_sql('day', time.sql, ticks, zone)} AS day")
     names = features.own_columns if isinstance(block, BehaviorFiles) else features.context
@@ -222,6 +224,8 @@ def _label_column(table: RawTable, block: ImpressionFiles, checks: RowChecks) ->
     sql = _label_sql(quote_identifier(table.label_column), block.label)
     if block.label.separator is None:
         expected = "0 or 1 (or list the values that count as a click under label.positive)"
+        if block.label.at_least is not None:
+            expected = "a number, to compare with label.at_least"
         suggest = partial(label_values, checks.connection, table.name, table.label_column)
         return RequiredColumn("label", table.label_column, sql, expected, suggest=suggest)
     separator = block.label.separator
@@ -240,6 +244,8 @@ def _label_column(table: RawTable, block: ImpressionFiles, checks: RowChecks) ->
 def _label_sql(column: str, label: LabelColumn) -> str:
     """Return SQL of the label, 0 or 1; NULL if the value is neither."""
     text = f"CAST({column} AS VARCHAR)"
+    if label.at_least is not None:
+        return f"CAST(TRY_CAST({text} AS DOUBLE) >= {label.at_least} AS TINYINT)"
     if label.positive is not None:
         positive = ", ".join(quote_literal(value) for value in database_strings(label.positive))
         has_label = f"{text} IS NOT NULL" if label.separator else "true"

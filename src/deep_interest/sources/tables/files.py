@@ -16,6 +16,7 @@ DATE_FORMATS = ("%Y-%m-%d", "%Y%m%d", "%Y/%m/%d")
 _FORMATS = {
     ".csv": "csv", ".tsv": "csv", ".txt": "csv", ".dat": "csv", ".parquet": "parquet", ".pq": "parquet",
     ".json": "json", ".jsonl": "json", ".ndjson": "json", ".duckdb": "duckdb",
+    ".inter": "csv", ".item": "csv", ".user": "csv",
 }  # fmt: skip
 _OPTIONS = {
     "names": ("csv",), "delimiter": ("csv",), "quote": ("csv",), "encoding": ("csv", "json"), "table": ("duckdb",),

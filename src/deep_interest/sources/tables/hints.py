@@ -31,7 +31,7 @@ _CLOCKS = (
     " %H.%M",
     " %H:%M:%S.%f",
 )
-_SEPARATORS = (" ", ",", ";", "|", "\t")
+_SEPARATORS = (" ", ",", ";", "|", "\t", "^")
 _LABELS = ("0", "1", "0.0", "1.0", "true", "false")
 _MOSTLY = 0.9
 _MOST_NAMES = 8  # of files in a message

@@ -32,10 +32,17 @@ def number_rows(connection: duckdb.DuckDBPyConnection, table: RawTable, files: S
     )
 
 
-def explode_lists(connection: duckdb.DuckDBPyConnection, table: RawTable) -> None:
+def explode_lists(
+    connection: duckdb.DuckDBPyConnection, table: RawTable, parallel: Sequence[str] = ()
+) -> None:
     """Replace each row by one row per item of its list; the column then contains a single id.
 
     Behaviours get the column `STEPS_BEFORE_LAST`, items with labels get `LABEL_IN_LIST`.
+
+    Args:
+        connection: database with the raw tables.
+        table: raw table with a list in each row.
+        parallel: further columns with a list of the same length in each row, such as the times of the items.
 
     Raises:
         InputError: no list contains the declared separator, but most contain another one, or a list in brackets is not JSON.
@@ -44,7 +51,7 @@ def explode_lists(connection: duckdb.DuckDBPyConnection, table: RawTable) -> Non
     assert isinstance(block, BehaviorFiles | ImpressionFiles)
     assert block.list_column is not None
     if table.column_types[block.list_column] == "VARCHAR":
-        _check_brackets(connection, table, block.list_column)
+        check_brackets(connection, table, block.list_column)
         other = list_separator(connection, table.name, block.list_column, block.separator)
         if other is not None:
             raise InputError(
@@ -52,21 +59,26 @@ def explode_lists(connection: duckdb.DuckDBPyConnection, table: RawTable) -> Non
                 f"{other!r}; set source.{table.target}.separator"
             )
     column, steps = quote_identifier(block.list_column), quote_identifier(STEPS_BEFORE_LAST)
-    ids = f"list_filter({_list_sql(table, block.list_column, block.separator)}, lambda id: id <> '')"
+    ids = list_sql(table, block.list_column, block.separator)
+    if not parallel:
+        ids = f"list_filter({ids}, lambda id: id <> '')"
+    values = ", ".join(f"unnest({name}) AS {name}" for name in map(quote_identifier, parallel))
     before_row = 1 if isinstance(block, BehaviorFiles) and block.history else 0
     _replace(
         connection,
         table.name,
-        f"""SELECT * EXCLUDE ({_IDS}) REPLACE (unnest({_IDS}) AS {column}),
+        f"""SELECT * EXCLUDE ({_IDS}) REPLACE (unnest({_IDS}) AS {column}{values and f", {values}"}),
                    len({_IDS}) - unnest(range(1, len({_IDS}) + 1)) + {before_row} AS {steps}
             FROM (SELECT *, {ids} AS {_IDS} FROM {table.name})""",
     )
     if isinstance(block, BehaviorFiles):
-        table.from_sequences = block.order is None
+        table.from_sequences = block.order is None and block.time.column not in parallel
         if block.order:
             _renumber(connection, table.name)
     elif block.label.separator:
         _split_labels(connection, table.name, column, block.label.separator)
+    elif block.label.clicked:
+        _label_clicked(connection, table, column, block.label.clicked, block.separator)
 
 
 def keep_first_histories(
@@ -114,7 +126,18 @@ def _split_labels(connection: duckdb.DuckDBPyConnection, table: str, column: str
     _replace(connection, table, f"SELECT * REPLACE ({item} AS {column}), {value} AS {label} FROM {table}")
 
 
-def _list_sql(table: RawTable, name: str, separator: str) -> str:
+def _label_clicked(
+    connection: duckdb.DuckDBPyConnection, table: RawTable, column: str, clicked: str, separator: str
+) -> None:
+    """Label the items of each list that its list of clicked items contains."""
+    contains = f"list_contains({list_sql(table, clicked, separator)}, {column})"
+    label = f"CASE WHEN coalesce({contains}, false) THEN '1' ELSE '0' END"
+    _replace(
+        connection, table.name, f"SELECT *, {label} AS {quote_identifier(LABEL_IN_LIST)} FROM {table.name}"
+    )
+
+
+def list_sql(table: RawTable, name: str, separator: str) -> str:
     """Return SQL of the ids in a list: of Parquet or JSON, or joined by the separator."""
     column, type_ = quote_identifier(name), table.column_types[name]
     if type_.endswith("]"):
@@ -131,7 +154,7 @@ def bracketed_list_sql(text: str) -> str:
     return f"json_extract_string(coalesce(TRY_CAST({array} AS JSON), TRY_CAST({python} AS JSON)), '$[*]')"
 
 
-def _check_brackets(connection: duckdb.DuckDBPyConnection, table: RawTable, column: str) -> None:
+def check_brackets(connection: duckdb.DuckDBPyConnection, table: RawTable, column: str) -> None:
     """Raise an error for lists in brackets that cannot be read, such as NumPy's ``[1 2 3]``."""
     text = f"CAST({quote_identifier(column)} AS VARCHAR)"
     in_brackets = f"starts_with(ltrim({text}), '[') AND ends_with(rtrim({text}), ']')"

@@ -17,7 +17,6 @@ from deep_interest.sources.sql import quote_identifier
 from deep_interest.sources.tables.checks import RowChecks
 from deep_interest.sources.tables.columns import IdType, RawTable
 from deep_interest.sources.tables.declaration import (
-    BehaviorFiles,
     EntityFiles,
     ImpressionFiles,
     Source,
@@ -32,16 +31,13 @@ from deep_interest.sources.tables.events import (
     select_events,
     use_clicks,
 )
+from deep_interest.sources.tables.expansion import expand_lists
 from deep_interest.sources.tables.files import ResolvedFiles, check_unchanged, resolve_files
+from deep_interest.sources.tables.given import check_splits, count_segments, separate_histories
 from deep_interest.sources.tables.hints import missing_feature
-from deep_interest.sources.tables.lists import (
-    count_repeated_lists,
-    explode_lists,
-    keep_first_histories,
-    number_rows,
-)
+from deep_interest.sources.tables.lists import number_rows
 from deep_interest.sources.tables.scan import SOURCE_FILE, common_columns, load_files
-from deep_interest.sources.tables.times import is_ordered, ticks_per_second, time_sql
+from deep_interest.sources.tables.times import is_ordered, ticks_per_second
 
 OnBadLine = Literal["error", "skip"]
 
@@ -104,6 +100,7 @@ class _Reader:
             block_files for per_block in resolved.values() for block_files in per_block if block_files
         ]
         restrict_to_files(connection, [file for block_files in all_files for file in block_files.files])
+        self.given_histories: list[RawTable] = []
         of_clicks = list(features.own_columns) if source.uses_clicks else []
         self.raw_tables = {
             target: self._load_blocks(
@@ -114,6 +111,7 @@ class _Reader:
             )
             for target, names in target_features.items()
         }
+        self.raw_tables["behaviors"] += self.given_histories
         for target, names in target_features.items():
             self._require_features(target, names)
         for block_files in all_files:  # a file that serves two tables must be the same for both
@@ -122,6 +120,7 @@ class _Reader:
     def read(self) -> CanonicalTables:
         raw_tables, event_format = self.raw_tables, self._infer_event_format()
         check_positive_labels(self.connection, raw_tables["impressions"])
+        check_splits(self.connection, raw_tables["impressions"])
         for target in ("behaviors", "impressions"):
             selects = [
                 select_events(table, raw_tables[target], event_format, self.features, self.checks)
@@ -207,7 +206,9 @@ class _Reader:
         """Check that a file of the table has each feature, or for features of behaviours that are clicks, a file of impressions."""
         clicks = target == "behaviors" and self.source.uses_clicks
         tables = [*self.raw_tables[target], *(self.raw_tables["impressions"] if clicks else [])]
-        derived_features = TIME_FEATURES if target in ("behaviors", "impressions") else ()
+        derived_features = (
+            TIME_FEATURES if target in ("behaviors", "impressions") and self.source.has_times else ()
+        )
         missing = [
             name
             for name in features
@@ -217,6 +218,8 @@ class _Reader:
             columns = list(dict.fromkeys(column for table in tables for column in table.available_columns))
             available = f"the columns are {', '.join(columns)}" if tables else f"the source has no {target}"
             advice = missing_feature(target, missing[0], columns)
+            if self.source.has_histories and target == "behaviors":
+                advice = f"name its list, source.impressions.history.columns: {{{missing[0]}: …}}, or remove it from features.behavior"
             raise InputError(
                 f"{target}: feature column(s) {', '.join(missing)} not found; {available}; {advice}"
             )
@@ -236,31 +239,16 @@ class _Reader:
             )
         for reason, rows in skipped.items():
             self.checks.count_skipped(f"{reason} of {target}", rows)
-        if is_ordered(block):
+        if is_ordered(block) or (isinstance(block, ImpressionFiles) and block.sequence):
             number_rows(self.connection, table, block_files.originals)
         self._filter(table)
         table.load_column_types(self.connection)
-        if isinstance(block, BehaviorFiles | ImpressionFiles) and block.list_column:
-            self._expand_lists(table, block)
+        if isinstance(block, ImpressionFiles) and block.history:
+            earlier = self.given_histories
+            segments = count_segments(self.connection, earlier[-1]) if earlier else 0
+            earlier.append(separate_histories(self.checks, table, self.features.own_columns, segments))
+        expand_lists(self.checks, table, self.source.time_zone)
         return table
-
-    def _expand_lists(self, table: RawTable, block: BehaviorFiles | ImpressionFiles) -> None:
-        if isinstance(block, BehaviorFiles) and block.history:
-            ticks = ticks_per_second(self.connection, table)
-            time = time_sql(self.connection, table, block.time, self.source.time_zone, ticks)
-            later = keep_first_histories(self.connection, table, time, invalid_first=not self.checks.skip)
-            reason = (
-                f"rows of {table.target} with a later {block.history} of the same user (the first one counts)"
-            )
-            self.checks.count_skipped(reason, later)
-        if isinstance(block, BehaviorFiles) and block.sequence:
-            repeated, rows = count_repeated_lists(self.connection, table), self.checks.count_rows(table.name)
-            if 2 * repeated > rows:
-                self.notes[
-                    f"rows of behaviors with the same {block.sequence} as another of the user (is it a history?)"
-                ] = repeated
-        explode_lists(self.connection, table)
-        table.load_column_types(self.connection)
 
     def _filter(self, table: RawTable) -> None:
         """Keep the rows that match ``where``; raise an error with the column's values if none does."""

@@ -38,7 +38,7 @@ def ticks_per_second(connection: duckdb.DuckDBPyConnection, table: RawTable) -> 
 
 def is_ordered(block: TableFiles) -> bool:
     """Return whether the rows have no times but are in order."""
-    return isinstance(block, BehaviorFiles) and block.order is not None
+    return isinstance(block, BehaviorFiles | ImpressionFiles) and block.order is not None
 
 
 def time_sql(

@@ -1,0 +1,11 @@
+"""Options of the baselines that only use the candidate."""
+
+from deep_interest.models.config import ModelConfig
+
+
+class PopularityConfig(ModelConfig):
+    """Options of Popularity: only those of every model."""
+
+
+class ItemCTRConfig(ModelConfig):
+    """Options of ItemCTR: only those of every model; the strength of the prior is estimated."""
