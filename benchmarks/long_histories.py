@@ -41,7 +41,11 @@ def long_samples(samples: int, length: int):
     )  # fmt: skip
     user = torch.from_numpy(rng.integers(1, users + 1, samples).astype(np.int32))
     return replace(
-        shaped, store=store, max_len=length, user=user, history_end=torch.full((samples,), length, dtype=torch.int32)
+        shaped,
+        store=store,
+        max_len=length,
+        user=user,
+        history_end=torch.full((samples,), length, dtype=torch.int32),
     )
 
 

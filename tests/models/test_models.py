@@ -27,7 +27,24 @@ ORDERED = [key for key in TRAINED if key.startswith(("lstm", "gru", "dien", "bst
 POOLED = [
     key
     for key in TRAINED
-    if key.startswith(("lr", "user", "base", "reg", "wide", "fm", "pnn", "deepfm", "din", "sim", "eta", "sdim", "twin", "stca"))
+    if key.startswith(
+        (
+            "lr",
+            "user",
+            "base",
+            "reg",
+            "wide",
+            "fm",
+            "pnn",
+            "deepfm",
+            "din",
+            "sim",
+            "eta",
+            "sdim",
+            "twin",
+            "stca",
+        )
+    )
 ]
 POOLED = [key for key in POOLED if key not in ORDERED]
 OPTIONS = yaml.safe_load((Path(__file__).parents[2] / "conf/base/parameters/models.yml").read_text())[

@@ -44,7 +44,10 @@ def gru_of(inputs, input_weight, state_weight, bias, *attention, operation, segm
 
 
 def bucket_sums_of(values, *, segments):
-    fingerprints, queries = torch.tensor([0b0110, 0b0010, 0b1110, 0b0001, 0b0111, 0b0110]), torch.tensor([0b0110, 2, 7, 7])
+    fingerprints, queries = (
+        torch.tensor([0b0110, 0b0010, 0b1110, 0b0001, 0b0111, 0b0110]),
+        torch.tensor([0b0110, 2, 7, 7]),
+    )
     index = torch.tensor([0, 2, 1, 2, 2, 0])
     return bucket_sums(values, index, (fingerprints, queries), segments, Hashing(rounds=2, bits=2))
 

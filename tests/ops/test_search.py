@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -6,7 +8,8 @@ from hypothesis import strategies as st
 from support.ops import LENGTHS, jagged, partitioned, use_engine
 
 from deep_interest.ops.jagged import share_segments
-from deep_interest.ops.search import MAX_BITS, dot_scores, hamming_scores, newest_matching, sim_hash, top_scores
+from deep_interest.ops.limits import MAX_BITS
+from deep_interest.ops.search import dot_scores, hamming_scores, newest_matching, sim_hash, top_scores
 
 OWNERS = st.lists(st.integers(0, 6), min_size=1, max_size=8)
 SEEDS = st.integers(0, 1000)
@@ -34,7 +37,7 @@ def by_every_implementation(operation):
 
 def segments_of(selection):
     ends = selection.offsets.tolist()
-    return [selection.positions[a:b].tolist() for a, b in zip(ends, ends[1:], strict=False)]
+    return [selection.positions[a:b].tolist() for a, b in pairwise(ends)]
 
 
 @given(LENGTHS, OWNERS, st.integers(1, 3), SEEDS)
@@ -96,13 +99,17 @@ def test_dot_scores_are_products_of_concatenated_rows_with_the_query(lengths, ow
     fields = fields_of(rng, total, (9, 2))  # the second table has fewer rows than most histories behaviours
     queries = torch.tensor(rng.normal(size=(len(behaviors), 6)), dtype=torch.float32)
     vectors = vectors_of(fields)
-    expected = [vectors[n] @ query.numpy() for run, query in zip(behaviors, queries, strict=True) for n in run]
+    expected = [
+        vectors[n] @ query.numpy() for run, query in zip(behaviors, queries, strict=True) for n in run
+    ]
     for found in by_every_implementation(lambda: dot_scores(fields, queries, pairs)):
         np.testing.assert_allclose(found.numpy(), np.array(expected), atol=1e-5)
 
 
 @pytest.mark.parametrize("planes", [1, 32, MAX_BITS])
-@pytest.mark.parametrize("rows", [(4, 3), (90, 3)], ids=["small tables", "a table with more rows than vectors"])
+@pytest.mark.parametrize(
+    "rows", [(4, 3), (90, 3)], ids=["small tables", "a table with more rows than vectors"]
+)
 def test_the_bits_of_a_fingerprint_are_the_signs_of_the_products_with_the_planes(rows, planes):
     rng = np.random.default_rng(0)
     fields = fields_of(rng, 20, rows)

@@ -106,7 +106,7 @@ for segments, rows in ((own, B), (shared, 5)):
         "sim_hash": lambda: sim_hash(fields, torch.randn(5, 9, generator=torch.Generator().manual_seed(0))),
         "hamming_scores": lambda: hamming_scores(fingerprints, buckets[:rows], segments),
         "top_scores": lambda: top_scores(torch.arange(segments.total) * 7.0 % 5, segments, 2).positions,
-        "distinct": lambda: torch.stack([(d := distinct(torch.arange(N) % 4, 9, "item")).codes[d.index]]),
+        "distinct": lambda: torch.stack([(d := distinct(torch.arange(N) % 4, 9, "item")).codes[d.inverse]]),
         "newest_matching": lambda: newest_matching(fields[0][1], targets, segments, 1).positions,
     }
     for name, search in searches.items():

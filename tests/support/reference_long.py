@@ -36,7 +36,10 @@ def din_unit(p, prefix, behaviors, candidate):
     """DIN eq. 3 over the newest behaviours."""
     total = np.zeros(behaviors.shape[1])
     for e in behaviors:
-        first = p[f"{prefix}.first.weight"] @ np.concatenate([e, candidate, e * candidate]) + p[f"{prefix}.first.bias"]
+        first = (
+            p[f"{prefix}.first.weight"] @ np.concatenate([e, candidate, e * candidate])
+            + p[f"{prefix}.first.bias"]
+        )
         hidden = prelu(first, p[f"{prefix}.activation.weight"])
         total = total + mlp(p, f"{prefix}.rest.layers", hidden, layers=2)[0] * e
     return total
@@ -106,7 +109,9 @@ def eta(p, batch, schema, *, count, length):
         distances = [np.sum(bits_of(p, e) != bits_of(p, candidate)) for e in shared]
         found = best([-d for d in distances], count)
         long = multi_head(p, "attention", candidate, history[found], heads=4)
-        users.append(np.concatenate([long, short(p, batch, schema, b, history, length=length, kind="target")]))
+        users.append(
+            np.concatenate([long, short(p, batch, schema, b, history, length=length, kind="target")])
+        )
     return tail(p, batch, schema, users)
 
 
@@ -159,7 +164,9 @@ def histories_without_modulation(p, batch, schema):
 
 def swiglu(p, prefix, x):
     gate, value = np.split(p[f"{prefix}.gates.weight"] @ x, 2)
-    return layer_norm(p, f"{prefix}.norm", p[f"{prefix}.output.weight"] @ (gate / (1 + np.exp(-gate)) * value))
+    return layer_norm(
+        p, f"{prefix}.norm", p[f"{prefix}.output.weight"] @ (gate / (1 + np.exp(-gate)) * value)
+    )
 
 
 def stca(p, batch, schema, *, layers):
@@ -170,7 +177,7 @@ def stca(p, batch, schema, *, layers):
         for i in range(layers):
             if i:
                 query = p[f"fused.{i - 1}.weight"] @ np.concatenate([candidate, *outputs])
-            fed = np.array([swiglu(p, f"feed.{i}", e) for e in history]).reshape(history.shape)
-            outputs.append(multi_head(p, f"attention.{i}", query, fed, heads=4))
+            fed = np.array([swiglu(p, f"layers.{i}.feed", e) for e in history]).reshape(history.shape)
+            outputs.append(multi_head(p, f"layers.{i}.attention", query, fed, heads=4))
         users.append(np.concatenate(outputs))
     return tail(p, batch, schema, users)

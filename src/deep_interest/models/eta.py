@@ -1,30 +1,17 @@
 """ETA: the behaviours whose SimHash is nearest to the candidate's, then target attention (Chen et al. 2021)."""
 
 from collections.abc import Sequence
-from typing import Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.base import Interest, SameFields
 from deep_interest.models.batch import Batch
-from deep_interest.models.long_history import LongHistoryConfig, LongHistoryModel, Part, PartVectors, width_of
+from deep_interest.models.configs.eta import ETAConfig
+from deep_interest.models.long_history import LongHistoryModel, Part, PartVectors, width_of
 from deep_interest.models.target_attention import TargetAttention
-from deep_interest.ops.search import MAX_BITS, hamming_scores, sim_hash, top_scores
-
-
-class ETAConfig(LongHistoryConfig):
-    """Options of ETA.
-
-    Attributes:
-        short_attention: as in the paper, ``target``.
-        hash_bits: number of random planes, and thus of bits of a fingerprint.
-    """
-
-    short_attention: Literal["din", "target"] = "target"
-    hash_bits: int = Field(32, ge=1, le=MAX_BITS)
+from deep_interest.ops.search import hamming_scores, sim_hash, top_scores
 
 
 class ETA(LongHistoryModel):

@@ -3,11 +3,10 @@
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
 from deep_interest.logs import schema as logs
@@ -16,40 +15,13 @@ from deep_interest.models.attention import LocalActivationUnit
 from deep_interest.models.base import EmbeddingMLP, Interest, SameFields, behavior_fields
 from deep_interest.models.batch import Batch
 from deep_interest.models.config import DeepConfig
-from deep_interest.models.layers import Activation
+from deep_interest.models.configs.long_history import LongHistoryConfig, ShortConfig
+from deep_interest.models.embeddings import Table
 from deep_interest.models.target_attention import TargetAttention
 from deep_interest.ops.bounds import check_codes
 from deep_interest.ops.jagged import Jagged, SharedSegments, share_segments
 from deep_interest.ops.runtime.host_copies import copy_to_device
 from deep_interest.ops.search import FieldRows
-
-
-class ShortConfig(DeepConfig):
-    """Options of the attention to the newest behaviours, next to a long history.
-
-    Attributes:
-        short_length: number of the newest behaviours; 0 for none.
-        short_attention: ``din`` (the activation unit) or ``target`` (multi-head target attention).
-        heads, head_width: number of heads of the target attention, and the width of each.
-        attention_hidden, attention_activation: hidden widths and activation of the activation unit.
-    """
-
-    short_length: int = Field(50, ge=0)
-    short_attention: Literal["din", "target"] = "din"
-    heads: int = Field(4, ge=1)
-    head_width: int = Field(16, ge=1)
-    attention_hidden: tuple[int, ...] = Field((80, 40), min_length=1)
-    attention_activation: Activation = "prelu"
-
-
-class LongHistoryConfig(ShortConfig):
-    """Options of a model that searches a long history.
-
-    Attributes:
-        search_length: most behaviours that the search selects for a candidate, K.
-    """
-
-    search_length: int = Field(50, ge=1)
 
 
 def width_of(config: DeepConfig, schema: FeatureSchema) -> int:
@@ -131,9 +103,7 @@ class LongHistoryModel(EmbeddingMLP):
         self, config: LongHistoryConfig, schema: FeatureSchema, *, model: str, long_width: int
     ) -> None:
         width = width_of(config, schema)
-        super().__init__(
-            config, schema, interest_width=long_width + (width if config.short_length else 0)
-        )
+        super().__init__(config, schema, interest_width=long_width + (width if config.short_length else 0))
         self.search_length, self.short_length = config.search_length, config.short_length
         self.short = ShortInterest(config, schema, width, model=model) if config.short_length else None
 
@@ -159,7 +129,9 @@ class LongHistoryModel(EmbeddingMLP):
         schema = self.schema
         parts = self._parts(batch)
         positions = torch.cat([part.positions for part in parts])
-        history = {field.name: batch.history[field.name].index_select(0, positions) for field in schema.behavior}
+        history = {
+            field.name: batch.history[field.name].index_select(0, positions) for field in schema.behavior
+        }
         optional = [(batch.profile, schema.profile), (batch.context, schema.context)]
         selected = replace(batch, history=history, negatives=None)
         behaviors, candidate, others = self._look_up(
@@ -168,13 +140,15 @@ class LongHistoryModel(EmbeddingMLP):
         assert selected.shared_vectors is not None
         sizes = [len(part.positions) for part in parts]
         rows = zip(behaviors.split(sizes), selected.shared_vectors.split(sizes), parts, strict=True)
-        interest = self._interest([PartVectors(own, shared, part.segments) for own, shared, part in rows], candidate, batch)
+        interest = self._interest(
+            [PartVectors(own, shared, part.segments) for own, shared, part in rows], candidate, batch
+        )
         return torch.cat([interest.vector, candidate, *others], dim=-1), interest.auxiliary_loss
 
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
         assert batch.shared_vectors is not None
         parts = [
-            PartVectors(*(vectors[positions] for vectors in (history, batch.shared_vectors)), segments)
+            PartVectors(history[positions], batch.shared_vectors[positions], segments)
             for positions, segments in self._parts(batch)
         ]
         return self._interest(parts, candidate, batch)
@@ -184,11 +158,12 @@ class LongHistoryModel(EmbeddingMLP):
         if any(field.pooling for field in fields):
             vectors = self.embeddings(batch.history, fields, batch.value_sets)
             return [(vectors, torch.arange(len(vectors), device=vectors.device))]
-        tables = [self.embeddings.tables[field.name] for field in fields]
-        return [
-            (table.weight, table.rows_of(batch.history[field.name]))
-            for field, table in zip(fields, tables, strict=True)
-        ]
+        rows = []
+        for field in fields:
+            table = self.embeddings.tables[field.name]
+            assert isinstance(table, Table)
+            rows.append((table.weight, table.rows_of(batch.history[field.name])))
+        return rows
 
     def embed_candidates(self, batch: Batch) -> Tensor:
         """Look up the candidates ``(B, item_width)``."""

@@ -1,42 +1,18 @@
 """SDIM: the behaviours that share a hash bucket with the candidate, in several rounds (Cao et al. 2022)."""
 
 from collections.abc import Sequence
-from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field, model_validator
 from torch import Tensor
 
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.base import EmbeddingMLP, Interest, SameFields
 from deep_interest.models.batch import Batch
-from deep_interest.models.long_history import Part, ShortConfig, ShortInterest, newest_part, width_of
+from deep_interest.models.configs.sdim import SDIMConfig
+from deep_interest.models.long_history import Part, ShortInterest, newest_part, width_of
 from deep_interest.ops.buckets import Hashing, bucket_sums, distinct
-from deep_interest.ops.search import MAX_BITS, FieldRows, sim_hash
-
-
-class SDIMConfig(ShortConfig):
-    """Options of SDIM.
-
-    Attributes:
-        hash_rounds: number of rounds of hashing, m / τ (the paper's m is 48).
-        bucket_bits: bits of a bucket, τ (the paper's is 3).
-        own_fields: their embeddings are concatenated, so that the sum of a bucket is that of each field.
-    """
-
-    hash_rounds: int = Field(16, ge=1)
-    bucket_bits: int = Field(3, ge=1)
-    own_fields: Literal["concat"] = "concat"
-
-    @model_validator(mode="after")
-    def _fingerprint_fits(self) -> "SDIMConfig":
-        if self.hash_rounds * self.bucket_bits > MAX_BITS:
-            raise ValueError(
-                f"hash_rounds × bucket_bits is {self.hash_rounds * self.bucket_bits}, expected at most {MAX_BITS}, the bits of a "
-                "fingerprint; reduce one of them"
-            )
-        return self
+from deep_interest.ops.search import FieldRows, sim_hash
 
 
 class SDIM(EmbeddingMLP):
@@ -57,13 +33,18 @@ class SDIM(EmbeddingMLP):
         self.hashing = Hashing(config.hash_rounds, config.bucket_bits)
         self.short_length = config.short_length
         self.short = ShortInterest(config, schema, width, model="SDIM") if config.short_length else None
-        self.register_buffer("planes", torch.randn(self.shared_width, config.hash_rounds * config.bucket_bits))
+        self.register_buffer(
+            "planes", torch.randn(self.shared_width, config.hash_rounds * config.bucket_bits)
+        )
 
     def features(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
         """Return the input of the MLP ``(B, width)``: interest, candidate, profile, context."""
         schema, newest = self.schema, newest_part(batch, self.short_length)
         fields = schema.behavior
-        parts = [distinct(batch.history[field.name], self._codes(field.name, batch), field.name) for field in fields]
+        parts = [
+            distinct(batch.history[field.name], self._codes(field.name, batch), field.name)
+            for field in fields
+        ]
         optional = [(batch.profile, schema.profile), (batch.context, schema.context)]
         candidate, recent, *others = self.embeddings.lookup_groups(
             (batch.candidate, schema.item),
@@ -73,7 +54,7 @@ class SDIM(EmbeddingMLP):
             value_sets=batch.value_sets,
         )  # fmt: skip
         others, rows = others[: -len(fields)], others[-len(fields) :]
-        indices = [part.index for part in parts]
+        indices = [part.inverse for part in parts]
         interest = self._interest(list(zip(rows, indices, strict=True)), recent, candidate, newest, batch)
         return torch.cat([interest, candidate, *others], dim=-1), None
 

@@ -1,47 +1,25 @@
 """SIM: a search by category or by inner products, then attention to what it finds (Pi et al. 2020)."""
 
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from pydantic import Field
 from torch import Tensor, nn
 
 from deep_interest.errors import InputError
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.base import Interest
 from deep_interest.models.batch import Batch
+from deep_interest.models.configs.sim import SIMConfig
 from deep_interest.models.layers import MLP
-from deep_interest.models.long_history import LongHistoryConfig, LongHistoryModel, Part, PartVectors, width_of
+from deep_interest.models.long_history import LongHistoryModel, Part, PartVectors, width_of
 from deep_interest.models.target_attention import TargetAttention
 from deep_interest.ops.jagged import Jagged, share_segments
 from deep_interest.ops.jagged_products import segment_dot, weighted_sum
 from deep_interest.ops.runtime.host_copies import copy_to_device
 from deep_interest.ops.search import dot_scores, newest_matching, top_scores
 from deep_interest.ops.segments import expand
-
-
-class SIMConfig(LongHistoryConfig):
-    """Options of SIM.
-
-    Attributes:
-        search: ``category`` (hard search) or ``soft`` (inner products, trained by a loss of their own).
-        search_field: field that a behaviour and the candidate must have in common in the hard search.
-        search_width: width of the projections whose inner products the soft search ranks by.
-        search_weight: weight of the loss of the soft search (α; the paper's is 1).
-        search_sample: behaviours of a history, drawn with replacement, on which the soft search is trained; shorter histories
-            are used as they are.
-        heads: number of heads of the attention to the selected behaviours.
-    """
-
-    search: Literal["category", "soft"] = "category"
-    search_field: str = "category"
-    search_width: int = Field(16, ge=1)
-    search_weight: float = Field(1.0, gt=0)
-    search_sample: int = Field(100, ge=1)
-    heads: int = Field(2, ge=1)
 
 
 class SIM(LongHistoryModel):

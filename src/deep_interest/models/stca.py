@@ -2,31 +2,16 @@
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field
 from torch import Tensor, nn
 
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.base import EmbeddingMLP, Interest
 from deep_interest.models.batch import Batch
-from deep_interest.models.config import DeepConfig
+from deep_interest.models.configs.stca import STCAConfig
 from deep_interest.models.layers import LayerNorm
 from deep_interest.models.long_history import width_of
 from deep_interest.models.target_attention import TargetAttention
-
-
-class STCAConfig(DeepConfig):
-    """Options of STCA.
-
-    Attributes:
-        layers: number of layers of attention.
-        heads, head_width: number of heads of each layer, and the width of each.
-        expansion: width of the hidden layer of a feed-forward net, as a multiple of a behaviour's width.
-    """
-
-    layers: int = Field(2, ge=1)
-    heads: int = Field(4, ge=1)
-    head_width: int = Field(16, ge=1)
-    expansion: int = Field(1, ge=1)
+from deep_interest.ops.jagged import Jagged
 
 
 class SwiGLU(nn.Module):
@@ -47,6 +32,26 @@ class SwiGLU(nn.Module):
         return self.norm(self.output(F.silu(gate) * value))
 
 
+class HistoryAttention(nn.Module):
+    """A layer: the query attends to the behaviours, each after a feed-forward net.
+
+    Args:
+        width: width of a behaviour and of the query.
+        config: options.
+    """
+
+    def __init__(self, width: int, config: STCAConfig) -> None:
+        super().__init__()
+        self.feed = SwiGLU(width, config.expansion * width, width)
+        self.attention = TargetAttention(
+            width, width, heads=config.heads, head_width=config.head_width, outputs=width
+        )
+
+    def forward(self, history: Tensor, query: Tensor, pairs: Jagged) -> Tensor:
+        """Shape: ``history (N, width)``, ``query (B, width)``, B segments -> ``(B, width)``."""
+        return self.attention(self.feed(history), self.attention.queries(query), pairs)
+
+
 class STCA(EmbeddingMLP):
     """Layers of target attention; a layer's query is a projection of the candidate and the results of all layers before.
 
@@ -60,20 +65,17 @@ class STCA(EmbeddingMLP):
     def __init__(self, config: STCAConfig, schema: FeatureSchema) -> None:
         width = width_of(config, schema)
         super().__init__(config, schema, interest_width=config.layers * width)
-        hidden = config.expansion * width
-        self.query = SwiGLU(self.item_width, hidden, width)
+        self.query = SwiGLU(self.item_width, config.expansion * width, width)
         self.fused = nn.ModuleList(
             nn.Linear(self.item_width + i * width, width, bias=False) for i in range(1, config.layers)
         )
-        self.feed = nn.ModuleList(SwiGLU(width, hidden, width) for _ in range(config.layers))
-        self.attention = nn.ModuleList(
-            TargetAttention(width, width, heads=config.heads, head_width=config.head_width, outputs=width)
-            for _ in range(config.layers)
-        )
+        self.layers = nn.ModuleList(HistoryAttention(width, config) for _ in range(config.layers))
 
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
+        query = self.query(candidate)
         outputs: list[Tensor] = []
-        for i, (feed, attention) in enumerate(zip(self.feed, self.attention, strict=True)):
-            query = self.fused[i - 1](torch.cat([candidate, *outputs], dim=1)) if i else self.query(candidate)
-            outputs.append(attention(feed(history), attention.queries(query), batch.pairs))
+        for i, layer in enumerate(self.layers):
+            if i:
+                query = self.fused[i - 1](torch.cat([candidate, *outputs], dim=1))
+            outputs.append(layer(history, query, batch.pairs))
         return Interest(torch.cat(outputs, dim=1))

@@ -1,30 +1,17 @@
 """TWIN: the same target attention searches a long history and attends to what it finds (Chang et al. 2023)."""
 
 from collections.abc import Sequence
-from typing import Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.base import Interest
 from deep_interest.models.batch import Batch
-from deep_interest.models.long_history import LongHistoryConfig, LongHistoryModel, Part, PartVectors, width_of
+from deep_interest.models.configs.twin import TWINConfig
+from deep_interest.models.long_history import LongHistoryModel, Part, PartVectors, width_of
 from deep_interest.models.target_attention import TargetAttention, projections
 from deep_interest.ops.search import dot_scores, top_scores
-
-
-class TWINConfig(LongHistoryConfig):
-    """Options of TWIN.
-
-    Attributes:
-        search_length: most behaviours that the search selects (the paper's is 100).
-        own_fields: their embeddings are concatenated, see `SplitAttention`.
-    """
-
-    search_length: int = Field(100, ge=1)
-    own_fields: Literal["concat"] = "concat"
 
 
 class SplitAttention(TargetAttention):
@@ -40,9 +27,7 @@ class SplitAttention(TargetAttention):
         dim: width of an own field.
     """
 
-    def __init__(
-        self, query: int, *, shared: int, own: int, dim: int, heads: int, head_width: int
-    ) -> None:
+    def __init__(self, query: int, *, shared: int, own: int, dim: int, heads: int, head_width: int) -> None:
         width = shared + own * dim
         super().__init__(query, shared, heads=heads, head_width=head_width, outputs=width)
         self.value = projections(heads, head_width, width)

@@ -30,11 +30,11 @@ class Distinct(NamedTuple):
 
     Attributes:
         codes: ``(U,)`` int64, all different.
-        index: ``(N,)`` int64 position of each code in ``codes``.
+        inverse: ``(N,)`` int64 position of each code in ``codes``.
     """
 
     codes: Tensor
-    index: Tensor
+    inverse: Tensor
 
 
 def distinct(codes: Tensor, size: int, field: str) -> Distinct:
@@ -102,7 +102,9 @@ def bucket_sums(
 
 class _BucketSums(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, values, index, fingerprints, queries, offsets, starts, total: int, hashing: Hashing) -> Tensor:
+    def forward(
+        ctx, values, index, fingerprints, queries, offsets, starts, total: int, hashing: Hashing
+    ) -> Tensor:
         sums = empty(values, len(queries), hashing.rounds, values.shape[1])
         arguments = _arguments(index, fingerprints, queries, offsets, starts, hashing)
         work = total * values.shape[1]
@@ -115,7 +117,8 @@ class _BucketSums(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, grad_output: Tensor):
         grad_values = empty_rows(ctx.rows, grad_output.shape[2], grad_output)
-        index, *arguments = _arguments(*ctx.saved_tensors, ctx.hashing)
+        index, fingerprints, queries, offsets, starts = ctx.saved_tensors
+        index, *arguments = _arguments(index, fingerprints, queries, offsets, starts, ctx.hashing)
         order, groups = np.empty(len(index), np.int64), np.empty(RESIDUES + 2, np.int64)
         group_by_residue(index, order, groups)
         grouped = index, order, groups

@@ -13,12 +13,11 @@ from torch import Tensor
 
 from deep_interest.ops.jagged import Jagged, SharedSegments
 from deep_interest.ops.kernels import search as kernels
+from deep_interest.ops.limits import MAX_BITS
 from deep_interest.ops.runtime.dispatch import as_arrays, can_use_compiled
 from deep_interest.ops.runtime.engine import current_engine
 from deep_interest.ops.runtime.host_copies import copy_to_device, host_values
 from deep_interest.ops.runtime.parallel import run_kernel
-
-MAX_BITS = 63  # of a fingerprint, an int64 that is never negative
 
 FieldRows = Sequence[tuple[Tensor, Tensor]]
 """Table ``(R, D)`` and codes ``(N,)`` of each field; the vector of a behaviour is the concatenation of its rows."""
@@ -85,13 +84,13 @@ def dot_scores(fields: FieldRows, queries: Tensor, pairs: Jagged) -> Tensor:
         for table, (_, codes) in zip(tables, fields, strict=True):
             inputs, own = as_arrays(table, codes, queries), as_arrays(*segments)
             work = pairs.total * table.shape[1]
-            run_kernel(
-                kernels.add_dot_scores, *inputs, column, *own, column == 0, scores.numpy(), work=work
-            )
+            run_kernel(kernels.add_dot_scores, *inputs, column, *own, column == 0, scores.numpy(), work=work)
             column += table.shape[1]
         return scores
     shift = _positions(pairs)
-    vectors = torch.cat([table[codes[shift]] for table, (_, codes) in zip(tables, fields, strict=True)], dim=1)
+    vectors = torch.cat(
+        [table[codes[shift]] for table, (_, codes) in zip(tables, fields, strict=True)], dim=1
+    )
     return (vectors * queries[pairs.segments]).sum(1)
 
 
@@ -114,11 +113,10 @@ def sim_hash(fields: FieldRows, planes: Tensor) -> Tensor:
     if can_use_compiled(planes, *tables):
         products, codes, begin = [], [], 0
         for table, part, (_, rows) in zip(tables, parts, fields, strict=True):
-            if len(table) > size:
-                table, rows = table.index_select(0, rows), torch.arange(size)
-            products.append(table @ part)
-            codes.append(rows + begin)
-            begin += len(table)
+            is_small = len(table) <= size
+            products.append((table if is_small else table.index_select(0, rows)) @ part)
+            codes.append((rows if is_small else torch.arange(size)) + begin)
+            begin += len(products[-1])
         fingerprints = np.empty(size, np.uint64)
         arrays = as_arrays(torch.cat(products), torch.stack(codes))
         run_kernel(kernels.pack_signs, *arrays, fingerprints, work=size * planes.shape[1])

@@ -59,5 +59,7 @@ class _TargetAttention(torch.autograd.Function):
         grad_queries = empty(queries, *queries.shape)
         arrays = as_arrays(grad_output, values, queries, weights)
         segments, grads = tuple(as_arrays(offsets, starts)), as_arrays(grad_values, grad_queries)
-        run_kernel(target_attention_backward, *arrays, segments, *grads, work=3 * weights.numel() * values.shape[1])
+        run_kernel(
+            target_attention_backward, *arrays, segments, *grads, work=3 * weights.numel() * values.shape[1]
+        )
         return grad_values, grad_queries, None, None, None
