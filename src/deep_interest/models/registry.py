@@ -93,6 +93,7 @@ MODELS: dict[str, ModelSpec] = {
     "dien_infonce": ModelSpec("DIEN (InfoNCE)", "dien:DIEN", "recurrent"),
     "bst": ModelSpec("BST", "bst:BST", "transformer"),
     "dmin": ModelSpec("DMIN", "dmin:DMIN", "transformer"),
+    "din_newest": ModelSpec("DIN (newest 50)", "din:DIN", "long", on_request=True),
     "sim_hard": ModelSpec("SIM (hard)", "sim:SIM", "long", on_request=True),
     "sim_soft": ModelSpec("SIM (soft)", "sim:SIM", "long", on_request=True),
     "eta": ModelSpec("ETA", "eta:ETA", "long", on_request=True),
