@@ -171,6 +171,7 @@ class LongHistoryModel(EmbeddingMLP):
 
     def _parts(self, batch: Batch) -> list[Part]:
         """Return the selected behaviours, then the newest ones."""
+        batch.histories  # noqa: B018  # checks the lengths
         _check_codes(batch, self.schema.behavior)
         with torch.no_grad():
             parts = self.select(batch)
