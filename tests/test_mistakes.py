@@ -11,6 +11,8 @@ from support.kedro_project import make_project
 from deep_interest.cli import run
 from deep_interest.commands.main import cli
 
+pytestmark = pytest.mark.slow  # each reads the configuration of a project
+
 DATASET = """
 datasets:
   mine:

@@ -91,7 +91,7 @@ def datasets_of(blocks: Mapping[str, Any]) -> dict[str, DatasetSpec]:
             raise InputError(
                 f"datasets: {key} is the name of a pipeline; choose another name for the dataset"
             )
-        if blocks[key].get("simulation") is not None and not is_simulated(key):
+        if blocks[key].get("simulation") and not is_simulated(key):
             raise InputError(
                 f"datasets.{key}.simulation: the name of a simulated dataset begins with {SIMULATED}_; rename the dataset, or remove "
                 "simulation"

@@ -7,7 +7,6 @@ import time
 
 import pandas as pd
 import pytest
-import s3fs
 import yaml
 from kedro.framework.session import KedroSession
 from kedro.framework.startup import bootstrap_project
@@ -62,6 +61,8 @@ def server(tmp_path_factory):
 
 
 def store_at(address):
+    import s3fs
+
     return s3fs.S3FileSystem(**KEYS, client_kwargs={"endpoint_url": address}, skip_instance_cache=True)
 
 

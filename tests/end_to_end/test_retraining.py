@@ -16,7 +16,6 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from mlflow import MlflowClient
 from support.days import FEATURES, day_name, day_tables, write_days, write_tables
 from support.forked import Forked
 from support.project import PROJECT, environment, run
@@ -174,6 +173,8 @@ def test_runs_train_on_each_day_once_including_late_days(shop):
         assert registry(shop).champion().id == run_summary["version"]
     assert sorted(registry(shop).state().days) == [day_name(index) for index in range(8)]
     assert registry(shop).champion().manifest["days"]["trained"] == [day_name(index) for index in range(7)]
+    from mlflow import MlflowClient
+
     alias = MlflowClient(tracking_uri=mlflow).get_model_version_by_alias("shop.base", "champion")
     assert alias.tags["version"] == registry(shop).champion().id
     before = contents(shop)

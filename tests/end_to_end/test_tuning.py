@@ -3,10 +3,8 @@
 import json
 from wsgiref.util import setup_testing_defaults
 
-import optuna_dashboard
 import pandas as pd
 import pytest
-from mlflow import MlflowClient
 from support.project import copy_project, run
 
 USE_TUNED = ["--params=training.tuned=true,training.seeds=[1]"]
@@ -56,6 +54,8 @@ def test_tuned_values_are_used_in_training_and_compared(tmp_path):
 
 def trials_in_dashboard(study):
     """Return the number of trials that optuna-dashboard shows."""
+    import optuna_dashboard
+
     app = optuna_dashboard.wsgi(f"sqlite:///{study}")
 
     def get(path):
@@ -70,6 +70,8 @@ def trials_in_dashboard(study):
 
 def assert_in_mlflow(uri, dataset, model, data, settings):
     """MLflow has the options, the learning curve and the metrics of the model."""
+    from mlflow import MlflowClient
+
     client = MlflowClient(tracking_uri=uri)
     (mlflow_run,) = client.search_runs([client.get_experiment_by_name(dataset).experiment_id])
     assert (mlflow_run.info.run_name, mlflow_run.info.status) == (model, "FINISHED")

@@ -41,6 +41,7 @@ def test_other_errors_keep_their_traceback(error, capsys):
     assert "a bug" in capsys.readouterr().err.splitlines()[0]
 
 
+@pytest.mark.slow
 def test_the_parameters_of_a_session_are_read_once_and_of_the_next_one_again(tmp_path):
     project = make_project(tmp_path / "project")
     (project / "conf/local").mkdir(exist_ok=True)

@@ -10,7 +10,8 @@ from support.logs import encoded, tables_of
 from deep_interest.errors import InputError
 from deep_interest.logs.behavior_log import run_offsets
 from deep_interest.logs.feature_columns import FeatureColumns
-from deep_interest.logs.impressions import history_ends, impression_samples
+from deep_interest.logs.history_ranges import history_ends
+from deep_interest.logs.impressions import impression_samples
 from deep_interest.logs.negatives import sample_negatives
 from deep_interest.logs.protocols import TEST, TRAIN, VALIDATION, ProtocolParameters, catalogue_samples
 

@@ -224,7 +224,14 @@ def test_a_batch_of_empty_histories_has_no_states():
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize(
-    ("hidden", "lengths"), [(5, [3, 0, 1, 4, 0]), (18, [2] * 17), (16, [1]), (40, [2, 3])]
+    ("hidden", "lengths"),
+    [
+        (5, [3, 0, 1, 4, 0]),
+        *(
+            pytest.param(hidden, lengths, marks=pytest.mark.slow)
+            for hidden, lengths in ((18, [2] * 17), (16, [1]), (40, [2, 3]))
+        ),
+    ],
 )
 def test_triton_kernels_agree_with_the_plain_implementation(variant, hidden, lengths, last):
     """On a GPU if one is available, else by Triton's interpreter on the CPU."""

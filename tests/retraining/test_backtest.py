@@ -68,6 +68,7 @@ def test_all_ways_begin_with_the_same_model(results):
     assert first["gauc"].nunique() == first["logloss"].nunique() == 1
 
 
+@pytest.mark.slow
 def test_each_way_pays_for_the_samples_it_trains_on(results):
     samples = results.pivot(index="day", columns="strategy", values="samples")
     assert list(samples["frozen"]) == [2 * 2 * 120, 0, 0]

@@ -1,8 +1,6 @@
 """The mirror in MLflow, as MLflow's own client sees it."""
 
 import pytest
-from mlflow import MlflowClient
-from mlflow.exceptions import MlflowException
 
 from deep_interest.errors import InputError
 from deep_interest.logs.vocabulary import FieldVocabularies
@@ -28,6 +26,9 @@ def registry(tmp_path):
 
 @pytest.mark.slow
 def test_alias_follows_the_champion(registry, tmp_path):
+    from mlflow import MlflowClient
+    from mlflow.exceptions import MlflowException
+
     uri = f"sqlite:///{tmp_path}/mlflow.db"
     client = MlflowClient(tracking_uri=uri, registry_uri=uri)
     sync_to_mlflow(registry, "shop.din", uri)

@@ -31,7 +31,7 @@ def test_without_lasting_interests_the_log_is_the_same_whatever_their_saturation
 
 
 @pytest.mark.slow
-def test_all_behaviours_in_the_candidates_category_tell_more_than_the_newest_50():
+def test_all_behaviours_of_a_category_predict_better_than_the_newest_50():
     config = configured().changed({"users": 80})
     behaviors, impressions = (
         pd.concat(blocks(config), ignore_index=True) for blocks in (behavior_blocks, impression_blocks)

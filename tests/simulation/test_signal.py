@@ -43,6 +43,7 @@ def test_counting_the_candidates_category_is_clearly_below_the_oracle(gauc):
     assert gauc["same category"] < gauc["oracle"] - 0.08
 
 
+@pytest.mark.slow
 def test_popularity_predicts_less_than_the_users_own_categories(gauc):
     assert 0.5 < gauc["popularity"] < 0.6
     assert gauc["same category"] > gauc["popularity"] + 0.06

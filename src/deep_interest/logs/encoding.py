@@ -297,11 +297,16 @@ def _behavior_column(behaviors: pd.DataFrame, name: str, columns: FeatureColumns
     )  # Monday is 1; 1970-01-01 was a Thursday
 
 
-def _own_fields(own: Mapping[str, CodedColumn], columns: FeatureColumns) -> tuple[Field, ...]:
-    derived = {
+def derived_fields() -> dict[str, Field]:
+    """Return the fields of a behaviour that depend on the sample, by name."""
+    return {
         GAP: Field(name=GAP, size=GAP_CODES, derived=True),
         POSITION: Field(name=POSITION, size=POSITION_CODES, derived=True),
     }
+
+
+def _own_fields(own: Mapping[str, CodedColumn], columns: FeatureColumns) -> tuple[Field, ...]:
+    derived = derived_fields()
     return tuple(derived[name] if name in DERIVED else own[name].field for name in columns.own)
 
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from deep_interest.errors import InputError
 from deep_interest.logs.encoding import EncodedLog
+from deep_interest.logs.history_ranges import Calendar, history_begins
 from deep_interest.logs.negatives import Sampler, sample_negatives
 
 TRAIN, VALIDATION, TEST = range(3)
@@ -45,6 +46,10 @@ class ProtocolParameters(BaseModel):
         last_day: last day to use; later impressions are dropped (``by_day``).
         list_negatives: for each click of a request, the number of its other items that are sampled as negatives for training, as
             in news recommendation; all are used if None (``by_day``, ``given``).
+        history_days: number of days before that of the sample whose behaviours are part of its history, beside those of the day itself;
+            all if None (DIEN's industrial data: 14).
+        auxiliary_negatives: negatives of the auxiliary loss: ``sampled`` from all items, or ``shown``: for each behaviour one of the
+            user's 20 newest impressions before it that were not clicked, and a sampled item where there is none (``by_day``).
         day_seconds, day_offset: length of a day in the unit of ``time``, and the offset added to ``time`` before days are
             counted (local midnight); for sources without days.
         seed: seed of the negatives and of the split by user.
@@ -66,6 +71,8 @@ class ProtocolParameters(BaseModel):
     train_days: int | None = Field(None, ge=1)
     last_day: date | None = None
     list_negatives: int | None = Field(None, ge=1)
+    history_days: int | None = Field(None, ge=1)
+    auxiliary_negatives: Literal["sampled", "shown"] = "sampled"
     day_seconds: int = Field(86_400, gt=0)
     day_offset: int = 0
     seed: int = Field(0, ge=0)
@@ -75,6 +82,23 @@ class ProtocolParameters(BaseModel):
         if self.mode == "paper" and self.name != "next_item":
             raise ValueError(f"mode: paper is only available for next_item, found {self.name}; remove mode")
         return self
+
+    @model_validator(mode="after")
+    def _options_fit_the_protocol(self) -> "ProtocolParameters":
+        if self.history_days is not None and self.name == "given":
+            raise ValueError(
+                "history_days: the protocol given has the histories of the source; remove history_days"
+            )
+        if self.auxiliary_negatives == "shown" and self.name != "by_day":
+            raise ValueError(
+                f"auxiliary_negatives: shown needs impressions that are split by_day, found {self.name}; remove auxiliary_negatives"
+            )
+        return self
+
+    @property
+    def calendar(self) -> Calendar:
+        """How days follow from times where the source has none."""
+        return Calendar(self.day_seconds, self.day_offset)
 
 
 @dataclass
@@ -89,6 +113,7 @@ class Samples:
         split: int8 index into SPLITS.
         left_out: ``{reason: rows}`` of events that are not samples.
         given_segment: int32 segment of the log that has the history, if the source gives it; None if it is that of the user.
+        history_begin: int32 number of behaviours of the user that are too old for the history; None for 0.
     """
 
     user: np.ndarray
@@ -99,6 +124,7 @@ class Samples:
     split: np.ndarray
     left_out: dict[str, int]
     given_segment: np.ndarray | None = None
+    history_begin: np.ndarray | None = None
 
     @property
     def segment(self) -> np.ndarray:
@@ -109,6 +135,7 @@ class Samples:
         """Return the canonical ``samples`` table."""
         columns = ["user", "item", "label", "time", "history_end"]
         columns += [] if self.given_segment is None else ["segment"]
+        columns += [] if self.history_begin is None else ["history_begin"]
         frame = pd.DataFrame({name: getattr(self, name) for name in columns}, copy=False)
         frame["split"] = pd.Categorical.from_codes(self.split, categories=list(SPLITS))
         return frame
@@ -127,6 +154,10 @@ def catalogue_samples(log: EncodedLog, protocol: ProtocolParameters) -> Samples:
             "source.impressions"
         )
     samples = makers[protocol.name](log, protocol)
+    if protocol.history_days is not None:
+        days = protocol.calendar.days(samples.time)
+        dated = protocol.calendar.with_days(log)
+        samples.history_begin = history_begins(dated, samples.user, days, protocol.history_days)
     needed = (TRAIN, TEST) if protocol.mode == "paper" else (TRAIN, VALIDATION, TEST)
     present = np.bincount(samples.split, minlength=len(SPLITS))
     empty = [SPLITS[k] for k in needed if not present[k]]

@@ -7,7 +7,8 @@ import pandas as pd
 
 from deep_interest.logs.encoding import EncodedLog
 from deep_interest.logs.feature_columns import ITEM_ID, USER_ID, FeatureColumns
-from deep_interest.logs.impressions import days_of, history_ends
+from deep_interest.logs.history_ranges import history_ends
+from deep_interest.logs.impressions import days_of
 from deep_interest.logs.protocols import SPLITS, TRAIN, ProtocolParameters
 from deep_interest.logs.suspicious_behaviors import items_without_features, ratings_with_one_label
 from deep_interest.logs.suspicious_times import incomplete_last_day, whole_days_of_impressions

@@ -9,7 +9,7 @@ from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.base import Interest, SameFields
 from deep_interest.models.batch import Batch
 from deep_interest.models.configs.eta import ETAConfig
-from deep_interest.models.long_history import LongHistoryModel, Part, PartVectors, width_of
+from deep_interest.models.long_history import LongHistoryModel, Part, PartVectors, SearchVectors, width_of
 from deep_interest.models.target_attention import TargetAttention
 from deep_interest.ops.search import hamming_scores, sim_hash, top_scores
 
@@ -33,9 +33,9 @@ class ETA(LongHistoryModel):
         )
         self.register_buffer("planes", torch.randn(self.shared_width, config.hash_bits))
 
-    def select(self, batch: Batch) -> list[Part]:
-        behaviors = sim_hash(self.field_rows(batch, self.schema.shared), self.planes)
-        target = self.same_fields(self.embed_candidates(batch))
+    def select(self, batch: Batch, vectors: SearchVectors) -> list[Part]:
+        behaviors = sim_hash(vectors.behaviors(self.schema.shared), self.planes)
+        target = self.same_fields(vectors.candidate())
         candidates = sim_hash([(target, torch.arange(len(target), device=target.device))], self.planes)
         scores = hamming_scores(behaviors, candidates, batch.pairs)
         found = top_scores(scores, batch.pairs, self.search_length)

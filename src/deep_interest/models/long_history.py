@@ -1,7 +1,7 @@
 """Models of long histories: a search selects behaviours for each candidate, and only those are looked up."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -86,6 +86,18 @@ class PartVectors(NamedTuple):
     segments: Jagged
 
 
+class SearchVectors(NamedTuple):
+    """What a search can compare; nothing is looked up before it is called.
+
+    Attributes:
+        candidate: returns the candidates ``(B, item_width)``.
+        behaviors: returns tables and codes of some fields of the behaviours: the shared ones, or all.
+    """
+
+    candidate: Callable[[], Tensor]
+    behaviors: Callable[[Sequence[logs.Field]], FieldRows]
+
+
 class LongHistoryModel(EmbeddingMLP):
     """A model that looks up the behaviours that it selects, and no others.
 
@@ -108,8 +120,13 @@ class LongHistoryModel(EmbeddingMLP):
         self.short = ShortInterest(config, schema, width, model=model) if config.short_length else None
 
     @abstractmethod
-    def select(self, batch: Batch) -> list[Part]:
-        """Select the behaviours that the representation of the long history needs, without gradients."""
+    def select(self, batch: Batch, vectors: SearchVectors) -> list[Part]:
+        """Select the behaviours that the representation of the long history needs, without gradients.
+
+        Args:
+            batch: the batch.
+            vectors: vectors of candidates and behaviours, for searches that compare them.
+        """
 
     @abstractmethod
     def attend(self, parts: Sequence[PartVectors], candidate: Tensor, batch: Batch) -> Interest:
@@ -125,16 +142,20 @@ class LongHistoryModel(EmbeddingMLP):
         """
 
     def features(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
-        """Return the input of the MLP ``(B, width)`` (interest, candidate, profile, context) and the auxiliary loss."""
+        """Return the input of the MLP ``(B, width)`` and the auxiliary loss, as `EmbeddingMLP.features`."""
         schema = self.schema
-        parts = self._parts(batch)
+        vectors = SearchVectors(
+            candidate=lambda: self.embeddings(batch.candidate, schema.item, batch.value_sets),
+            behaviors=lambda fields: self.field_rows(batch, fields),
+        )
+        parts = self._parts(batch, vectors)
         positions = torch.cat([part.positions for part in parts])
         history = {
             field.name: batch.history[field.name].index_select(0, positions) for field in schema.behavior
         }
         optional = [(batch.profile, schema.profile), (batch.context, schema.context)]
         selected = replace(batch, history=history, negatives=None)
-        behaviors, candidate, others = self._look_up(
+        behaviors, candidate, sequences, others = self._look_up(
             selected, [(codes, fields) for codes, fields in optional if fields]
         )
         assert selected.shared_vectors is not None
@@ -143,13 +164,23 @@ class LongHistoryModel(EmbeddingMLP):
         interest = self._interest(
             [PartVectors(own, shared, part.segments) for own, shared, part in rows], candidate, batch
         )
-        return torch.cat([interest.vector, candidate, *others], dim=-1), interest.auxiliary_loss
+        further = self._further_interests(sequences, candidate, batch)
+        features = [interest.vector, candidate, *others, *(each.vector for each in further)]
+        losses = [each.auxiliary_loss for each in (interest, *further) if each.auxiliary_loss is not None]
+        return torch.cat(features, dim=-1), sum(losses[1:], losses[0]) if losses else None
 
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
-        assert batch.shared_vectors is not None
+        shared = batch.shared_vectors
+        assert shared is not None
+        every = torch.arange(len(history), device=history.device)
+
+        def behaviors(fields: Sequence[logs.Field]) -> FieldRows:
+            return [(shared if fields == self.schema.shared else history, every)]
+
+        vectors = SearchVectors(candidate=lambda: candidate, behaviors=behaviors)
         parts = [
-            PartVectors(history[positions], batch.shared_vectors[positions], segments)
-            for positions, segments in self._parts(batch)
+            PartVectors(history[positions], shared[positions], segments)
+            for positions, segments in self._parts(batch, vectors)
         ]
         return self._interest(parts, candidate, batch)
 
@@ -165,16 +196,12 @@ class LongHistoryModel(EmbeddingMLP):
             rows.append((table.weight, table.rows_of(batch.history[field.name])))
         return rows
 
-    def embed_candidates(self, batch: Batch) -> Tensor:
-        """Look up the candidates ``(B, item_width)``."""
-        return self.embeddings(batch.candidate, self.schema.item, batch.value_sets)
-
-    def _parts(self, batch: Batch) -> list[Part]:
+    def _parts(self, batch: Batch, vectors: SearchVectors) -> list[Part]:
         """Return the selected behaviours, then the newest ones."""
         batch.histories  # noqa: B018  # checks the lengths
         _check_codes(batch, self.schema.behavior)
         with torch.no_grad():
-            parts = self.select(batch)
+            parts = self.select(batch, vectors)
         return [*parts, newest_part(batch, self.short_length)] if self.short is not None else parts
 
     def _interest(self, parts: Sequence[PartVectors], candidate: Tensor, batch: Batch) -> Interest:

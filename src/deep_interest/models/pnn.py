@@ -17,12 +17,9 @@ class PNN(BaseModel):
     Config = PNNConfig
 
     def __init__(self, config: PNNConfig, schema: FeatureSchema) -> None:
-        fields = (
-            len(behavior_fields(config, schema))
-            + len(schema.item)
-            + len(schema.profile)
-            + len(schema.context)
-        )
+        sequences = [schema, *map(schema.of_sequence, schema.sequences)]
+        fields = sum(len(behavior_fields(config, of)) for of in sequences)
+        fields += len(schema.item) + len(schema.profile) + len(schema.context)
         super().__init__(config, schema, more_inputs=fields * (fields - 1) // 2)
         first, second = torch.triu_indices(fields, fields, offset=1)
         self.register_buffer("first", first, persistent=False)

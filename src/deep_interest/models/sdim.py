@@ -1,6 +1,7 @@
 """SDIM: the behaviours that share a hash bucket with the candidate, in several rounds (Cao et al. 2022)."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -38,7 +39,7 @@ class SDIM(EmbeddingMLP):
         )
 
     def features(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
-        """Return the input of the MLP ``(B, width)``: interest, candidate, profile, context."""
+        """Return the input of the MLP ``(B, width)``, as `EmbeddingMLP.features`."""
         schema, newest = self.schema, newest_part(batch, self.short_length)
         fields = schema.behavior
         parts = [
@@ -46,17 +47,18 @@ class SDIM(EmbeddingMLP):
             for field in fields
         ]
         optional = [(batch.profile, schema.profile), (batch.context, schema.context)]
-        candidate, recent, *others = self.embeddings.lookup_groups(
-            (batch.candidate, schema.item),
-            ({field.name: batch.history[field.name][newest.positions] for field in fields}, fields),
-            *[(codes, group) for codes, group in optional if group],
-            *[({field.name: part.codes}, (field,)) for field, part in zip(fields, parts, strict=True)],
-            value_sets=batch.value_sets,
+        recent, candidate, sequences, others = self._look_up(
+            replace(batch, history={field.name: batch.history[field.name][newest.positions] for field in fields}),
+            [
+                *[(codes, group) for codes, group in optional if group],
+                *[({field.name: part.codes}, (field,)) for field, part in zip(fields, parts, strict=True)],
+            ],
         )  # fmt: skip
         others, rows = others[: -len(fields)], others[-len(fields) :]
-        indices = [part.inverse for part in parts]
-        interest = self._interest(list(zip(rows, indices, strict=True)), recent, candidate, newest, batch)
-        return torch.cat([interest, candidate, *others], dim=-1), None
+        inverses = [part.inverse for part in parts]
+        interest = self._interest(list(zip(rows, inverses, strict=True)), recent, candidate, newest, batch)
+        further = [each.vector for each in self._further_interests(sequences, candidate, batch)]
+        return torch.cat([interest, candidate, *others, *further], dim=-1), None
 
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
         newest = newest_part(batch, self.short_length)

@@ -13,7 +13,7 @@ from deep_interest.models.base import Interest
 from deep_interest.models.batch import Batch
 from deep_interest.models.configs.sim import SIMConfig
 from deep_interest.models.layers import MLP
-from deep_interest.models.long_history import LongHistoryModel, Part, PartVectors, width_of
+from deep_interest.models.long_history import LongHistoryModel, Part, PartVectors, SearchVectors, width_of
 from deep_interest.models.target_attention import TargetAttention
 from deep_interest.ops.jagged import Jagged, share_segments
 from deep_interest.ops.jagged_products import segment_dot, weighted_sum
@@ -43,13 +43,13 @@ class SIM(LongHistoryModel):
         else:
             _check_field(schema, config.search_field)
 
-    def select(self, batch: Batch) -> list[Part]:
+    def select(self, batch: Batch, vectors: SearchVectors) -> list[Part]:
         if self.soft is None:
             codes, targets = batch.history[self.search_field], batch.candidate[self.search_field]
             found = newest_matching(codes, targets, batch.pairs, self.search_length)
             return [Part(found.positions, found)]
-        query = self.soft.queries(self.embed_candidates(batch))
-        scores = dot_scores(self.field_rows(batch, self.schema.shared), query, batch.pairs)
+        query = self.soft.queries(vectors.candidate())
+        scores = dot_scores(vectors.behaviors(self.schema.shared), query, batch.pairs)
         found = top_scores(scores, batch.pairs, self.search_length)
         parts = [Part(found.positions, found)]
         return [*parts, sample_part(batch, self.soft.sample)] if self.training else parts

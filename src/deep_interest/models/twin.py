@@ -9,7 +9,7 @@ from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.base import Interest
 from deep_interest.models.batch import Batch
 from deep_interest.models.configs.twin import TWINConfig
-from deep_interest.models.long_history import LongHistoryModel, Part, PartVectors, width_of
+from deep_interest.models.long_history import LongHistoryModel, Part, PartVectors, SearchVectors, width_of
 from deep_interest.models.target_attention import TargetAttention, projections
 from deep_interest.ops.search import dot_scores, top_scores
 
@@ -58,9 +58,9 @@ class TWIN(LongHistoryModel):
             dim=config.embedding_dim, heads=config.heads, head_width=config.head_width,
         )  # fmt: skip
 
-    def select(self, batch: Batch) -> list[Part]:
-        query = self.attention.queries(self.embed_candidates(batch)).sum(1)
-        scores = dot_scores(self.field_rows(batch, self.schema.behavior), query, batch.pairs)
+    def select(self, batch: Batch, vectors: SearchVectors) -> list[Part]:
+        query = self.attention.queries(vectors.candidate()).sum(1)
+        scores = dot_scores(vectors.behaviors(self.schema.behavior), query, batch.pairs)
         found = top_scores(scores, batch.pairs, self.search_length)
         return [Part(found.positions, found)]
 

@@ -62,7 +62,7 @@ def lasting_log_odds(
     """Return the log-odds due to old interests: ``lasting_strength · n / (n + lasting_half_saturation)``.
 
     n is the weighted number of the user's earlier behaviours in the candidate's category, of any age. An interest that ended long
-    ago thus matters again as soon as a candidate of its category is shown, and no recent behaviour tells.
+    ago thus matters again as soon as a candidate of its category is shown, and no recent behaviour shows it.
 
     Args:
         world, clicks, behaviors, impressions, weights: see `relevance`.

@@ -258,6 +258,7 @@ def test_an_option_without_effect_is_an_error(tmp_path, file, options, option):
 values = st.text("ab1,;\t|'\" .äЖ\n", max_size=6).map(lambda text: f"x{text}x")
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @example(rows=[["x\nx", 'x"x'], ["x,x", "x;x"]], delimiter=None, quote='"', encoding="utf-16")
 @given(

@@ -15,8 +15,8 @@ class SIMConfig(LongHistoryConfig):
         search_field: field that a behaviour and the candidate must have in common in the hard search.
         search_width: width of the projections whose inner products the soft search ranks by.
         search_weight: weight of the loss of the soft search (α; the paper's is 1).
-        search_sample: behaviours of a history, drawn with replacement, on which the soft search is trained; shorter histories
-            are used as they are.
+        search_sample: behaviours of a history, drawn with replacement, on which the soft search is trained; all of a
+            shorter history.
         heads: number of heads of the attention to the selected behaviours.
     """
 
