@@ -109,12 +109,18 @@ class EmbeddingMLP(nn.Module, ABC):
         if batch.negatives is not None:
             batch.negative_vectors = others.pop()
         interest = self.represent(history, candidate, batch)
-        more_interests = [
-            model.represent(history, candidate, batch.sequences[name]).vector
-            for (name, model), history in zip(self._sequence_models.items(), sequences, strict=True)
-        ]
+        more_interests = [further.vector for further in self._further_interests(sequences, candidate, batch)]
         features = torch.cat([interest.vector, candidate, *others, *more_interests], dim=-1)
         return features, interest.auxiliary_loss
+
+    def _further_interests(
+        self, sequences: Sequence[Tensor], candidate: Tensor, batch: Batch
+    ) -> list["Interest"]:
+        """Represent the further sequences, whose behaviours ``(N, behavior_width)`` `_look_up` has found."""
+        return [
+            model.represent(history, candidate, batch.sequences[name])
+            for (name, model), history in zip(self._sequence_models.items(), sequences, strict=True)
+        ]
 
     def embed(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Look up the vectors of the behaviours ``(N, behavior_width)`` and of the candidates ``(B, item_width)``."""
