@@ -47,9 +47,9 @@ class ASVD(nn.Module):
 
     def forward(self, batch: Batch) -> ModelOutput:
         schema, logits = self.schema, self.bias.expand(batch.size)
-        for group, tables in self.biases.items():
+        for group in _BIASED:
             if fields := schema.fields(group):
-                logits = logits + _sum_of(tables, batch, group, fields).squeeze(-1)
+                logits = logits + _sum_of(self.biases[group], batch, group, fields).squeeze(-1)
         candidate = _sum_of(self.candidate, batch, "item", schema.item)
         return ModelOutput(logits + (candidate * batch.per_sample(self.user(batch))).sum(1))
 
@@ -68,7 +68,9 @@ _BIASED: tuple[Group, ...] = ("item", "profile", "context")
 
 
 def _tables(fields: Sequence[Field], group: Group, dim: int, std: float) -> nn.ModuleDict:
-    return nn.ModuleDict({field.name: Table(field, dim, groups=(group,), std=std) for field in fields})
+    return nn.ModuleDict(
+        {field.name: Table(field, dim, groups=() if field.derived else (group,), std=std) for field in fields}
+    )
 
 
 def _sum_of(tables: nn.Module, batch: Batch, group: Group, fields: Sequence[Field]) -> Tensor:
