@@ -33,6 +33,7 @@ OTHER_PROGRAMS = {
     "sha256sum",
     "source",
     "systemctl",
+    "tar",
 }
 RUN_OPTIONS = ("--env", "--params", "--pipelines", "--tags", "--namespaces", "--runner")
 READERS_NAMES = {
