@@ -5,6 +5,7 @@ import torch
 
 from deep_interest.logs.schema import FeatureSchema, Field
 from deep_interest.training.data import FeatureStore, SampleSet
+from deep_interest.training.history import LogTensors
 
 ITEMS, CATEGORIES, USERS, MAX_LEN = 63_001, 801, 100_000, 100
 
@@ -35,8 +36,7 @@ def amazon_shaped(samples: int, *, full: bool = False, seed: int = 0, device: st
     item_ids = tensor(np.arange(ITEMS + 1))
     store = FeatureStore(
         schema,
-        tensor(offsets, torch.int64),
-        {"item_id": tensor(log), "category": tensor(category[log])},
+        LogTensors(tensor(offsets, torch.int64), {"item_id": tensor(log), "category": tensor(category[log])}),
         {"item_id": item_ids, "category": tensor(category)},
         {},
     )

@@ -91,7 +91,7 @@ def datasets_of(blocks: Mapping[str, Any]) -> dict[str, DatasetSpec]:
             raise InputError(
                 f"datasets: {key} is the name of a pipeline; choose another name for the dataset"
             )
-        if blocks[key].get("simulation") is not None and not is_simulated(key):
+        if blocks[key].get("simulation") and not is_simulated(key):
             raise InputError(
                 f"datasets.{key}.simulation: the name of a simulated dataset begins with {SIMULATED}_; rename the dataset, or remove "
                 "simulation"
@@ -168,7 +168,9 @@ class Table:
     curves: bool = False
 
 
-ALL_MODELS = Table("all models", tuple(key for key, spec in MODELS.items() if not spec.ablation))
+ALL_MODELS = Table(
+    "all models", tuple(key for key, spec in MODELS.items() if not spec.ablation and not spec.on_request)
+)
 
 
 def table_for(dataset: DatasetSpec) -> Table:
@@ -195,6 +197,10 @@ ABLATIONS: dict[str, Table] = {
     "din_table5": Table(
         "DIN, mini-batch aware regularisation and Dice (DIN Table 5)",
         ("lr", "base", "wide_deep", "pnn", "deepfm", "din", "din_mba", "din_dice", "din_mba_dice"),
+    ),
+    "dien_table3": Table(
+        "industrial protocol (DIEN Table 3)",
+        ("base", "wide_deep", "pnn", "din", "gru_attention", "gru_augru", "dien"),
     ),
     "dien_table4": Table(
         "AUGRU and auxiliary loss (DIEN Table 4)",

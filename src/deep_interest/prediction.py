@@ -24,6 +24,7 @@ from deep_interest.pipelines.parameters import DatasetParameters
 from deep_interest.pipelines.retrain.nodes import reading_of
 from deep_interest.retraining.days import list_days, read_days
 from deep_interest.retraining.scoring import encode_current_log
+from deep_interest.retraining.window import require_one_sequence
 from deep_interest.serving.predictor import Encoder, Predictor
 from deep_interest.serving.registry import Registry
 from deep_interest.serving.version import Version
@@ -88,6 +89,7 @@ def _trained(
             f"{name}: the source gives the history of each row, so the log has no behaviours by user; predictions need "
             "source.behaviors"
         )
+    require_one_sequence(settings.features)
     require_same_data(checkpoint, Data(log, features, samples).fingerprint())
     seeds = checkpoint["seeds"]
     if seed is not None and seed not in seeds:

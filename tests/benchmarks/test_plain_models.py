@@ -124,7 +124,7 @@ def test_plain_dien_has_our_loss_at_every_step_of_training(samples, plain, monke
     for rows in batches_of(samples):
         batch = plain.packed_batch(rows)
         monkeypatch.setattr(
-            FeatureStore, "sample_negatives", lambda _, history, batch=batch: sample_by_sample(batch)
+            FeatureStore, "sample_negatives", lambda _, history, shown, batch=batch: sample_by_sample(batch)
         )
         loss = model.loss(batch).item()
         train(model, steppers, [batch])

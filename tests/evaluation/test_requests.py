@@ -46,7 +46,7 @@ def reference(requests: np.ndarray, labels: np.ndarray, scores: np.ndarray) -> d
     return dict(zip(("request_auc", "mrr", "ndcg_5", "ndcg_10"), np.mean(rows, axis=0), strict=True))
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=10)
 @given(st.integers(0, 2**32 - 1))
 def test_the_metrics_equal_those_of_the_mind_evaluation(seed):
     rng = np.random.default_rng(seed)

@@ -51,7 +51,7 @@ def test_a_feature_column_that_is_not_there_is_named():
         "nor one of gap, position, hour, weekday$"
     )
     with pytest.raises(InputError, match=message):
-        encode_behaviors(tables.behaviors, FeatureColumns(behavior=("brand",)))
+        encode_behaviors(tables.behaviors, FeatureColumns(behavior=("item_id", "brand")))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from deep_interest.errors import InputError
 from deep_interest.logs.canonical import canonical
 from deep_interest.logs.encoding import behavior_log, encode_features
 from deep_interest.logs.feature_columns import FeatureColumns
-from deep_interest.logs.impressions import history_ends, impression_samples
+from deep_interest.logs.history_ranges import history_ends
+from deep_interest.logs.impressions import impression_samples
 from deep_interest.logs.protocols import TEST, TRAIN, VALIDATION, ProtocolParameters
 from deep_interest.logs.tables import CanonicalTables
 

@@ -15,6 +15,7 @@ from deep_interest.logs.schema import FeatureSchema, Field
 from deep_interest.training.content import Data
 from deep_interest.training.data import FeatureStore, SampleSet
 from deep_interest.training.dropout import drop_behaviors
+from deep_interest.training.history import LogTensors
 
 GENDERS, HOURS = 3, 5
 
@@ -98,7 +99,7 @@ def store_of(item_ids, *, category=None) -> FeatureStore:
     codes = {"item_id": torch.tensor(item_ids, dtype=torch.int32)}
     if category is not None:
         codes["category"] = torch.tensor(category, dtype=torch.int32)
-    return FeatureStore(None, torch.tensor([0]), {}, codes, {})
+    return FeatureStore(None, LogTensors(torch.tensor([0]), {}), codes, {})
 
 
 def test_items_without_a_code_of_their_own_are_never_drawn():

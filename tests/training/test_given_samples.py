@@ -123,6 +123,7 @@ def test_a_weight_counts_like_repetitions_of_the_sample(tmp_path):
     assert gradients[0] == pytest.approx(gradients[1], rel=1e-4)
 
 
+@pytest.mark.slow
 def test_a_sample_of_weight_0_does_not_train(tmp_path):
     data = small_data()
     label = data.samples["label"].to_numpy()

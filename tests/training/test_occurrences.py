@@ -9,6 +9,7 @@ from deep_interest.logs.schema import FeatureSchema, Field
 from deep_interest.models.embeddings import Table
 from deep_interest.training import occurrences
 from deep_interest.training.data import FeatureStore, SampleSet
+from deep_interest.training.history import LogTensors
 from deep_interest.training.occurrences import samples_with_each_id
 from deep_interest.training.parameters import TrainingOptions
 from deep_interest.training.regularizers import Regularizer
@@ -98,7 +99,7 @@ def test_ids_and_users_by_the_million_do_not_run_over():
     users, ids = 3_000_000, 2_000_000_000
     offsets = torch.cat([torch.zeros(1, dtype=torch.int64), torch.arange(users + 1)])  # one behaviour each
     codes = torch.full((users,), ids - 1, dtype=torch.int32)
-    store = FeatureStore(None, offsets, {"item_id": codes}, {}, {})
+    store = FeatureStore(None, LogTensors(offsets, {"item_id": codes}), {}, {})
     asked = torch.tensor([users, users, 1], dtype=torch.int32)
     ends = torch.tensor([1, 0, 1], dtype=torch.int32)
     samples = SampleSet(store, 100, asked, asked, ends, torch.zeros(3), {})

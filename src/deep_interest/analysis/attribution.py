@@ -149,6 +149,10 @@ def single_sample_batch(
     Raises:
         InputError: the code of the user, the segment or the item is out of range.
     """
+    if samples.store.sequences:
+        raise InputError(
+            "explain: a model with further sequences of behaviours (features.sequences) cannot be explained yet"
+        )
     segments, items = len(samples.store.offsets) - 1, min(map(len, samples.store.items.values()))
     if segment is None and not 0 < user < segments:
         raise InputError(f"user: code {user} is outside 1 to {segments - 1}, the codes of the log's users")

@@ -1,6 +1,6 @@
 """BehaviorLog: the behaviours of all users, stored once; a history is a slice of the log."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -14,11 +14,16 @@ class BehaviorLog:
             unknown user, has none.
         fields: ``{field: (N,) int32 codes}``, one array per behaviour field (item_id, category, shop, rating, …).
         times: ``(N,)`` int64 time of each behaviour, if the time since a behaviour is a feature; otherwise None.
+        negatives: ``(N,)`` int32 code of an item that was shown and not clicked before each behaviour, 0 for none; None if negatives
+            are sampled.
+        sequences: logs of further sequences of behaviours, by name.
     """
 
     offsets: np.ndarray
     fields: dict[str, np.ndarray]
     times: np.ndarray | None = None
+    negatives: np.ndarray | None = None
+    sequences: dict[str, "BehaviorLog"] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         assert self.times is None or len(self.times) == self.behaviors

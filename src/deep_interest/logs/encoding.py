@@ -105,6 +105,7 @@ class EncodedLog:
         day: ``(N,)`` int32 local days, or None if the source only has times.
         given_segment: ``(N,)`` segment of each behaviour, if the source gives the history of each impression; None if the segment
             is the user.
+        target: ``(N,)`` bool, behaviours that can be targets; None if all can.
     """
 
     users: Vocabulary
@@ -116,6 +117,7 @@ class EncodedLog:
     rating: np.ndarray | None
     day: np.ndarray | None = None
     given_segment: np.ndarray | None = None
+    target: np.ndarray | None = None
 
     @property
     def segment(self) -> np.ndarray:
@@ -297,11 +299,16 @@ def _behavior_column(behaviors: pd.DataFrame, name: str, columns: FeatureColumns
     )  # Monday is 1; 1970-01-01 was a Thursday
 
 
-def _own_fields(own: Mapping[str, CodedColumn], columns: FeatureColumns) -> tuple[Field, ...]:
-    derived = {
+def derived_fields() -> dict[str, Field]:
+    """Return the fields of a behaviour that depend on the sample, by name."""
+    return {
         GAP: Field(name=GAP, size=GAP_CODES, derived=True),
         POSITION: Field(name=POSITION, size=POSITION_CODES, derived=True),
     }
+
+
+def _own_fields(own: Mapping[str, CodedColumn], columns: FeatureColumns) -> tuple[Field, ...]:
+    derived = derived_fields()
     return tuple(derived[name] if name in DERIVED else own[name].field for name in columns.own)
 
 

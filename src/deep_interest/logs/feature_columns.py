@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from deep_interest.logs.buckets import Buckets
 from deep_interest.logs.multi_hot import MultiHot
@@ -19,6 +19,34 @@ TIME_FEATURES = ("hour", "weekday")
 """Features that follow from a local time, unless the table has a column of that name."""
 
 
+CLICKED = "clicked"
+"""Feature of impressions in a sequence: whether the impression was clicked."""
+
+
+class SequenceColumns(BaseModel):
+    """A further sequence of behaviours, which models represent like the first one and concatenate.
+
+    Attributes:
+        source: table of its events: ``behaviors``, or ``impressions`` (clicked and skipped ones, strictly before the sample's time).
+        where: ``{column: values}``; only events with one of these values belong to the sequence. Columns of ``behaviors``, or
+            ``clicked`` (0 or 1) of impressions.
+        behavior: features of an event: item features, and for behaviours any feature of ``features.behavior``; for impressions
+            ``clicked``; ``gap`` and ``position``.
+        max_len: maximum length of a history; that of the training options if None.
+        history_days: number of days before the sample's own from which events are seen; all if None.
+        delay: time after which an event has been logged, in the unit of the log's times: a sample sees only events at least as old.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: Literal["behaviors", "impressions"] = "behaviors"
+    where: dict[str, tuple[bool | int | float | str, ...]] = {}
+    behavior: tuple[str, ...] = Field(min_length=1)
+    max_len: int | None = Field(None, ge=1)
+    history_days: int | None = Field(None, ge=1)
+    delay: int = Field(0, ge=0)
+
+
 class FeatureColumns(BaseModel):
     """Which columns of the canonical tables are features.
 
@@ -31,6 +59,7 @@ class FeatureColumns(BaseModel):
         context: columns of ``impressions``.
         buckets: for numeric features, the number of buckets with equally many rows, or the borders between buckets.
         multi_hot: for features with several values per row, the separator between the values.
+        sequences: further sequences of behaviours, by name.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -41,6 +70,7 @@ class FeatureColumns(BaseModel):
     context: tuple[str, ...] = ()
     buckets: dict[str, Buckets] = {}
     multi_hot: dict[str, MultiHot] = {}
+    sequences: dict[str, SequenceColumns] = {}
 
     @model_validator(mode="before")
     @classmethod
@@ -73,6 +103,34 @@ class FeatureColumns(BaseModel):
             )
         return self
 
+    @model_validator(mode="after")
+    def _behaviors_share_a_field(self) -> "FeatureColumns":
+        for where, names in (
+            ("behavior", self.behavior),
+            *((f"sequences.{key}.behavior", sequence.behavior) for key, sequence in self.sequences.items()),
+        ):
+            if names is not None and not set(names) & set(self.item):
+                raise ValueError(
+                    f"{where}: found {', '.join(names)}, but a behaviour needs at least one of the item features "
+                    f"{', '.join(self.item)}, by which models compare it with the candidate"
+                )
+        for key, sequence in self.sequences.items():
+            if not re.fullmatch(r"\w+", key):
+                raise ValueError(f"sequences: {key!r} is not a valid name; use letters, digits and _")
+            own = self.own if sequence.source == "behaviors" else (CLICKED,)
+            known = (*self.item, *own, *DERIVED)
+            if unknown := [name for name in sequence.behavior if name not in known]:
+                raise ValueError(
+                    f"sequences.{key}.behavior: {', '.join(unknown)} is not a feature of these {sequence.source}; they have "
+                    f"{', '.join(dict.fromkeys(known))}"
+                )
+            if sequence.source == "impressions" and (other := set(sequence.where) - {CLICKED}):
+                raise ValueError(
+                    f"sequences.{key}.where: {', '.join(sorted(other))} is not a column by which impressions can be selected; use "
+                    f"{CLICKED}: [0] or {CLICKED}: [1]"
+                )
+        return self
+
     @property
     def own(self) -> tuple[str, ...]:
         """Features of a behaviour that the candidate does not have."""
@@ -82,6 +140,18 @@ class FeatureColumns(BaseModel):
     def own_columns(self) -> tuple[str, ...]:
         """Columns of ``behaviors`` that are features, including those that follow from the time."""
         return tuple(name for name in self.own if name not in DERIVED)
+
+    @property
+    def columns_of_behaviors(self) -> tuple[str, ...]:
+        """Columns of ``behaviors`` to read: features, and those by which sequences select."""
+        chosen = [
+            name
+            for of in self.sequences.values()
+            if of.source == "behaviors"
+            for name in of.where
+            if name not in self.item
+        ]
+        return tuple(dict.fromkeys([*self.own_columns, *chosen]))
 
 
 def _renamed(names: Any) -> Any:

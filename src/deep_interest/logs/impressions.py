@@ -10,6 +10,7 @@ from deep_interest.errors import InputError
 from deep_interest.logs.coverage import Uncovered, uncovered_values
 from deep_interest.logs.encoding import CodedColumn, EncodedLog, code_column
 from deep_interest.logs.feature_columns import FeatureColumns
+from deep_interest.logs.history_ranges import history_begins, history_ends
 from deep_interest.logs.negatives import list_negatives
 from deep_interest.logs.protocols import (
     SPLITS,
@@ -81,6 +82,9 @@ def impression_samples(
         segment, end = (impressions[name].to_numpy(np.int32) for name in ("segment", "history_end"))
     label = impressions["label"].to_numpy(np.int8)
     samples = Samples(user, item, label, time, end, split, left_out, segment)
+    if protocol.history_days is not None and day is not None:
+        dated = protocol.calendar.with_days(log)
+        samples.history_begin = history_begins(dated, user, day, protocol.history_days)
     train = split == TRAIN
     vocabularies = FieldVocabularies() if vocabularies is None else vocabularies
     context = {
@@ -92,30 +96,6 @@ def impression_samples(
     known_items, known_users = known_to_training(log, samples)
     uncovered = tuple(uncovered_values(impressions, context, split))
     return ImpressionSamples(samples, columns, context, known_items, known_users, day, uncovered)
-
-
-def history_ends(log: EncodedLog, user: np.ndarray, time: np.ndarray) -> np.ndarray:
-    """Count the behaviours of each row's user strictly before the row's time: ``(n,)`` int32.
-
-    Args:
-        log: encoded behaviours, sorted by user and time.
-        user: ``(n,)`` user codes.
-        time: ``(n,)`` int64.
-    """
-    low = min(int(time.min(initial=0)), int(log.time.min(initial=0)))
-    span = max(int(time.max(initial=0)), int(log.time.max(initial=0))) - low + 1
-    log_time, own_time = log.time - low, time - low
-    if span * len(log.users) >= 2**63:
-        stamps = np.unique(log_time)
-        log_time, own_time, span = (
-            np.searchsorted(stamps, log_time),
-            np.searchsorted(stamps, own_time),
-            len(stamps) + 1,
-        )
-    before = np.searchsorted(
-        log.user * np.int64(span) + log_time, user * np.int64(span) + own_time, side="left"
-    )
-    return np.where(user > 0, before - log.offsets[user], 0).astype(np.int32)
 
 
 def _check(impressions: pd.DataFrame, context: tuple[str, ...]) -> None:
@@ -136,7 +116,7 @@ def days_of(impressions: pd.DataFrame, protocol: ProtocolParameters) -> np.ndarr
     """Return the day of each impression, ``(n,)``: from the source if it has days, otherwise computed from the time."""
     if "day" in impressions:
         return impressions["day"].to_numpy(np.int64)
-    return _day_number(impressions["time"].to_numpy(np.int64), protocol)
+    return protocol.calendar.days(impressions["time"].to_numpy(np.int64))
 
 
 def days_and_splits(
@@ -197,10 +177,6 @@ def requests_of(impressions: pd.DataFrame) -> np.ndarray:
             "sequence to the column of lists"
         )
     return impressions.groupby(["user", "request"], sort=False).ngroup().to_numpy(np.int32)
-
-
-def _day_number(time: np.ndarray, protocol: ProtocolParameters) -> np.ndarray:
-    return (time + protocol.day_offset) // protocol.day_seconds
 
 
 def _days_in_use(

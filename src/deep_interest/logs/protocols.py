@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from deep_interest.errors import InputError
 from deep_interest.logs.encoding import EncodedLog
+from deep_interest.logs.history_ranges import Calendar, history_begins
 from deep_interest.logs.negatives import Sampler, sample_negatives
 
 TRAIN, VALIDATION, TEST = range(3)
@@ -35,6 +36,8 @@ class ProtocolParameters(BaseModel):
             negatives come from items with a training behaviour.
         ties: whether behaviours at the time of the target that come ``before`` it in the user's sequence are part of its
             history, or none of them (``exclude``). ``by_day`` always excludes them.
+        targets: ``{column: values}`` of the behaviours that can be targets, such as page views in a log that also has purchases; all
+            if empty (``next_item``, ``last_item``).
         min_behaviors: minimum number of behaviours of a user; other users are dropped (and counted).
         positive_rating: minimum rating of a positive (``rated``; DIN §6.2: "4 and 5").
         test_users: share of test users (``rated``, ``last_item``).
@@ -45,6 +48,10 @@ class ProtocolParameters(BaseModel):
         last_day: last day to use; later impressions are dropped (``by_day``).
         list_negatives: for each click of a request, the number of its other items that are sampled as negatives for training, as
             in news recommendation; all are used if None (``by_day``, ``given``).
+        history_days: number of days before that of the sample whose behaviours are part of its history, next to those of the day itself;
+            all if None (DIEN's industrial data: 14).
+        auxiliary_negatives: negatives of the auxiliary loss: ``sampled`` from all items, or ``shown``: for each behaviour one of the
+            user's 20 newest impressions before it that were not clicked, and a sampled item where there is none (``by_day``).
         day_seconds, day_offset: length of a day in the unit of ``time``, and the offset added to ``time`` before days are
             counted (local midnight); for sources without days.
         seed: seed of the negatives and of the split by user.
@@ -57,6 +64,7 @@ class ProtocolParameters(BaseModel):
     negatives: Sampler = "uniform"
     negative_pool: Literal["trained", "catalogue"] = "trained"
     ties: Literal["before", "exclude"] = "before"
+    targets: dict[str, tuple[bool | int | float | str, ...]] = {}
     min_behaviors: int = Field(3, ge=2)
     positive_rating: float = 4.0
     test_users: float = Field(0.1, gt=0, lt=1)
@@ -66,6 +74,8 @@ class ProtocolParameters(BaseModel):
     train_days: int | None = Field(None, ge=1)
     last_day: date | None = None
     list_negatives: int | None = Field(None, ge=1)
+    history_days: int | None = Field(None, ge=1)
+    auxiliary_negatives: Literal["sampled", "shown"] = "sampled"
     day_seconds: int = Field(86_400, gt=0)
     day_offset: int = 0
     seed: int = Field(0, ge=0)
@@ -75,6 +85,27 @@ class ProtocolParameters(BaseModel):
         if self.mode == "paper" and self.name != "next_item":
             raise ValueError(f"mode: paper is only available for next_item, found {self.name}; remove mode")
         return self
+
+    @model_validator(mode="after")
+    def _options_fit_the_protocol(self) -> "ProtocolParameters":
+        if self.targets and self.name not in ("next_item", "last_item"):
+            raise ValueError(
+                f"targets: select behaviours as targets of next_item or last_item, found {self.name}; remove targets"
+            )
+        if self.history_days is not None and self.name == "given":
+            raise ValueError(
+                "history_days: the protocol given has the histories of the source; remove history_days"
+            )
+        if self.auxiliary_negatives == "shown" and self.name != "by_day":
+            raise ValueError(
+                f"auxiliary_negatives: shown needs impressions that are split by_day, found {self.name}; remove auxiliary_negatives"
+            )
+        return self
+
+    @property
+    def calendar(self) -> Calendar:
+        """How days follow from times where the source has none."""
+        return Calendar(self.day_seconds, self.day_offset)
 
 
 @dataclass
@@ -89,6 +120,7 @@ class Samples:
         split: int8 index into SPLITS.
         left_out: ``{reason: rows}`` of events that are not samples.
         given_segment: int32 segment of the log that has the history, if the source gives it; None if it is that of the user.
+        history_begin: int32 number of behaviours of the user that are too old for the history; None for 0.
     """
 
     user: np.ndarray
@@ -99,6 +131,7 @@ class Samples:
     split: np.ndarray
     left_out: dict[str, int]
     given_segment: np.ndarray | None = None
+    history_begin: np.ndarray | None = None
 
     @property
     def segment(self) -> np.ndarray:
@@ -109,6 +142,7 @@ class Samples:
         """Return the canonical ``samples`` table."""
         columns = ["user", "item", "label", "time", "history_end"]
         columns += [] if self.given_segment is None else ["segment"]
+        columns += [] if self.history_begin is None else ["history_begin"]
         frame = pd.DataFrame({name: getattr(self, name) for name in columns}, copy=False)
         frame["split"] = pd.Categorical.from_codes(self.split, categories=list(SPLITS))
         return frame
@@ -127,6 +161,10 @@ def catalogue_samples(log: EncodedLog, protocol: ProtocolParameters) -> Samples:
             "source.impressions"
         )
     samples = makers[protocol.name](log, protocol)
+    if protocol.history_days is not None:
+        days = protocol.calendar.days(samples.time)
+        dated = protocol.calendar.with_days(log)
+        samples.history_begin = history_begins(dated, samples.user, days, protocol.history_days)
     needed = (TRAIN, TEST) if protocol.mode == "paper" else (TRAIN, VALIDATION, TEST)
     present = np.bincount(samples.split, minlength=len(SPLITS))
     empty = [SPLITS[k] for k in needed if not present[k]]
@@ -163,9 +201,11 @@ def known_to_training(log: EncodedLog, samples: Samples) -> tuple[np.ndarray, np
 
 def _next_item(log: EncodedLog, protocol: ProtocolParameters) -> Samples:
     """Every behaviour from the 2nd on is a target (DIN §6.2); the last is a test target, the second last a validation target."""
-    position, from_end = log.position, log.length[log.user] - 1 - log.position
+    position, is_target = log.position, _targets(log)
     enough = log.length[log.user] >= protocol.min_behaviors
-    target = enough & (position >= 1)
+    target = enough & (position >= 1) & is_target
+    rank = np.cumsum(is_target)
+    from_end = rank[log.offsets[log.user + 1] - 1] - rank  # later targets of the same user
     split = np.full(len(position), TRAIN, np.int8)
     split[from_end == 0] = TEST
     if protocol.mode == "validated":
@@ -175,8 +215,11 @@ def _next_item(log: EncodedLog, protocol: ProtocolParameters) -> Samples:
 
 def _last_item(log: EncodedLog, protocol: ProtocolParameters) -> Samples:
     """The last behaviour of each user is the target (DIEN, public datasets); users are split."""
-    users = np.flatnonzero(log.length >= protocol.min_behaviors)
-    rows = log.offsets[users + 1] - 1
+    is_target = _targets(log)
+    last = np.full(len(log.length), -1)
+    np.maximum.at(last, log.user[is_target], np.flatnonzero(is_target))
+    users = np.flatnonzero((log.length >= protocol.min_behaviors) & (last >= 0))
+    rows = last[users]
     return _with_negatives(
         log, protocol, rows, _user_split(log, users, protocol)[log.user[rows]], _too_few(log, protocol)
     )
@@ -192,6 +235,42 @@ def _rated(log: EncodedLog, protocol: ProtocolParameters) -> Samples:
     split = _user_split(log, np.flatnonzero(log.length), protocol)
     label = (log.rating >= protocol.positive_rating).astype(np.int8)
     return Samples(log.user, log.item, label, log.time, _history_end(log, protocol), split[log.user], {})
+
+
+def _targets(log: EncodedLog) -> np.ndarray:
+    return np.ones(len(log.user), bool) if log.target is None else log.target
+
+
+def target_behaviors(behaviors: pd.DataFrame, protocol: ProtocolParameters) -> np.ndarray | None:
+    """Return which behaviours can be targets, ``(N,)`` bool; None if all can.
+
+    Raises:
+        InputError: a column is missing, or no behaviour has one of the values.
+    """
+    if not protocol.targets:
+        return None
+    chosen = np.ones(len(behaviors), bool)
+    for column, values in protocol.targets.items():
+        if column not in behaviors:
+            raise InputError(
+                f"protocol.targets: {column} is not a column of the behaviours ({', '.join(map(str, behaviors))}); add it to "
+                "features.behavior, or remove it here"
+            )
+        chosen &= is_one_of(behaviors[column], values)
+        if not chosen.any():
+            found = ", ".join(map(str, behaviors[column].value_counts().index[:8]))
+            raise InputError(
+                f"protocol.targets: no behaviour has {column} {' or '.join(map(str, values))}; the values are {found}"
+            )
+    return chosen
+
+
+def is_one_of(column: pd.Series, values: tuple[bool | int | float | str, ...]) -> np.ndarray:
+    """Return which values of a column are in a list, ``(n,)`` bool: compared as numbers in a column of numbers, otherwise as strings."""
+    if pd.api.types.is_numeric_dtype(column.dtype):
+        numbers = pd.to_numeric(pd.Series([str(value) for value in values]), errors="coerce")
+        return column.isin(numbers.dropna().tolist()).to_numpy()
+    return column.astype("str").isin([str(value) for value in values]).to_numpy()
 
 
 def _history_end(log: EncodedLog, protocol: ProtocolParameters) -> np.ndarray:

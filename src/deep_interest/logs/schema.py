@@ -34,6 +34,20 @@ class Field(BaseModel):
         return {name: value for name, value in plain(self).items() if value not in (None, False)}
 
 
+class Sequence(BaseModel):
+    """A further sequence of behaviours, such as purchases next to clicks.
+
+    Attributes:
+        behavior: fields of each behaviour, those that the candidate also has first.
+        max_len: maximum length of a history; that of the training options if None.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    behavior: tuple[Field, ...]
+    max_len: int | None = None
+
+
 class FeatureSchema(BaseModel):
     """The feature groups of a dataset, by DIN's four categories (DIN Table 1).
 
@@ -43,6 +57,7 @@ class FeatureSchema(BaseModel):
             behaviour's own (rating, action, time since).
         profile: fields of the user.
         context: fields of the impression.
+        sequences: further sequences of behaviours, by name.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -51,6 +66,11 @@ class FeatureSchema(BaseModel):
     behavior: tuple[Field, ...]
     profile: tuple[Field, ...] = ()
     context: tuple[Field, ...] = ()
+    sequences: dict[str, Sequence] = {}
+
+    @model_serializer(mode="wrap")
+    def _without_empty_sequences(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in plain(self).items() if name != "sequences" or value}
 
     @model_validator(mode="after")
     def _own_fields_are_last(self) -> "FeatureSchema":
@@ -69,6 +89,18 @@ class FeatureSchema(BaseModel):
         """The fields of a behaviour that the candidate does not have: what happened, how it ended, and when."""
         names = {field.name for field in self.item}
         return tuple(field for field in self.behavior if field.name not in names)
+
+    def of_sequence(self, name: str) -> "FeatureSchema":
+        """Return the schema with a further sequence in place of the behaviours, and without the others."""
+        return self.model_copy(update={"behavior": self.sequences[name].behavior, "sequences": {}})
+
+    def sequences_with(self, name: str) -> tuple[str, ...]:
+        """Return the sequences in which the occurrences of a field's codes can be counted."""
+        return tuple(
+            key
+            for key, sequence in self.sequences.items()
+            if any(field.name == name and not field.derived for field in sequence.behavior)
+        )
 
     @property
     def derived(self) -> dict[str, int]:
@@ -97,7 +129,15 @@ class FeatureSchema(BaseModel):
             raise InputError(
                 f"without: {', '.join(sorted(unknown))} is not a feature; the features are {', '.join(self.tables)}"
             )
-        remaining = {group: tuple(f for f in self.fields(group) if f.name not in names) for group in GROUPS}
+        remaining: dict[str, Any] = {
+            group: tuple(f for f in self.fields(group) if f.name not in names) for group in GROUPS
+        }
+        remaining["sequences"] = {
+            key: sequence.model_copy(
+                update={"behavior": tuple(f for f in sequence.behavior if f.name not in names)}
+            )
+            for key, sequence in self.sequences.items()
+        }
         if not remaining["item"] or not remaining["behavior"]:
             raise InputError(
                 f"without: {', '.join(names)} leaves no field of the candidate or of a behaviour"
@@ -113,5 +153,16 @@ class FeatureSchema(BaseModel):
     def tables(self) -> dict[str, int]:
         """``{table: rows}`` of all embedding tables; fields with the same name share a table."""
         return {
-            field.name: field.size for field in (*self.item, *self.behavior, *self.profile, *self.context)
+            field.name: field.size
+            for field in (
+                *self.item,
+                *self.behavior,
+                *self.profile,
+                *self.context,
+                *self._fields_of_sequences,
+            )
         }
+
+    @property
+    def _fields_of_sequences(self) -> tuple[Field, ...]:
+        return tuple(field for sequence in self.sequences.values() for field in sequence.behavior)

@@ -14,19 +14,39 @@ _SCHEMA = "schema.json"
 
 
 def save_log(log: BehaviorLog, path: Path) -> None:
-    """Write ``offsets.npy``, ``field.<name>.npy`` and, if the log has times, ``times.npy``."""
-    times = {} if log.times is None else {"times": log.times}
-    _save_arrays(
-        {"offsets": log.offsets} | times | {f"field.{name}": codes for name, codes in log.fields.items()},
-        path,
-    )
+    """Write ``offsets.npy``, ``field.<name>.npy``, ``times.npy`` and ``negatives.npy`` if the log has them; those of a further
+    sequence are called ``sequence.<name>.…``.
+    """
+    arrays = _arrays_of(log)
+    for name, sequence in log.sequences.items():
+        arrays |= {f"sequence.{name}.{key}": array for key, array in _arrays_of(sequence).items()}
+    _save_arrays(arrays, path)
+
+
+def _arrays_of(log: BehaviorLog) -> dict[str, np.ndarray]:
+    optional = {"times": log.times, "negatives": log.negatives}
+    arrays = {name: array for name, array in optional.items() if array is not None}
+    return {"offsets": log.offsets} | arrays | {f"field.{name}": codes for name, codes in log.fields.items()}
 
 
 def load_log(path: Path) -> BehaviorLog:
     """Read a folder written by :func:`save_log`; the arrays are memory-mapped, so that processes share them."""
-    arrays = _load_arrays(path)
-    offsets, times = arrays.pop("offsets"), arrays.pop("times", None)
-    return BehaviorLog(offsets, {name.removeprefix("field."): codes for name, codes in arrays.items()}, times)
+    main: dict[str, np.ndarray] = {}
+    sequences: dict[str, dict[str, np.ndarray]] = {}
+    for key, array in _load_arrays(path).items():
+        if key.startswith("sequence."):
+            _, name, rest = key.split(".", 2)
+            sequences.setdefault(name, {})[rest] = array
+        else:
+            main[key] = array
+    return _log_of(main, {name: _log_of(arrays, {}) for name, arrays in sequences.items()})
+
+
+def _log_of(arrays: dict[str, np.ndarray], sequences: dict[str, BehaviorLog]) -> BehaviorLog:
+    fields = {
+        name.removeprefix("field."): codes for name, codes in arrays.items() if name.startswith("field.")
+    }
+    return BehaviorLog(arrays["offsets"], fields, arrays.get("times"), arrays.get("negatives"), sequences)
 
 
 def save_features(features: FeatureTables, path: Path) -> None:

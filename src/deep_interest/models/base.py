@@ -1,19 +1,20 @@
 """BaseModel: embedding, pooling, MLP (DIN §4.2, DIEN "Review of BaseModel")."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from deep_interest.errors import InputError
+from deep_interest.logs.feature_columns import ITEM_ID
 from deep_interest.logs.schema import FeatureSchema, Field, Pooling
 from deep_interest.models.batch import Batch, ModelOutput
 from deep_interest.models.config import DeepConfig
 from deep_interest.models.configs.base import BaseModelConfig
-from deep_interest.models.embeddings import Embeddings, pool
+from deep_interest.models.embeddings import Embeddings, Table, pool
 from deep_interest.models.layers import MLP
 from deep_interest.models.own_fields import OwnFields
 
@@ -67,12 +68,35 @@ class EmbeddingMLP(nn.Module, ABC):
         self.own_fields = OwnFields(schema, self.shared_width, config.own_fields) if schema.own else None
         self.item_width = len(schema.item) * config.embedding_dim
         others = (len(schema.profile) + len(schema.context)) * config.embedding_dim
-        width = (interest_width or self.behavior_width) + self.item_width + others + more_inputs
+        self.interest_width = interest_width or self.behavior_width
+        self.sequences = nn.ModuleDict(
+            {name: self._for_sequence(config, schema.of_sequence(name)) for name in schema.sequences}
+        )
+        others += sum(module.interest_width for module in self._sequence_models.values())
+        width = self.interest_width + self.item_width + others + more_inputs
         self.mlp = MLP(width, config.hidden, activation=config.activation, batch_norm=config.batch_norm)
+        self.item_bias = _item_bias(schema) if config.item_bias else None
+
+    def _for_sequence(self, config: DeepConfig, schema: FeatureSchema) -> "EmbeddingMLP":
+        """Return a model of the same class that only represents a further sequence, with the embeddings of this one."""
+        model = type(self)(config, schema)
+        del model.embeddings, model.mlp
+        return model
+
+    @property
+    def _sequence_models(self) -> dict[str, "EmbeddingMLP"]:
+        return cast("dict[str, EmbeddingMLP]", dict(self.sequences.items()))
 
     def forward(self, batch: Batch) -> ModelOutput:
         features, auxiliary_loss = self.features(batch)
-        return ModelOutput(self.mlp(features).squeeze(-1), auxiliary_loss)
+        return ModelOutput(self.logits(features, batch), auxiliary_loss)
+
+    def logits(self, inputs: Tensor, batch: Batch) -> Tensor:
+        """Apply the MLP, and add the item bias if there is one. Shape: ``(B, inputs of the MLP) -> (B,)``."""
+        logits = self.mlp(inputs).squeeze(-1)
+        if self.item_bias is None:
+            return logits
+        return logits + self.item_bias(batch.candidate[ITEM_ID]).squeeze(-1)
 
     def features(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
         """Return the input of the MLP ``(B, width)`` (interest, candidate, profile, context) and the auxiliary loss."""
@@ -81,37 +105,72 @@ class EmbeddingMLP(nn.Module, ABC):
         more = [(codes, fields) for codes, fields in optional if fields]
         if batch.negatives is not None:
             more.append((batch.negatives, schema.shared))
-        history, candidate, others = self._look_up(batch, more)
+        history, candidate, sequences, others = self._look_up(batch, more)
         if batch.negatives is not None:
             batch.negative_vectors = others.pop()
         interest = self.represent(history, candidate, batch)
-        return torch.cat([interest.vector, candidate, *others], dim=-1), interest.auxiliary_loss
+        more_interests = [further.vector for further in self._further_interests(sequences, candidate, batch)]
+        features = torch.cat([interest.vector, candidate, *others, *more_interests], dim=-1)
+        return features, interest.auxiliary_loss
+
+    def _further_interests(
+        self, sequences: Sequence[Tensor], candidate: Tensor, batch: Batch
+    ) -> list["Interest"]:
+        """Represent the further sequences, whose behaviours ``(N, behavior_width)`` `_look_up` has found."""
+        return [
+            model.represent(history, candidate, batch.sequences[name])
+            for (name, model), history in zip(self._sequence_models.items(), sequences, strict=True)
+        ]
 
     def embed(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Look up the vectors of the behaviours ``(N, behavior_width)`` and of the candidates ``(B, item_width)``."""
-        history, candidate, _ = self._look_up(batch, [])
+        history, candidate, *_ = self._look_up(batch, [])
         return history, candidate
 
     def _look_up(
         self, batch: Batch, more: Sequence[tuple[Mapping[str, Tensor], Sequence[Field]]]
-    ) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """Look up behaviours ``(N, behavior_width)``, candidates ``(B, item_width)`` and more groups, at once."""
-        schema = self.schema
-        appended = self.behavior_fields[len(schema.shared) :]
-        groups = [(batch.candidate, schema.item), (batch.history, schema.shared)]
-        groups += [(batch.history, appended)] if appended else []
-        candidate, shared, *others = self.embeddings.lookup_groups(
-            *groups, *more, value_sets=batch.value_sets
+    ) -> tuple[Tensor, Tensor, list[Tensor], list[Tensor]]:
+        """Look up behaviours ``(N, behavior_width)``, candidates, the behaviours of each further sequence, and more groups."""
+        parts = [
+            (self, batch),
+            *((model, batch.sequences[name]) for name, model in self._sequence_models.items()),
+        ]
+        groups = [group for model, of in parts for group in model._groups_of_behaviors(of)]
+        found = iter(
+            self.embeddings.lookup_groups(
+                (batch.candidate, self.schema.item), *groups, *more, value_sets=batch.value_sets
+            )
         )
-        batch.shared_vectors = shared
+        candidate = next(found)
+        history, *sequences = [model._vectors_of_behaviors(found, of) for model, of in parts]
+        return history, candidate, sequences, list(found)
+
+    def _groups_of_behaviors(self, batch: Batch) -> list[tuple[Mapping[str, Tensor], Sequence[Field]]]:
+        """Return the groups of codes to look up: shared fields, and own fields that are concatenated."""
+        appended = self.behavior_fields[len(self.schema.shared) :]
+        return [(batch.history, fields) for fields in (self.schema.shared, appended) if fields]
+
+    def _vectors_of_behaviors(self, found: Iterator[Tensor], batch: Batch) -> Tensor:
+        """Return ``(N, behavior_width)`` from the embeddings of `_groups_of_behaviors`."""
+        batch.shared_vectors = next(found)
         if self.own_fields is None:
-            return shared, candidate, others
-        concatenated = others.pop(0) if appended else None
-        return self.own_fields(shared, concatenated, batch), candidate, others
+            return batch.shared_vectors
+        appended = next(found) if len(self.behavior_fields) > len(self.schema.shared) else None
+        return self.own_fields(batch.shared_vectors, appended, batch)
 
     @abstractmethod
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
         """Represent ``history (N, behavior_width)`` with regard to ``candidate (B, item_width)``."""
+
+
+def _item_bias(schema: FeatureSchema) -> Table:
+    for field in schema.item:
+        if field.name == ITEM_ID:
+            return Table(field, 1, groups=("item",), std=0.0)
+    raise InputError(
+        f"item_bias: found the item fields {', '.join(field.name for field in schema.item)}, but a bias per item needs "
+        f"{ITEM_ID}; add it to features.item, or set item_bias to false"
+    )
 
 
 class BaseModel(EmbeddingMLP):
@@ -130,7 +189,7 @@ class BaseModel(EmbeddingMLP):
 class SameFields:
     """Select the fields of the candidate's vector that a behaviour has, in the order of the behaviour.
 
-    The fields that only a behaviour has are 0 for the candidate: a model that compares both sees them as they are, since
+    The fields that only a behaviour has are 0 for the candidate: a model that compares both sees them unchanged, since
     ``[e; v; e∘v; e-v]`` is ``[e; 0; 0; e]`` there.
 
     Args:

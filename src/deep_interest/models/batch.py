@@ -69,6 +69,7 @@ class Batch:
             model has looked them up: what an auxiliary loss predicts.
         owner: ``(B,)`` int64, non-decreasing index of each sample's history; None if each sample has its own (H = B).
         value_sets: ``{field: ValueSetLookup}`` of multi-hot fields; their codes above are indices of value sets.
+        sequences: the same samples with another sequence of behaviours each, by the name of the sequence.
     """
 
     candidate: dict[str, Tensor]
@@ -82,6 +83,7 @@ class Batch:
     shared_vectors: Tensor | None = None
     owner: Tensor | None = None
     value_sets: ValueSetsByField = field(default_factory=dict)
+    sequences: dict[str, "Batch"] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -105,6 +107,7 @@ class Batch:
             self, candidate=move(self.candidate), history=move(self.history), offsets=move(self.offsets),
             profile=move(self.profile), context=move(self.context), labels=move(self.labels),
             negatives=move(self.negatives), negative_vectors=None, shared_vectors=None, owner=move(self.owner), value_sets=value_sets,
+            sequences={name: batch.to_device(device, value_sets) for name, batch in self.sequences.items()},
         )  # fmt: skip
 
     @cached_property

@@ -27,6 +27,7 @@ class Table(nn.Embedding):
         field: field whose codes are the rows.
         dim: embedding width.
         groups: feature groups that use the table; regularisers count the occurrences of codes in them.
+        sequences: further sequences of behaviours that use the table, likewise.
         std: standard deviation of the initial embeddings.
         keep_top: number of codes that keep their own row, see `keep_most_frequent`; 0 for all.
     """
@@ -36,13 +37,26 @@ class Table(nn.Embedding):
     accumulator: GradientAccumulator | None = None  # during a training step, see `Optimizer.accumulate`
 
     def __init__(
-        self, field: Field, dim: int, *, groups: Sequence[Group], std: float, keep_top: int = 0
+        self,
+        field: Field,
+        dim: int,
+        *,
+        groups: Sequence[Group],
+        std: float,
+        keep_top: int = 0,
+        sequences: Sequence[str] = (),
     ) -> None:
         super().__init__(field.size, dim, sparse=True)
         self.field, self.groups, self.keep_top = field.name, tuple(groups), keep_top
+        self.sequences = tuple(sequences)
         if keep_top:
             self.register_buffer("kept", torch.ones(field.size, dtype=torch.bool))
         nn.init.normal_(self.weight, std=std) if std else nn.init.zeros_(self.weight)
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the occurrences of codes can be counted: not for crossed and derived fields."""
+        return bool(self.groups or self.sequences)
 
     def forward(self, codes: Tensor) -> Tensor:
         groups = [{0: self.rows_of(codes)}]
@@ -92,6 +106,7 @@ class Embeddings(nn.Module):
                     Field(name=name, size=size),
                     dim,
                     groups=schema.groups_of(name),
+                    sequences=schema.sequences_with(name),
                     std=std,
                     keep_top=keep_top if name == ITEM_ID else 0,
                 )

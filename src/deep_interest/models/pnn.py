@@ -17,12 +17,9 @@ class PNN(BaseModel):
     Config = PNNConfig
 
     def __init__(self, config: PNNConfig, schema: FeatureSchema) -> None:
-        fields = (
-            len(behavior_fields(config, schema))
-            + len(schema.item)
-            + len(schema.profile)
-            + len(schema.context)
-        )
+        sequences = [schema, *map(schema.of_sequence, schema.sequences)]
+        fields = sum(len(behavior_fields(config, of)) for of in sequences)
+        fields += len(schema.item) + len(schema.profile) + len(schema.context)
         super().__init__(config, schema, more_inputs=fields * (fields - 1) // 2)
         first, second = torch.triu_indices(fields, fields, offset=1)
         self.register_buffer("first", first, persistent=False)
@@ -32,4 +29,4 @@ class PNN(BaseModel):
         features, _ = self.features(batch)
         fields = features.unflatten(1, (-1, self.embedding_dim))  # (B, F, D)
         products = (fields @ fields.transpose(1, 2))[:, self.first, self.second]  # (B, F (F - 1) / 2)
-        return ModelOutput(self.mlp(torch.cat([features, products], dim=1)).squeeze(-1))
+        return ModelOutput(self.logits(torch.cat([features, products], dim=1), batch))

@@ -38,8 +38,9 @@ def history_slices(
     *,
     max_len: int,
     times: Tensor | None = None,
+    begins: Tensor | None = None,
 ) -> HistorySlices:
-    """Find the newest behaviours before each sample; neighbouring samples with the same user and end share a slice.
+    """Find the newest behaviours before each sample; neighbouring samples with the same user, begin and end share a slice.
 
     All tensors are on the CPU, where the sizes of the slices are needed.
 
@@ -50,18 +51,28 @@ def history_slices(
         offsets: ``(U + 1,)`` int64 segments of the users' behaviours in the log.
         max_len: most behaviours of a slice.
         times: ``(n,)`` int64 time of every sample, if samples that share a slice must have the same time; otherwise None.
+        begins: ``(n,)`` int32 number of the user's behaviours that are too old for every sample; None for 0.
 
     Raises:
         InputError: a sample, a user or a number of behaviours is out of range.
     """
-    no_times = np.empty(0, np.int64)
-    sample_times = no_times if times is None else host_values(times)
+    sample_times = np.empty(0, np.int64) if times is None else host_values(times)
+    sample_begins = np.empty(0, np.int32) if begins is None else host_values(begins)
     if current_engine() == "plain":
-        return _plain_history_slices(samples, users, ends, sample_times, offsets, max_len)
+        return _plain_history_slices(samples, users, ends, sample_begins, sample_times, offsets, max_len)
     starts, slice_offsets, owner = (np.empty(len(samples) + extra, np.int64) for extra in (0, 1, 0))
     indices, sample_users, sample_ends, bounds = as_arrays(samples, users, ends, offsets)
     count = find_slices(
-        indices, sample_users, sample_ends, sample_times, bounds, max_len, starts, slice_offsets, owner
+        indices,
+        sample_users,
+        sample_ends,
+        sample_begins,
+        sample_times,
+        bounds,
+        max_len,
+        starts,
+        slice_offsets,
+        owner,
     )
     if count < 0:
         raise InputError(_out_of_range(int(samples[-1 - count]), users, ends, offsets))
@@ -69,8 +80,8 @@ def history_slices(
 
 
 def _plain_history_slices(
-    samples: Tensor, users: Tensor, ends: Tensor, times: np.ndarray, offsets: Tensor, max_len: int
-) -> HistorySlices:
+    samples: Tensor, users: Tensor, ends: Tensor, begins: np.ndarray, times: np.ndarray, offsets: Tensor, max_len: int
+) -> HistorySlices:  # fmt: skip
     """Compute `history_slices` with NumPy operations."""
     indices, sample_users, sample_ends, bounds = as_arrays(samples, users, ends, offsets)
     in_range = _are_in_range(indices, sample_users, sample_ends, bounds)
@@ -81,7 +92,12 @@ def _plain_history_slices(
     is_first[1:] = (user[1:] != user[:-1]) | (end[1:] != end[:-1])
     if len(times):
         is_first[1:] |= times[indices][1:] != times[indices][:-1]
-    lengths = np.minimum(end, max_len)[is_first]
+    lengths = end
+    if len(begins):
+        begin = begins[indices].astype(np.int64)
+        is_first[1:] |= begin[1:] != begin[:-1]
+        lengths = np.maximum(end - begin, 0)
+    lengths = np.minimum(lengths, max_len)[is_first]
     starts = (bounds[user] + end)[is_first] - lengths
     owner = None if is_first.all() else is_first.cumsum() - 1
     return HistorySlices(starts, np.append(0, lengths.cumsum()), owner)

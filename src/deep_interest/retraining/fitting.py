@@ -12,6 +12,7 @@ from deep_interest.errors import InputError
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.embeddings import Table, embedding_tables
 from deep_interest.models.registry import build_model, model_config
+from deep_interest.models.wide_deep import CrossProduct
 from deep_interest.training.data import FeatureStore, SampleSet
 from deep_interest.training.evaluation import predict
 from deep_interest.training.loop import Fit
@@ -234,7 +235,7 @@ def _extend_moments(before: dict[str, Any], fresh: dict[str, Any]) -> dict[str, 
 
 
 def _check_can_grow(experiment: Experiment, model: nn.Module) -> None:
-    if any(not table.groups for table in embedding_tables(model)):
+    if any(isinstance(module, CrossProduct) for module in model.modules()):
         raise InputError(
             f"{experiment.model}: the codes of its crossed features depend on the sizes of the vocabularies, so it cannot continue "
             "from a champion; set retraining.strategy to full_window"

@@ -23,6 +23,7 @@ from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies, Vocabulary
 from deep_interest.retraining.parameters import ScoringParameters
+from deep_interest.retraining.window import require_one_sequence
 from deep_interest.serving.pairs import Scores, ScoringRequest, score_pairs
 from deep_interest.serving.version import Version
 from deep_interest.training.data import FeatureStore
@@ -82,6 +83,7 @@ def encode_current_log(
         version: version whose vocabularies are used.
         context: values of each context feature.
     """
+    require_one_sequence(columns)
     vocabularies = FieldVocabularies(version.vocabularies().fields, frozen=True)
     log = encode_log(
         tables, users=Vocabulary.fit(tables.behaviors["user"]), items=Vocabulary.fit(tables.items["item"])

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from deep_interest.errors import InputError
 from deep_interest.logs.encoding import behavior_log, encode_behaviors, encode_features, encode_log
 from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.impressions import impression_samples
@@ -10,6 +11,22 @@ from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies, Vocabulary
 from deep_interest.retraining.days import impressions_of
 from deep_interest.training.runs import Data
+
+
+def require_one_sequence(features: FeatureColumns, protocol: ProtocolParameters | None = None) -> None:
+    """Check that a dataset uses nothing that retraining and scoring lack.
+
+    Raises:
+        InputError: it has further sequences of behaviours, or histories of a number of days.
+    """
+    if features.sequences:
+        raise InputError(
+            f"features.sequences: retraining and scoring read one sequence of behaviours; remove {', '.join(features.sequences)}"
+        )
+    if protocol is not None and protocol.history_days is not None:
+        raise InputError(
+            "protocol.history_days: retraining bounds histories by retraining.history_days; remove protocol.history_days"
+        )
 
 
 def encode_window(
@@ -31,6 +48,7 @@ def encode_window(
         features: feature columns.
         vocabularies: vocabularies of the previous version, extended in place by the values of the training days.
     """
+    require_one_sequence(features, protocol)
     tables = impressions_of(tables, [*train, held_out])
     protocol = protocol.model_copy(
         update={"validation_days": 0, "test_days": 1, "train_days": None, "last_day": None}

@@ -37,9 +37,7 @@ class Data:
         split = samples["split"].map({name: code for code, name in enumerate(SPLITS)}).to_numpy(np.int8)
         groups = {
             "samples": columns | {"split": split},
-            "log": self.log.fields
-            | {"": self.log.offsets}
-            | ({} if self.log.times is None else {"times": self.log.times}),
+            "log": _arrays_of(self.log),
             "items": features.items,
             "users": features.users,
             "value_sets": {name: value_sets.values for name, value_sets in features.value_sets.items()},
@@ -47,9 +45,19 @@ class Data:
                 name: value_sets.offsets for name, value_sets in features.value_sets.items()
             },
         }
+        groups |= {f"sequence.{name}": _arrays_of(log) for name, log in self.log.sequences.items()}
         return {
             f"{group}.{name}": array for group, arrays in groups.items() for name, array in arrays.items()
         }
+
+
+def _arrays_of(log: BehaviorLog) -> dict[str, np.ndarray]:
+    optional = {"times": log.times, "negatives": log.negatives}
+    return (
+        log.fields
+        | {"": log.offsets}
+        | {name: array for name, array in optional.items() if array is not None}
+    )
 
 
 def _fingerprint(description: str, arrays: Mapping[str, np.ndarray]) -> str:

@@ -32,4 +32,5 @@ def drop_behaviors(batch: Batch, rate: float) -> Batch:
         offsets=copy_to_device(np.searchsorted(kept, batch.histories.host_offsets), device),
         negatives=batch.negatives and select(batch.negatives),
         negative_vectors=None,
+        sequences={name: drop_behaviors(of, rate) for name, of in batch.sequences.items()},
     )

@@ -8,10 +8,13 @@ import torch
 from torch import Tensor
 
 from deep_interest.logs.schema import Group
+from deep_interest.models.batch import Batch
 from deep_interest.models.embeddings import Table
+from deep_interest.ops.jagged import SharedSegments
 from deep_interest.training.data import SampleSet
 from deep_interest.training.regularizers import occurrence_key
 
+_GATHERED = 1 << 14  # samples whose histories are gathered at once
 BLOCK_SIZE = 1 << 20  # behaviours whose occurrences are counted at once
 
 
@@ -23,12 +26,52 @@ def occurrences_of(tables: list[Table], samples: SampleSet) -> dict[str, Tensor]
         samples: training samples.
     """
     return {
-        occurrence_key(table): torch.from_numpy(
-            samples_with_each_id(_as_rows(samples, table), table.field, table.groups, table.num_embeddings)
-        ).to(samples.labels.device)
+        occurrence_key(table): torch.from_numpy(_occurrences(samples, table)).to(samples.labels.device)
         for table in tables
-        if table.groups
+        if table.is_counted
     }
+
+
+def _occurrences(samples: SampleSet, table: Table) -> np.ndarray:
+    if table.sequences or samples.history_begin is not None:
+        return gathered_samples_with_each_id(samples, table)
+    return samples_with_each_id(_as_rows(samples, table), table.field, table.groups, table.num_embeddings)
+
+
+def gathered_samples_with_each_id(samples: SampleSet, table: Table) -> np.ndarray:
+    """Count the samples in which each row of a table occurs, by gathering their histories block by block.
+
+    It costs as much as one pass over the samples, and serves what `samples_with_each_id` does not: further sequences of behaviours,
+    and histories that begin at a given day.
+
+    Returns:
+        ``(rows,)`` int64.
+    """
+    samples, total = samples.on_host, np.zeros(table.num_embeddings, np.int64)
+    for rows in torch.arange(len(samples)).split(_GATHERED):
+        batch = samples.batch(rows)
+        parts: list[tuple[Batch, Group]] = [(batch, group) for group in table.groups]
+        parts += [(batch.sequences[name], "behavior") for name in table.sequences]
+        pairs = [_pairs(samples, part, table, group) for part, group in parts]
+        total += np.bincount(
+            np.unique(np.concatenate(pairs)) % table.num_embeddings, minlength=table.num_embeddings
+        )
+    return total
+
+
+def _pairs(samples: SampleSet, batch: Batch, table: Table, group: Group) -> np.ndarray:
+    """Return ``sample · rows + row`` of every occurrence in a feature group of a batch."""
+    codes = batch.codes(group, table.field)
+    owner = np.arange(len(codes))
+    if group == "behavior":
+        runs = batch.pairs
+        owner = runs.segments.numpy()
+        codes = codes[runs.positions] if isinstance(runs, SharedSegments) else codes
+    position, values = _values(samples, table.field, codes)
+    return (
+        owner[position].astype(np.int64) * table.num_embeddings
+        + table.rows_of(torch.from_numpy(values)).numpy()
+    )
 
 
 def _as_rows(samples: SampleSet, table: Table) -> SampleSet:
@@ -36,9 +79,9 @@ def _as_rows(samples: SampleSet, table: Table) -> SampleSet:
     if not table.keep_top:
         return samples
     store, name = samples.store, table.field
-    history = store.history | {name: table.rows_of(store.history[name])}
+    log = replace(store.log, fields=store.history | {name: table.rows_of(store.history[name])})
     items = store.items | {name: table.rows_of(store.items[name])}
-    return replace(samples, store=replace(store, history=history, items=items))
+    return replace(samples, store=replace(store, log=log, items=items))
 
 
 def samples_with_each_id(samples: SampleSet, field: str, groups: tuple[Group, ...], size: int) -> np.ndarray:

@@ -31,7 +31,7 @@ class Regularizer:
 
     def __init__(self, table: Table, options: TrainingOptions, occurrences: Tensor | None) -> None:
         self.table, self.options = table, options
-        counted = bool(table.groups)
+        counted = table.is_counted
         self.per_occurrence = options.difacto if counted else 0.0
         self.per_row = options.l2
         self.inverse = None
@@ -44,7 +44,7 @@ class Regularizer:
 
     def __call__(self, rows: Tensor, batch: Batch) -> Tensor:
         """Return the coefficient of ``w_j`` for some rows. Shape: ``(k,) -> (k,)``."""
-        if not self.table.groups:
+        if not self.table.is_counted:
             return self.table.weight.new_full((len(rows),), self.per_row)
         counts = self._occurrences_in(batch, rows)
         present = (counts > 0).to(self.table.weight)
@@ -58,10 +58,12 @@ class Regularizer:
     def _occurrences_in(self, batch: Batch, rows: Tensor) -> Tensor:
         """Return ``c_mj`` of some rows; only these rows of the counter are touched."""
         touched = []
-        for group in self.table.groups:
-            values, value_sets = batch.values(group, self.table.field)
+        parts: list[tuple[Batch, Group]] = [(batch, group) for group in self.table.groups]
+        parts += [(batch.sequences[name], "behavior") for name in self.table.sequences]
+        for part, group in parts:
+            values, value_sets = part.values(group, self.table.field)
             codes = self.table.rows_of(values)
-            times = _times(batch, group, batch.codes(group, self.table.field))
+            times = _times(part, group, part.codes(group, self.table.field))
             self._counts.index_add_(0, codes, times if value_sets is None else times[value_sets.segments])
             touched.append(codes)
         counts = self._counts[rows]
@@ -92,4 +94,4 @@ def regularizers(
 
 def occurrence_key(table: Table) -> str:
     """Return the key of a table in a mapping of occurrences: its field and the feature groups that use it."""
-    return f"{table.field}:{'+'.join(table.groups)}"
+    return f"{table.field}:{'+'.join((*table.groups, *table.sequences))}"

@@ -57,7 +57,7 @@ class UnknownRows:
     ) -> None:
         before = trained_before or {}
         self._tables = []
-        for table in (table for table in tables if table.groups):
+        for table in (table for table in tables if table.is_counted):
             key = occurrence_key(table)
             trained = occurrences[key] > 0
             untrained = ~trained

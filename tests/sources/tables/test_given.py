@@ -91,6 +91,13 @@ def test_items_of_histories_have_the_features_of_their_lists(tmp_path):
     assert items.to_dict() == {1: "10", 2: "20", 3: "30", 4: "30", 5: "20"}
 
 
+def test_items_whose_features_differ_between_rows_are_noted(tmp_path):
+    note = "items with different features in several rows (the first one counts)"
+    assert read_given(tmp_path).notes == {}
+    tables = read_given(tmp_path, texts={"test.csv": "1,9,5,20,2,30\n"})
+    assert tables.notes == {note: 1}
+
+
 def test_repeated_rows_of_a_given_split_are_kept(tmp_path):
     tables = read_given(
         tmp_path, texts={"test.csv": "1,9,5,20,2,20\n1,9,5,20,2,20\n"}, order=None, time="item_id"

@@ -1,17 +1,20 @@
 """Loops over slices of the behaviour log."""
 
+import numpy as np
+
 from deep_interest.ops.kernels.prefetch import PREFETCH_DISTANCE, prefetch_row
 from deep_interest.ops.runtime.jit import kernel
 from deep_interest.ops.runtime.parallel import partition_bounds
 
 
 @kernel
-def find_slices(samples, users, ends, times, offsets, max_len, starts, slice_offsets, owner):
+def find_slices(samples, users, ends, begins, times, offsets, max_len, starts, slice_offsets, owner):
     """Find the newest behaviours before each sample; neighbouring samples with the same user, end and time share a slice.
 
     Args:
         samples: ``(B,)`` indices of samples.
         users, ends: ``(n,)`` of all samples.
+        begins: ``(n,)`` of all samples, or ``(0,)`` for 0.
         times: ``(n,)`` of all samples, or ``(0,)`` if times do not matter.
         offsets: ``(U + 1,)`` segments of the users' behaviours in the log.
         max_len: longest slice.
@@ -33,10 +36,13 @@ def find_slices(samples, users, ends, times, offsets, max_len, starts, slice_off
         if user < 0 or user >= len(offsets) - 1 or end < 0 or end > offsets[user + 1] - offsets[user]:
             return -1 - i
         shared = i > 0 and user == users[samples[i - 1]] and end == ends[samples[i - 1]]
+        begin = begins[samples[i]] if len(begins) else np.int32(0)
+        if shared and len(begins):
+            shared = begin == begins[samples[i - 1]]
         if shared and len(times):
             shared = times[samples[i]] == times[samples[i - 1]]
         if not shared:
-            length = min(end, max_len)
+            length = min(max(end - begin, 0), max_len)
             starts[count] = offsets[user] + end - length
             slice_offsets[count + 1] = slice_offsets[count] + length
             count += 1

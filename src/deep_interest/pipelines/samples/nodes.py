@@ -1,13 +1,17 @@
 """Encode the canonical tables and derive samples by the dataset's protocol."""
 
 import logging
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.coverage import unknown_fields
 from deep_interest.logs.encoding import (
+    CodedColumn,
+    EncodedLog,
     FeatureTables,
     behavior_log,
     encode_behaviors,
@@ -15,7 +19,13 @@ from deep_interest.logs.encoding import (
     encode_log,
 )
 from deep_interest.logs.impressions import impression_samples
-from deep_interest.logs.protocols import catalogue_samples, known_to_training, training_histories
+from deep_interest.logs.protocols import (
+    catalogue_samples,
+    known_to_training,
+    target_behaviors,
+    training_histories,
+)
+from deep_interest.logs.sequences import SampleTimes, encode_sequences, shown_negatives
 from deep_interest.logs.summary import samples_summary
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import Vocabulary
@@ -41,6 +51,7 @@ def samples_from_behaviors(
     """Return log, features, samples and their summary for a dataset without impressions."""
     tables = CanonicalTables(behaviors, items)
     log = encode_log(tables, users=_vocabulary(user_ids), items=_vocabulary(item_ids))
+    log = replace(log, target=target_behaviors(behaviors, dataset.protocol))
     samples = catalogue_samples(log, dataset.protocol)
     known_items, known_users = known_to_training(log, samples)
     own = encode_behaviors(behaviors, dataset.features, known=training_histories(log, samples))
@@ -51,7 +62,9 @@ def samples_from_behaviors(
         samples, log, left_out, known_users=known_users, known_items=known_items,
         unknown_fields=unknown_fields(samples, features),
     )  # fmt: skip
-    return behavior_log(log, features, own), features, samples.frame(), summary
+    times = SampleTimes(samples.user, samples.time, dataset.protocol.calendar.days(samples.time))
+    made = _with_sequences(dataset, log, tables, features, own, times)
+    return *made[:2], samples.frame().assign(**made[2]), summary
 
 
 def samples_from_impressions(
@@ -74,7 +87,35 @@ def samples_from_impressions(
     )  # fmt: skip
     for warning in result.uncovered:
         logger.warning("%s", warning)
-    return behavior_log(log, features, own), features, frame, summary
+    made = result.samples
+    days = result.day if result.day is not None else np.zeros(len(made.time), np.int64)
+    behaviors_log, features, ranges = _with_sequences(
+        dataset, log, tables, features, own, SampleTimes(made.user, made.time, days)
+    )
+    return behaviors_log, features, frame.assign(**ranges), summary
+
+
+def _with_sequences(
+    dataset: DatasetParameters,
+    log: EncodedLog,
+    tables: CanonicalTables,
+    features: FeatureTables,
+    own: dict[str, CodedColumn],
+    samples: SampleTimes,
+) -> tuple[BehaviorLog, FeatureTables, dict[str, np.ndarray]]:
+    """Return the behaviour log with its further sequences, the features with their schemas, and what each sample sees of them."""
+    protocol = dataset.protocol
+    behaviors = behavior_log(log, features, own)
+    if protocol.auxiliary_negatives == "shown":
+        behaviors = replace(behaviors, negatives=shown_negatives(log, tables.shown, seed=protocol.seed))
+    if not dataset.features.sequences:
+        return behaviors, features, {}
+    sequences = encode_sequences(
+        dataset.features, log, tables.behaviors, tables.impressions,
+        features=features, own=own, samples=samples, calendar=protocol.calendar,
+    )  # fmt: skip
+    schema = features.schema.model_copy(update={"sequences": sequences.schemas})
+    return replace(behaviors, sequences=sequences.logs), replace(features, schema=schema), sequences.columns
 
 
 def _table(vocabulary: Vocabulary) -> pd.DataFrame:

@@ -7,7 +7,7 @@ from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.sources.sql import quote_identifier
 from deep_interest.sources.tables.checks import RowChecks
 from deep_interest.sources.tables.columns import IdType, RawTable
-from deep_interest.sources.tables.declaration import EntityFiles
+from deep_interest.sources.tables.declaration import EntityFiles, ItemFiles
 from deep_interest.sources.tables.features import select_features
 from deep_interest.sources.tables.scan import SOURCE_FILE, fetch_aggregates, fetch_first_row
 
@@ -71,11 +71,24 @@ def drop_duplicates(table: str, key: str, blocks: Sequence[EntityFiles], checks:
             f"{key}; check that source.{table}.{key} is the column of the {key} id. If it is, remove the duplicates, or set "
             f"source.{table}.repeated to first to keep the first row"
         )
+    if any(isinstance(block, ItemFiles) and block.sequence for block in blocks):
+        _note_differing_features(table, key, checks)
     rows_before = checks.count_rows(table)
     checks.connection.execute(
         f"DELETE FROM {table} WHERE rowid NOT IN (SELECT min(rowid) FROM {table} GROUP BY {key})"
     )
     checks.count_skipped(f"duplicate {key} ids in {table}", rows_before - checks.count_rows(table))
+
+
+def _note_differing_features(table: str, key: str, checks: RowChecks) -> None:
+    """Note how many items have different features in several rows: those of a list then are not features of its items alone."""
+    columns = [row[0] for row in checks.connection.execute(f"DESCRIBE {table}").fetchall()]
+    features = [quote_identifier(name) for name in columns if name not in (key, SOURCE_FILE)]
+    if not features:
+        return
+    differs = " OR ".join(f"count(DISTINCT {name}) > 1" for name in features)
+    rows = checks.count_rows(f"(SELECT {key} FROM {table} GROUP BY {key} HAVING {differs})")
+    checks.notes[f"{table} with different features in several rows (the first one counts)"] = rows
 
 
 def add_missing_items(events: Sequence[str], checks: RowChecks, *, is_declared: bool) -> dict[str, int]:

@@ -90,7 +90,7 @@ def select_events(
     selected = [f"{column.sql} AS {column.name}" for column in required] + select_given(table, tables)
     if not block.day and not is_ordered(block):
         selected.append(f"{local_time_sql('day', time.sql, ticks, zone)} AS day")
-    names = features.own_columns if isinstance(block, BehaviorFiles) else features.context
+    names = features.columns_of_behaviors if isinstance(block, BehaviorFiles) else features.context
     selected += select_features(checks, table, tables, features)
     selected += [
         f"{local_time_sql(name, time.sql, ticks, zone)} AS {quote_identifier(name)}"
@@ -152,7 +152,7 @@ def use_clicks(
     own = {
         name: kind
         for name, kind in _column_types(connection, "impressions").items()
-        if name in features.own_columns
+        if name in features.columns_of_behaviors
     }
     columns = ", ".join(["user", "item", "time", "day", *map(quote_identifier, own)])
     clicks = f"SELECT {columns} FROM impressions WHERE label = 1"

@@ -65,8 +65,9 @@ def separate_histories(
             ), ends AS (
                 SELECT *, following IS NULL OR following[:len(elements)] IS DISTINCT FROM elements AS is_longest FROM ordered
             )
-            SELECT * EXCLUDE (place, following), {first_segment + 1} + coalesce(count(*) FILTER (is_longest) OVER (
-                       ORDER BY place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS segment
+            SELECT * EXCLUDE (place, following),
+                   CAST({first_segment + 1} + sum(CAST(is_longest AS INTEGER)) OVER (ORDER BY place)
+                        - CAST(is_longest AS INTEGER) AS BIGINT) AS segment
             FROM ends"""
     )
     columns = ", ".join(

@@ -84,7 +84,7 @@ class _Reader:
         self.notes: dict[str, int] = {}
         self.checks = RowChecks(connection, skip=on_bad_line == "skip")
         target_features = {
-            "behaviors": list(features.own_columns),
+            "behaviors": list(features.columns_of_behaviors),
             "items": [name for name in features.item if name != ITEM_ID],
             "users": [name for name in features.profile if name != USER_ID],
             "impressions": list(features.context),
@@ -101,7 +101,7 @@ class _Reader:
         ]
         restrict_to_files(connection, [file for block_files in all_files for file in block_files.files])
         self.given_histories: list[RawTable] = []
-        of_clicks = list(features.own_columns) if source.uses_clicks else []
+        of_clicks = list(features.columns_of_behaviors) if source.uses_clicks else []
         self.raw_tables = {
             target: self._load_blocks(
                 target,
@@ -246,7 +246,9 @@ class _Reader:
         if isinstance(block, ImpressionFiles) and block.history:
             earlier = self.given_histories
             segments = count_segments(self.connection, earlier[-1]) if earlier else 0
-            earlier.append(separate_histories(self.checks, table, self.features.own_columns, segments))
+            earlier.append(
+                separate_histories(self.checks, table, self.features.columns_of_behaviors, segments)
+            )
         expand_lists(self.checks, table, self.source.time_zone)
         return table
 
