@@ -63,7 +63,9 @@ def test_only_the_selected_datasets_are_registered(monkeypatch):
     monkeypatch.setenv("DEEP_INTEREST_DATASETS", "amazon_toys")
     assert not {"retrain", "score"} & set(register_pipelines().all_names())
     monkeypatch.setenv("DEEP_INTEREST_DATASETS", "amazon_toy")
-    with pytest.raises(InputError, match="amazon_toy is unknown; the datasets are simulated, own"):
+    with pytest.raises(
+        InputError, match="amazon_toy is unknown; the datasets are simulated, simulated_actions, "
+    ):
         register_pipelines()
 
 

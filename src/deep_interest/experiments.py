@@ -198,6 +198,10 @@ ABLATIONS: dict[str, Table] = {
         "DIN, mini-batch aware regularisation and Dice (DIN Table 5)",
         ("lr", "base", "wide_deep", "pnn", "deepfm", "din", "din_mba", "din_dice", "din_mba_dice"),
     ),
+    "dien_table3": Table(
+        "industrial protocol (DIEN Table 3)",
+        ("base", "wide_deep", "pnn", "din", "gru_attention", "gru_augru", "dien"),
+    ),
     "dien_table4": Table(
         "AUGRU and auxiliary loss (DIEN Table 4)",
         ("base", "gru_attention", "gru_aigru", "gru_agru", "gru_augru", "dien"),

@@ -1,5 +1,6 @@
 """Samples of every protocol against references written another way."""
 
+from dataclasses import replace
 from datetime import date
 
 import numpy as np
@@ -13,7 +14,15 @@ from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.history_ranges import history_ends
 from deep_interest.logs.impressions import impression_samples
 from deep_interest.logs.negatives import sample_negatives
-from deep_interest.logs.protocols import TEST, TRAIN, VALIDATION, ProtocolParameters, catalogue_samples
+from deep_interest.logs.protocols import (
+    TEST,
+    TRAIN,
+    VALIDATION,
+    ProtocolParameters,
+    catalogue_samples,
+    target_behaviors,
+)
+from deep_interest.logs.tables import CanonicalTables
 
 DAY = 86_400
 
@@ -258,3 +267,54 @@ def test_impressions_are_split_by_day_and_nothing_else():
             ProtocolParameters(name="next_item"),
             features=FeatureColumns(),
         )
+
+
+def with_actions(rows):
+    """The log of ``(user, item, time, action)`` rows, and the targets: page views."""
+    frame = pd.DataFrame(rows, columns=["user", "item", "time", "action"])
+    log = encoded(CanonicalTables(frame, pd.DataFrame({"item": range(1, 30), "category": "a"})))
+    return frame, log
+
+
+@pytest.mark.parametrize(
+    ("name", "targets"),
+    [
+        ("next_item", [(1, 2, 1, TRAIN), (1, 3, 2, VALIDATION), (1, 5, 4, TEST)]),
+        ("last_item", [(1, 5, 4, None)]),
+    ],
+)
+def test_only_selected_behaviours_are_targets_and_all_are_history(name, targets):
+    rows = [
+        (1, 1, 0, "pv"), (1, 2, 1, "pv"), (1, 3, 2, "pv"), (1, 4, 3, "buy"), (1, 5, 4, "pv"), (1, 6, 5, "cart"),
+        *((user, item, item, "pv") for user in range(2, 8) for item in range(1, 4)),
+    ]  # fmt: skip
+    frame, log = with_actions(rows)
+    protocol = ProtocolParameters(
+        name=name, targets={"action": ["pv"]}, negative_pool="catalogue", test_users=0.3, validation_users=0.3
+    )
+    samples = catalogue_samples(replace(log, target=target_behaviors(frame, protocol)), protocol)
+    own = np.flatnonzero((samples.user == 1) & (samples.label == 1))
+    found = [
+        (
+            1,
+            int(samples.item[k]),
+            int(samples.history_end[k]),
+            None if name == "last_item" else int(samples.split[k]),
+        )
+        for k in own
+    ]
+    assert found == targets
+
+
+def test_targets_that_cannot_be_selected_are_explained():
+    frame, _ = with_actions([(1, 1, 0, "pv"), (1, 2, 1, "buy")])
+    with pytest.raises(
+        InputError, match=r"protocol\.targets: no behaviour has action click; the values are pv, buy"
+    ):
+        target_behaviors(frame, ProtocolParameters(name="next_item", targets={"action": ["click"]}))
+    with pytest.raises(InputError, match=r"protocol\.targets: acton is not a column of the behaviours"):
+        target_behaviors(frame, ProtocolParameters(name="next_item", targets={"acton": ["pv"]}))
+    with pytest.raises(
+        ValueError, match="targets: select behaviours as targets of next_item or last_item, found rated"
+    ):
+        ProtocolParameters(name="rated", targets={"action": ["pv"]})

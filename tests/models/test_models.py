@@ -9,6 +9,7 @@ import torch.nn.functional as F
 import yaml
 from support import reference, reference_long
 from support.batches import OWN_SCHEMA, PLAIN_SCHEMA, SCHEMA, random_batch, sharing_batches, take
+from support.training_samples import SamplesInMemory
 
 from deep_interest.errors import InputError
 from deep_interest.models.popularity import prior_strength
@@ -296,7 +297,7 @@ def test_popularity_ranks_by_positive_training_samples_and_predicts_their_share(
     item_ids = torch.tensor([1] * 8 + [2] * 8 + [3] * 8, dtype=torch.int32)
     labels = torch.tensor([1] * 6 + [0] * 2 + [1] * 3 + [0] * 5 + [0] * 8, dtype=torch.float32)
     model = build("popularity")
-    model.fit({"item_id": item_ids}, labels)
+    model.fit(SamplesInMemory({"item_id": item_ids}, {}, labels))
     scores = torch.sigmoid(model.logits)
     assert scores[1] > scores[2] > scores[3] == scores[0]
     assert scores[item_ids.long()].mean().item() == pytest.approx(labels.mean().item(), abs=1e-4)
@@ -310,8 +311,8 @@ def test_the_items_rate_is_smoothed_towards_the_mean_of_all_samples():
     """
     item_ids = torch.tensor([1] * 10 + [2] * 10 + [3] * 10, dtype=torch.int32)
     labels = torch.tensor([1] + [0] * 9 + [1] * 3 + [0] * 7 + [1] * 8 + [0] * 2, dtype=torch.float32)
-    model = build("item_ctr")
-    model.fit({"item_id": item_ids}, labels)
+    model = build("item_rate")
+    model.fit(SamplesInMemory({"item_id": item_ids}, {}, labels))
     scores = torch.sigmoid(model.logits)
     assert scores[:5].tolist() == pytest.approx([0.4, 0.128205, 0.309402, 0.762393, 0.4], abs=1e-6)
 
@@ -331,7 +332,7 @@ def test_the_smoothing_strength_has_bounds(positives, samples, strength):
 
 def test_an_unknown_row_or_option_is_named():
     with pytest.raises(
-        InputError, match="model 'dinn' is unknown; the models are popularity, item_ctr, lr, base"
+        InputError, match="model 'dinn' is unknown; the models are popularity, item_rate, lr, base"
     ):
         find_model("dinn")
     with pytest.raises(ValueError, match="atention"):

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from support.batches import SCHEMA, random_batch
+from support.training_samples import SamplesInMemory
 
 from deep_interest.errors import InputError
 from deep_interest.models.popularity import prior_strength
@@ -13,9 +14,7 @@ from deep_interest.models.registry import build_model, model_config
 
 def fitted(key, item_ids, labels):
     model = build_model(key, model_config(key, {}), SCHEMA).double()
-    model.fit(
-        {"item_id": torch.tensor(item_ids, dtype=torch.int32)}, torch.tensor(labels, dtype=torch.float32)
-    )
+    model.fit(SamplesInMemory({"item_id": item_ids}, {}, labels))
     return model.logits
 
 
@@ -41,7 +40,7 @@ def test_the_slope_of_popularity_stays_positive_where_popular_items_are_clicked_
 
 def test_labels_that_are_all_alike_have_a_rate_of_one_in_a_million_or_all_but_that():
     for label, rate in ((0, 1e-6), (1, 1 - 1e-6)):
-        logits = fitted("item_ctr", [1, 1, 2], [label] * 3)
+        logits = fitted("item_rate", [1, 1, 2], [label] * 3)
         assert logits.tolist() == pytest.approx([logit(rate)] * 13, rel=1e-3)
 
 
@@ -57,7 +56,7 @@ def test_the_strength_by_hand_with_items_of_different_sizes_and_items_without_sa
     assert prior_strength(positives.double(), samples.double()) == pytest.approx(58.444444, abs=1e-5)
 
 
-@pytest.mark.parametrize("key", ["popularity", "item_ctr"])
+@pytest.mark.parametrize("key", ["popularity", "item_rate"])
 def test_a_batch_has_the_logits_of_its_candidates(key):
     model = build_model(key, model_config(key, {}), SCHEMA)
     model.logits.copy_(torch.arange(13.0))
@@ -67,9 +66,9 @@ def test_a_batch_has_the_logits_of_its_candidates(key):
     assert output.auxiliary_loss is None
 
 
-@pytest.mark.parametrize("key", ["popularity", "item_ctr"])
+@pytest.mark.parametrize("key", ["popularity", "item_rate"])
 def test_without_items_there_is_nothing_to_count(key):
-    message = f"^features.item: {key} counts item_id, but the item fields are category; add item_id, or remove {key} from rows$"
+    message = f"^features.item: {key} counts item_id, but the item fields are category; add item_id, or remove {key} from models$"
     with pytest.raises(InputError, match=message):
         build_model(
             key,
@@ -78,13 +77,13 @@ def test_without_items_there_is_nothing_to_count(key):
         )
 
 
-@pytest.mark.parametrize("key", ["popularity", "item_ctr"])
+@pytest.mark.parametrize("key", ["popularity", "item_rate"])
 def test_the_fit_is_on_the_labels_device(key):
     """With ``meta`` as the default, a tensor whose device nobody names would not go together with the labels."""
     item_ids, labels = [1] * 4 + [2] * 4, [1, 1, 1, 0, 1, 0, 0, 0]
     expected = fitted(key, item_ids, labels)
     model = build_model(key, model_config(key, {}), SCHEMA).double()
-    candidate, clicks = {"item_id": torch.tensor(item_ids)}, torch.tensor(labels, dtype=torch.float32)
+    samples = SamplesInMemory({"item_id": item_ids}, {}, labels)
     with torch.device("meta"):
-        model.fit(candidate, clicks)
+        model.fit(samples)
     assert torch.equal(model.logits, expected)

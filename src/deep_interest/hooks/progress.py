@@ -11,7 +11,7 @@ from kedro.pipeline.node import Node
 
 from deep_interest.training import log_lines
 
-_TIMES = {"popularity": 0, "item_ctr": 0, "gru": 5, "lstm": 5, "dien": 6, "bst": 10, "dmin": 20}
+_TIMES = {"popularity": 0, "item_rate": 0, "gru": 5, "lstm": 5, "dien": 6, "bst": 10, "dmin": 20}
 """Training times of models, by the beginning of their keys, as multiples of that of the other models, roughly as in
 ``docs/results/simulated.csv``."""
 _CHECKPOINT = ".checkpoint"

@@ -105,6 +105,7 @@ class EncodedLog:
         day: ``(N,)`` int32 local days, or None if the source only has times.
         given_segment: ``(N,)`` segment of each behaviour, if the source gives the history of each impression; None if the segment
             is the user.
+        target: ``(N,)`` bool, behaviours that can be targets; None if all can.
     """
 
     users: Vocabulary
@@ -116,6 +117,7 @@ class EncodedLog:
     rating: np.ndarray | None
     day: np.ndarray | None = None
     given_segment: np.ndarray | None = None
+    target: np.ndarray | None = None
 
     @property
     def segment(self) -> np.ndarray:

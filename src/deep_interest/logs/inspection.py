@@ -1,6 +1,6 @@
 """Inspect a log: counts, shares, histories and warnings to read before training a model on it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -10,7 +10,14 @@ from deep_interest.logs.encoding import EncodedLog, encode_log
 from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.history_ranges import history_ends
 from deep_interest.logs.impressions import ImpressionSamples, impression_samples, requests_of
-from deep_interest.logs.protocols import SPLITS, TEST, ProtocolParameters, Samples, catalogue_samples
+from deep_interest.logs.protocols import (
+    SPLITS,
+    TEST,
+    ProtocolParameters,
+    Samples,
+    catalogue_samples,
+    target_behaviors,
+)
 from deep_interest.logs.suspicions import suspicions, ticks_per_second
 from deep_interest.logs.suspicious_times import whole_days_of_behaviors
 from deep_interest.logs.tables import CanonicalTables
@@ -59,6 +66,7 @@ def inspect_log(
         InputError: the log does not fit the protocol.
     """
     log = encode_log(tables, users=_ids(tables), items=Vocabulary.fit(tables.items["item"]))
+    log = replace(log, target=target_behaviors(tables.behaviors, protocol))
     counts = {
         "behaviors": len(tables.behaviors),
         "users with behaviors": len(np.unique(log.user)),

@@ -36,6 +36,8 @@ class ProtocolParameters(BaseModel):
             negatives come from items with a training behaviour.
         ties: whether behaviours at the time of the target that come ``before`` it in the user's sequence are part of its
             history, or none of them (``exclude``). ``by_day`` always excludes them.
+        targets: ``{column: values}`` of the behaviours that can be targets, such as page views in a log that also has purchases; all
+            if empty (``next_item``, ``last_item``).
         min_behaviors: minimum number of behaviours of a user; other users are dropped (and counted).
         positive_rating: minimum rating of a positive (``rated``; DIN §6.2: "4 and 5").
         test_users: share of test users (``rated``, ``last_item``).
@@ -46,7 +48,7 @@ class ProtocolParameters(BaseModel):
         last_day: last day to use; later impressions are dropped (``by_day``).
         list_negatives: for each click of a request, the number of its other items that are sampled as negatives for training, as
             in news recommendation; all are used if None (``by_day``, ``given``).
-        history_days: number of days before that of the sample whose behaviours are part of its history, beside those of the day itself;
+        history_days: number of days before that of the sample whose behaviours are part of its history, next to those of the day itself;
             all if None (DIEN's industrial data: 14).
         auxiliary_negatives: negatives of the auxiliary loss: ``sampled`` from all items, or ``shown``: for each behaviour one of the
             user's 20 newest impressions before it that were not clicked, and a sampled item where there is none (``by_day``).
@@ -62,6 +64,7 @@ class ProtocolParameters(BaseModel):
     negatives: Sampler = "uniform"
     negative_pool: Literal["trained", "catalogue"] = "trained"
     ties: Literal["before", "exclude"] = "before"
+    targets: dict[str, tuple[bool | int | float | str, ...]] = {}
     min_behaviors: int = Field(3, ge=2)
     positive_rating: float = 4.0
     test_users: float = Field(0.1, gt=0, lt=1)
@@ -85,6 +88,10 @@ class ProtocolParameters(BaseModel):
 
     @model_validator(mode="after")
     def _options_fit_the_protocol(self) -> "ProtocolParameters":
+        if self.targets and self.name not in ("next_item", "last_item"):
+            raise ValueError(
+                f"targets: select behaviours as targets of next_item or last_item, found {self.name}; remove targets"
+            )
         if self.history_days is not None and self.name == "given":
             raise ValueError(
                 "history_days: the protocol given has the histories of the source; remove history_days"
@@ -194,9 +201,11 @@ def known_to_training(log: EncodedLog, samples: Samples) -> tuple[np.ndarray, np
 
 def _next_item(log: EncodedLog, protocol: ProtocolParameters) -> Samples:
     """Every behaviour from the 2nd on is a target (DIN §6.2); the last is a test target, the second last a validation target."""
-    position, from_end = log.position, log.length[log.user] - 1 - log.position
+    position, is_target = log.position, _targets(log)
     enough = log.length[log.user] >= protocol.min_behaviors
-    target = enough & (position >= 1)
+    target = enough & (position >= 1) & is_target
+    rank = np.cumsum(is_target)
+    from_end = rank[log.offsets[log.user + 1] - 1] - rank  # later targets of the same user
     split = np.full(len(position), TRAIN, np.int8)
     split[from_end == 0] = TEST
     if protocol.mode == "validated":
@@ -206,8 +215,11 @@ def _next_item(log: EncodedLog, protocol: ProtocolParameters) -> Samples:
 
 def _last_item(log: EncodedLog, protocol: ProtocolParameters) -> Samples:
     """The last behaviour of each user is the target (DIEN, public datasets); users are split."""
-    users = np.flatnonzero(log.length >= protocol.min_behaviors)
-    rows = log.offsets[users + 1] - 1
+    is_target = _targets(log)
+    last = np.full(len(log.length), -1)
+    np.maximum.at(last, log.user[is_target], np.flatnonzero(is_target))
+    users = np.flatnonzero((log.length >= protocol.min_behaviors) & (last >= 0))
+    rows = last[users]
     return _with_negatives(
         log, protocol, rows, _user_split(log, users, protocol)[log.user[rows]], _too_few(log, protocol)
     )
@@ -223,6 +235,42 @@ def _rated(log: EncodedLog, protocol: ProtocolParameters) -> Samples:
     split = _user_split(log, np.flatnonzero(log.length), protocol)
     label = (log.rating >= protocol.positive_rating).astype(np.int8)
     return Samples(log.user, log.item, label, log.time, _history_end(log, protocol), split[log.user], {})
+
+
+def _targets(log: EncodedLog) -> np.ndarray:
+    return np.ones(len(log.user), bool) if log.target is None else log.target
+
+
+def target_behaviors(behaviors: pd.DataFrame, protocol: ProtocolParameters) -> np.ndarray | None:
+    """Return which behaviours can be targets, ``(N,)`` bool; None if all can.
+
+    Raises:
+        InputError: a column is missing, or no behaviour has one of the values.
+    """
+    if not protocol.targets:
+        return None
+    chosen = np.ones(len(behaviors), bool)
+    for column, values in protocol.targets.items():
+        if column not in behaviors:
+            raise InputError(
+                f"protocol.targets: {column} is not a column of the behaviours ({', '.join(map(str, behaviors))}); add it to "
+                "features.behavior, or remove it here"
+            )
+        chosen &= is_one_of(behaviors[column], values)
+        if not chosen.any():
+            found = ", ".join(map(str, behaviors[column].value_counts().index[:8]))
+            raise InputError(
+                f"protocol.targets: no behaviour has {column} {' or '.join(map(str, values))}; the values are {found}"
+            )
+    return chosen
+
+
+def is_one_of(column: pd.Series, values: tuple[bool | int | float | str, ...]) -> np.ndarray:
+    """Return which values of a column are in a list, ``(n,)`` bool: compared as numbers in a column of numbers, otherwise as strings."""
+    if pd.api.types.is_numeric_dtype(column.dtype):
+        numbers = pd.to_numeric(pd.Series([str(value) for value in values]), errors="coerce")
+        return column.isin(numbers.dropna().tolist()).to_numpy()
+    return column.astype("str").isin([str(value) for value in values]).to_numpy()
 
 
 def _history_end(log: EncodedLog, protocol: ProtocolParameters) -> np.ndarray:

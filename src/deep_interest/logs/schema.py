@@ -35,7 +35,7 @@ class Field(BaseModel):
 
 
 class Sequence(BaseModel):
-    """A further sequence of behaviours, such as purchases beside clicks.
+    """A further sequence of behaviours, such as purchases next to clicks.
 
     Attributes:
         behavior: fields of each behaviour, those that the candidate also has first.

@@ -11,6 +11,7 @@ from deep_interest.logs.behavior_log import BehaviorLog, run_offsets
 from deep_interest.logs.encoding import CodedColumn, EncodedLog, FeatureTables, derived_fields
 from deep_interest.logs.feature_columns import CLICKED, DERIVED, GAP, FeatureColumns, SequenceColumns
 from deep_interest.logs.history_ranges import Calendar, history_begins, history_ends
+from deep_interest.logs.protocols import is_one_of
 from deep_interest.logs.schema import Field, Sequence
 
 _CLICKED_FIELD = Field(name=CLICKED, size=3)  # 1 for skipped, 2 for clicked
@@ -129,7 +130,7 @@ def _of_behaviors(
             raise InputError(
                 f"features.sequences.{name}.where: {column} is not a column of the behaviours ({', '.join(map(str, behaviors))})"
             )
-        chosen &= _is_one_of(behaviors[column], values)
+        chosen &= is_one_of(behaviors[column], values)
     _require(name, declared, chosen, behaviors)
     codes = {key: own[key].codes[chosen] for key in declared.behavior if key in own}
     return _select(log, chosen), codes
@@ -165,14 +166,6 @@ def _require(name: str, declared: SequenceColumns, chosen: np.ndarray, table: pd
         f"features.sequences.{name}: none of the {len(table):,} {declared.source} belongs to it{f' ({found})' if found else ''}; change "
         "where, or remove the sequence"
     )
-
-
-def _is_one_of(column: pd.Series, values: tuple[bool | int | float | str, ...]) -> np.ndarray:
-    """Compare as strings where the column has strings, otherwise as numbers."""
-    if pd.api.types.is_numeric_dtype(column.dtype):
-        numbers = pd.to_numeric(pd.Series([str(value) for value in values]), errors="coerce")
-        return column.isin(numbers.dropna().tolist()).to_numpy()
-    return column.astype("str").isin([str(value) for value in values]).to_numpy()
 
 
 def _encode_impressions(log: EncodedLog, impressions: pd.DataFrame) -> EncodedLog:

@@ -10,7 +10,11 @@ from deep_interest.logs.feature_columns import ITEM_ID, USER_ID, FeatureColumns
 from deep_interest.logs.history_ranges import history_ends
 from deep_interest.logs.impressions import days_of
 from deep_interest.logs.protocols import SPLITS, TRAIN, ProtocolParameters
-from deep_interest.logs.suspicious_behaviors import items_without_features, ratings_with_one_label
+from deep_interest.logs.suspicious_behaviors import (
+    items_without_features,
+    outcomes_of_clicks,
+    ratings_with_one_label,
+)
 from deep_interest.logs.suspicious_times import incomplete_last_day, whole_days_of_impressions
 from deep_interest.logs.tables import CanonicalTables
 
@@ -38,6 +42,7 @@ def suspicions(
     yield from ratings_with_one_label(tables.behaviors, protocol)
     if tables.impressions is None:
         return
+    yield from outcomes_of_clicks(tables, features)
     shown = tables.shown
     yield from _about_ids(tables, log)
     if protocol.name == "by_day":

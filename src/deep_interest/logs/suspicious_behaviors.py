@@ -1,14 +1,15 @@
-"""Warnings about behaviours: items without features, and ratings that give a single label."""
+"""Warnings about behaviours: items without features, ratings that give a single label, and outcomes that are known too late."""
 
 from collections.abc import Iterator
 
 import pandas as pd
 
-from deep_interest.logs.feature_columns import ITEM_ID, FeatureColumns
+from deep_interest.logs.feature_columns import ITEM_ID, TIME_FEATURES, FeatureColumns
 from deep_interest.logs.protocols import ProtocolParameters
 from deep_interest.logs.tables import CanonicalTables
 
 _WITHOUT_FEATURES = 0.5  # share of events
+_SAME_EVENTS = 0.5  # share of the behaviours that are clicks of the impressions
 
 
 def items_without_features(tables: CanonicalTables, features: FeatureColumns) -> Iterator[str]:
@@ -33,4 +34,22 @@ def ratings_with_one_label(behaviors: pd.DataFrame, protocol: ProtocolParameters
         yield (
             f"every label is {int(lowest >= protocol.positive_rating)}: the ratings are between {lowest:g} and {highest:g}, and those "
             f"from protocol.positive_rating, {protocol.positive_rating:g}, are positive"
+        )
+
+
+def outcomes_of_clicks(tables: CanonicalTables, features: FeatureColumns) -> Iterator[str]:
+    """Warn about columns of behaviours that are clicks of the impressions: they may be known only after the next impression."""
+    own = [name for name in features.own_columns if name in tables.behaviors and name not in TIME_FEATURES]
+    if not own or tables.impressions is None:
+        return
+    event = ["user", "item", "time"]
+    clicks = tables.shown.loc[tables.shown["label"] == 1, event].drop_duplicates()
+    during = tables.behaviors[tables.behaviors["time"] >= tables.shown["time"].min()]
+    if not len(during):
+        return
+    if len(during.merge(clicks, on=event)) / len(during) >= _SAME_EVENTS:
+        yield (
+            f"features.behavior: {', '.join(own)} describe clicks of these impressions, and a click is in the history of the user's next "
+            "impression: is the value known by then? A dwell time may not be; if so, move the column to a sequence with a delay "
+            "(features.sequences)"
         )

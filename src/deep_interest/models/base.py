@@ -2,18 +2,19 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from deep_interest.errors import InputError
+from deep_interest.logs.feature_columns import ITEM_ID
 from deep_interest.logs.schema import FeatureSchema, Field, Pooling
 from deep_interest.models.batch import Batch, ModelOutput
 from deep_interest.models.config import DeepConfig
 from deep_interest.models.configs.base import BaseModelConfig
-from deep_interest.models.embeddings import Embeddings, pool
+from deep_interest.models.embeddings import Embeddings, Table, embedding_tables, pool
 from deep_interest.models.layers import MLP
 from deep_interest.models.own_fields import OwnFields
 
@@ -69,17 +70,23 @@ class EmbeddingMLP(nn.Module, ABC):
         others = (len(schema.profile) + len(schema.context)) * config.embedding_dim
         self.interest_width = interest_width or self.behavior_width
         self.sequences = nn.ModuleDict(
-            {name: self._for_sequence(config, schema.of_sequence(name)) for name in schema.sequences}
+            {name: self._for_sequence(config, schema, name) for name in schema.sequences}
         )
         others += sum(module.interest_width for module in self._sequence_models.values())
         width = self.interest_width + self.item_width + others + more_inputs
         self.mlp = MLP(width, config.hidden, activation=config.activation, batch_norm=config.batch_norm)
+        self.item_bias = _item_bias(schema) if config.item_bias else None
 
-    def _for_sequence(self, config: DeepConfig, schema: FeatureSchema) -> "EmbeddingMLP":
-        """Return a model of the same class that only represents a further sequence, with the embeddings of this one."""
-        model = type(self)(config, schema)
+    def _for_sequence(self, config: DeepConfig, schema: FeatureSchema, name: str) -> "EmbeddingMLP":
+        """Return a model that represents a further sequence as this one does, with the embeddings of this one."""
+        model = self._representing(config, schema.of_sequence(name))
         del model.embeddings, model.mlp
+        for table in embedding_tables(model):
+            table.groups, table.sequences = (), (name,) if table.groups else ()
         return model
+
+    def _representing(self, config: DeepConfig, schema: FeatureSchema) -> "EmbeddingMLP":
+        return type(self)(config, schema)
 
     @property
     def _sequence_models(self) -> dict[str, "EmbeddingMLP"]:
@@ -87,7 +94,14 @@ class EmbeddingMLP(nn.Module, ABC):
 
     def forward(self, batch: Batch) -> ModelOutput:
         features, auxiliary_loss = self.features(batch)
-        return ModelOutput(self.mlp(features).squeeze(-1), auxiliary_loss)
+        return ModelOutput(self.logits(features, batch), auxiliary_loss)
+
+    def logits(self, inputs: Tensor, batch: Batch) -> Tensor:
+        """Apply the MLP, and add the item bias if there is one. Shape: ``(B, inputs of the MLP) -> (B,)``."""
+        logits = self.mlp(inputs).squeeze(-1)
+        if self.item_bias is None:
+            return logits
+        return logits + self.item_bias(batch.candidate[ITEM_ID]).squeeze(-1)
 
     def features(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
         """Return the input of the MLP ``(B, width)`` (interest, candidate, profile, context) and the auxiliary loss."""
@@ -154,6 +168,16 @@ class EmbeddingMLP(nn.Module, ABC):
         """Represent ``history (N, behavior_width)`` with regard to ``candidate (B, item_width)``."""
 
 
+def _item_bias(schema: FeatureSchema) -> Table:
+    for field in schema.item:
+        if field.name == ITEM_ID:
+            return Table(field, 1, groups=("item",), std=0.0)
+    raise InputError(
+        f"item_bias: found the item fields {', '.join(field.name for field in schema.item)}, but a bias per item needs "
+        f"{ITEM_ID}; add it to features.item, or set item_bias to false"
+    )
+
+
 class BaseModel(EmbeddingMLP):
     """The user vector is the pooled behaviours, the same for every candidate (DIN eq. 1)."""
 
@@ -163,6 +187,9 @@ class BaseModel(EmbeddingMLP):
         super().__init__(config, schema, more_inputs=more_inputs)
         self.pooling: Pooling = config.pooling
 
+    def _representing(self, config: Any, schema: FeatureSchema) -> EmbeddingMLP:
+        return BaseModel(config, schema)  # without the additional parts of its subclasses
+
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
         return Interest(batch.per_sample(pool(history, batch.histories, self.pooling)))
 
@@ -170,7 +197,7 @@ class BaseModel(EmbeddingMLP):
 class SameFields:
     """Select the fields of the candidate's vector that a behaviour has, in the order of the behaviour.
 
-    The fields that only a behaviour has are 0 for the candidate: a model that compares both sees them as they are, since
+    The fields that only a behaviour has are 0 for the candidate: a model that compares both sees them unchanged, since
     ``[e; v; e∘v; e-v]`` is ``[e; 0; 0; e]`` there.
 
     Args:

@@ -43,6 +43,7 @@ class DeepConfig(ModelConfig):
         hidden: widths of the hidden layers of the MLP (200-80 in DIN and DIEN).
         activation: activation of the MLP.
         batch_norm: whether batch normalisation precedes each activation of the MLP.
+        item_bias: whether a weight per item id of the candidate is added to the logit, initially 0 (none in the papers).
         own_fields: how the fields that only a behaviour has (rating, action, time since) enter its vector: ``concat`` concatenates
             their embeddings, as DIN does with the fields of a behaviour; ``scale`` multiplies and shifts the vector of the
             shared fields (`OwnFields`), so that a pooled history knows which behaviour had which outcome; ``both``.
@@ -54,4 +55,5 @@ class DeepConfig(ModelConfig):
     hidden: tuple[int, ...] = (200, 80)
     activation: Activation = "prelu"
     batch_norm: bool = False
+    item_bias: bool = False
     own_fields: OwnFieldsOption = "both"

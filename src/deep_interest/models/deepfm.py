@@ -21,5 +21,5 @@ class DeepFM(BaseModel):
     def forward(self, batch: Batch) -> ModelOutput:
         features, _ = self.features(batch)
         fields = features.unflatten(1, (-1, self.embedding_dim))  # (B, F, D)
-        deep = self.mlp(features).squeeze(-1)
+        deep = self.logits(features, batch)
         return ModelOutput(deep + pair_products(fields) + self.linear(batch).logits)

@@ -29,4 +29,4 @@ class PNN(BaseModel):
         features, _ = self.features(batch)
         fields = features.unflatten(1, (-1, self.embedding_dim))  # (B, F, D)
         products = (fields @ fields.transpose(1, 2))[:, self.first, self.second]  # (B, F (F - 1) / 2)
-        return ModelOutput(self.mlp(torch.cat([features, products], dim=1)).squeeze(-1))
+        return ModelOutput(self.logits(torch.cat([features, products], dim=1), batch))

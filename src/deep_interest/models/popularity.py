@@ -1,16 +1,17 @@
-"""Baselines that only use the candidate: its number of positive training samples, and its smoothed CTR."""
+"""Baselines that only use the candidate: its number of positive training samples, and its smoothed positive rate."""
 
 import torch
 from torch import Tensor, nn
 
-from deep_interest.errors import InputError
 from deep_interest.logs.feature_columns import ITEM_ID
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.batch import Batch, ModelOutput
-from deep_interest.models.configs.popularity import ItemCTRConfig, PopularityConfig
+from deep_interest.models.closed_form import TrainingSamples, number_of_items
+from deep_interest.models.configs.popularity import ItemRateConfig, PopularityConfig
+from deep_interest.models.logistic import fit_logistic
 from deep_interest.ops.bounds import check_codes
 
-_NEWTON_STEPS = 50
+_FLATTEST = 1e-6
 _WEAKEST, _STRONGEST = 1.0, 1e6  # bounds of the prior strength, in samples
 _SMALLEST_RATE = 1e-6  # if all labels are equal
 
@@ -26,52 +27,40 @@ class Popularity(nn.Module):
 
     def __init__(self, config: PopularityConfig, schema: FeatureSchema) -> None:
         super().__init__()
-        self.register_buffer("logits", torch.zeros(_number_of_items(schema, "popularity")))
+        self.register_buffer("logits", torch.zeros(number_of_items(schema, "popularity")))
 
-    def fit(self, candidate: dict[str, Tensor], labels: Tensor) -> None:
-        """Count the positives of each item id.
-
-        Args:
-            candidate: ``{field: (n,)}`` codes of the candidates of the training samples.
-            labels: ``(n,)`` in {0, 1}.
-        """
-        item_ids, labels = candidate[ITEM_ID].long(), labels.double()
+    def fit(self, samples: TrainingSamples) -> None:
+        """Count the positives of each item id."""
+        item_ids, labels = samples.candidates()[ITEM_ID].long(), samples.labels.double()
         popularity = torch.bincount(item_ids, weights=labels, minlength=len(self.logits)).log1p()
-        slope, intercept = _logistic_fit(popularity[item_ids], labels)
-        self.logits.copy_(slope * popularity + intercept)
+        x = popularity[item_ids]
+        slope, intercept = fit_logistic(torch.stack([x, torch.ones_like(x)], dim=1), labels)
+        self.logits.copy_(slope.clamp(min=_FLATTEST) * popularity + intercept)  # never reverses the ranking
 
     def forward(self, batch: Batch) -> ModelOutput:
         return _lookup_logits(self.logits, batch)
 
 
-class ItemCTR(nn.Module):
-    """Rank by the smoothed CTR of the item, ``(k + a m) / (n + a)``: k positives in n training samples, m the overall mean.
+class ItemRate(nn.Module):
+    """Rank by the item's smoothed positive rate, ``(k + a m) / (n + a)``: k positives in n training samples, m the overall mean.
 
     The prior strength a is the empirical Bayes estimate of `prior_strength`. An item without training samples has the mean.
     With sampled negatives, n counts the positives and the sampled negatives of the item. It is fitted in closed form, without
     a seed.
     """
 
-    Config = ItemCTRConfig
+    Config = ItemRateConfig
     logits: Tensor
 
-    def __init__(self, config: ItemCTRConfig, schema: FeatureSchema) -> None:
+    def __init__(self, config: ItemRateConfig, schema: FeatureSchema) -> None:
         super().__init__()
-        self.register_buffer("logits", torch.zeros(_number_of_items(schema, "item_ctr")))
+        self.register_buffer("logits", torch.zeros(number_of_items(schema, "item_rate")))
 
-    def fit(self, candidate: dict[str, Tensor], labels: Tensor) -> None:
-        """Count positives and samples of each item id.
-
-        Args:
-            candidate: ``{field: (n,)}`` codes of the candidates of the training samples.
-            labels: ``(n,)`` in {0, 1}.
-        """
-        item_ids, labels = candidate[ITEM_ID].long(), labels.double()
-        samples = torch.bincount(item_ids, minlength=len(self.logits)).double()
-        positives = torch.bincount(item_ids, weights=labels, minlength=len(self.logits))
-        strength = prior_strength(positives, samples)
-        rate = (positives + strength * labels.mean()) / (samples + strength)
-        self.logits.copy_(torch.logit(rate, eps=_SMALLEST_RATE))
+    def fit(self, samples: TrainingSamples) -> None:
+        """Count positives and samples of each item id."""
+        item_ids, labels = samples.candidates()[ITEM_ID].long(), samples.labels.double()
+        rates = item_rates(item_ids, labels, items=len(self.logits))
+        self.logits.copy_(torch.logit(rates, eps=_SMALLEST_RATE))
 
     def forward(self, batch: Batch) -> ModelOutput:
         return _lookup_logits(self.logits, batch)
@@ -83,6 +72,20 @@ def _lookup_logits(logits: Tensor, batch: Batch) -> ModelOutput:
     if item_ids.is_cpu:
         check_codes(item_ids.numpy(), len(logits), ITEM_ID)
     return ModelOutput(logits[item_ids])
+
+
+def item_rates(item_ids: Tensor, labels: Tensor, *, items: int) -> Tensor:
+    """Return the smoothed positive rate of each item code, ``(items,)`` float64.
+
+    Args:
+        item_ids: ``(n,)`` int64 codes of the candidates.
+        labels: ``(n,)`` float64 in {0, 1}.
+        items: number of codes.
+    """
+    counts = torch.bincount(item_ids, minlength=items).double()
+    positives = torch.bincount(item_ids, weights=labels, minlength=items)
+    strength = prior_strength(positives, counts)
+    return (positives + strength * labels.mean()) / (counts + strength)
 
 
 def prior_strength(positives: Tensor, samples: Tensor) -> float:
@@ -110,29 +113,3 @@ def prior_strength(positives: Tensor, samples: Tensor) -> float:
         return _STRONGEST
     correlation = float((spread / variance - (len(samples) - 1)) / weight)
     return min(max(1 / correlation - 1, _WEAKEST), _STRONGEST) if correlation > 0 else _STRONGEST
-
-
-def _number_of_items(schema: FeatureSchema, model: str) -> int:
-    sizes = {field.name: field.size for field in schema.item}
-    if ITEM_ID not in sizes:
-        raise InputError(
-            f"features.item: {model} counts {ITEM_ID}, but the item fields are {', '.join(sizes)}; add {ITEM_ID}, or remove "
-            f"{model} from rows"
-        )
-    return sizes[ITEM_ID]
-
-
-def _logistic_fit(x: Tensor, y: Tensor) -> tuple[float, float]:
-    """Fit slope and intercept by Newton's method; the slope is kept positive, so that the ranking does not change."""
-    design = torch.stack([x, torch.ones_like(x)], dim=1)  # (n, 2)
-    beta = torch.zeros(2, dtype=x.dtype, device=x.device)
-    for _ in range(_NEWTON_STEPS):
-        p = torch.sigmoid(design @ beta)
-        hessian = design.T @ (design * (p * (1 - p)).unsqueeze(1)) + 1e-6 * torch.eye(
-            2, dtype=x.dtype, device=x.device
-        )
-        step = torch.linalg.solve(hessian, design.T @ (y - p))
-        beta += step
-        if step.abs().max() < 1e-10:
-            break
-    return max(float(beta[0]), 1e-6), float(beta[1])

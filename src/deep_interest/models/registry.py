@@ -64,9 +64,12 @@ class ModelSpec:
 
 MODELS: dict[str, ModelSpec] = {
     "popularity": ModelSpec("Popularity", "popularity:Popularity", "simple", baseline=True, closed_form=True),
-    "item_ctr": ModelSpec(
-        "Item CTR (smoothed)", "popularity:ItemCTR", "simple", baseline=True, closed_form=True
+    "item_rate": ModelSpec(
+        "Item rate (smoothed)", "popularity:ItemRate", "simple", baseline=True, closed_form=True
     ),
+    "item_knn": ModelSpec("Item kNN", "item_knn:ItemKNN", "simple", baseline=True, closed_form=True),
+    "asvd": ModelSpec("Asymmetric SVD", "asvd:ASVD", "simple", baseline=True),
+    "boosted": ModelSpec("Boosted trees", "boosted:Boosted", "simple", baseline=True, closed_form=True),
     "lr": ModelSpec("LR", "lr:LR", "simple", baseline=True),
     "base": ModelSpec("BaseModel", "base:BaseModel", "pooled", baseline=True),
     "base_mba": ModelSpec("BaseModel with MBA Reg.", "base:BaseModel", "pooled"),

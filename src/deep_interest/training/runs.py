@@ -159,7 +159,7 @@ def fit_seed(
         if table.keep_top:
             table.keep_most_frequent(occurrences_of([table], train)[occurrence_key(table)])
     if find_model(experiment.model).closed_form:
-        model.fit(train.candidates(), train.labels)
+        model.fit(train)
         history = [{"epoch": 0.0, "samples": 0, "seconds": 0.0}]
         if len(validation):
             size = experiment.run.evaluation_batch_size

@@ -62,3 +62,58 @@ def test_buckets_of_values_that_are_not_numbers_are_an_error(tmp_path):
         match=r"items.csv, column price: found 1 value\(s\) that are not numbers, for example 'cheap'",
     ):
         read(tmp_path, features)
+
+
+ACTIONS = "user,item,time,action,stay\n1,10,50,view,3.5\n2,11,60,buy,\n"
+
+
+def test_columns_of_behaviours_are_features_of_them(tmp_path):
+    write(tmp_path, visits=ACTIONS)
+    features = FeatureColumns(behavior=("item_id", "action", "dwell", "hour", "gap"), buckets={"dwell": 2})
+    tables = read(tmp_path, features, behaviors={"files": "visits.csv", "columns": {"dwell": "stay"}})
+    assert tables.behaviors[["action", "hour"]].to_numpy().tolist() == [["view", 0], ["buy", 0]]
+    assert tables.behaviors["dwell"].isna().tolist() == [False, True]
+    assert tables.behaviors["dwell"][0] == 3.5
+    assert "gap" not in tables.behaviors
+
+
+def test_a_rating_is_a_feature_without_a_second_column(tmp_path):
+    write(tmp_path, visits="user,item,time,stars\n1,10,50,4\n2,11,60,2.5\n")
+    tables = read(
+        tmp_path,
+        FeatureColumns(behavior=("item_id", "rating")),
+        behaviors={"files": "visits.csv", "rating": "stars"},
+    )
+    assert tables.behaviors["rating"].tolist() == [4.0, 2.5]
+    assert list(tables.behaviors).count("rating") == 1
+
+
+def test_a_column_that_only_some_files_have_is_unknown_in_the_others(tmp_path):
+    write(tmp_path, visits=ACTIONS, old="user,item,time\n3,10,1\n")
+    tables = read(
+        tmp_path,
+        FeatureColumns(behavior=("item_id", "action")),
+        behaviors=[{"files": "visits.csv"}, {"files": "old.csv"}],
+    )
+    assert tables.behaviors["action"].fillna("none").tolist() == ["view", "buy", "none"]
+
+
+def test_clicks_that_are_behaviours_bring_their_columns(tmp_path):
+    shown = "user,item,time,label,dwell\n1,10,100,1,7\n2,11,90000,0,0\n"
+    write(tmp_path, visits="user,item,time,dwell\n1,10,50,3\n", impressions=shown)
+    features = FeatureColumns(behavior=("item_id", "dwell"), buckets={"dwell": 2})
+    tables = read(tmp_path, features, clicks_as_behaviors=True)
+    assert tables.behaviors[["time", "dwell"]].to_numpy().tolist() == [[50, 3], [100, 7]]
+    assert "dwell" not in tables.impressions
+    only_clicks = read(tmp_path, features, behaviors=[])
+    assert only_clicks.behaviors[["time", "dwell"]].to_numpy().tolist() == [[100, 7]]
+
+
+def test_a_feature_of_behaviours_that_no_file_has_is_named_with_the_key_to_set(tmp_path):
+    write(tmp_path, visits=ACTIONS)
+    message = (
+        r"behaviors: feature column\(s\) acton not found; the columns are user, item, time, action, stay; name its column, "
+        r"source.behaviors.columns: \{acton: action\}, or remove acton from features.behavior"
+    )
+    with pytest.raises(InputError, match=message):
+        read(tmp_path, FeatureColumns(behavior=("item_id", "acton")))

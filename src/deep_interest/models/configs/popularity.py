@@ -7,5 +7,5 @@ class PopularityConfig(ModelConfig):
     """Options of Popularity: only those of every model."""
 
 
-class ItemCTRConfig(ModelConfig):
-    """Options of ItemCTR: only those of every model; the strength of the prior is estimated."""
+class ItemRateConfig(ModelConfig):
+    """Options of ItemRate: only those of every model; the strength of the prior is estimated."""

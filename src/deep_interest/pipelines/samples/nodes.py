@@ -19,7 +19,12 @@ from deep_interest.logs.encoding import (
     encode_log,
 )
 from deep_interest.logs.impressions import impression_samples
-from deep_interest.logs.protocols import catalogue_samples, known_to_training, training_histories
+from deep_interest.logs.protocols import (
+    catalogue_samples,
+    known_to_training,
+    target_behaviors,
+    training_histories,
+)
 from deep_interest.logs.sequences import SampleTimes, encode_sequences, shown_negatives
 from deep_interest.logs.summary import samples_summary
 from deep_interest.logs.tables import CanonicalTables
@@ -46,6 +51,7 @@ def samples_from_behaviors(
     """Return log, features, samples and their summary for a dataset without impressions."""
     tables = CanonicalTables(behaviors, items)
     log = encode_log(tables, users=_vocabulary(user_ids), items=_vocabulary(item_ids))
+    log = replace(log, target=target_behaviors(behaviors, dataset.protocol))
     samples = catalogue_samples(log, dataset.protocol)
     known_items, known_users = known_to_training(log, samples)
     own = encode_behaviors(behaviors, dataset.features, known=training_histories(log, samples))

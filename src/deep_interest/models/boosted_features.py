@@ -1,0 +1,145 @@
+"""The inputs of `Boosted`: named columns of rates, counts, matches and codes of a batch."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from deep_interest.logs.schema import FeatureSchema, Field
+from deep_interest.models.batch import Batch
+from deep_interest.models.history_counts import (
+    MOST_COUNTED_CODES,
+    MOST_PLAIN_CODES,
+    WINDOWS,
+    Pairs,
+    Rates,
+    candidate_fields,
+    one_hot,
+    values_by_row,
+)
+
+Columns = dict[str, np.ndarray]
+
+
+def rate_sizes(schema: FeatureSchema) -> dict[str, int]:
+    """Return the number of codes of each table of rates, by key.
+
+    The keys are ``<group>_<field>`` for candidate, profile and context, ``history_<own>`` for the codes of an own field in the
+    history, and ``<shared>_<own>`` for its codes in behaviours that match the candidate in a shared field.
+    """
+    sizes = {f"{group}_{field.name}": field.size for group, field in candidate_fields(schema)}
+    for own in one_hot(schema.own):
+        for key in ("history", *(field.name for field in schema.shared)):
+            sizes[f"{key}_by_{own.name}"] = own.size
+    return sizes
+
+
+def count_labels(rates: Mapping[str, Rates], batch: Batch, schema: FeatureSchema, folds: np.ndarray) -> None:
+    """Add a batch of training samples to the rates.
+
+    Args:
+        rates: tables to add to, with the keys of `rate_sizes`.
+        batch: training samples.
+        schema: feature groups.
+        folds: ``(B,)`` fold of each sample.
+    """
+    labels = batch.labels.double().cpu().numpy()
+    for group, field in candidate_fields(schema):
+        rows, codes = values_by_row(batch, group, field)
+        rates[f"{group}_{field.name}"].add(folds[rows], codes, labels[rows])
+    pairs = Pairs(batch)
+    chosen = {"history": np.arange(len(pairs.sample))}
+    chosen |= {field.name: np.flatnonzero(pairs.matches(field)) for field in schema.shared}
+    for own in one_hot(schema.own):
+        codes = pairs.codes(own.name)
+        for key, rows in chosen.items():
+            samples = pairs.sample[rows]
+            rates[f"{key}_by_{own.name}"].add(folds[samples], codes[rows], labels[samples])
+
+
+class BoostedFeatures:
+    """Compute the columns of a batch from rates that exclude one fold each.
+
+    Args:
+        schema: feature groups.
+        rates: ``{key: (folds, size)}`` by `rate_sizes`, one row of rates per fold.
+        counts: ``{field: (size,)}`` number of training samples by code of the candidate's fields.
+    """
+
+    def __init__(
+        self, schema: FeatureSchema, rates: Mapping[str, np.ndarray], counts: Mapping[str, np.ndarray]
+    ) -> None:
+        self.schema, self.rates, self.counts = schema, rates, counts
+
+    def __call__(self, batch: Batch, folds: np.ndarray) -> Columns:
+        """Return the columns by name, ``(B,)`` each.
+
+        Args:
+            batch: samples.
+            folds: ``(B,)`` row of the rates to use for each sample.
+        """
+        pairs = Pairs(batch)
+        columns = self._sample_columns(batch, folds)
+        columns["history length"] = pairs.lengths
+        columns |= self._history_columns(pairs, folds)
+        for field in self.schema.shared:
+            columns |= self._match_columns(pairs, field, folds)
+        return columns
+
+    def _sample_columns(self, batch: Batch, folds: np.ndarray) -> Columns:
+        """Rates and counts of the candidate, and rates or codes of profile and context."""
+        columns: Columns = {}
+        for group, field in candidate_fields(self.schema):
+            rows, codes = values_by_row(batch, group, field)
+            name = f"{group} {field.name}"
+            if group != "item" and field.pooling is None and field.size <= MOST_PLAIN_CODES:
+                columns[f"{name}: code"] = codes
+                continue
+            rates = self.rates[f"{group}_{field.name}"][folds[rows], codes]
+            columns[f"{name}: rate"] = _mean(rows, rates, batch.size)
+            if group == "item":
+                columns[f"{name}: samples"] = _mean(rows, self.counts[field.name][codes], batch.size)
+        return columns
+
+    def _history_columns(self, pairs: Pairs, folds: np.ndarray) -> Columns:
+        """The newest behaviour's own codes, and the mean rate of the own codes in the history."""
+        columns: Columns = {}
+        for own in one_hot(self.schema.own):
+            codes = pairs.codes(own.name)
+            rates = self.rates[f"history_by_{own.name}"][folds[pairs.sample], codes]
+            columns[f"newest behaviour: {own.name}"] = _at(codes, pairs.newest)
+            columns[f"history: mean rate of {own.name}"] = _ratio(pairs.total(rates), pairs.lengths)
+        return columns
+
+    def _match_columns(self, pairs: Pairs, field: Field, folds: np.ndarray) -> Columns:
+        """Matches with the history in a shared field: by recency, by own code, and of the newest one."""
+        matches, name = pairs.matches(field), f"matches in {field.name}"
+        total, newest = pairs.total(matches), pairs.newest_match(matches)
+        columns = {f"{name}: all": total, f"{name}: age of newest": _at(pairs.age, newest)}
+        for window in WINDOWS:
+            columns[f"{name}: newest {window}"] = pairs.total(matches * (pairs.age < window))
+        for own in one_hot(self.schema.own):
+            codes = pairs.codes(own.name)
+            rates = self.rates[f"{field.name}_by_{own.name}"][folds[pairs.sample], codes]
+            columns[f"{name}: {own.name} of newest"] = _at(codes, newest)
+            columns[f"{name}: mean rate of {own.name}"] = _ratio(pairs.total(matches * rates), total)
+            if own.size <= MOST_COUNTED_CODES:
+                for code in range(1, own.size):
+                    columns[f"{name}: {own.name} is {code}"] = pairs.total(matches * (codes == code))
+        return columns
+
+
+def _mean(rows: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
+    """Return the mean of the values of each row, ``(size,)``; every row has at least one value."""
+    return np.bincount(rows, weights=values, minlength=size) / np.bincount(rows, minlength=size)
+
+
+def _ratio(sums: np.ndarray, totals: np.ndarray) -> np.ndarray:
+    """Divide; missing (NaN) where the divisor is 0."""
+    return np.divide(sums, totals, out=np.full(len(sums), np.nan), where=totals > 0)
+
+
+def _at(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return ``values[rows]``; missing (NaN) where the row is -1."""
+    found = np.full(len(rows), np.nan)
+    found[rows >= 0] = values[rows[rows >= 0]]
+    return found
