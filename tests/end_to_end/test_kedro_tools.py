@@ -19,7 +19,7 @@ import json
 table = catalog.load("{MODEL}.results")
 print(json.dumps([context.env, len(pipelines["{MODEL}"].nodes), table["model"].tolist(), session.store["env"]]))
 """
-# Stands in for Airflow, which is not installed: tasks run one after the other in the order of the dependencies.
+# A substitute for Airflow, which is not installed: tasks run one after the other in the order of the dependencies.
 AIRFLOW = '''
 """Runs the tasks of a DAG as soon as all tasks before them have run."""
 class Task:

@@ -23,7 +23,7 @@ class TrainingProgress(logging.Filter):
     """Adds position and remaining time to the log lines of fits; it never drops a line.
 
     The position is that of the tables, whatever the order of the run. Processes of the parallel runner know only their own
-    models, so their lines do not tell the remaining time.
+    models, so their lines lack the remaining time.
 
     Args:
         experiments: experiments that the run trains, as ``<dataset>.<model>``.
