@@ -63,7 +63,9 @@ def test_only_the_selected_datasets_are_registered(monkeypatch):
     monkeypatch.setenv("DEEP_INTEREST_DATASETS", "amazon_toys")
     assert not {"retrain", "score"} & set(register_pipelines().all_names())
     monkeypatch.setenv("DEEP_INTEREST_DATASETS", "amazon_toy")
-    with pytest.raises(InputError, match="amazon_toy is unknown; the datasets are simulated, own"):
+    with pytest.raises(
+        InputError, match="amazon_toy is unknown; the datasets are simulated, simulated_actions, "
+    ):
         register_pipelines()
 
 
@@ -114,6 +116,7 @@ def test_only_raw_files_and_parameters_are_free_inputs(pipelines):
     optional = {
         "tuned",
         "other_figures",
+        "earlier_results",
     }  # outputs of other pipelines, if they exist: one node each in Kedro-Viz
     assert free_inputs == {f"simulated.{name}" for name in optional}
     for dataset, row in DATASETS.items():
@@ -121,7 +124,7 @@ def test_only_raw_files_and_parameters_are_free_inputs(pipelines):
             name.split(".")[-1] for name in pipelines[dataset].inputs() if not name.startswith("params:")
         }
         raw = {"amazon": {"reviews", "metadata"}, "movielens": {"archive"}, "tables": {"raw_log"}}[row.source]
-        assert outside - optional == (set() if dataset == "simulated" else raw)
+        assert outside - optional == (set() if row.simulated else raw)
 
 
 @pytest.mark.slow
@@ -175,8 +178,10 @@ def test_the_industrial_recipe_has_the_papers_values(context):
 
 
 def test_every_model_is_in_the_results_table_or_in_an_ablation():
-    models = {*ALL_MODELS.models, *(model for table in ABLATIONS.values() for model in table.models)}
+    listed = set(DATASETS["simulated_long"].models)
+    models = {*ALL_MODELS.models, *listed, *(model for table in ABLATIONS.values() for model in table.models)}
     assert models == set(MODELS)
+    assert not any(MODELS[model].on_request for model in ALL_MODELS.models)
     assert all(table.base in table.models for table in ABLATIONS.values())
 
 

@@ -168,7 +168,9 @@ class Table:
     curves: bool = False
 
 
-ALL_MODELS = Table("all models", tuple(key for key, spec in MODELS.items() if not spec.ablation))
+ALL_MODELS = Table(
+    "all models", tuple(key for key, spec in MODELS.items() if not spec.ablation and not spec.on_request)
+)
 
 
 def table_for(dataset: DatasetSpec) -> Table:

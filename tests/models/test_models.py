@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 import yaml
-from support import reference
+from support import reference, reference_long
 from support.batches import OWN_SCHEMA, PLAIN_SCHEMA, SCHEMA, random_batch, sharing_batches, take
 from support.training_samples import SamplesInMemory
 
@@ -28,7 +28,24 @@ ORDERED = [key for key in TRAINED if key.startswith(("lstm", "gru", "dien", "bst
 POOLED = [
     key
     for key in TRAINED
-    if key.startswith(("lr", "user", "base", "reg", "wide", "fm", "pnn", "deepfm", "din"))
+    if key.startswith(
+        (
+            "lr",
+            "user",
+            "base",
+            "reg",
+            "wide",
+            "fm",
+            "pnn",
+            "deepfm",
+            "din",
+            "sim",
+            "eta",
+            "sdim",
+            "twin",
+            "stca",
+        )
+    )
 ]
 POOLED = [key for key in POOLED if key not in ORDERED]
 OPTIONS = yaml.safe_load((Path(__file__).parents[2] / "conf/base/parameters/models.yml").read_text())[
@@ -99,6 +116,20 @@ REFERENCES = [
          partial(reference.bst, number=heads, blocks=blocks, length=length, output=output))
         for heads, blocks, length, output in ((2, 1, 5, "all"), (5, 2, 20, "all"), (2, 2, 5, "candidate"))
     ),
+    ("sim_hard", {"search_length": 2, "short_length": 2, "heads": 2}, partial(reference_long.sim_hard, count=2, length=2, heads=2)),
+    (
+        "sim_soft",
+        {"search": "soft", "search_length": 3, "short_length": 2, "heads": 2},
+        partial(reference_long.sim_soft, count=3, length=2, heads=2),
+    ),
+    ("eta", {"search_length": 3, "short_length": 2}, partial(reference_long.eta, count=3, length=2)),
+    (
+        "sdim",
+        {"hash_rounds": 4, "bucket_bits": 2, "short_length": 2},
+        partial(reference_long.sdim, rounds=4, bits=2, length=2),
+    ),
+    ("twin", {"search_length": 3, "short_length": 2, "heads": 2}, partial(reference_long.twin, count=3, length=2, heads=2)),
+    *(("stca", {"layers": layers}, partial(reference_long.stca, layers=layers)) for layers in (1, 3)),
     *(
         ("dmin", {"heads": heads, "positions": 5, **options}, partial(reference.dmin, number=heads, aux=aux))
         for heads, options, aux in ((4, {}, BINARY), (3, {"aux_score": "net"}, NET))

@@ -8,6 +8,7 @@ from support.ops import assert_implementations_agree, jagged, layers_of, paramet
 
 from deep_interest.ops.activations import dice, prelu
 from deep_interest.ops.attention import attention_pool, pair_mlp, pool_by_scores
+from deep_interest.ops.buckets import Hashing, bucket_sums
 from deep_interest.ops.embedding import lookup
 from deep_interest.ops.gru import VARIANTS, GRUWeights, gru, gru_last_states
 from deep_interest.ops.jagged import share_segments
@@ -15,6 +16,7 @@ from deep_interest.ops.jagged_products import circular_dot, segment_dot, shifted
 from deep_interest.ops.loss import log_loss
 from deep_interest.ops.mlp import mlp
 from deep_interest.ops.segments import expand, segment_repeat, segment_softmax, segment_sum
+from deep_interest.ops.target_attention import target_attention
 
 OWN = jagged([3, 0, 2, 1])
 SHARED = share_segments(OWN, torch.tensor([0, 0, 2, 3]))
@@ -39,6 +41,15 @@ def gru_of(inputs, input_weight, state_weight, bias, *attention, operation, segm
     weights = GRUWeights(0.3 * input_weight, 0.3 * state_weight, bias)
     a = attention[0].sigmoid() if attention else inputs.new_empty(0)
     return operation(inputs, weights, a, segments, variant)
+
+
+def bucket_sums_of(values, *, segments):
+    fingerprints, queries = (
+        torch.tensor([0b0110, 0b0010, 0b1110, 0b0001, 0b0111, 0b0110]),
+        torch.tensor([0b0110, 2, 7, 7]),
+    )
+    index = torch.tensor([0, 2, 1, 2, 2, 0])
+    return bucket_sums(values, index, (fingerprints, queries), segments, Hashing(rounds=2, bits=2))
 
 
 class DenseGradient(torch.autograd.Function):
@@ -77,6 +88,10 @@ CASES = {
     "pool_by_scores": (lambda s, x: pool_by_scores(s, x, OWN, softmax_scale=0.5), (N,), (N, D)),
 }
 for name, segments in (("own", OWN), ("shared", SHARED)):
+    CASES[f"target_attention, {name} segments"] = (
+        partial(lambda x, q, *, segments: target_attention(x, q, segments), segments=segments), (N, D), (B, 2, D)
+    )  # fmt: skip
+    CASES[f"bucket_sums, {name} segments"] = partial(bucket_sums_of, segments=segments), (3, D)
     for scale in (None, 0.5):
         pool = partial(attention_pool, softmax_scale=scale)
         CASES[f"attention_pool, {name} segments, scale {scale}"] = (

@@ -19,6 +19,7 @@ from support.ops import assert_implementations_agree, jagged, partitioned, use_e
 from deep_interest.ops.activations import dice, prelu
 from deep_interest.ops.adam import adam, adam_rows
 from deep_interest.ops.attention import attention_pool, pair_mlp
+from deep_interest.ops.buckets import Hashing, bucket_sums, distinct
 from deep_interest.ops.embedding import lookup
 from deep_interest.ops.gradients import GradientAccumulator
 from deep_interest.ops.gru import GRUWeights, gru, gru_last_states
@@ -28,7 +29,9 @@ from deep_interest.ops.jagged_products import circular_dot, segment_dot, shifted
 from deep_interest.ops.kernels.mlp import mlp_forward
 from deep_interest.ops.loss import log_loss
 from deep_interest.ops.mlp import Layer, Layers, mlp
+from deep_interest.ops.search import dot_scores, hamming_scores, newest_matching, sim_hash, top_scores
 from deep_interest.ops.segments import expand, segment_repeat, segment_softmax, segment_sum
+from deep_interest.ops.target_attention import target_attention
 
 assert isinstance(mlp_forward, types.FunctionType)
 LENGTHS = [7, 0, 2, 1]  # a segment with a matrix of its own in the factorised layer, and shorter ones
@@ -88,6 +91,30 @@ for variant, gates in (("gru", 3), ("agru", 2), ("augru", 3), ("augru_code", 3))
             ours = run(*tensors)
             torch.testing.assert_close(ours.double(), run(*(tensor.double() for tensor in tensors)), atol=1e-5, rtol=1e-5)
 
+fingerprints, buckets = torch.arange(N) * 2654435761 % 64, torch.arange(8)
+for segments, rows in ((own, B), (shared, 5)):
+    check("target_attention", lambda v, q: target_attention(v, q, segments), (N, 5), (rows, 2, 5))
+    check(
+        "bucket_sums",
+        lambda v: bucket_sums(v, torch.arange(N) % 4, (fingerprints, buckets[:rows]), segments, Hashing(3, 2)),
+        (4, 5),
+    )
+    fields = [(torch.randn(4, 3), torch.arange(N) % 4), (torch.randn(20, 2), torch.arange(N))]
+    queries, targets = torch.randn(rows, 5), torch.arange(rows)
+    searches = {
+        "dot_scores": lambda: dot_scores(fields, queries, segments),
+        "sim_hash": lambda: sim_hash(fields, torch.randn(5, 9, generator=torch.Generator().manual_seed(0))),
+        "hamming_scores": lambda: hamming_scores(fingerprints, buckets[:rows], segments),
+        "top_scores": lambda: top_scores(torch.arange(segments.total) * 7.0 % 5, segments, 2).positions,
+        "distinct": lambda: torch.stack([(d := distinct(torch.arange(N) % 4, 9, "item")).codes[d.inverse]]),
+        "newest_matching": lambda: newest_matching(fields[0][1], targets, segments, 1).positions,
+    }
+    for name, search in searches.items():
+        with partitioned(2):
+            ours = search()
+        with use_engine("plain"):
+            torch.testing.assert_close(ours, search(), atol=1e-5, rtol=1e-5)
+        print(name)
 logits, labels = torch.randn(6), torch.tensor([0.0, 1, 0, 1, 1, 0])
 for ours, expected in zip(log_loss(logits, labels), log_loss(logits.double(), labels.double())):
     torch.testing.assert_close(ours.double(), expected, atol=1e-6, rtol=1e-5)
@@ -125,7 +152,8 @@ print("history_slices gather_slices lookup coalesce adam_rows adam")
 OPERATIONS = {
     "segment_sum", "segment_softmax", "segment_repeat", "expand", "weighted_sum", "segment_dot", "shifted_dot",
     "circular_dot", "prelu", "dice", "mlp", "pair_mlp", "attention_pool", "gru", "gru_last_states", "log_loss",
-    "history_slices", "gather_slices", "lookup", "coalesce", "adam_rows", "adam",
+    "history_slices", "gather_slices", "lookup", "coalesce", "adam_rows", "adam", "target_attention", "bucket_sums",
+    "distinct", "dot_scores", "sim_hash", "hamming_scores", "top_scores", "newest_matching",
 }  # fmt: skip
 
 

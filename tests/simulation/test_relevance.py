@@ -5,7 +5,7 @@ import pytest
 
 from deep_interest.simulation.config import ClickConfig, SimulationConfig
 from deep_interest.simulation.events import Events
-from deep_interest.simulation.relevance import decayed_counts, relevance
+from deep_interest.simulation.relevance import decayed_counts, lasting_log_odds, relevance
 from deep_interest.simulation.world import make_world
 
 DAY = 86_400
@@ -95,3 +95,22 @@ def test_later_behaviours_do_not_change_relevance():
     np.testing.assert_array_equal(
         relevance(world, config.clicks, _events(*past, *future), impressions), expected
     )
+
+
+def test_old_behaviours_in_the_candidates_category_count_as_much_as_new_ones():
+    """Three behaviours in the candidate's category, half saturation 3, strength 4: 4 · 3 / (3 + 3) = 2; later ones do not count."""
+    world = make_world(SimulationConfig(users=1, items=200, categories=6, themes=2, shops=30, styles=2))
+    same = np.flatnonzero(world.item_category == world.item_category[0])[:3]
+    other = np.flatnonzero(world.item_category != world.item_category[0])[0]
+    behaviors = _events(
+        (0, same[0], 0),
+        (0, other, 1),
+        (0, same[1], 200),
+        (0, same[2], 299),
+        (0, same[0], 301),
+        (1, same[0], 1),
+    )
+    impressions = _events((0, same[0], 300), (0, other, 300), (2, same[0], 300))
+    clicks = ClickConfig(lasting_strength=4, lasting_half_saturation=3)
+
+    assert lasting_log_odds(world, clicks, behaviors, impressions) == pytest.approx([2, 1, 0])

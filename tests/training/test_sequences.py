@@ -11,7 +11,7 @@ from support.batches import ITEM, SCHEMA
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
 from deep_interest.logs.schema import FeatureSchema, Field, Sequence
-from deep_interest.models.base import EmbeddingMLP
+from deep_interest.models.base import BaseModel, EmbeddingMLP
 from deep_interest.models.embeddings import embedding_tables
 from deep_interest.models.registry import MODELS, build_model, model_config
 from deep_interest.training.data import FeatureStore, SampleSet
@@ -108,7 +108,8 @@ def test_a_further_sequence_is_represented_by_a_model_of_the_same_class_and_conc
     model, found = build(key), samples()
     batch = found.batch(torch.arange(len(found)))
     features, _ = model.features(batch)
-    alone = build(key, WITH_CARTS.of_sequence("carts"))
+    representing = "base" if isinstance(model, BaseModel) and type(model) is not BaseModel else key
+    alone = build(representing, WITH_CARTS.of_sequence("carts"))
     alone.embeddings = model.embeddings
     part = {
         name.removeprefix("sequences.carts."): value
@@ -178,3 +179,13 @@ def test_a_schema_without_sequences_is_written_as_before():
         "category",
         "gap",
     ]
+
+
+@pytest.mark.parametrize("key", [key for key, spec in MODELS.items() if not spec.closed_form])
+def test_occurrences_are_counted_for_every_table_of_every_model(key):
+    """Derived fields have no occurrences; everything else is in the log."""
+    found, model = samples(), build(key)
+    tables = [table for table in embedding_tables(model) if table.is_counted]
+    assert set(occurrences_of(embedding_tables(model), found)) == {occurrence_key(table) for table in tables}
+    own = build(key, MAIN.model_copy(update={"behavior": CARTS.behavior}))
+    assert all("behavior" not in table.groups for table in embedding_tables(own) if table.field == "gap")

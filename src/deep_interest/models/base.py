@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +14,7 @@ from deep_interest.logs.schema import FeatureSchema, Field, Pooling
 from deep_interest.models.batch import Batch, ModelOutput
 from deep_interest.models.config import DeepConfig
 from deep_interest.models.configs.base import BaseModelConfig
-from deep_interest.models.embeddings import Embeddings, Table, pool
+from deep_interest.models.embeddings import Embeddings, Table, embedding_tables, pool
 from deep_interest.models.layers import MLP
 from deep_interest.models.own_fields import OwnFields
 
@@ -70,18 +70,23 @@ class EmbeddingMLP(nn.Module, ABC):
         others = (len(schema.profile) + len(schema.context)) * config.embedding_dim
         self.interest_width = interest_width or self.behavior_width
         self.sequences = nn.ModuleDict(
-            {name: self._for_sequence(config, schema.of_sequence(name)) for name in schema.sequences}
+            {name: self._for_sequence(config, schema, name) for name in schema.sequences}
         )
         others += sum(module.interest_width for module in self._sequence_models.values())
         width = self.interest_width + self.item_width + others + more_inputs
         self.mlp = MLP(width, config.hidden, activation=config.activation, batch_norm=config.batch_norm)
         self.item_bias = _item_bias(schema) if config.item_bias else None
 
-    def _for_sequence(self, config: DeepConfig, schema: FeatureSchema) -> "EmbeddingMLP":
-        """Return a model of the same class that only represents a further sequence, with the embeddings of this one."""
-        model = type(self)(config, schema)
+    def _for_sequence(self, config: DeepConfig, schema: FeatureSchema, name: str) -> "EmbeddingMLP":
+        """Return a model that represents a further sequence as this one does, with the embeddings of this one."""
+        model = self._representing(config, schema.of_sequence(name))
         del model.embeddings, model.mlp
+        for table in embedding_tables(model):
+            table.groups, table.sequences = (), (name,) if table.groups else ()
         return model
+
+    def _representing(self, config: DeepConfig, schema: FeatureSchema) -> "EmbeddingMLP":
+        return type(self)(config, schema)
 
     @property
     def _sequence_models(self) -> dict[str, "EmbeddingMLP"]:
@@ -109,12 +114,18 @@ class EmbeddingMLP(nn.Module, ABC):
         if batch.negatives is not None:
             batch.negative_vectors = others.pop()
         interest = self.represent(history, candidate, batch)
-        more_interests = [
-            model.represent(history, candidate, batch.sequences[name]).vector
-            for (name, model), history in zip(self._sequence_models.items(), sequences, strict=True)
-        ]
+        more_interests = [further.vector for further in self._further_interests(sequences, candidate, batch)]
         features = torch.cat([interest.vector, candidate, *others, *more_interests], dim=-1)
         return features, interest.auxiliary_loss
+
+    def _further_interests(
+        self, sequences: Sequence[Tensor], candidate: Tensor, batch: Batch
+    ) -> list["Interest"]:
+        """Represent the further sequences, whose behaviours ``(N, behavior_width)`` `_look_up` has found."""
+        return [
+            model.represent(history, candidate, batch.sequences[name])
+            for (name, model), history in zip(self._sequence_models.items(), sequences, strict=True)
+        ]
 
     def embed(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Look up the vectors of the behaviours ``(N, behavior_width)`` and of the candidates ``(B, item_width)``."""
@@ -175,6 +186,9 @@ class BaseModel(EmbeddingMLP):
     def __init__(self, config: BaseModelConfig, schema: FeatureSchema, *, more_inputs: int = 0) -> None:
         super().__init__(config, schema, more_inputs=more_inputs)
         self.pooling: Pooling = config.pooling
+
+    def _representing(self, config: Any, schema: FeatureSchema) -> EmbeddingMLP:
+        return BaseModel(config, schema)  # without the additional parts of its subclasses
 
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
         return Interest(batch.per_sample(pool(history, batch.histories, self.pooling)))

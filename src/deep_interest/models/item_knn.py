@@ -105,10 +105,8 @@ class ItemKNN(FittedModel):
                 check_codes(codes.numpy(), self.items, ITEM_ID)
         pairs = batch.pairs
         i, j = candidate.long()[pairs.segments], expand(items.long(), pairs)
-        similar = sum(
-            look_up(self.keys, self.similarities, first * self.items + second)
-            for first, second in ((i, j), (j, i))
-        )
+        similar = look_up(self.keys, self.similarities, i * self.items + j)
+        similar = similar + look_up(self.keys, self.similarities, j * self.items + i)
         outcomes = expand(self.outcomes(batch), pairs)
         by_label = look_up(self.label_keys, self.label_weights, i * self.items + j)
         terms = [by_label, similar[:, :1], similar[:, :1] * outcomes, similar[:, 1:] * outcomes]

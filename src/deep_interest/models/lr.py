@@ -23,7 +23,7 @@ class LR(nn.Module):
         self.schema = schema
         self.weights = nn.ModuleDict(
             {
-                f"{group}_{field.name}": Table(field, 1, groups=(group,), std=0.0)
+                f"{group}_{field.name}": Table(field, 1, groups=() if field.derived else (group,), std=0.0)
                 for group in GROUPS
                 for field in schema.fields(group)
             }

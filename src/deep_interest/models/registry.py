@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from deep_interest.models.config import ModelConfig
 
 
-Family = Literal["simple", "pooled", "attention", "recurrent", "transformer"]
-"""``simple``: counts and linear models; ``pooled``: a sum or mean of the behaviours; the others as their names say."""
+Family = Literal["simple", "pooled", "attention", "recurrent", "transformer", "long"]
+"""``simple``: counts and linear models; ``pooled``: a sum or mean of the behaviours; ``long``: made for histories of thousands of behaviours; the
+others as their names say."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class ModelSpec:
         ablation: whether it is only part of an ablation table.
         closed_form: whether it is fitted in one step, so that it can neither be tuned nor retrained.
         impressions: whether it needs impressions: it is meaningless if every user has as many positives as negatives.
+        on_request: whether only datasets that list it in ``models`` have it in their table.
     """
 
     name: str
@@ -41,6 +43,7 @@ class ModelSpec:
     ablation: bool = False
     closed_form: bool = False
     impressions: bool = False
+    on_request: bool = False
 
     def load(self) -> Any:
         """Import the class; its ``Config`` describes the options."""
@@ -93,6 +96,13 @@ MODELS: dict[str, ModelSpec] = {
     "dien_infonce": ModelSpec("DIEN (InfoNCE)", "dien:DIEN", "recurrent"),
     "bst": ModelSpec("BST", "bst:BST", "transformer"),
     "dmin": ModelSpec("DMIN", "dmin:DMIN", "transformer"),
+    "din_newest": ModelSpec("DIN (newest 50)", "din:DIN", "long", on_request=True),
+    "sim_hard": ModelSpec("SIM (hard)", "sim:SIM", "long", on_request=True),
+    "sim_soft": ModelSpec("SIM (soft)", "sim:SIM", "long", on_request=True),
+    "eta": ModelSpec("ETA", "eta:ETA", "long", on_request=True),
+    "sdim": ModelSpec("SDIM", "sdim:SDIM", "long", on_request=True),
+    "twin": ModelSpec("TWIN", "twin:TWIN", "long", on_request=True),
+    "stca": ModelSpec("STCA", "stca:STCA", "long", on_request=True),
     "reg_no_goods": ModelSpec("BaseModel without item ids", "base:BaseModel", "pooled", ablation=True),
     "reg_none": ModelSpec("BaseModel without regularisation", "base:BaseModel", "pooled", ablation=True),
     "reg_dropout": ModelSpec("BaseModel with dropout", "base:BaseModel", "pooled", ablation=True),

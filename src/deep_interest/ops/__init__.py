@@ -44,11 +44,15 @@ Public operations
 `jagged_products`    weighted sums and dot products over segments
 `mlp`                multi-layer perceptrons
 `attention`          DIN's activation unit (an MLP over pairs) and attention pooling
+`search`             search in long histories: by category, dot product or Hamming distance of hashes
+`target_attention`   attention of a candidate to behaviours by dot products
+`buckets`            sums of the behaviours that share a hash bucket with the candidate
 `gru`                GRU, AGRU and AUGRU
 `activations`        PReLU and Dice
 `loss`, `adam`       the log loss, and the optimiser's step
 `gradients`          accumulation of gradients during a training step, and their sum by row
 `weights`            parameters as one vector
+`limits`             limits of operations that options depend on
 `bounds`             checks of codes and offsets, since kernels do not check the indices that they use
 
 The ideas behind the kernels

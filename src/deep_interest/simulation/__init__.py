@@ -23,7 +23,10 @@ How the log is generated, in the order of the modules:
        logit(p)  = bias + relevance_strength · f / (f + half_saturation)
                  + quality_a + profile_(u, theme of a) + pid effect + hour effect
                  [+ price_strength · match of a's price level with u's shopping level]
+                 [+ lasting_strength · n / (n + lasting_half_saturation)]
 
+   ``n`` counts the behaviours in the candidate's category, of any age: with ``lasting_strength``, interests that ended long
+   ago matter as well, and a model has to look far back.
    ``bias`` is set so that the mean p of a pilot population is ``target_ctr``. K is not symmetric and old behaviours
    decay, so order matters: pooling a history loses which behaviours matter and when they happened.
 

@@ -86,6 +86,9 @@ class ClickConfig(_Frozen):
         half_saturation: weighted number of relevant behaviours at which half of ``relevance_strength`` is added.
         half_life_days: days after which the weight of a behaviour is halved.
         theme_weight, next_weight, category_weight, style_weight, shop_weight: weight of each match in K.
+        lasting_strength: log-odds added by a history with many behaviours in the candidate's category, however old they are; 0 for
+            histories whose old behaviours do not matter.
+        lasting_half_saturation: number of behaviours at which half of ``lasting_strength`` is added.
         quality_std: standard deviation of the items' own log-odds.
         profile_strength: log-odds per unit of a profile's affinity for the candidate's theme.
         price_strength: log-odds added by the best match of price and shopping level, and subtracted by the worst; used
@@ -102,6 +105,8 @@ class ClickConfig(_Frozen):
     category_weight: float = Field(0.5, ge=0)
     style_weight: float = Field(0.5, ge=0)
     shop_weight: float = Field(0.3, ge=0)
+    lasting_strength: float = Field(0.0, ge=0)
+    lasting_half_saturation: float = Field(10.0, gt=0)
     quality_std: float = Field(0.35, ge=0)
     profile_strength: float = Field(0.3, ge=0)
     price_strength: float = Field(0.5, ge=0)

@@ -12,7 +12,7 @@ from deep_interest.simulation.config import SECONDS_PER_DAY, SimulationConfig
 from deep_interest.simulation.events import Events, draw_visits
 from deep_interest.simulation.interests import Interests, make_interests
 from deep_interest.simulation.randomness import generator
-from deep_interest.simulation.relevance import relevance
+from deep_interest.simulation.relevance import lasting_log_odds, relevance
 from deep_interest.simulation.users import Users, make_users
 from deep_interest.simulation.world import PIDS, World, make_world
 
@@ -77,6 +77,10 @@ def _draw_with_log_odds(
             world, config.clicks, behaviors, impressions, weights=behaviors.weights(config.actions)
         ),
     )
+    if config.clicks.lasting_strength:
+        logit = logit + lasting_log_odds(
+            world, config.clicks, behaviors, impressions, weights=behaviors.weights(config.actions)
+        )
     return impressions, pid, logit
 
 

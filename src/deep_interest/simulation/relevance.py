@@ -51,6 +51,32 @@ def relevance(
     return total
 
 
+def lasting_log_odds(
+    world: World,
+    clicks: ClickConfig,
+    behaviors: Events,
+    impressions: Events,
+    *,
+    weights: np.ndarray | None = None,
+) -> np.ndarray:
+    """Return the log-odds due to old interests: ``lasting_strength · n / (n + lasting_half_saturation)``.
+
+    n is the weighted number of the user's earlier behaviours in the candidate's category, of any age. An interest that ended long
+    ago thus matters again as soon as a candidate of its category is shown, and no recent behaviour shows it.
+
+    Args:
+        world, clicks, behaviors, impressions, weights: see `relevance`.
+
+    Returns:
+        float64 (M,).
+    """
+    count = decayed_counts(
+        behaviors, world.item_category[behaviors.item], impressions, world.item_category[impressions.item],
+        half_life_days=np.inf, weights=weights,
+    )  # fmt: skip
+    return clicks.lasting_strength * count / (count + clicks.lasting_half_saturation)
+
+
 def is_related(world: World, behavior_items: np.ndarray, candidates: np.ndarray) -> np.ndarray:
     """Return whether each behaviour is related to its candidate.
 

@@ -1,0 +1,19 @@
+"""Options of TWIN."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from deep_interest.models.configs.long_history import LongHistoryConfig
+
+
+class TWINConfig(LongHistoryConfig):
+    """Options of TWIN.
+
+    Attributes:
+        search_length: most behaviours that the search selects (the paper's is 100).
+        own_fields: their embeddings are concatenated, see `SplitAttention`.
+    """
+
+    search_length: int = Field(100, ge=1)
+    own_fields: Literal["concat"] = "concat"
