@@ -208,6 +208,7 @@ def test_a_multi_hot_field_matches_by_the_share_of_the_candidates_values():
     np.testing.assert_allclose(columns["matches in genres: all"], [1.5, 4 / 3, 0])
 
 
+@pytest.mark.slow
 def test_it_learns_that_highly_rated_behaviours_of_the_category_count():
     samples = random_samples(4000)
     hits = [
@@ -253,6 +254,7 @@ def test_predictions_do_not_depend_on_the_batch():
     )
 
 
+@pytest.mark.slow
 def test_the_seed_chooses_the_samples_of_the_trees():
     samples = random_samples(900)
     states = [fitted(samples, seed=seed, max_samples=300).state_dict() for seed in (1, 1, 2)]
