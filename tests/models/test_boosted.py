@@ -12,7 +12,7 @@ from support.training_samples import SamplesInMemory
 
 from deep_interest.errors import InputError
 from deep_interest.evaluation.metrics import auc
-from deep_interest.logs.schema import FeatureSchema, Field
+from deep_interest.logs.schema import FeatureSchema, Field, Sequence
 from deep_interest.models.batch import ValueSetLookup
 from deep_interest.models.boosted import FOLDS
 from deep_interest.models.boosted_features import BoostedFeatures, count_labels, rate_sizes
@@ -206,6 +206,29 @@ def test_a_multi_hot_field_matches_by_the_share_of_the_candidates_values():
     np.testing.assert_allclose(pairs.matches(genres), [1, 1 / 2, 0, 0, 1 / 3, 1, 0])
     columns = columns_of(samples, np.arange(3), schema)
     np.testing.assert_allclose(columns["matches in genres: all"], [1.5, 4 / 3, 0])
+
+
+def test_a_further_sequence_has_matches_and_rates_of_its_own():
+    actions = Field(name="action", size=3)
+    schema = SCHEMA.model_copy(update={"sequences": {"carts": Sequence(behavior=(*ITEM, actions))}})
+    samples = by_hand()
+    batch = samples.batch(torch.arange(2))
+    carts = SamplesInMemory(
+        samples.candidate, {"item_id": [[2], [5]], "category": [[1], [1]], "action": [[1], [2]]}, samples.labels
+    )
+    batch.sequences = {"carts": carts.batch(torch.arange(2))}
+    folds = np.array([0, 1])
+    rates = {key: Rates(size, 2) for key, size in rate_sizes(schema).items()}
+    count_labels(rates, batch, schema, folds)
+    table = {key: rate.without_each_fold() for key, rate in rates.items()}
+    counts = {field.name: np.zeros(field.size) for field in ITEM}
+    columns = BoostedFeatures(schema, table, counts)(batch, folds)
+    assert columns["matches in item_id: all"].tolist() == [2, 0]
+    assert columns["carts: matches in item_id: all"].tolist() == [1, 0]
+    assert columns["carts: matches in category: action is 2"].tolist() == [0, 1]
+    assert columns["carts: history length"].tolist() == [1, 1]
+    assert rates["carts_category_by_action"].positives.tolist() == [[0, 1, 0], [0, 0, 0]]
+    assert rates["carts_category_by_action"].samples.tolist() == [[0, 1, 0], [0, 0, 1]]
 
 
 def test_it_learns_that_highly_rated_behaviours_of_the_category_count():

@@ -11,6 +11,7 @@ from deep_interest.logs.schema import FeatureSchema, Field, Group
 from deep_interest.models.batch import Batch, ModelOutput
 from deep_interest.models.configs.asvd import ASVDConfig
 from deep_interest.models.embeddings import Embeddings, Table, pool
+from deep_interest.ops.jagged import Jagged
 from deep_interest.ops.jagged_products import weighted_sum
 from deep_interest.ops.segments import segment_sum
 
@@ -48,7 +49,7 @@ class ASVD(nn.Module):
         self.bias = nn.Parameter(torch.zeros(()))
 
     def forward(self, batch: Batch) -> ModelOutput:
-        schema, logits = self.schema, self.bias.expand(batch.size)
+        schema, histories, logits = self.schema, batch.histories, self.bias.expand(batch.size)
         for group in _BIASED:
             if fields := schema.fields(group):
                 logits = logits + _sum_of(self.biases.get_submodule(group), batch, group, fields).squeeze(-1)
@@ -57,12 +58,12 @@ class ASVD(nn.Module):
         candidate, *behaviors = (
             _sum_of_fields(found, len(fields)) for found, (_, fields) in zip(vectors, groups, strict=True)
         )
-        user = self._user(batch, behaviors[0] if behaviors else None)
+        user = self._user(batch, histories, behaviors[0] if behaviors else None)
         return ModelOutput(logits + (candidate * batch.per_sample(user)).sum(1))
 
-    def _user(self, batch: Batch, factors: Tensor | None) -> Tensor:
+    def _user(self, batch: Batch, histories: Jagged, factors: Tensor | None) -> Tensor:
         """Return the factor of each history, ``(H, embedding_dim)``; 0 for an empty one."""
-        schema, histories = self.schema, batch.histories
+        schema = self.schema
         total = segment_sum(_sum_of(self.presence, batch, "behavior", schema.shared), histories)
         if factors is not None:
             weights = _sum_of(self.weights, batch, "behavior", schema.own).squeeze(-1)
