@@ -15,7 +15,7 @@ from deep_interest.evaluation.metrics import auc
 from deep_interest.logs.schema import FeatureSchema, Field, Sequence
 from deep_interest.models.batch import ValueSetLookup
 from deep_interest.models.boosted import FOLDS
-from deep_interest.models.boosted_features import BoostedFeatures, count_labels, rate_sizes
+from deep_interest.models.boosted_features import MISSING, BoostedFeatures, count_labels, rate_sizes
 from deep_interest.models.history_counts import Pairs, Rates
 from deep_interest.models.registry import build_model, model_config
 
@@ -98,9 +98,9 @@ def test_matches_by_recency_and_outcome_are_counted_by_hand():
     assert {name: columns[name][0] for name in expected} == expected
     empty = {name: columns[name][1] for name in columns}
     assert empty["history length"] == empty["matches in category: all"] == 0
-    assert np.isnan(empty["matches in category: age of newest"])
-    assert np.isnan(empty["newest behaviour: rating"])
-    assert np.isnan(empty["history: mean rate of rating"])
+    assert empty["matches in category: age of newest"] == MISSING
+    assert empty["newest behaviour: rating"] == MISSING
+    assert empty["history: mean rate of rating"] == MISSING
 
 
 def test_a_rate_excludes_its_fold_by_hand():
@@ -133,20 +133,20 @@ def test_columns_equal_those_of_loops_over_samples_and_behaviours():
             expected |= {
                 f"item {field.name}: rate": of_fold[f"item_{field.name}"][code],
                 f"{name}: all": len(matching),
-                f"{name}: age of newest": n - 1 - matching[-1] if matching else np.nan,
-                f"{name}: rating of newest": ratings[matching[-1]] if matching else np.nan,
+                f"{name}: age of newest": n - 1 - matching[-1] if matching else MISSING,
+                f"{name}: rating of newest": ratings[matching[-1]] if matching else MISSING,
                 f"{name}: mean rate of rating": np.mean(
-                    [of_fold[f"{field.name}_by_rating"][ratings[j]] for j in matching] or [np.nan]
+                    [of_fold[f"{field.name}_by_rating"][ratings[j]] for j in matching] or [MISSING]
                 ),
             }
             for window in (1, 5, 20):
                 expected[f"{name}: newest {window}"] = sum(j >= n - window for j in matching)
             for rating in (1, 2, 3):
                 expected[f"{name}: rating is {rating}"] = sum(ratings[j] == rating for j in matching)
-        mean_rate = np.mean([of_fold["history_by_rating"][code] for code in ratings] or [np.nan])
+        mean_rate = np.mean([of_fold["history_by_rating"][code] for code in ratings] or [MISSING])
         expected |= {
             "history: mean rate of rating": mean_rate,
-            "newest behaviour: rating": ratings[-1] if n else np.nan,
+            "newest behaviour: rating": ratings[-1] if n else MISSING,
             "profile gender: code": int(samples.profile["gender"][b]),
             "context slot: rate": of_fold["context_slot"][int(samples.context["slot"][b])],
         }
@@ -214,8 +214,9 @@ def test_a_further_sequence_has_matches_and_rates_of_its_own():
     samples = by_hand()
     batch = samples.batch(torch.arange(2))
     carts = SamplesInMemory(
-        samples.candidate, {"item_id": [[2], [5]], "category": [[1], [1]], "action": [[1], [2]]}, samples.labels
-    )
+        samples.candidate, {"item_id": [[2], [5]], "category": [[1], [1]], "action": [[1], [2]]}, samples.labels,
+        profile=samples.profile, context=samples.context,
+    )  # fmt: skip
     batch.sequences = {"carts": carts.batch(torch.arange(2))}
     folds = np.array([0, 1])
     rates = {key: Rates(size, 2) for key, size in rate_sizes(schema).items()}
@@ -324,6 +325,12 @@ def test_bytes_that_are_not_trees_are_rejected_and_not_executed(tmp_path):
         ):
             loaded(batch)
     assert not (tmp_path / "executed").exists()
+
+
+def test_a_column_without_any_value_is_no_obstacle():
+    samples = random_samples(300)
+    samples.candidate["item_id"] = torch.zeros(300, dtype=torch.int32)  # matches nothing
+    assert fitted(samples)(samples.batch(torch.arange(300))).logits.isfinite().all()
 
 
 def test_labels_that_are_all_equal_are_an_error():

@@ -19,6 +19,7 @@ from deep_interest.models.history_counts import (
 from deep_interest.ops.bounds import check_codes
 
 Columns = dict[str, np.ndarray]
+MISSING = -1.0  # below all rates, codes and ages; scikit-learn cannot bin a column that is NaN everywhere
 
 
 def rate_sizes(schema: FeatureSchema) -> dict[str, int]:
@@ -183,12 +184,12 @@ def _mean(rows: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
 
 
 def _ratio(sums: np.ndarray, totals: np.ndarray) -> np.ndarray:
-    """Divide; missing (NaN) where the divisor is 0."""
-    return np.divide(sums, totals, out=np.full(len(sums), np.nan), where=totals > 0)
+    """Divide; `MISSING` where the divisor is 0."""
+    return np.divide(sums, totals, out=np.full(len(sums), MISSING), where=totals > 0)
 
 
 def _at(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return ``values[rows]``; missing (NaN) where the row is -1."""
-    found = np.full(len(rows), np.nan)
+    """Return ``values[rows]``; `MISSING` where the row is -1."""
+    found = np.full(len(rows), MISSING)
     found[rows >= 0] = values[rows[rows >= 0]]
     return found
