@@ -128,8 +128,8 @@ def test_a_report_is_compared_with_the_newest_other_results_of_its_table():
     first = stored(append_results(None, results(0.61), record("r1")))
     assert earlier_results(first, results(0.61), "all models") is None  # its own
     assert earlier_results(first, results(0.62), "din") is None
-    run, day, table = earlier_results(first, results(0.62), "all models")
-    assert (run, day) == ("r1", "2026-01-02")
+    run, description, table = earlier_results(first, results(0.62), "all models")
+    assert (run, description) == ("r1", "environment local, commit 0123456789ab")
     pd.testing.assert_frame_equal(table, results(0.61), check_dtype=False)
     second = stored(append_results(first, results(0.62), record("r2")))
     assert earlier_results(second, results(0.63), "all models")[0] == "r2"

@@ -161,7 +161,7 @@ def earlier_results(
         table: name of the table.
 
     Returns:
-        Id of the run, the day it ended (YYYY-MM-DD), and its results.
+        Id of the run, its environment and commit, and its results.
     """
     if history.empty:
         return None
@@ -169,7 +169,7 @@ def earlier_results(
     if others.empty:
         return None
     run = str(others["run"].iloc[-1])
-    return run, str(others["time"].iloc[-1])[:10], results_of(others, run, table)
+    return run, describe_run(others, run), results_of(others, run, table)
 
 
 def compare_runs(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:

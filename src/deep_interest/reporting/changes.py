@@ -9,13 +9,13 @@ from deep_interest.evaluation.history import compare_runs, gauc_changes
 from deep_interest.reporting.html_tables import html_table
 
 
-def changes_html(results: pd.DataFrame, run: str, day: str, earlier: pd.DataFrame) -> str:
+def changes_html(results: pd.DataFrame, run: str, description: str, earlier: pd.DataFrame) -> str:
     """Return the GAUC of the models that have changed since an earlier run, largest change first.
 
     Args:
         results: results table of the report.
         run: id of the earlier run.
-        day: day on which it ended.
+        description: its environment and commit.
         earlier: its results table.
     """
     changed = gauc_changes(earlier, results)
@@ -30,7 +30,7 @@ def changes_html(results: pd.DataFrame, run: str, day: str, earlier: pd.DataFram
     ):
         if keys:
             parts.append(f"{text}: {', '.join(table.loc[table['model'].isin(keys), 'name'].astype(str))}.")
-    sentence = html.escape(" ".join([f"Compared with run {run} of {day}.", *parts]))
+    sentence = html.escape(" ".join([f"Compared with run {run} ({description}).", *parts]))
     if changed.empty:
         return f"<p>{sentence}</p>"
     rows = [

@@ -50,7 +50,7 @@ class Report:
         recipes: the configured recipes by name.
         run: when and from which commit the report is made (`run_record.describe_run`); empty if the page does not show it.
         playable: a DIN that readers can try (`playable_din.playable_din`); empty if there is none.
-        earlier: id, day and results table of the run to compare with (`history.earlier_results`); None if there is none.
+        earlier: id, description and results table of the run to compare with (`history.earlier_results`); None if there is none.
     """
 
     title: str
