@@ -29,7 +29,7 @@ class ASVD(nn.Module):
 
     ``w_j`` is the rating of the paper, centred by the means of item and user: each code of each own field f of a behaviour
     (rating, action, time since) has a learnt weight, and so has the mean ``μ_j`` of the item. Without own fields there is neither
-    ``w_j`` nor ``w̄``. ``q``, ``y`` and ``μ`` are sums over an item's fields. In the paper a behaviour has another factor
+    ``w_j`` nor ``w̄``. ``w_f`` starts at 0 and c at 1, so that ``w_f`` first learns which codes go with positive labels. ``q``, ``y`` and ``μ`` are sums over an item's fields. In the paper a behaviour has another factor
     ``x_j`` than a candidate; a common one generalises better. ``b_i`` is the sum of a weight per code of the candidate, the
     profile and the context. Further sequences are not read.
     """
@@ -44,9 +44,9 @@ class ASVD(nn.Module):
         )
         self.factors = Embeddings(items, dim=dim, std=std)
         self.presence = _tables(schema, "behavior", schema.shared, dim, std)
-        self.weights = _tables(schema, "behavior", schema.own, 1, config.outcome_std)
+        self.weights = _tables(schema, "behavior", schema.own, 1, 0.0)
         self.means = _tables(schema, "behavior", schema.shared if schema.own else (), 1, 0.0)
-        self.of_mean = nn.Parameter(torch.zeros(()))
+        self.of_mean = nn.Parameter(torch.ones(()))
         self.biases = nn.ModuleDict(
             {group: _tables(schema, group, schema.fields(group), 1, 0.0) for group in _BIASED}
         )
