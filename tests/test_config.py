@@ -49,7 +49,7 @@ def test_a_block_may_name_its_rows_as_the_command_line_can():
     [
         (
             ["base", "dinn"],
-            r"datasets\.mine\.models: dinn is unknown; the models are popularity, item_rate, lr",
+            r"datasets\.mine\.models: dinn is unknown; the models are popularity, item_rate, item_knn, ",
         ),
         (["din"], r"datasets\.mine\.models: base is missing; RelaImpr and the differences refer to it"),
         ({"din": 1}, r"datasets\.mine\.models: found \{'din': 1\}; name models as a list"),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from support.batches import ITEM, random_batch
+from support.batches import ITEM, random_batch, sharing_batches
 
 from deep_interest.logs.schema import FeatureSchema, Field
 from deep_interest.models.registry import build_model, model_config
@@ -42,13 +42,22 @@ def reference(model, batch, schema):
         q = sum(
             table(model.factors.tables, field.name)[batch.candidate[field.name][b]] for field in schema.item
         )
-        user = np.zeros(4)
-        for j in range(offsets[b], offsets[b + 1]):
-            user += sum(table(model.presence, name)[batch.history[name][j]] for name in shared)
-            if own:
-                w = sum(table(model.weights, name)[batch.history[name][j], 0] for name in own)
-                user += w * sum(table(model.factors.tables, name)[batch.history[name][j]] for name in shared)
-        n = offsets[b + 1] - offsets[b]
+        rows, n = range(offsets[b], offsets[b + 1]), offsets[b + 1] - offsets[b]
+        user = sum(
+            (table(model.presence, name)[batch.history[name][j]] for j in rows for name in shared),
+            np.zeros(4),
+        )
+        if own:
+            w = [
+                sum(table(model.weights, name)[batch.history[name][j], 0] for name in own)
+                - sum(table(model.means, name)[batch.history[name][j], 0] for name in shared)
+                for j in rows
+            ]
+            mean = sum(w) / (n + 3)
+            logit += model.of_mean.item() * mean
+            for j, weight in zip(rows, w, strict=True):
+                vectors = [table(model.factors.tables, name)[batch.history[name][j]] for name in shared]
+                user = user + (weight - mean) * sum(vectors)
         logits.append(logit + q @ user / np.sqrt(max(n, 1)))
     return np.array(logits)
 
@@ -89,3 +98,9 @@ def test_the_order_of_the_behaviours_does_not_matter():
     order = torch.tensor([4, 0, 5, 2, 1, 3])
     batch.history = {name: codes[order] for name, codes in batch.history.items()}
     torch.testing.assert_close(model(batch).logits, expected)
+
+
+def test_samples_may_share_a_history():
+    model = build(WITH_OWN)
+    shared, own = sharing_batches(LENGTHS, [0, 0, 1, 3, 4], schema=WITH_OWN)
+    torch.testing.assert_close(model(shared).logits, model(own).logits)

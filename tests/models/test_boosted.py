@@ -12,10 +12,10 @@ from support.training_samples import SamplesInMemory
 
 from deep_interest.errors import InputError
 from deep_interest.evaluation.metrics import auc
-from deep_interest.logs.schema import FeatureSchema, Field
+from deep_interest.logs.schema import FeatureSchema, Field, Sequence
 from deep_interest.models.batch import ValueSetLookup
 from deep_interest.models.boosted import FOLDS
-from deep_interest.models.boosted_features import BoostedFeatures, count_labels, rate_sizes
+from deep_interest.models.boosted_features import MISSING, BoostedFeatures, count_labels, rate_sizes
 from deep_interest.models.history_counts import Pairs, Rates
 from deep_interest.models.registry import build_model, model_config
 
@@ -98,9 +98,9 @@ def test_matches_by_recency_and_outcome_are_counted_by_hand():
     assert {name: columns[name][0] for name in expected} == expected
     empty = {name: columns[name][1] for name in columns}
     assert empty["history length"] == empty["matches in category: all"] == 0
-    assert np.isnan(empty["matches in category: age of newest"])
-    assert np.isnan(empty["newest behaviour: rating"])
-    assert np.isnan(empty["history: mean rate of rating"])
+    assert empty["matches in category: age of newest"] == MISSING
+    assert empty["newest behaviour: rating"] == MISSING
+    assert empty["history: mean rate of rating"] == MISSING
 
 
 def test_a_rate_excludes_its_fold_by_hand():
@@ -133,20 +133,20 @@ def test_columns_equal_those_of_loops_over_samples_and_behaviours():
             expected |= {
                 f"item {field.name}: rate": of_fold[f"item_{field.name}"][code],
                 f"{name}: all": len(matching),
-                f"{name}: age of newest": n - 1 - matching[-1] if matching else np.nan,
-                f"{name}: rating of newest": ratings[matching[-1]] if matching else np.nan,
+                f"{name}: age of newest": n - 1 - matching[-1] if matching else MISSING,
+                f"{name}: rating of newest": ratings[matching[-1]] if matching else MISSING,
                 f"{name}: mean rate of rating": np.mean(
-                    [of_fold[f"{field.name}_by_rating"][ratings[j]] for j in matching] or [np.nan]
+                    [of_fold[f"{field.name}_by_rating"][ratings[j]] for j in matching] or [MISSING]
                 ),
             }
             for window in (1, 5, 20):
                 expected[f"{name}: newest {window}"] = sum(j >= n - window for j in matching)
             for rating in (1, 2, 3):
                 expected[f"{name}: rating is {rating}"] = sum(ratings[j] == rating for j in matching)
-        mean_rate = np.mean([of_fold["history_by_rating"][code] for code in ratings] or [np.nan])
+        mean_rate = np.mean([of_fold["history_by_rating"][code] for code in ratings] or [MISSING])
         expected |= {
             "history: mean rate of rating": mean_rate,
-            "newest behaviour: rating": ratings[-1] if n else np.nan,
+            "newest behaviour: rating": ratings[-1] if n else MISSING,
             "profile gender: code": int(samples.profile["gender"][b]),
             "context slot: rate": of_fold["context_slot"][int(samples.context["slot"][b])],
         }
@@ -206,6 +206,30 @@ def test_a_multi_hot_field_matches_by_the_share_of_the_candidates_values():
     np.testing.assert_allclose(pairs.matches(genres), [1, 1 / 2, 0, 0, 1 / 3, 1, 0])
     columns = columns_of(samples, np.arange(3), schema)
     np.testing.assert_allclose(columns["matches in genres: all"], [1.5, 4 / 3, 0])
+
+
+def test_a_further_sequence_has_matches_and_rates_of_its_own():
+    actions = Field(name="action", size=3)
+    schema = SCHEMA.model_copy(update={"sequences": {"carts": Sequence(behavior=(*ITEM, actions))}})
+    samples = by_hand()
+    batch = samples.batch(torch.arange(2))
+    carts = SamplesInMemory(
+        samples.candidate, {"item_id": [[2], [5]], "category": [[1], [1]], "action": [[1], [2]]}, samples.labels,
+        profile=samples.profile, context=samples.context,
+    )  # fmt: skip
+    batch.sequences = {"carts": carts.batch(torch.arange(2))}
+    folds = np.array([0, 1])
+    rates = {key: Rates(size, 2) for key, size in rate_sizes(schema).items()}
+    count_labels(rates, batch, schema, folds)
+    table = {key: rate.without_each_fold() for key, rate in rates.items()}
+    counts = {field.name: np.zeros(field.size) for field in ITEM}
+    columns = BoostedFeatures(schema, table, counts)(batch, folds)
+    assert columns["matches in item_id: all"].tolist() == [2, 0]
+    assert columns["carts: matches in item_id: all"].tolist() == [1, 0]
+    assert columns["carts: matches in category: action is 2"].tolist() == [0, 1]
+    assert columns["carts: history length"].tolist() == [1, 1]
+    assert rates["carts_category_by_action"].positives.tolist() == [[0, 1, 0], [0, 0, 0]]
+    assert rates["carts_category_by_action"].samples.tolist() == [[0, 1, 0], [0, 0, 1]]
 
 
 @pytest.mark.slow
@@ -303,6 +327,12 @@ def test_bytes_that_are_not_trees_are_rejected_and_not_executed(tmp_path):
         ):
             loaded(batch)
     assert not (tmp_path / "executed").exists()
+
+
+def test_a_column_without_any_value_is_no_obstacle():
+    samples = random_samples(300)
+    samples.candidate["item_id"] = torch.zeros(300, dtype=torch.int32)  # matches nothing
+    assert fitted(samples)(samples.batch(torch.arange(300))).logits.isfinite().all()
 
 
 def test_labels_that_are_all_equal_are_an_error():

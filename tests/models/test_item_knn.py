@@ -54,7 +54,11 @@ def outcomes_of(samples, trained_on, schema):
                 total[code] += 1
                 hits[code] += samples.labels[s].item()
         rate = hits.sum() / total.sum()
-        value = (hits + rate) / (total + 1) - rate
+        a = prior_strength(torch.from_numpy(hits), torch.from_numpy(total))
+        if a == 1e6:
+            columns.append([np.zeros(len(codes[s])) for s in range(len(samples))])
+            continue
+        value = (hits + a * rate) / (total + a) - rate
         by_item = defaultdict(list)
         for s in trained_on:
             for j, code in zip(items[s], codes[s], strict=True):
@@ -118,10 +122,15 @@ def design(samples, outcomes, trained_on, *, shrinkage, normalize):
 @pytest.mark.parametrize(("shrinkage", "normalize"), [(10.0, 0.5), (3.0, 0.0)])
 def test_scores_and_coefficients_are_those_of_the_equations(schema, shrinkage, normalize):
     samples, options = random_samples(150, schema=schema), {"shrinkage": shrinkage, "normalize": normalize}
+    if schema.own:  # outcomes that tell labels apart
+        sums = [sum(r) + 3 * sum(a) for r, a in zip(*(samples.histories[f.name] for f in OWN), strict=True)]
+        lengths = [len(codes) for codes in samples.histories["rating"]]
+        samples.labels = torch.tensor([s > 4.5 * n for s, n in zip(sums, lengths, strict=True)]).float()
     model = fitted(samples, schema, **options)
     held_out = samples.user.numpy() % 10 == 0
     beta, used = model.coefficients.numpy(), np.flatnonzero(~held_out)
     outcomes = outcomes_of(samples, used, schema)
+    assert all(np.concatenate(outcomes).any(0))
     x = design(samples, outcomes, used, **options)[held_out]
     prior = np.zeros(len(beta))
     prior[1] = 1
@@ -181,6 +190,16 @@ def test_coefficients_are_fitted_on_columns_without_the_held_out_users(seed):
             samples.histories[field.name][row] = rng.integers(0, field.size, 5).tolist()
     columns_of_first(build())
     assert torch.equal(*recorded)
+
+
+def test_outcomes_are_zero_where_each_positive_has_a_negative_with_its_history():
+    samples = random_samples(100)
+    samples.labels = torch.arange(100) % 2.0
+    for lists in samples.histories.values():
+        lists[1::2] = lists[::2]
+    model = fitted(samples)
+    assert not model.outcomes(samples.batch(torch.arange(100))).any()
+    assert model(samples.batch(torch.arange(100))).logits.isfinite().all()
 
 
 def test_samples_that_share_a_history_count_its_behaviours_once():

@@ -11,9 +11,11 @@ from deep_interest.logs.schema import FeatureSchema, Field, Group
 from deep_interest.models.batch import Batch, ModelOutput
 from deep_interest.models.configs.asvd import ASVDConfig
 from deep_interest.models.embeddings import Embeddings, Table, pool
+from deep_interest.ops.jagged import Jagged
 from deep_interest.ops.jagged_products import weighted_sum
-from deep_interest.ops.segments import segment_sum
+from deep_interest.ops.segments import segment_repeat, segment_sum
 
+_MEAN_STRENGTH = 3.0  # behaviours by which the mean of a history is shrunk
 _BIASED: tuple[Group, ...] = ("item", "profile", "context")
 
 
@@ -22,13 +24,14 @@ class ASVD(nn.Module):
 
     With n behaviours j in the history of a sample with candidate i::
 
-        logit = b + b_i + q_i · n^(-1/2) Σ_j (w_j q_j + y_j)        w_j = Σ_f w_f(code of j in f)
+        logit = b + b_i + c w̄ + q_i · n^(-1/2) Σ_j ((w_j - w̄) q_j + y_j)
+        w_j   = Σ_f w_f(code of j in f) - μ_j        w̄ = Σ_j w_j / (n + 3)
 
-    ``q`` and ``y`` are sums of the factors of an item's fields. ``w_j`` takes the place of the centred rating of the paper: each
-    code of each own field f of a behaviour (rating, action, time since) has a learnt weight. Without own fields there is no
-    ``w_j q_j``. In the paper a behaviour has another factor ``x_j`` than the candidate; with a common one the model generalises
-    better. ``y_j`` also absorbs the mean by which ratings are centred. ``b_i`` is the sum of a weight per code of the
-    candidate, the profile and the context. Further sequences are not read.
+    ``w_j`` is the rating of the paper, centred by the means of item and user: each code of each own field f of a behaviour
+    (rating, action, time since) has a learnt weight, and so has the mean ``μ_j`` of the item. Without own fields there is neither
+    ``w_j`` nor ``w̄``. ``w_f`` starts at 0 and c at 1, so that ``w_f`` first learns which codes go with positive labels. ``q``, ``y`` and ``μ`` are sums over an item's fields. In the paper a behaviour has another factor
+    ``x_j`` than a candidate; a common one generalises better. ``b_i`` is the sum of a weight per code of the candidate, the
+    profile and the context. Further sequences are not read.
     """
 
     Config = ASVDConfig
@@ -41,14 +44,16 @@ class ASVD(nn.Module):
         )
         self.factors = Embeddings(items, dim=dim, std=std)
         self.presence = _tables(schema, "behavior", schema.shared, dim, std)
-        self.weights = _tables(schema, "behavior", schema.own, 1, config.outcome_std)
+        self.weights = _tables(schema, "behavior", schema.own, 1, 0.0)
+        self.means = _tables(schema, "behavior", schema.shared if schema.own else (), 1, 0.0)
+        self.of_mean = nn.Parameter(torch.ones(()))
         self.biases = nn.ModuleDict(
             {group: _tables(schema, group, schema.fields(group), 1, 0.0) for group in _BIASED}
         )
         self.bias = nn.Parameter(torch.zeros(()))
 
     def forward(self, batch: Batch) -> ModelOutput:
-        schema, logits = self.schema, self.bias.expand(batch.size)
+        schema, histories, logits = self.schema, batch.histories, self.bias.expand(batch.size)
         for group in _BIASED:
             if fields := schema.fields(group):
                 logits = logits + _sum_of(self.biases.get_submodule(group), batch, group, fields).squeeze(-1)
@@ -57,17 +62,21 @@ class ASVD(nn.Module):
         candidate, *behaviors = (
             _sum_of_fields(found, len(fields)) for found, (_, fields) in zip(vectors, groups, strict=True)
         )
-        user = self._user(batch, behaviors[0] if behaviors else None)
+        user = segment_sum(_sum_of(self.presence, batch, "behavior", schema.shared), histories)
+        if behaviors:
+            weights, mean = self._outcomes(batch, histories)
+            logits = logits + self.of_mean * batch.per_sample(mean).squeeze(-1)
+            user = user + weighted_sum(weights, behaviors[0], histories)
+        user = user * histories.lengths.clamp(min=1).to(user.dtype).rsqrt().unsqueeze(1)
         return ModelOutput(logits + (candidate * batch.per_sample(user)).sum(1))
 
-    def _user(self, batch: Batch, factors: Tensor | None) -> Tensor:
-        """Return the factor of each history, ``(H, embedding_dim)``; 0 for an empty one."""
-        schema, histories = self.schema, batch.histories
-        total = segment_sum(_sum_of(self.presence, batch, "behavior", schema.shared), histories)
-        if factors is not None:
-            weights = _sum_of(self.weights, batch, "behavior", schema.own).squeeze(-1)
-            total = total + weighted_sum(weights, factors, histories)
-        return total * histories.lengths.clamp(min=1).to(total.dtype).rsqrt().unsqueeze(1)
+    def _outcomes(self, batch: Batch, histories: Jagged) -> tuple[Tensor, Tensor]:
+        """Return ``w_j - w̄`` of each behaviour ``(N,)``, and ``w̄`` of each history ``(H, 1)``."""
+        weights = _sum_of(self.weights, batch, "behavior", self.schema.own)
+        weights = weights - _sum_of(self.means, batch, "behavior", self.schema.shared)
+        lengths = histories.lengths.unsqueeze(1).to(weights.dtype)
+        mean = segment_sum(weights, histories) / (lengths + _MEAN_STRENGTH)
+        return (weights - segment_repeat(mean, histories)).squeeze(-1), mean
 
 
 def _tables(

@@ -67,12 +67,12 @@ class Boosted(FittedModel):
         self.trees = estimator_to_bytes(self._classifier).to(self.trees.device)
 
     def forward(self, batch: Batch) -> ModelOutput:
-        if self._classifier is None:
-            self._classifier = estimator_from_bytes(self.trees)
         rates = {key: self._host(f"rate_{key}")[None] for key in rate_sizes(self.schema)}
         columns = BoostedFeatures(self.schema, rates, self._sample_counts())(
             batch, np.zeros(batch.size, np.int64)
         )
+        if self._classifier is None:
+            self._classifier = estimator_from_bytes(self.trees)
         logits = self._classifier.decision_function(_stack(columns))
         return ModelOutput(torch.from_numpy(logits).to(batch.labels.device, torch.float32))
 

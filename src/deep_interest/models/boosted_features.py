@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from deep_interest.logs.schema import FeatureSchema, Field
+from deep_interest.logs.schema import GROUPS, FeatureSchema, Field
 from deep_interest.models.batch import Batch
 from deep_interest.models.history_counts import (
     MOST_COUNTED_CODES,
@@ -16,8 +16,10 @@ from deep_interest.models.history_counts import (
     one_hot,
     values_by_row,
 )
+from deep_interest.ops.bounds import check_codes
 
 Columns = dict[str, np.ndarray]
+MISSING = -1.0  # below all rates, codes and ages; scikit-learn cannot bin a column that is NaN everywhere
 
 
 def rate_sizes(schema: FeatureSchema) -> dict[str, int]:
@@ -44,6 +46,7 @@ def count_labels(rates: Mapping[str, Rates], batch: Batch, schema: FeatureSchema
         schema: feature groups.
         folds: ``(B,)`` fold of each sample.
     """
+    _check_codes(batch, schema)
     labels = batch.labels.double().cpu().numpy()
     for group, field in candidate_fields(schema):
         rows, codes = values_by_row(batch, group, field)
@@ -58,6 +61,19 @@ def count_labels(rates: Mapping[str, Rates], batch: Batch, schema: FeatureSchema
                 samples = pairs.sample[rows]
                 table = rates[_key(sequence, f"{key}_by_{own.name}")]
                 table.add(folds[samples], codes[rows], labels[samples])
+
+
+def _check_codes(batch: Batch, schema: FeatureSchema) -> None:
+    """Check that every code of a one-hot field is in the table of its field.
+
+    Raises:
+        InputError: a code is out of range.
+    """
+    for sequence, part in _sequences(schema):
+        chosen = _batch_of(batch, sequence)
+        for group in GROUPS:
+            for field in one_hot(part.fields(group)):
+                check_codes(chosen.codes(group, field.name).cpu().numpy(), field.size, field.name)
 
 
 def _sequences(schema: FeatureSchema) -> Iterator[tuple[str, FeatureSchema]]:
@@ -102,6 +118,7 @@ class BoostedFeatures:
             batch: samples.
             folds: ``(B,)`` row of the rates to use for each sample.
         """
+        _check_codes(batch, self.schema)
         columns = self._sample_columns(batch, folds)
         for sequence, schema in _sequences(self.schema):
             pairs = Pairs(_batch_of(batch, sequence))
@@ -167,12 +184,12 @@ def _mean(rows: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
 
 
 def _ratio(sums: np.ndarray, totals: np.ndarray) -> np.ndarray:
-    """Divide; missing (NaN) where the divisor is 0."""
-    return np.divide(sums, totals, out=np.full(len(sums), np.nan), where=totals > 0)
+    """Divide; `MISSING` where the divisor is 0."""
+    return np.divide(sums, totals, out=np.full(len(sums), MISSING), where=totals > 0)
 
 
 def _at(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return ``values[rows]``; missing (NaN) where the row is -1."""
-    found = np.full(len(rows), np.nan)
+    """Return ``values[rows]``; `MISSING` where the row is -1."""
+    found = np.full(len(rows), MISSING)
     found[rows >= 0] = values[rows[rows >= 0]]
     return found

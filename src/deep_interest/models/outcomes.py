@@ -11,6 +11,7 @@ from deep_interest.logs.schema import Field
 from deep_interest.models.batch import Batch
 from deep_interest.models.closed_form import TrainingSamples, batches
 from deep_interest.models.history_counts import Pairs
+from deep_interest.models.popularity import STRONGEST, prior_strength
 from deep_interest.ops.bounds import check_codes
 from deep_interest.ops.segments import segment_sum
 
@@ -21,8 +22,9 @@ _HISTORY_STRENGTH = 3.0  # likewise the mean of a history
 class Outcomes(nn.Module):
     """Outcome of each behaviour in each own field: the value of its code, less the means of its item and of its history.
 
-    The value of a code is the positive rate of the training samples with that code in their history, each behaviour counting
-    once, less the rate of all codes. So a rating of 5 has a positive value and a rating of 1 a negative one, and no numbers
+    The value of a code is the smoothed positive rate of the training samples with that code in their history, each behaviour
+    counting once, less the rate of all codes; 0 if the codes differ by no more than chance, as where each positive has a sampled
+    negative with the same history. So a rating of 5 has a positive value and a rating of 1 a negative one, and no numbers
     have to be given for ratings, actions or dwell times. Values are divided by their standard deviation within items.
 
     Args:
@@ -84,7 +86,12 @@ def _values(positives: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.n
     """
     total = counts.sum(0)
     rate = positives.sum() / max(total.sum(), 1)
-    value = (positives + rate) / (total + 1) - rate
+    strength = (
+        prior_strength(torch.from_numpy(positives), torch.from_numpy(total)) if total.any() else STRONGEST
+    )
+    if strength == STRONGEST:  # the codes differ by chance alone
+        return np.zeros(len(total)), np.zeros(len(counts))
+    value = (positives + strength * rate) / (total + strength) - rate
     mean = counts @ value / (counts.sum(1) + _ITEM_STRENGTH)
     spread = np.sqrt((counts * (value - mean[:, None]) ** 2).sum() / max(total.sum(), 1))
     return (value / spread, mean / spread) if spread > 0 else (value, mean)

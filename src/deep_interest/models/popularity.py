@@ -12,7 +12,7 @@ from deep_interest.models.logistic import fit_logistic
 from deep_interest.ops.bounds import check_codes
 
 _FLATTEST = 1e-6
-_WEAKEST, _STRONGEST = 1.0, 1e6  # bounds of the prior strength, in samples
+_WEAKEST, STRONGEST = 1.0, 1e6  # bounds of the prior strength, in samples
 _SMALLEST_RATE = 1e-6  # if all labels are equal
 
 
@@ -110,6 +110,6 @@ def prior_strength(positives: Tensor, samples: Tensor) -> float:
     weight = ((samples - 1) * (1 - samples / total)).sum()
     variance = mean * (1 - mean)
     if variance == 0 or weight == 0:
-        return _STRONGEST
+        return STRONGEST
     correlation = float((spread / variance - (len(samples) - 1)) / weight)
-    return min(max(1 / correlation - 1, _WEAKEST), _STRONGEST) if correlation > 0 else _STRONGEST
+    return min(max(1 / correlation - 1, _WEAKEST), STRONGEST) if correlation > 0 else STRONGEST

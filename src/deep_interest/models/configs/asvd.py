@@ -11,9 +11,7 @@ class ASVDConfig(ModelConfig):
     Attributes:
         embedding_dim: width of every factor.
         embedding_std: standard deviation of the initial factors.
-        outcome_std: standard deviation of the initial weights of the codes of a behaviour's own fields.
     """
 
     embedding_dim: int = Field(32, ge=1)
     embedding_std: float = Field(0.1, gt=0)
-    outcome_std: float = Field(0.5, gt=0)
