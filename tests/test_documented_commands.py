@@ -1,8 +1,9 @@
 """Every command in the documentation, the configuration and `deploy/` works, or at least resolves.
 
 Long commands are not run: their programs, options, arguments, pipelines and parameters are resolved as a run would.
-Tests in `end_to_end/` run `ingest`, `samples`, datasets, single models, `tune`, `tuned`, `retrain`, `score` and
-`deploy/nightly.sh`; `test_deploy.py` covers the schedulers.
+`end_to_end/test_documented_commands_run.py` executes the commands that read results. Other tests in `end_to_end/` run
+`ingest`, `samples`, datasets, single models, `tune`, `tuned`, `retrain`, `score` and `deploy/nightly.sh`; `test_deploy.py`
+covers the schedulers.
 """
 
 import re
@@ -33,6 +34,7 @@ OTHER_PROGRAMS = {
     "sha256sum",
     "source",
     "systemctl",
+    "tar",
 }
 RUN_OPTIONS = ("--env", "--params", "--pipelines", "--tags", "--namespaces", "--runner")
 READERS_NAMES = {

@@ -190,6 +190,13 @@ def test_an_interrupted_run_says_that_the_same_command_resumes(monkeypatch):
     assert result.stderr == "\ninterrupted; finished work is kept, and the same command resumes\n"
 
 
+def test_an_archive_of_the_configuration_has_to_be_unpacked(tmp_path):
+    archive = tmp_path / "conf.tar.gz"
+    archive.touch()
+    message = f"--conf-source: {archive} is an archive, expected a folder; unpack it (tar -xzf {archive})"
+    is_one_message(kedro_run(f"--conf-source={archive}"), message)
+
+
 @pytest.mark.parametrize("name", ["shop [2]", "shop {2}", "shop?"])
 def test_a_path_that_kedro_reads_as_a_pattern_is_refused(tmp_path, monkeypatch, name):
     monkeypatch.chdir(make_project(tmp_path / name))

@@ -198,6 +198,12 @@ ABLATIONS: dict[str, Table] = {
         "DIN, mini-batch aware regularisation and Dice (DIN Table 5)",
         ("lr", "base", "wide_deep", "pnn", "deepfm", "din", "din_mba", "din_dice", "din_mba_dice"),
     ),
+    "outcomes": Table(
+        "what happened in a behaviour",
+        ("base", "din", "dien", "base_items", "din_items", "dien_items"),
+        base="base_items",
+        second="din_items",
+    ),
     "dien_table3": Table(
         "industrial protocol (DIEN Table 3)",
         ("base", "wide_deep", "pnn", "din", "gru_attention", "gru_augru", "dien"),

@@ -8,7 +8,7 @@ from kedro.io import DataCatalog, DatasetError
 from kedro_datasets.json import JSONDataset
 from kedro_datasets.pandas import CSVDataset
 
-from deep_interest.datasets import BehaviorLogFolder, CheckpointFile, JSONFiles
+from deep_interest.datasets import BehaviorLogFolder, CheckpointFile, JSONFiles, OptionalCSV
 from deep_interest.datasets.checked import Checked, checked, with_checks
 
 TABLE = pd.DataFrame({"model": ["base", "din"], "gauc": [0.7, 0.71]})
@@ -103,3 +103,16 @@ def test_kedro_viz_sees_the_kind_of_a_preview_and_none_before_the_first_run(tmp_
     assert dataset.preview(nrows=1) is None
     dataset.save(TABLE)
     assert dataset.preview(nrows=1)["data"] == [["base", 0.7]]
+
+
+def test_an_optional_table_is_empty_without_its_file_and_verified_with_it(tmp_path):
+    path = tmp_path / "history.csv"
+    entry = OptionalCSV(filepath=str(path), metadata={"pipeline": "simulated"})
+    assert entry.load().empty
+    entry.save(pd.DataFrame({"run": ["r1"]}))
+    assert entry.load()["run"].tolist() == ["r1"]
+    path.write_text("run\nr2\n")
+    with pytest.raises(
+        DatasetError, match=r"history\.csv.*run `kedro run --pipelines=simulated` to write it again"
+    ):
+        entry.load()

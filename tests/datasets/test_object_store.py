@@ -1,9 +1,6 @@
 """The catalog on an S3-compatible server, which is a process of its own, with credentials by Kedro's convention."""
 
 import shutil
-import subprocess
-import sys
-import time
 
 import pandas as pd
 import pytest
@@ -11,12 +8,12 @@ import yaml
 from kedro.framework.session import KedroSession
 from kedro.framework.startup import bootstrap_project
 from kedro.io import DatasetError
+from support.object_store import credentials, serve_bucket, store_at
 from support.project import PROJECT
 from support.versions import artifacts
 
 pytestmark = pytest.mark.slow
 
-KEYS = {"key": "testing", "secret": "testing"}
 TABLE = pd.DataFrame({"model": ["base", "din"], "gauc": [0.7, 0.71]})
 CATALOG = """
 "{dataset}.results":
@@ -24,6 +21,10 @@ CATALOG = """
   filepath: s3://shop/results/{dataset}/results.csv
   versioned: true
   credentials: object_store
+  load_args: {encoding: utf-16}
+  fs_args:
+    s3_additional_kwargs: {ServerSideEncryption: AES256}
+    open_args_save: {encoding: utf-16}
   metadata: {pipeline: "report.{dataset}"}
 "{dataset}.{model}.registry":
   type: deep_interest.datasets.RegistryFolder
@@ -40,30 +41,8 @@ simulated.days:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    """Address of an empty server with the bucket ``shop``."""
-    log = tmp_path_factory.mktemp("moto") / "log"
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"], stdout=output, stderr=output
-        )
-    try:
-        for _ in range(600):
-            if "Running on http" in log.read_text():
-                break
-            assert process.poll() is None, log.read_text()
-            time.sleep(0.1)
-        address = log.read_text().split("Running on ")[1].split()[0]
-        store_at(address).mkdir("shop")
+    with serve_bucket(tmp_path_factory.mktemp("moto")) as address:
         yield address
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def store_at(address):
-    import s3fs
-
-    return s3fs.S3FileSystem(**KEYS, client_kwargs={"endpoint_url": address}, skip_instance_cache=True)
 
 
 @pytest.fixture
@@ -71,8 +50,9 @@ def open_catalog(server, tmp_path):
     """Open the project's catalog with some entries on the server and credentials in ``conf/local``."""
     shutil.copytree(PROJECT / "conf", tmp_path / "conf")
     (tmp_path / "conf/local").mkdir(exist_ok=True)
-    credentials = {"object_store": KEYS | {"client_kwargs": {"endpoint_url": server}}}
-    (tmp_path / "conf/local/credentials.yml").write_text(yaml.safe_dump(credentials))
+    (tmp_path / "conf/local/credentials.yml").write_text(
+        yaml.safe_dump({"object_store": credentials(server)})
+    )
     (tmp_path / "conf/local/catalog.yml").write_text(CATALOG)
 
     def open_on(machine):
@@ -106,5 +86,9 @@ def test_results_raw_files_and_the_registry_are_on_the_server(open_catalog, serv
     assert days.is_relative_to(tmp_path / "b/01_raw/cache")
     assert (days / "2026-01-02/behaviors.parquet").read_text() == "2026-01-02"
     versions = store.glob("shop/results/simulated/results.csv/*/results.csv")
-    assert [len(store.cat(path).splitlines()) for path in sorted(versions)] == [3, 2]
+    texts = [store.cat(path).decode("utf-16") for path in sorted(versions)]
+    assert [len(text.splitlines()) for text in texts] == [3, 2]
+    for path in versions:
+        head = store.call_s3("head_object", Bucket="shop", Key=path.removeprefix("shop/"))
+        assert head["ServerSideEncryption"] == "AES256"
     assert not list(tmp_path.rglob("s3:*"))

@@ -10,6 +10,7 @@ from deep_interest.evaluation import history
 from deep_interest.evaluation.history import (
     RunRecord,
     append_results,
+    earlier_results,
     find_run,
     gauc_changes,
     list_runs,
@@ -120,3 +121,16 @@ def test_the_run_before_has_the_same_table():
     table = append_results(table, results(0.62), record("r3"))
     assert run_before(table, "r3", "all models") == "r1"
     assert run_before(table, "r1", "all models") is run_before(table, "r2", "din") is None
+
+
+def test_a_report_is_compared_with_the_newest_other_results_of_its_table():
+    assert earlier_results(pd.DataFrame(), results(0.61), "all models") is None
+    first = stored(append_results(None, results(0.61), record("r1")))
+    assert earlier_results(first, results(0.61), "all models") is None  # its own
+    assert earlier_results(first, results(0.62), "din") is None
+    run, description, table = earlier_results(first, results(0.62), "all models")
+    assert (run, description) == ("r1", "environment local, commit 0123456789ab")
+    pd.testing.assert_frame_equal(table, results(0.61), check_dtype=False)
+    second = stored(append_results(first, results(0.62), record("r2")))
+    assert earlier_results(second, results(0.63), "all models")[0] == "r2"
+    assert earlier_results(second, results(0.62), "all models")[0] == "r1"

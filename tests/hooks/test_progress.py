@@ -39,15 +39,15 @@ def test_a_line_says_which_of_the_runs_models_it_is_and_what_is_left(caplog, clo
     try:
         hooks.before_node_run(nodes[0])
         line = "seed 1, epoch 2 of 3 · loss 0.490 · val GAUC 0.680 · 92.1k samples/s"
-        assert log_line(caplog, "simulated.base") == f"base (1 of 5), {line}"
+        assert log_line(caplog, "simulated.base") == f"base (3 of 5), {line}"
         clock[0] += 10
         hooks.after_node_run(nodes[0])
         hooks.before_node_run(nodes[1])
-        assert log_line(caplog, "simulated.dien") == f"dien (2 of 5), {line}"
+        assert log_line(caplog, "simulated.dien") == f"dien (5 of 5), {line}"
         clock[0] += 60
         hooks.after_node_run(nodes[1])  # 6 units of time in 60 s
         hooks.before_node_run(nodes[2])
-        assert log_line(caplog, "simulated.din") == f"din (3 of 5), {line} · about 20 s of training left"
+        assert log_line(caplog, "simulated.din") == f"din (4 of 5), {line} · about 20 s of training left"
         clock[0] += 8
         assert log_line(caplog, "simulated.din").endswith("about 10 s of training left")
         with caplog.at_level(logging.INFO, logger="deep_interest"):
@@ -56,6 +56,23 @@ def test_a_line_says_which_of_the_runs_models_it_is_and_what_is_left(caplog, clo
     finally:
         hooks.after_pipeline_run()
     assert log_line(caplog, "simulated.din") == f"simulated.din, {line}"
+
+
+def test_a_process_of_the_parallel_runner_says_the_position_but_not_what_is_left(caplog, clock, monkeypatch):
+    nodes = [training_node(f"simulated.{key}") for key in ("din_tuned", "lr", "din", "base", "bst")]
+    hooks = ProgressHooks()
+    hooks.before_pipeline_run(Pipeline(nodes))
+    monkeypatch.setattr(progress.os, "getpid", lambda: 1)  # that of another process
+    try:
+        for node, position in zip(nodes[:4], (4, 1, 3, 2), strict=True):
+            hooks.before_node_run(node)
+            line = log_line(caplog, node.name)
+            assert line.startswith(f"{node.name.removeprefix('simulated.')} ({position} of 5), seed 1, ")
+            assert line.endswith("samples/s")
+            clock[0] += 60
+            hooks.after_node_run(node)
+    finally:
+        hooks.after_pipeline_run()
 
 
 def test_models_that_compile_or_are_found_trained_do_not_count_in_what_is_left(caplog, clock):
@@ -78,7 +95,7 @@ def test_models_that_compile_or_are_found_trained_do_not_count_in_what_is_left(c
 
 
 def test_with_several_datasets_the_line_names_them_and_a_single_model_has_no_position(caplog):
-    for names, shown in ((["a.din", "b.din"], "b.din (1 of 2), seed 1,"), (["b.din"], "din, seed 1,")):
+    for names, shown in ((["a.din", "b.din"], "b.din (2 of 2), seed 1,"), (["b.din"], "din, seed 1,")):
         hooks = ProgressHooks()
         hooks.before_pipeline_run(Pipeline([training_node(name) for name in names]))
         try:

@@ -80,6 +80,15 @@ def test_a_run_ends_with_its_best_models_the_files_and_the_next_commands(catalog
     )
 
 
+def test_next_commands_are_about_the_best_model_that_can_be_explained(catalog, finish):
+    best = pd.DataFrame({"model": ["popularity"], "name": ["POPULARITY"], "gauc": [0.8]})
+    catalog.save("shop.results", pd.concat([table(), best]))
+    message = finish("shop.results")
+    assert "run r1\n  POPULARITY  GAUC 0.8000\n" in message
+    assert "next:     deep-interest explain shop.din --user bob" in message
+    assert "kedro run --pipelines=tune.shop.din" in message
+
+
 def test_a_later_run_names_the_models_whose_gauc_has_changed(catalog, finish):
     catalog.save("shop.results", table())
     finish("shop.results")

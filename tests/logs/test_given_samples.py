@@ -138,6 +138,38 @@ ROWS = {"files": "x.csv"}
         ),
         ({"features": {"item": ["item_id"], "behavior": ["item_id", "gap"]}}, "gap needs the time of each behaviour"),
         ({"features": {"item": ["item_id"], "behavior": ["item_id", "hour"]}}, "hour needs the time of each behaviour"),
+        (
+            {"features": {"item": ["item_id"], "sequences": {"bought": {"behavior": ["item_id"]}}}},
+            "features.sequences.bought compares the times of events with that of the sample",
+        ),
+        (
+            {"features": {"item": ["item_id"], "sequences": {"seen": {"source": "impressions", "behavior": ["item_id"]}}}},
+            "features.sequences.seen compares the times",
+        ),
+        (
+            {
+                "source": {"impressions": {"files": "x.csv", "history": "past"}},
+                "protocol": {"name": "by_day", "auxiliary_negatives": "shown"},
+            },
+            "auxiliary_negatives: shown compares the times",
+        ),
+        (
+            {
+                "source": {"impressions": {"files": "x.csv", "history": "past"}},
+                "protocol": {"name": "by_day", "history_days": 3},
+            },
+            "protocol.history_days compares the times",
+        ),
+        (
+            {
+                "source": {"impressions": ROWS | {"split": "fold"}},
+                "features": {
+                    "item": ["item_id"],
+                    "sequences": {"seen": {"source": "impressions", "behavior": ["item_id"], "history_days": 3}},
+                },
+            },
+            "seen.history_days counts days, but protocol given does not split by day",
+        ),
         ({"protocol": {"name": "given", "list_negatives": 0}}, "greater than or equal to 1"),
     ],
 )  # fmt: skip

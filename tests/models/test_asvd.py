@@ -39,13 +39,15 @@ def reference(model, batch, schema):
         for group, codes in groups:
             for field in schema.fields(group):
                 logit += table(model.biases[group], field.name)[codes[field.name][b], 0]
-        q = sum(table(model.candidate, field.name)[batch.candidate[field.name][b]] for field in schema.item)
+        q = sum(
+            table(model.factors.tables, field.name)[batch.candidate[field.name][b]] for field in schema.item
+        )
         user = np.zeros(4)
         for j in range(offsets[b], offsets[b + 1]):
             user += sum(table(model.presence, name)[batch.history[name][j]] for name in shared)
             if own:
                 w = sum(table(model.weights, name)[batch.history[name][j], 0] for name in own)
-                user += w * sum(table(model.outcome, name)[batch.history[name][j]] for name in shared)
+                user += w * sum(table(model.factors.tables, name)[batch.history[name][j]] for name in shared)
         n = offsets[b + 1] - offsets[b]
         logits.append(logit + q @ user / np.sqrt(max(n, 1)))
     return np.array(logits)
@@ -87,8 +89,3 @@ def test_the_order_of_the_behaviours_does_not_matter():
     order = torch.tensor([4, 0, 5, 2, 1, 3])
     batch.history = {name: codes[order] for name, codes in batch.history.items()}
     torch.testing.assert_close(model(batch).logits, expected)
-
-
-def test_without_own_fields_there_are_no_outcome_factors():
-    model = build(FeatureSchema(item=ITEM, behavior=ITEM))
-    assert (len(model.outcome), len(model.weights)) == (0, 0)

@@ -92,7 +92,8 @@ def test_the_soft_search_is_trained_on_a_sample_of_a_long_history():
 
 def test_a_hard_search_needs_its_field():
     with pytest.raises(
-        InputError, match=r"search_field: SIM searches behaviours by 'brand'.* choose one of item_id, category"
+        InputError,
+        match=r"search_field: SIM searches behaviours by 'brand'.* choose one of item_id, category",
     ):
         build("sim_hard", search_field="brand")
 

@@ -82,14 +82,14 @@ def write_kuairand(raw):
     for k, date in enumerate([20220429, 20220430, *range(20220501, 20220509)]):
         midnight = 1651161600000 + k * 86_400_000  # in Beijing
         rows += [
-            f"{user},{20 + (user + k) % 3},{date},{100 * k},{midnight - 5000 + user},{(user + k) % 2},1"
+            f"{user},{20 + (user + k) % 3},{date},{100 * k},{midnight - 5000 + user},{(user + k) % 2},1,{1000 * k},0"
             for user in (1, 2)
         ]
     rows.append(rows[-1])
     write(
         raw / "kuairand-pure",
         **{
-            "log_standard_4_22_to_5_08_pure.part_gz": ["user_id,video_id,date,hourmin,time_ms,is_click,tab", *rows],
+            "log_standard_4_22_to_5_08_pure.part_gz": ["user_id,video_id,date,hourmin,time_ms,is_click,tab,play_time_ms,is_like", *rows],
             "user_histories_to_4_24_gz": ["user_id,history_len,last_time_ms,watch_seq,like_seq,long_watch_seq", "1,3,1650615878629,22 20 21,,22 21"],
             "video_features_basic_pure_gz": ["video_id,author_id,video_type,upload_type,video_duration,music_type,tag", *(f"{v},{v + 1},NORMAL,Web,{v}000.0,9.0,39" for v in (20, 21, 22))],
             "user_features_pure_gz": [",".join(["user_id", *settings_of("kuairand").features.profile]), *(",".join([str(u), *["1"] * 19]) for u in (1, 2))],
@@ -100,7 +100,7 @@ def write_kuairand(raw):
 @pytest.mark.slow
 def test_kuairand_uses_the_date_as_day_and_two_files_of_histories(tmp_path):
     write_kuairand(tmp_path)
-    impressions, _log, _features, samples, summary = from_impressions(
+    impressions, log, features, samples, summary = from_impressions(
         "kuairand", tmp_path, settings_of("kuairand")
     )
     assert samples["split"].value_counts().to_dict() == {"train": 2, "validation": 2, "test": 17}
@@ -110,18 +110,27 @@ def test_kuairand_uses_the_date_as_day_and_two_files_of_histories(tmp_path):
     assert (impressions["hour"].astype(int) // 100).between(0, 9).all()
     skipped = summary[summary["split"] == "left out"].set_index("reason")["rows"]
     assert skipped["rows of behaviors whose is_click is not 1"] == 10
+    assert [field.name for field in features.schema.own] == ["watched", "liked", "gap"]
+    assert log.history(1, 2, max_len=9)["watched"].tolist() == [
+        0,
+        0,
+    ]  # the file of earlier histories does not say
 
 
-def test_taobao_keeps_page_views_and_counts_malformed_lines(tmp_path):
+def test_taobao_predicts_page_views_from_all_actions_and_counts_malformed_lines(tmp_path):
     lines = [f"{u},{i},{i % 3},pv,{1511544070 + 60 * i}" for u in range(1, 9) for i in range(u, u + 5)]
     write(tmp_path / "taobao", UserBehavior_gz=[*lines, "1,99,1,buy,1511544075", "2,7,1,pv"])
     settings = settings_of("taobao")
     behaviors, items, left_out = make_ingest_behaviors("taobao")(tmp_path, settings)
     ids = build_vocabularies(behaviors, items)
-    _log, features, samples, _summary = samples_from_behaviors(behaviors, items, *ids, left_out, settings)
+    log, features, samples, _summary = samples_from_behaviors(behaviors, items, *ids, left_out, settings)
     assert left_out["malformed lines of behaviors"] == 1
-    assert left_out["rows of behaviors whose action is not pv"] == 1
-    assert samples["label"].sum() == 8 * 4
+    assert samples["label"].sum() == 8 * 4 + 1  # the first user's first page view has the purchase as history
+    assert [field.name for field in features.schema.own] == ["action"]
+    first = samples[samples["user"] == 1].iloc[0]
+    assert first["history_end"] == 1
+    purchase, view = log.history(1, 2, max_len=9)["action"].tolist()
+    assert purchase != view
     assert {field.name for field in features.schema.item} == {"item_id", "category"}
 
 

@@ -335,3 +335,14 @@ def test_charts_average_metrics_over_seeds_not_predictions():
     pooled = calibration(labels, seeds, bins=1)
     assert pooled["samples"].tolist() == [6]
     assert pooled["observed"].tolist() == pytest.approx([1 / 3])
+
+
+def test_changes_since_the_last_run_are_a_section_if_there_was_one():
+    assert tables_of(report_html(report()), "results")
+    assert 'class="changes"' not in report_html(report())
+    earlier = results().assign(gauc=0.5)
+    text = report_html(report(earlier=("r1", "2026-01-02", earlier)))
+    headings, *rows = tables_of(text, "changes")[0]
+    assert headings == ["Model", "Before", "Now", "Change"]
+    assert {row[0] for row in rows} == {"Popularity", "BaseModel", "DIN <b>"}
+    assert '<a href="#changes">Changes since the last run</a>' in text

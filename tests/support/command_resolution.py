@@ -162,6 +162,8 @@ def resolve_python(arguments: Sequence[str]) -> None:
     rest = list(arguments)
     if "-m" in rest:
         module = rest[len(rest) - 1 - rest[::-1].index("-m") + 1]
+        if module == "deep_interest":
+            return resolve_kedro(["run", *rest[rest.index("deep_interest") + 1 :]])
         require(module == "pytest", f"python -m {module} is not known here")
         return resolve_pytest(rest[rest.index("pytest") + 1 :])
     if rest[0] == "-c":

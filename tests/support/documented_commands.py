@@ -10,7 +10,7 @@ from support.project import PROJECT
 
 PROGRAMS = (
     "crontab", "deep-interest", "deploy/nightly.sh", "docker", "echo", "kedro", "make", "mlflow", "optuna-dashboard", "pip",
-    "pre-commit", "pytest", "python", "sha256sum", "source", "systemctl",
+    "pre-commit", "pytest", "python", "sha256sum", "source", "systemctl", "tar",
 )  # fmt: skip
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*=")
 _PROGRAM = rf"(?:{'|'.join(map(re.escape, PROGRAMS))}|[a-z_]+\.py)"

@@ -189,3 +189,14 @@ def test_occurrences_are_counted_for_every_table_of_every_model(key):
     assert set(occurrences_of(embedding_tables(model), found)) == {occurrence_key(table) for table in tables}
     own = build(key, MAIN.model_copy(update={"behavior": CARTS.behavior}))
     assert all("behavior" not in table.groups for table in embedding_tables(own) if table.field == "gap")
+
+
+def test_a_model_of_items_only_ignores_what_happened():
+    schema = MAIN.model_copy(update={"behavior": CARTS.behavior})
+    model = build("din_items", schema)
+    assert {table.field for table in embedding_tables(model)} == {"item_id", "category"}
+    found = samples()
+    batch = found.batch(torch.arange(len(found))).sequences["carts"]
+    before = model(batch).logits
+    batch.history = batch.history | {"action": (batch.history["action"] + 1) % 4}
+    torch.testing.assert_close(model(batch).logits, before)

@@ -14,6 +14,7 @@ _MODULES = {
     "DayFolders": "streams",
     "FeatureTablesFolder": "encoded",
     "JSONFiles": "partitions",
+    "OptionalCSV": "optional",
     "ParquetFolder": "streams",
     "RawFile": "raw",
     "RegistryFolder": "registry",

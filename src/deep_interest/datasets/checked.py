@@ -6,6 +6,7 @@ runs write and read back; `with_checks` replaces its type by the same class with
 """
 
 import copy
+import inspect
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -45,6 +46,7 @@ class Checked(Base):
     _temporary: PurePosixPath | None = None
 
     def __init_subclass__(cls, **options: Any) -> None:
+        name_arguments(cls)
         super().__init_subclass__(**options)
         if hasattr(cls, "preview"):
             cls.preview = _preview_of(cls.preview)
@@ -110,6 +112,24 @@ def checked(dataset: type) -> type:
     name = f"{dataset.__module__.split('.')[1]}_{dataset.__name__}"
     # Pickle finds the class under this name, see `__getattr__`; the parallel runner needs that.
     return type(name, (Checked, dataset), {"__module__": __name__, "__doc__": dataset.__doc__})
+
+
+def name_arguments(cls: Any) -> None:
+    """Give a class without a constructor of its own one with the signature of its base's.
+
+    Kedro describes a dataset by the arguments of its class's constructor, for instance in ``kedro catalog resolve-patterns``; of an
+    inherited one, which Kedro has wrapped, it sees ``args`` and ``kwargs`` alone.
+    """
+    if "__init__" in vars(cls):
+        return
+    inherited = cls.__init__
+
+    @wraps(inherited)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        inherited(self, *args, **kwargs)
+
+    init.__signature__ = inspect.signature(inherited)  # type: ignore[attr-defined]
+    cls.__init__ = init
 
 
 def _preview_of(preview: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,7 +7,7 @@ import fsspec
 from kedro.io import AbstractDataset
 from kedro.io.core import get_protocol_and_path
 
-from deep_interest.datasets.checked import LOCAL
+from deep_interest.datasets.checked import LOCAL, name_arguments
 from deep_interest.errors import InputError
 
 Loaded = TypeVar("Loaded")
@@ -28,6 +28,10 @@ class CopiedDataset(AbstractDataset[None, Loaded]):
     Raises:
         InputError: the path is a URL, but there is no ``cache``.
     """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        name_arguments(cls)
+        super().__init_subclass__(**options)
 
     def __init__(
         self, *, filepath: str, cache: dict[str, str] | None = None, credentials: dict[str, Any] | None = None,

@@ -8,7 +8,7 @@ import fsspec
 from kedro.io import AbstractVersionedDataset, Version
 from kedro.io.core import get_protocol_and_path
 
-from deep_interest.datasets.checked import LOCAL
+from deep_interest.datasets.checked import LOCAL, name_arguments
 
 
 class FileDataset(AbstractVersionedDataset[Any, Any]):
@@ -21,6 +21,10 @@ class FileDataset(AbstractVersionedDataset[Any, Any]):
         fs_args: arguments of the file system.
         metadata: metadata for `Checked`, Kedro-Viz and other plugins.
     """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        name_arguments(cls)
+        super().__init_subclass__(**options)
 
     def __init__(
         self,

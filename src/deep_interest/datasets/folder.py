@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 from kedro.io import AbstractVersionedDataset, DatasetError, Version
 from kedro.io.core import get_protocol_and_path
 
-from deep_interest.datasets.checked import LOCAL, check_file, missing_message
+from deep_interest.datasets.checked import LOCAL, check_file, missing_message, name_arguments
 from deep_interest.errors import InputError
 
 Saved = TypeVar("Saved")
@@ -27,6 +27,10 @@ class LocalDataset(AbstractVersionedDataset[Saved, Loaded], Generic[Saved, Loade
     Raises:
         InputError: the path is a URL.
     """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        name_arguments(cls)
+        super().__init_subclass__(**options)
 
     def __init__(
         self, *, filepath: str, version: Version | None = None, metadata: dict[str, Any] | None = None

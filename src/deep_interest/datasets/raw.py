@@ -14,17 +14,21 @@ class RawFile(CopiedDataset[Path | None]):
     """Raw file or folder; loading returns its local path. Unchanged files of an object store are not copied again.
 
     Args:
+        filepath: path below ``data/01_raw`` or the folder in the environment variable ``DEEP_INTEREST_RAW``.
         download: dataset name for ``deep-interest download``.
         page: official page of the dataset, for files that cannot be downloaded by command.
         optional: whether loading a missing file returns None instead of raising an error.
-        **arguments: arguments of `CopiedDataset`; ``filepath`` is below ``data/01_raw`` or the folder in the environment
-            variable ``DEEP_INTEREST_RAW``.
+        cache, credentials, fs_args, metadata: as in `CopiedDataset`.
     """
 
     def __init__(
-        self, *, download: str | None = None, page: str | None = None, optional: bool = False, **arguments: Any
+        self, *, filepath: str, download: str | None = None, page: str | None = None, optional: bool = False,
+        cache: dict[str, str] | None = None, credentials: dict[str, Any] | None = None,
+        fs_args: dict[str, Any] | None = None, metadata: dict[str, Any] | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(**arguments)
+        super().__init__(
+            filepath=filepath, cache=cache, credentials=credentials, fs_args=fs_args, metadata=metadata
+        )
         self._download, self._page, self._optional = download, page, optional
 
     def load(self) -> Path | None:

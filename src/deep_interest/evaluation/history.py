@@ -49,14 +49,14 @@ def append_results(history: pd.DataFrame | None, results: pd.DataFrame, record: 
         results: results table of the run, as loaded from its file.
         record: the run.
     """
-    digest = hashlib.blake2b(results.to_csv(index=False).encode(), digest_size=8).hexdigest()
+    digest = _digest(results)
     own = None if history is None else history[history["table"] == record.table]
-    if history is not None and own is not None and len(own) and own["digest"].iloc[-1] == f"d{digest}":
+    if history is not None and own is not None and len(own) and own["digest"].iloc[-1] == digest:
         return history
     described = pd.DataFrame(
         {
             "run": record.run, "time": record.time, "commit": record.commit, "environment": record.environment,
-            "table": record.table, "digest": f"d{digest}",  # the letter keeps a CSV reader from taking it for a number
+            "table": record.table, "digest": digest,
         },
         index=results.index,
     )  # fmt: skip
@@ -150,6 +150,28 @@ def previous_results(history: pd.DataFrame | None, record: RunRecord) -> tuple[s
     return run, others[others["run"] == run].drop(columns=list(RUN_COLUMNS)).reset_index(drop=True)
 
 
+def earlier_results(
+    history: pd.DataFrame, results: pd.DataFrame, table: str
+) -> tuple[str, str, pd.DataFrame] | None:
+    """Return the newest run with the same table whose results are not these; None if there is none.
+
+    Args:
+        history: history of the dataset, with or without these results; may be empty.
+        results: results table, as loaded from its file.
+        table: name of the table.
+
+    Returns:
+        Id of the run, its environment and commit, and its results.
+    """
+    if history.empty:
+        return None
+    others = history[(history["table"] == table) & (history["digest"] != _digest(results))]
+    if others.empty:
+        return None
+    run = str(others["run"].iloc[-1])
+    return run, describe_run(others, run), results_of(others, run, table)
+
+
 def compare_runs(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
     """Compare the GAUC of the models that two results tables share.
 
@@ -184,6 +206,11 @@ def gauc_changes(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
 def has_models(results: Mapping[str, object] | pd.DataFrame) -> bool:
     """Whether a results table compares models by GAUC, as that of a backtest does not."""
     return {"model", "name", "gauc"} <= set(results)
+
+
+def _digest(results: pd.DataFrame) -> str:
+    """Return a digest that begins with a letter, so that a CSV reader does not take it for a number."""
+    return f"d{hashlib.blake2b(results.to_csv(index=False).encode(), digest_size=8).hexdigest()}"
 
 
 def _models(results: pd.DataFrame) -> pd.DataFrame:

@@ -1,6 +1,7 @@
 """Log lines of a run that trains several models: which model of how many, and about how long training still takes."""
 
 import logging
+import os
 import statistics
 import time
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from kedro.framework.hooks import hook_impl
 from kedro.pipeline import Pipeline
 from kedro.pipeline.node import Node
 
+from deep_interest.experiments import MODELS, TUNED_SUFFIX
 from deep_interest.training import log_lines
 
 _TIMES = {"popularity": 0, "item_rate": 0, "gru": 5, "lstm": 5, "dien": 6, "bst": 10, "dmin": 20}
@@ -20,15 +22,19 @@ _CHECKPOINT = ".checkpoint"
 class TrainingProgress(logging.Filter):
     """Adds position and remaining time to the log lines of fits; it never drops a line.
 
+    The position is that of the tables, whatever the order of the run. Processes of the parallel runner know only their own
+    models, so their lines lack the remaining time.
+
     Args:
         experiments: experiments that the run trains, as ``<dataset>.<model>``.
     """
 
     def __init__(self, experiments: Sequence[str]) -> None:
         super().__init__()
-        self._experiments = list(experiments)
+        self._experiments = sorted(experiments, key=_table_order)
+        self._process = os.getpid()
         self._one_dataset = len({name.split(".")[0] for name in experiments}) == 1
-        self._started: dict[str, float] = {}  # in the order of the run
+        self._started: dict[str, float] = {}
         self._finished: dict[str, float] = {}
         self._logged: set[str] = set()  # the others were found trained
 
@@ -48,7 +54,7 @@ class TrainingProgress(logging.Filter):
             line = record.getMessage().removeprefix(experiment)
             name = experiment.split(".", 1)[1] if self._one_dataset else experiment
             if len(self._experiments) > 1:
-                name += f" ({list(self._started).index(experiment) + 1} of {len(self._experiments)})"
+                name += f" ({self._experiments.index(experiment) + 1} of {len(self._experiments)})"
             record.msg, record.args = f"{name}{line}{self._remaining()}", ()
         return True
 
@@ -57,6 +63,8 @@ class TrainingProgress(logging.Filter):
 
         The time of a model is the median over the finished ones, by which those that have compiled kernels do not count.
         """
+        if os.getpid() != self._process:
+            return ""
         trained = [name for name in self._finished if name in self._logged and _time_of(name)]
         if sum(map(_time_of, trained)) < 3:
             return ""
@@ -120,3 +128,9 @@ def _trained(node: Node) -> list[str]:
 def _time_of(experiment: str) -> int:
     model = experiment.split(".", 1)[1]
     return next((times for prefix, times in _TIMES.items() if model.startswith(prefix)), 1)
+
+
+def _table_order(experiment: str) -> tuple[str, int, bool]:
+    dataset, model = experiment.split(".", 1)
+    key = model.removesuffix(TUNED_SUFFIX)
+    return dataset, list(MODELS).index(key) if key in MODELS else len(MODELS), key != model

@@ -98,7 +98,7 @@ class RunMessage:
             if f"{namespace}.results_page" in self._outputs
             else {"table": f"{namespace}.results"},
         )
-        commands = self._after_table(dataset, table, str(models["model"].iloc[0]))
+        commands = self._after_table(dataset, table, [str(model) for model in models["model"]])
         if previous is not None:
             commands.append(f"deep-interest results {dataset}{self._env}    # earlier runs")
         yield from self._next(commands)
@@ -120,18 +120,23 @@ class RunMessage:
         more = f", and {len(changes) - _CHANGES} more" if len(changes) > _CHANGES else ""
         yield f"  GAUC since run {run}: {', '.join(listed)}{more}"
 
-    def _after_table(self, dataset: str, table: str, best: str) -> list[str]:
-        key = best.removesuffix("_tuned")
+    def _after_table(self, dataset: str, table: str, ranking: list[str]) -> list[str]:
+        """Return the next commands; they are about the best model that can be explained and tuned."""
         commands = []
         if table in MODELS:  # a model on its own
             commands.append(f"kedro run --pipelines={dataset}{self._env}    # all models of the table")
-        if not MODELS[key].closed_form and (ids := self._test_sample(dataset, best)):
+        best = next(
+            (model for model in ranking if not MODELS[model.removesuffix(TUNED_SUFFIX)].closed_form), None
+        )
+        if best is None:
+            return commands
+        if ids := self._test_sample(dataset, best):
             user, item = (shlex.quote(str(value)) for value in ids)
             commands.append(
                 f"deep-interest explain {dataset}.{best} --user {user} --candidate {item}{self._env}"
             )
-        if key in TUNABLE and table not in ABLATIONS and not best.endswith("_tuned"):
-            commands.append(f"kedro run --pipelines=tune.{dataset}.{key}{self._env}")
+        if best in TUNABLE and table not in ABLATIONS:
+            commands.append(f"kedro run --pipelines=tune.{dataset}.{best}{self._env}")
         return commands
 
     def _test_sample(self, dataset: str, model: str) -> tuple[Any, Any] | None:

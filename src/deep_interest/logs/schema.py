@@ -90,6 +90,18 @@ class FeatureSchema(BaseModel):
         names = {field.name for field in self.item}
         return tuple(field for field in self.behavior if field.name not in names)
 
+    @property
+    def items_only(self) -> "FeatureSchema":
+        """The schema without the fields that only a behaviour has."""
+        names = {field.name for field in self.item}
+        sequences = {
+            key: sequence.model_copy(
+                update={"behavior": tuple(f for f in sequence.behavior if f.name in names)}
+            )
+            for key, sequence in self.sequences.items()
+        }
+        return self.model_copy(update={"behavior": self.shared, "sequences": sequences})
+
     def of_sequence(self, name: str) -> "FeatureSchema":
         """Return the schema with a further sequence in place of the behaviours, and without the others."""
         return self.model_copy(update={"behavior": self.sequences[name].behavior, "sequences": {}})

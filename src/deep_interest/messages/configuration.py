@@ -123,6 +123,10 @@ def _check_folder(conf: Path, environments: Sequence[str]) -> None:
             f"{conf.parent}: the path of the project contains {' and '.join(odd)}, which Kedro reads as part of a pattern; "
             "rename the folder"
         )
+    if conf.is_file():
+        raise InputError(
+            f"--conf-source: {conf} is an archive, expected a folder; unpack it (tar -xzf {conf}) and name the folder conf in it"
+        )
     if not conf.is_dir():
         raise InputError(f"--conf-source: {conf} is not a folder of configuration files")
     folders = sorted(path.name for path in conf.iterdir() if path.is_dir() and path.name[0] not in "._")

@@ -10,9 +10,11 @@ from torch import Tensor, nn
 from deep_interest.logs.schema import FeatureSchema, Field, Group
 from deep_interest.models.batch import Batch, ModelOutput
 from deep_interest.models.configs.asvd import ASVDConfig
-from deep_interest.models.embeddings import Table, pool
+from deep_interest.models.embeddings import Embeddings, Table, pool
 from deep_interest.ops.jagged_products import weighted_sum
 from deep_interest.ops.segments import segment_sum
+
+_BIASED: tuple[Group, ...] = ("item", "profile", "context")
 
 
 class ASVD(nn.Module):
@@ -20,28 +22,28 @@ class ASVD(nn.Module):
 
     With n behaviours j in the history of a sample with candidate i::
 
-        logit = b + b_i + q_i · n^(-1/2) Σ_j (w_j x_j + y_j)        w_j = Σ_f w_f(code of j in f)
+        logit = b + b_i + q_i · n^(-1/2) Σ_j (w_j q_j + y_j)        w_j = Σ_f w_f(code of j in f)
 
-    ``q_i``, ``x_j`` and ``y_j`` are sums of the factors of the fields of an item. ``w_j`` takes the place of the centred rating
-    of the paper: each code of each own field f of a behaviour (rating, action, time since) has a learnt weight. Without own
-    fields there is no ``w_j x_j``. ``y_j`` also absorbs the mean by which ratings are centred. ``b_i`` is the sum of a weight per
-    code of the candidate, the profile and the context.
+    ``q`` and ``y`` are sums of the factors of an item's fields. ``w_j`` takes the place of the centred rating of the paper: each
+    code of each own field f of a behaviour (rating, action, time since) has a learnt weight. Without own fields there is no
+    ``w_j q_j``. In the paper a behaviour has another factor ``x_j`` than the candidate; with a common one the model generalises
+    better. ``y_j`` also absorbs the mean by which ratings are centred. ``b_i`` is the sum of a weight per code of the
+    candidate, the profile and the context. Further sequences are not read.
     """
 
     Config = ASVDConfig
 
     def __init__(self, config: ASVDConfig, schema: FeatureSchema) -> None:
         super().__init__()
-        self.schema = schema
-        dim, std = config.embedding_dim, config.embedding_std
-        self.candidate = _tables(schema.item, "item", dim, std)
-        self.presence = _tables(schema.shared, "behavior", dim, std)
-        self.outcome = _tables(schema.shared, "behavior", dim, std) if schema.own else nn.ModuleDict()
-        self.weights = nn.ModuleDict(
-            {f.name: Table(f, 1, groups=schema.groups_of(f.name), std=config.outcome_std) for f in schema.own}
+        self.schema, dim, std = schema, config.embedding_dim, config.embedding_std
+        items = schema.model_copy(
+            update={"behavior": schema.shared, "profile": (), "context": (), "sequences": {}}
         )
+        self.factors = Embeddings(items, dim=dim, std=std)
+        self.presence = _tables(schema, "behavior", schema.shared, dim, std)
+        self.weights = _tables(schema, "behavior", schema.own, 1, config.outcome_std)
         self.biases = nn.ModuleDict(
-            {group: _tables(schema.fields(group), group, 1, 0.0) for group in _BIASED}
+            {group: _tables(schema, group, schema.fields(group), 1, 0.0) for group in _BIASED}
         )
         self.bias = nn.Parameter(torch.zeros(()))
 
@@ -49,25 +51,29 @@ class ASVD(nn.Module):
         schema, logits = self.schema, self.bias.expand(batch.size)
         for group in _BIASED:
             if fields := schema.fields(group):
-                logits = logits + _sum_of(self.biases[group], batch, group, fields).squeeze(-1)
-        candidate = _sum_of(self.candidate, batch, "item", schema.item)
-        return ModelOutput(logits + (candidate * batch.per_sample(self.user(batch))).sum(1))
+                logits = logits + _sum_of(self.biases.get_submodule(group), batch, group, fields).squeeze(-1)
+        groups = [(batch.candidate, schema.item)] + ([(batch.history, schema.shared)] if schema.own else [])
+        vectors = self.factors.lookup_groups(*groups, value_sets=batch.value_sets)
+        candidate, *behaviors = (
+            _sum_of_fields(found, len(fields)) for found, (_, fields) in zip(vectors, groups, strict=True)
+        )
+        user = self._user(batch, behaviors[0] if behaviors else None)
+        return ModelOutput(logits + (candidate * batch.per_sample(user)).sum(1))
 
-    def user(self, batch: Batch) -> Tensor:
+    def _user(self, batch: Batch, factors: Tensor | None) -> Tensor:
         """Return the factor of each history, ``(H, embedding_dim)``; 0 for an empty one."""
         schema, histories = self.schema, batch.histories
         total = segment_sum(_sum_of(self.presence, batch, "behavior", schema.shared), histories)
-        if schema.own:
+        if factors is not None:
             weights = _sum_of(self.weights, batch, "behavior", schema.own).squeeze(-1)
-            outcomes = _sum_of(self.outcome, batch, "behavior", schema.shared)
-            total = total + weighted_sum(weights, outcomes, histories)
+            total = total + weighted_sum(weights, factors, histories)
         return total * histories.lengths.clamp(min=1).to(total.dtype).rsqrt().unsqueeze(1)
 
 
-_BIASED: tuple[Group, ...] = ("item", "profile", "context")
-
-
-def _tables(fields: Sequence[Field], group: Group, dim: int, std: float) -> nn.ModuleDict:
+def _tables(
+    schema: FeatureSchema, group: Group, fields: Sequence[Field], dim: int, std: float
+) -> nn.ModuleDict:
+    """Return a table per field; codes of derived fields are not counted."""
     return nn.ModuleDict(
         {field.name: Table(field, dim, groups=() if field.derived else (group,), std=std) for field in fields}
     )
@@ -83,3 +89,8 @@ def _rows_of(tables: nn.ModuleDict, batch: Batch, group: Group, field: Field) ->
     codes, value_sets = batch.values(group, field.name)
     rows = tables[field.name](codes)
     return rows if value_sets is None or field.pooling is None else pool(rows, value_sets, field.pooling)
+
+
+def _sum_of_fields(vectors: Tensor, fields: int) -> Tensor:
+    """Add the vectors of the fields. Shape: ``(n, fields · width) -> (n, width)``."""
+    return vectors.unflatten(1, (fields, -1)).sum(1)

@@ -1,6 +1,6 @@
 """The inputs of `Boosted`: named columns of rates, counts, matches and codes of a batch."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -23,13 +23,15 @@ Columns = dict[str, np.ndarray]
 def rate_sizes(schema: FeatureSchema) -> dict[str, int]:
     """Return the number of codes of each table of rates, by key.
 
-    The keys are ``<group>_<field>`` for candidate, profile and context, ``history_<own>`` for the codes of an own field in the
-    history, and ``<shared>_<own>`` for its codes in behaviours that match the candidate in a shared field.
+    The keys are ``<group>_<field>`` for candidate, profile and context, ``history_by_<own>`` for the codes of an own field in the
+    history, and ``<shared>_by_<own>`` for its codes in behaviours that match the candidate in a shared field. Those of a
+    further sequence begin with ``<sequence>_``.
     """
     sizes = {f"{group}_{field.name}": field.size for group, field in candidate_fields(schema)}
-    for own in one_hot(schema.own):
-        for key in ("history", *(field.name for field in schema.shared)):
-            sizes[f"{key}_by_{own.name}"] = own.size
+    for sequence, part in _sequences(schema):
+        for own in one_hot(part.own):
+            for key in ("history", *(field.name for field in part.shared)):
+                sizes[_key(sequence, f"{key}_by_{own.name}")] = own.size
     return sizes
 
 
@@ -46,14 +48,37 @@ def count_labels(rates: Mapping[str, Rates], batch: Batch, schema: FeatureSchema
     for group, field in candidate_fields(schema):
         rows, codes = values_by_row(batch, group, field)
         rates[f"{group}_{field.name}"].add(folds[rows], codes, labels[rows])
-    pairs = Pairs(batch)
-    chosen = {"history": np.arange(len(pairs.sample))}
-    chosen |= {field.name: np.flatnonzero(pairs.matches(field)) for field in schema.shared}
-    for own in one_hot(schema.own):
-        codes = pairs.codes(own.name)
-        for key, rows in chosen.items():
-            samples = pairs.sample[rows]
-            rates[f"{key}_by_{own.name}"].add(folds[samples], codes[rows], labels[samples])
+    for sequence, part in _sequences(schema):
+        pairs = Pairs(_batch_of(batch, sequence))
+        chosen = {"history": np.arange(len(pairs.sample))}
+        chosen |= {field.name: np.flatnonzero(pairs.matches(field)) for field in part.shared}
+        for own in one_hot(part.own):
+            codes = pairs.codes(own.name)
+            for key, rows in chosen.items():
+                samples = pairs.sample[rows]
+                table = rates[_key(sequence, f"{key}_by_{own.name}")]
+                table.add(folds[samples], codes[rows], labels[samples])
+
+
+def _sequences(schema: FeatureSchema) -> Iterator[tuple[str, FeatureSchema]]:
+    """Yield the history, under the empty name, and further sequences, each with its own schema."""
+    yield "", schema
+    for name in schema.sequences:
+        yield name, schema.of_sequence(name)
+
+
+def _rates_of(rates: Mapping[str, np.ndarray], sequence: str) -> dict[str, np.ndarray]:
+    """Return the rates of a sequence, by their keys without its name."""
+    prefix = _key(sequence, "")
+    return {key.removeprefix(prefix): values for key, values in rates.items() if key.startswith(prefix)}
+
+
+def _batch_of(batch: Batch, sequence: str) -> Batch:
+    return batch.sequences[sequence] if sequence else batch
+
+
+def _key(sequence: str, key: str) -> str:
+    return f"{sequence}_{key}" if sequence else key
 
 
 class BoostedFeatures:
@@ -71,18 +96,20 @@ class BoostedFeatures:
         self.schema, self.rates, self.counts = schema, rates, counts
 
     def __call__(self, batch: Batch, folds: np.ndarray) -> Columns:
-        """Return the columns by name, ``(B,)`` each.
+        """Return the columns by name, ``(B,)`` each; those of a further sequence begin with its name.
 
         Args:
             batch: samples.
             folds: ``(B,)`` row of the rates to use for each sample.
         """
-        pairs = Pairs(batch)
         columns = self._sample_columns(batch, folds)
-        columns["history length"] = pairs.lengths
-        columns |= self._history_columns(pairs, folds)
-        for field in self.schema.shared:
-            columns |= self._match_columns(pairs, field, folds)
+        for sequence, schema in _sequences(self.schema):
+            pairs = Pairs(_batch_of(batch, sequence))
+            rates = _rates_of(self.rates, sequence)
+            found = {"history length": pairs.lengths} | _history_columns(pairs, schema, rates, folds)
+            for field in schema.shared:
+                found |= _match_columns(pairs, field, schema, rates, folds)
+            columns |= {f"{sequence}: {name}" if sequence else name: column for name, column in found.items()}
         return columns
 
     def _sample_columns(self, batch: Batch, folds: np.ndarray) -> Columns:
@@ -100,32 +127,38 @@ class BoostedFeatures:
                 columns[f"{name}: samples"] = _mean(rows, self.counts[field.name][codes], batch.size)
         return columns
 
-    def _history_columns(self, pairs: Pairs, folds: np.ndarray) -> Columns:
-        """The newest behaviour's own codes, and the mean rate of the own codes in the history."""
-        columns: Columns = {}
-        for own in one_hot(self.schema.own):
-            codes = pairs.codes(own.name)
-            rates = self.rates[f"history_by_{own.name}"][folds[pairs.sample], codes]
-            columns[f"newest behaviour: {own.name}"] = _at(codes, pairs.newest)
-            columns[f"history: mean rate of {own.name}"] = _ratio(pairs.total(rates), pairs.lengths)
-        return columns
 
-    def _match_columns(self, pairs: Pairs, field: Field, folds: np.ndarray) -> Columns:
-        """Matches with the history in a shared field: by recency, by own code, and of the newest one."""
-        matches, name = pairs.matches(field), f"matches in {field.name}"
-        total, newest = pairs.total(matches), pairs.newest_match(matches)
-        columns = {f"{name}: all": total, f"{name}: age of newest": _at(pairs.age, newest)}
-        for window in WINDOWS:
-            columns[f"{name}: newest {window}"] = pairs.total(matches * (pairs.age < window))
-        for own in one_hot(self.schema.own):
-            codes = pairs.codes(own.name)
-            rates = self.rates[f"{field.name}_by_{own.name}"][folds[pairs.sample], codes]
-            columns[f"{name}: {own.name} of newest"] = _at(codes, newest)
-            columns[f"{name}: mean rate of {own.name}"] = _ratio(pairs.total(matches * rates), total)
-            if own.size <= MOST_COUNTED_CODES:
-                for code in range(1, own.size):
-                    columns[f"{name}: {own.name} is {code}"] = pairs.total(matches * (codes == code))
-        return columns
+def _history_columns(
+    pairs: Pairs, schema: FeatureSchema, rates: Mapping[str, np.ndarray], folds: np.ndarray
+) -> Columns:
+    """The newest behaviour's own codes, and the mean rate of the own codes in the history."""
+    columns: Columns = {}
+    for own in one_hot(schema.own):
+        codes = pairs.codes(own.name)
+        rate = rates[f"history_by_{own.name}"][folds[pairs.sample], codes]
+        columns[f"newest behaviour: {own.name}"] = _at(codes, pairs.newest)
+        columns[f"history: mean rate of {own.name}"] = _ratio(pairs.total(rate), pairs.lengths)
+    return columns
+
+
+def _match_columns(
+    pairs: Pairs, field: Field, schema: FeatureSchema, rates: Mapping[str, np.ndarray], folds: np.ndarray
+) -> Columns:
+    """Matches with the history in a shared field: by recency, by own code, and of the newest one."""
+    matches, name = pairs.matches(field), f"matches in {field.name}"
+    total, newest = pairs.total(matches), pairs.newest_match(matches)
+    columns = {f"{name}: all": total, f"{name}: age of newest": _at(pairs.age, newest)}
+    for window in WINDOWS:
+        columns[f"{name}: newest {window}"] = pairs.total(matches * (pairs.age < window))
+    for own in one_hot(schema.own):
+        codes = pairs.codes(own.name)
+        rate = rates[f"{field.name}_by_{own.name}"][folds[pairs.sample], codes]
+        columns[f"{name}: {own.name} of newest"] = _at(codes, newest)
+        columns[f"{name}: mean rate of {own.name}"] = _ratio(pairs.total(matches * rate), total)
+        if own.size <= MOST_COUNTED_CODES:
+            for code in range(1, own.size):
+                columns[f"{name}: {own.name} is {code}"] = pairs.total(matches * (codes == code))
+    return columns
 
 
 def _mean(rows: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:

@@ -29,7 +29,7 @@ class ModelConfig(BaseModel):
         )
 
 
-OwnFieldsOption = Literal["concat", "scale", "both"]
+OwnFieldsOption = Literal["concat", "scale", "both", "none"]
 
 
 class DeepConfig(ModelConfig):
@@ -46,7 +46,7 @@ class DeepConfig(ModelConfig):
         item_bias: whether a weight per item id of the candidate is added to the logit, initially 0 (none in the papers).
         own_fields: how the fields that only a behaviour has (rating, action, time since) enter its vector: ``concat`` concatenates
             their embeddings, as DIN does with the fields of a behaviour; ``scale`` multiplies and shifts the vector of the
-            shared fields (`OwnFields`), so that a pooled history knows which behaviour had which outcome; ``both``.
+            shared fields (`OwnFields`), so that a pooled history knows which behaviour had which outcome; ``both``; or not at all, ``none``.
     """
 
     embedding_dim: int = Field(18, ge=1)

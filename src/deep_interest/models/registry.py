@@ -103,6 +103,9 @@ MODELS: dict[str, ModelSpec] = {
     "sdim": ModelSpec("SDIM", "sdim:SDIM", "long", on_request=True),
     "twin": ModelSpec("TWIN", "twin:TWIN", "long", on_request=True),
     "stca": ModelSpec("STCA", "stca:STCA", "long", on_request=True),
+    "base_items": ModelSpec("BaseModel, items only", "base:BaseModel", "pooled", ablation=True),
+    "din_items": ModelSpec("DIN, items only", "din:DIN", "attention", ablation=True),
+    "dien_items": ModelSpec("DIEN, items only", "dien:DIEN", "recurrent", ablation=True),
     "reg_no_goods": ModelSpec("BaseModel without item ids", "base:BaseModel", "pooled", ablation=True),
     "reg_none": ModelSpec("BaseModel without regularisation", "base:BaseModel", "pooled", ablation=True),
     "reg_dropout": ModelSpec("BaseModel with dropout", "base:BaseModel", "pooled", ablation=True),
@@ -143,6 +146,10 @@ def build_model(key: str, config: "ModelConfig", schema: "FeatureSchema") -> Any
     Args:
         key: key of the model.
         config: its options, from `model_config`.
-        schema: feature groups of the dataset; the model does not see the fields in ``config.without``.
+        schema: feature groups of the dataset; the model does not see the fields in ``config.without``, nor those that only a behaviour
+            has if ``config.own_fields`` is ``none``.
     """
-    return find_model(key).load()(config, schema.without(config.without))
+    schema = schema.without(config.without)
+    if getattr(config, "own_fields", None) == "none":
+        schema = schema.items_only
+    return find_model(key).load()(config, schema)

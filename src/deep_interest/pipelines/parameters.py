@@ -98,10 +98,23 @@ class DatasetParameters(BaseModel):
         columns = {
             name for block in self.source.impressions if block.history for name in block.history.columns
         }
-        if timed := [name for name in self.features.own if name in {GAP, *TIME_FEATURES} - columns]:
+        needs_time = {GAP} | set(TIME_FEATURES) - columns
+        if timed := [name for name in self.features.own if name in needs_time]:
             raise ValueError(
                 f"features.behavior: {', '.join(timed)} needs the time of each behaviour, but source.impressions.history gives "
-                "histories without times; remove it, or name its list under history.columns"
+                "histories without times; remove it, or, except for gap, name its list under history.columns"
+            )
+        comparing = {
+            "protocol.history_days": self.protocol.history_days is not None,
+            "protocol.auxiliary_negatives: shown": self.protocol.auxiliary_negatives == "shown",
+        } | {
+            f"features.sequences.{key}": sequence.source == "behaviors" or not self.source.has_times
+            for key, sequence in self.features.sequences.items()
+        }
+        if names := [name for name, compares in comparing.items() if compares]:
+            raise ValueError(
+                f"{', '.join(names)} compares the times of events with that of the sample, but source.impressions.history gives "
+                "histories without times; remove it, or declare source.behaviors instead of the history"
             )
         return self
 
@@ -112,6 +125,10 @@ class DatasetParameters(BaseModel):
             raise ValueError(
                 "protocol given uses the split of each row, but the source has none; set source.impressions.split to its column, or to "
                 "the files of each split"
+            )
+        if given and (dated := [key for key, of in self.features.sequences.items() if of.history_days]):
+            raise ValueError(
+                f"features.sequences.{dated[0]}.history_days counts days, but protocol given does not split by day; remove it"
             )
         if self.source is not None and self.source.has_splits and not given:
             raise ValueError(

@@ -22,6 +22,7 @@ from deep_interest.evaluation.published import PublishedMetric
 from deep_interest.evaluation.table_notes import name_of
 from deep_interest.figures.plotly_marks import original_text
 from deep_interest.figures.plotly_panels import split_panels
+from deep_interest.reporting.changes import changes_html
 from deep_interest.reporting.html_tables import HtmlRow, html_table, sortable_table
 from deep_interest.reporting.playable_din import playable_html
 from deep_interest.reporting.run_record import run_html
@@ -49,6 +50,7 @@ class Report:
         recipes: the configured recipes by name.
         run: when and from which commit the report is made (`run_record.describe_run`); empty if the page does not show it.
         playable: a DIN that readers can try (`playable_din.playable_din`); empty if there is none.
+        earlier: id, description and results table of the run to compare with (`history.earlier_results`); None if there is none.
     """
 
     title: str
@@ -62,6 +64,7 @@ class Report:
     recipes: Mapping[str, Recipe] = field(default_factory=dict)
     run: Mapping[str, Any] = field(default_factory=dict)
     playable: Mapping[str, Any] = field(default_factory=dict)
+    earlier: tuple[str, str, pd.DataFrame] | None = None
 
 
 class Section(NamedTuple):
@@ -129,12 +132,19 @@ def _sections(report: Report) -> list[Section]:
     table = results_table(results, published=report.published, base=report.base, validation=True)
     names = dict(zip(results["model"], results["name"].astype(str), strict=True))
     playable = [Section("playable", "Try DIN", playable_html(report.playable))] if report.playable else []
+    if report.earlier:
+        changes = [
+            Section("changes", "Changes since the last run", changes_html(report.results, *report.earlier))
+        ]
+    else:
+        changes = []
     return [
         Section("conclusions", "Conclusions", _conclusions(results, report)),
         Section("results", "Results", _results(results, table, report)),
         *playable,
         Section("charts", "Charts", _charts(report.figures)),
         Section("dataset", "Dataset", _data(report.summary)),
+        *changes,
         Section("settings", "Settings and versions", settings_html(report.settings, report.recipes, names)),
     ]
 

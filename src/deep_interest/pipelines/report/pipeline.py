@@ -67,6 +67,7 @@ def create_plots_pipeline(dataset: str, table: Table, *, by_day: bool = False) -
         "recipes": "params:recipes",
         "run": f"{dataset}.run",
         "other_figures": f"{dataset}.other_figures",
+        "earlier_results": f"{dataset}.earlier_results",
         "model_settings": f"{dataset}.model_settings",
         **{figure: f"{dataset}.{figure}" for figure in figures},
     }

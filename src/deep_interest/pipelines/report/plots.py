@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from deep_interest.experiments import model_spec
+from deep_interest.experiments import ALL_MODELS, model_spec
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
 from deep_interest.pipelines.factories import node_factory
@@ -194,9 +194,10 @@ def make_report(dataset: str) -> Callable[..., str]:
     def write_report(
         results: pd.DataFrame, summary: pd.DataFrame, parameters: DatasetParameters, recipes: Recipes,
         run: dict[str, Any], other_figures: dict[str, Any], model_settings: dict[str, Any],
-        playable: dict[str, Any] | None = None, **inputs: Any,
+        earlier_results: pd.DataFrame, playable: dict[str, Any] | None = None, **inputs: Any,
     ) -> str:  # fmt: skip
         """Write the HTML report."""
+        from deep_interest.evaluation.history import earlier_results as find_earlier
         from deep_interest.evaluation.published import published_metrics
         from deep_interest.reporting.report import Report, report_html
 
@@ -214,6 +215,7 @@ def make_report(dataset: str) -> Callable[..., str]:
                 recipes=recipes.root,
                 run=run,
                 playable=playable or {},
+                earlier=find_earlier(earlier_results, results, ALL_MODELS.title),
             )
         )
 
