@@ -332,7 +332,7 @@ def test_the_smoothing_strength_has_bounds(positives, samples, strength):
 
 def test_an_unknown_row_or_option_is_named():
     with pytest.raises(
-        InputError, match="model 'dinn' is unknown; the models are popularity, item_rate, lr, base"
+        InputError, match="model 'dinn' is unknown; the models are popularity, item_rate, item_knn, "
     ):
         find_model("dinn")
     with pytest.raises(ValueError, match="atention"):

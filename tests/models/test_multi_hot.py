@@ -26,6 +26,7 @@ KINDS = {row.path: key for key, row in reversed(MODELS.items())}  # a row of eac
 ROWS = [
     key for key in KINDS.values() if not MODELS[key].closed_form and key != "wide_deep"
 ]  # a cross has one-hot fields alone
+OPTIONS = {"sim_hard": {"search_field": "item_id"}}  # it searches by a field with a single value
 LENGTHS = [3, 0, 1, 7, 2]
 
 
@@ -72,7 +73,11 @@ def models(key, pooling, dtype=torch.float64):
     """A model with multi-hot fields, and one with a code for each value set whose tables are pooled by hand."""
     torch.manual_seed(0)
     multi_hot, one_hot = (
-        build_model(key, model_config(key, {}, common=SMALL), schema_of(pooling, value_sets=value_sets))
+        build_model(
+            key,
+            model_config(key, OPTIONS.get(key, {}), common=SMALL),
+            schema_of(pooling, value_sets=value_sets),
+        )
         .to(dtype)
         .eval()
         for value_sets in (False, True)

@@ -138,7 +138,7 @@ def hamming_scores(fingerprints: Tensor, queries: Tensor, pairs: Jagged) -> Tens
         ``(P,)`` float32.
     """
     if fingerprints.is_cpu and current_engine() == "compiled":
-        scores = torch.empty(pairs.total)
+        scores = torch.empty(pairs.total, device=pairs.offsets.device)
         of_behaviors, of_queries, *segments = as_arrays(fingerprints, queries, pairs.offsets, _starts(pairs))
         words = of_behaviors.view(np.uint64), of_queries.view(np.uint64)
         run_kernel(kernels.hamming_scores, *words, *segments, scores.numpy(), work=pairs.total)
