@@ -25,20 +25,18 @@ def long_samples(samples: int, length: int):
     """Samples of the Amazon-shaped set of ``workload.py`` whose histories all have one length."""
     import numpy as np
     import torch
-    from workload import CATEGORIES, ITEMS, amazon_shaped
+    from workload import amazon_shaped
+
+    from deep_interest.training.history import LogTensors
 
     shaped = amazon_shaped(samples, full=True)
     users = max(2, 2_000_000 // length)
     rng = np.random.default_rng(1)
-    old = shaped.store.history["item_id"].numpy()
+    old = shaped.store.log.fields["item_id"].numpy()
     item = torch.from_numpy(old[rng.integers(0, len(old), users * length)])
-    assert int(item.max()) <= ITEMS
     category = shaped.store.items["category"][item.long()]
-    assert int(category.max()) <= CATEGORIES
-    store = replace(
-        shaped.store, history={"item_id": item, "category": category},
-        offsets=torch.arange(users + 2).sub(1).clamp(min=0) * length,
-    )  # fmt: skip
+    offsets = torch.arange(users + 2).sub(1).clamp(min=0) * length
+    store = replace(shaped.store, log=LogTensors(offsets, {"item_id": item, "category": category}))
     user = torch.from_numpy(rng.integers(1, users + 1, samples).astype(np.int32))
     return replace(
         shaped,

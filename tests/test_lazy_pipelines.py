@@ -108,6 +108,7 @@ def test_a_variable_lists_further_pipelines(monkeypatch):
         register_pipelines()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["simulated.dien", "dien_table4.simulated", "tune.amazon_toys.lr"])
 def test_kedro_finds_pipelines_that_are_not_listed(name):
     bootstrap_project(Path(__file__).parents[1])

@@ -153,6 +153,7 @@ def test_the_industrial_dataset_has_dins_sixteen_feature_groups():
     assert len([*features["item"], *behavior, *features["profile"], *features["context"]]) == 16
 
 
+@pytest.mark.slow
 def test_every_model_fits_every_recipe(context):
     from deep_interest.training.parameters import Recipes, RowOptions
 

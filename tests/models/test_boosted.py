@@ -232,6 +232,7 @@ def test_a_further_sequence_has_matches_and_rates_of_its_own():
     assert rates["carts_category_by_action"].samples.tolist() == [[0, 1, 0], [0, 0, 1]]
 
 
+@pytest.mark.slow
 def test_it_learns_that_highly_rated_behaviours_of_the_category_count():
     samples = random_samples(4000)
     hits = [
@@ -277,6 +278,7 @@ def test_predictions_do_not_depend_on_the_batch():
     )
 
 
+@pytest.mark.slow
 def test_the_seed_chooses_the_samples_of_the_trees():
     samples = random_samples(900)
     states = [fitted(samples, seed=seed, max_samples=300).state_dict() for seed in (1, 1, 2)]

@@ -96,6 +96,7 @@ def test_the_summary_is_of_the_days_after_the_first():
     assert summary.loc["warm_start_with_distillation", "sample_cost"] == pytest.approx(0.25)
 
 
+@pytest.mark.slow
 def test_page_and_plot_name_the_refused_day(results):
     summary, refused = backtest_summary(results), {"2024-03-09": "ctr 1.0000"}
     assert "Excluded by the data checks: 2024-03-09 (ctr 1.0000)" in backtest_page(summary, results, refused)
