@@ -122,7 +122,7 @@ def design(samples, outcomes, trained_on, *, shrinkage, normalize):
 @pytest.mark.parametrize(("shrinkage", "normalize"), [(10.0, 0.5), (3.0, 0.0)])
 def test_scores_and_coefficients_are_those_of_the_equations(schema, shrinkage, normalize):
     samples, options = random_samples(150, schema=schema), {"shrinkage": shrinkage, "normalize": normalize}
-    if schema.own:  # outcomes that tell labels apart
+    if schema.own:  # outcomes that separate the labels
         sums = [sum(r) + 3 * sum(a) for r, a in zip(*(samples.histories[f.name] for f in OWN), strict=True)]
         lengths = [len(codes) for codes in samples.histories["rating"]]
         samples.labels = torch.tensor([s > 4.5 * n for s, n in zip(sums, lengths, strict=True)]).float()
