@@ -13,7 +13,7 @@ from support.training_samples import SamplesInMemory
 from deep_interest.errors import InputError
 from deep_interest.evaluation.metrics import gauc
 from deep_interest.logs.schema import FeatureSchema, Field
-from deep_interest.models.popularity import prior_strength
+from deep_interest.models.popularity import item_rates, prior_strength
 from deep_interest.models.registry import build_model, model_config
 
 ITEM = (Field(name="item_id", size=9), Field(name="category", size=4))
@@ -301,7 +301,22 @@ def test_without_histories_the_logit_is_that_of_the_rate():
     )
 
 
-def test_behaviours_without_item_ids_are_an_error():
-    message = "^features.behavior: item_knn compares the items of the history with the candidate, but behaviours share only category with it; add item_id, or remove item_knn from models$"
+def test_behaviours_without_item_ids_are_compared_by_their_first_shared_field():
+    """Ads whose history has only categories: rates are those of the ads, similarities those of the categories."""
+    schema = FeatureSchema(item=ITEM, behavior=(ITEM[1], OWN[0]))
+    samples = random_samples(200, schema=schema)
+    model = fitted(samples, schema)
+    rates = item_rates(samples.candidate["item_id"].long(), samples.labels.double(), items=9)
+    torch.testing.assert_close(model.rates, rates)
+    assert int(model.keys.max()) < 4 * 4
+    assert model(samples.batch(torch.arange(200))).logits.isfinite().all()
+
+
+def test_behaviours_that_share_no_one_hot_field_are_an_error():
+    genres = Field(name="genres", size=6, pooling="sum")
+    message = (
+        "^features.behavior: item_knn compares the items of the history with the candidate, but behaviours share no one-hot field "
+        "with it; add item_id or another item field, or remove item_knn from models$"
+    )
     with pytest.raises(InputError, match=message):
-        build(FeatureSchema(item=ITEM, behavior=(ITEM[1],)))
+        build(FeatureSchema(item=(ITEM[0], genres), behavior=(genres,)))

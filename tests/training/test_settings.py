@@ -177,9 +177,10 @@ def test_the_windows_of_a_prediction_are_those_of_the_training(tmp_path):
     np.testing.assert_allclose(predict_experiment(checkpoint, chosen.run, data)["seed_1"], short, atol=1e-7)
 
 
-def test_a_closed_form_row_has_its_validation_and_no_epochs(tmp_path):
+@pytest.mark.parametrize("key", ["item_rate", "item_knn", "boosted"])
+def test_a_closed_form_row_has_its_validation_and_no_epochs(tmp_path, key):
     data = small_data()
-    checkpoint, curves = train_experiment(experiment(tmp_path, model="item_rate"), data)
+    checkpoint, curves = train_experiment(experiment(tmp_path, model=key), data)
     assert checkpoint["seeds"] == [1]
     (row,) = curves.to_dict("records")
     assert list(row) == ["seed", "epoch", "samples", "seconds", "validation_loss", "validation_gauc"]
@@ -192,7 +193,7 @@ def test_a_closed_form_row_has_its_validation_and_no_epochs(tmp_path):
     assert row["validation_loss"] == pytest.approx(logloss(labels, scores), rel=1e-6)
     assert row["validation_gauc"] == pytest.approx(gauc(rows["user"].to_numpy(), labels, scores).value)
     data.samples["split"] = data.samples["split"].replace({"validation": "train"})
-    assert list(train_experiment(experiment(tmp_path, model="item_rate"), data)[1]) == [
+    assert list(train_experiment(experiment(tmp_path, model=key), data)[1]) == [
         "seed",
         "epoch",
         "samples",

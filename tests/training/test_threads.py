@@ -24,6 +24,7 @@ ROWS = [(key, {}) for key in KINDS.values() if not MODELS[key].closed_form] + [
     ("bst", {"blocks": 2}),
 ]
 SMALL = (
+    "asvd",
     "lr",
     "fm",
     "user_only",

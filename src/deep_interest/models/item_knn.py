@@ -39,7 +39,8 @@ class ItemKNN(FittedModel):
     ``p_i`` is the smoothed rate of i, ``o_jf`` the outcome of a behaviour in own field f (`Outcomes`), λ the shrinkage. Each
     similarity gives a sum over the history h, divided by ``|h|^α``: of ``l_ij``, ``c_ij``, and for each own field of
     ``c_ij o_jf`` and ``x_ijf o_jf``. The logit is a linear function of these sums and of ``logit(p_i)``. Its coefficients are
-    a logistic regression on the users of one fold, without whose labels rates and similarities are computed for it.
+    a logistic regression on the users of one fold, without whose samples rates and similarities are computed for it. If
+    behaviours have no item id, their first one-hot field that the candidate shares takes its place in the similarities.
     """
 
     Config = ItemKNNConfig
@@ -53,16 +54,18 @@ class ItemKNN(FittedModel):
 
     def __init__(self, config: ItemKNNConfig, schema: FeatureSchema) -> None:
         super().__init__()
-        self.config, self.items = config, number_of_items(schema, "item_knn")
-        names = [field.name for field in schema.shared]
-        if ITEM_ID not in names:
+        self.config = config
+        shared = {field.name: field.size for field in one_hot(schema.shared)}
+        if not shared:
             raise InputError(
-                f"features.behavior: item_knn compares the items of the history with the candidate, but behaviours share only "
-                f"{', '.join(names) or 'no field'} with it; add {ITEM_ID}, or remove item_knn from models"
+                "features.behavior: item_knn compares the items of the history with the candidate, but behaviours share no one-hot "
+                f"field with it; add {ITEM_ID} or another item field, or remove item_knn from models"
             )
-        self.outcomes = Outcomes(one_hot(schema.own), items=self.items)
+        self.field = ITEM_ID if ITEM_ID in shared else next(iter(shared))
+        self.items = shared[self.field]
+        self.outcomes = Outcomes(one_hot(schema.own), item=self.field, items=self.items)
         own = len(self.outcomes.fields)
-        self.register_buffer("rates", torch.zeros(self.items))
+        self.register_buffer("rates", torch.zeros(number_of_items(schema, "item_knn")))
         self.register_buffer("label_keys", torch.zeros(0, dtype=torch.int64))
         self.register_buffer("label_weights", torch.zeros(0, 1))
         self.register_buffer("keys", torch.zeros(0, dtype=torch.int64))
@@ -74,7 +77,8 @@ class ItemKNN(FittedModel):
 
     def fit(self, samples: TrainingSamples) -> None:
         """Compute outcomes, then the coefficients with the similarities of all users but a fold, then those of all users."""
-        candidate = samples.candidates()[ITEM_ID].long().cpu()
+        codes = samples.candidates()
+        item_ids, candidate = (codes[name].long().cpu() for name in (ITEM_ID, self.field))
         labels = samples.labels.double().cpu()
         held_out = samples.user.cpu() % _FOLDS == 0
         if held_out.all():
@@ -85,8 +89,9 @@ class ItemKNN(FittedModel):
         self.coefficients.zero_()
         self.coefficients[1] = 1
         for part, used in enumerate((~held_out, torch.ones_like(held_out))):
-            self.rates.copy_(item_rates(candidate[used], labels[used], items=self.items))
-            self._set_label_weights(by_label, part)
+            self.rates.copy_(item_rates(item_ids[used], labels[used], items=len(self.rates)))
+            rates = item_rates(candidate[used], labels[used], items=self.items)
+            self._set_label_weights(by_label, rates.numpy(), part)
             self._set_similarities(by_behavior, norms[part], part)
             if held_out.any() and not used.all():
                 self._fit_coefficients(samples, torch.nonzero(held_out).squeeze(1))
@@ -99,10 +104,14 @@ class ItemKNN(FittedModel):
 
     def _columns(self, batch: Batch) -> Tensor:
         """Return 1, the logit of the candidate's rate and the sums over the history, ``(B, 4 + 2 · own fields)``."""
-        candidate, items = batch.candidate[ITEM_ID], batch.history[ITEM_ID]
-        for codes in (candidate, items):
+        item_ids, candidate, items = (
+            batch.candidate[ITEM_ID], batch.candidate[self.field], batch.history[self.field],
+        )  # fmt: skip
+        for codes, size, name in (
+            (item_ids, len(self.rates), ITEM_ID), (candidate, self.items, self.field), (items, self.items, self.field),
+        ):  # fmt: skip
             if codes.is_cpu:
-                check_codes(codes.numpy(), self.items, ITEM_ID)
+                check_codes(codes.numpy(), size, name)
         pairs = batch.pairs
         i, j = candidate.long()[pairs.segments], expand(items.long(), pairs)
         similar = look_up(self.keys, self.similarities, i * self.items + j)
@@ -112,7 +121,7 @@ class ItemKNN(FittedModel):
         terms = [by_label, similar[:, :1], similar[:, :1] * outcomes, similar[:, 1:] * outcomes]
         sums = segment_sum(torch.cat(terms, dim=1), pairs.gathered)
         sums = sums * pairs.lengths.clamp(min=1).unsqueeze(1).to(sums.dtype).pow(-self.config.normalize)
-        rate = torch.logit(self.rates[candidate.long()], eps=_SMALLEST_RATE).unsqueeze(1)
+        rate = torch.logit(self.rates[item_ids.long()], eps=_SMALLEST_RATE).unsqueeze(1)
         return torch.cat([torch.ones_like(rate), rate, sums], dim=1)
 
     def _label_sums(self, samples: TrainingSamples, candidate: Tensor, held_out: Tensor) -> PairSums:
@@ -124,7 +133,7 @@ class ItemKNN(FittedModel):
         def stream() -> Iterator[PairSums]:
             for rows, batch in batches(samples, candidate.argsort(stable=True)):
                 pairs = Pairs(batch)
-                keys = candidate[rows].numpy()[pairs.sample] * self.items + pairs.codes(ITEM_ID)
+                keys = candidate[rows].numpy()[pairs.sample] * self.items + pairs.codes(self.field)
                 labels = batch.labels.double().cpu().numpy()[pairs.sample]
                 values = np.stack([labels, np.ones_like(labels)], axis=1)
                 yield PairSums(keys, _used_and_all(values, ~held_out[rows].numpy()[pairs.sample]))
@@ -146,7 +155,7 @@ class ItemKNN(FittedModel):
             for chosen, batch in batches(samples, order):
                 pairs = Pairs(batch)
                 outcomes = self.outcomes(batch).double().cpu().numpy()[pairs.rows]
-                last, items = pairs.newest[pairs.sample], pairs.codes(ITEM_ID).astype(np.int64)
+                last, items = pairs.newest[pairs.sample], pairs.codes(self.field).astype(np.int64)
                 values = np.concatenate([np.ones((len(last), 1)), outcomes * outcomes[last]], axis=1)
                 values = _used_and_all(values, ~held_out[chosen].numpy()[pairs.sample])
                 earlier = pairs.age > 0
@@ -170,10 +179,9 @@ class ItemKNN(FittedModel):
         means = columns.sum(0) / max(len(newest), 1)
         return np.stack(totals, axis=1) + self.config.shrinkage * means
 
-    def _set_label_weights(self, sums: PairSums, part: int) -> None:
+    def _set_label_weights(self, sums: PairSums, rates: np.ndarray, part: int) -> None:
         positives, number = np.split(sums.sums, 2, axis=1)[part].T
-        rate = self.rates.double().cpu().numpy()[sums.keys // self.items]
-        weights = _divide(positives - rate * number, number + self.config.shrinkage)
+        weights = _divide(positives - rates[sums.keys // self.items] * number, number + self.config.shrinkage)
         self.label_keys = torch.from_numpy(sums.keys).to(self.rates.device)
         self.label_weights = torch.from_numpy(weights[:, None]).to(self.rates)
 
@@ -197,7 +205,7 @@ class ItemKNN(FittedModel):
             chosen = np.flatnonzero(first & (pairs.lengths > 0))
             newest = pairs.newest[chosen]
             outcomes = self.outcomes(batch).double().cpu().numpy()[pairs.rows[newest]]
-            parts.append((rows.numpy()[chosen], pairs.codes(ITEM_ID)[newest], outcomes**2))
+            parts.append((rows.numpy()[chosen], pairs.codes(self.field)[newest], outcomes**2))
         samples_of, items, squares = (np.concatenate(part) for part in zip(*parts, strict=True))
         return samples_of, items, squares
 

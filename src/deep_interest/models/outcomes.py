@@ -6,7 +6,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from deep_interest.logs.feature_columns import ITEM_ID
 from deep_interest.logs.schema import Field
 from deep_interest.models.batch import Batch
 from deep_interest.models.closed_form import TrainingSamples, batches
@@ -29,19 +28,20 @@ class Outcomes(nn.Module):
 
     Args:
         fields: one-hot own fields of a behaviour.
-        items: number of item ids.
+        item: field that identifies the item of a behaviour.
+        items: number of its codes.
     """
 
-    def __init__(self, fields: Sequence[Field], *, items: int) -> None:
+    def __init__(self, fields: Sequence[Field], *, item: str, items: int) -> None:
         super().__init__()
-        self.fields, self.items = list(fields), items
+        self.fields, self.item, self.items = list(fields), item, items
         for field in self.fields:
             self.register_buffer(f"value_{field.name}", torch.zeros(field.size))
             self.register_buffer(f"mean_{field.name}", torch.zeros(items))
 
     def forward(self, batch: Batch) -> Tensor:
         """Return the outcomes ``(N, fields)`` of the behaviours."""
-        items, columns = batch.history[ITEM_ID].long(), []
+        items, columns = batch.history[self.item].long(), []
         for field in self.fields:
             codes = batch.history[field.name]
             if codes.is_cpu:
@@ -66,7 +66,7 @@ class Outcomes(nn.Module):
         counts = [np.zeros(self.items * field.size) for field in self.fields]
         for _, batch in batches(samples, rows) if self.fields else ():
             pairs = Pairs(batch)
-            items, labels = pairs.codes(ITEM_ID).astype(np.int64), batch.labels.double().cpu().numpy()
+            items, labels = pairs.codes(self.item).astype(np.int64), batch.labels.double().cpu().numpy()
             for index, field in enumerate(self.fields):
                 codes = pairs.codes(field.name)
                 positives[index] += np.bincount(codes, labels[pairs.sample], minlength=field.size)
