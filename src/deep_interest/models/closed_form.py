@@ -1,5 +1,6 @@
 """Models that are fitted in one step to the training samples, without gradients."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, Protocol
 
@@ -42,7 +43,7 @@ def batches(samples: TrainingSamples, rows: Tensor, *, size: int = CHUNK) -> Ite
         yield chosen, samples.batch(chosen)
 
 
-class FittedModel(nn.Module):
+class FittedModel(nn.Module, ABC):
     """A model with buffers whose sizes depend on the training samples; loading a state resizes them.
 
     Attributes:
@@ -55,9 +56,9 @@ class FittedModel(nn.Module):
         super().__init__()
         self.register_load_state_dict_pre_hook(_resize_buffers)
 
+    @abstractmethod
     def fit(self, samples: TrainingSamples) -> None:
         """Compute the state from training samples."""
-        raise NotImplementedError
 
 
 def _resize_buffers(module: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
