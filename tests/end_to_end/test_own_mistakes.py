@@ -56,7 +56,7 @@ def test_an_invalid_file_is_one_message_and_writes_nothing(project):
     ("changes", "message"),
     [
         ({"source": {"behaviors": {"files": "visits.csv"}}}, "protocol.name: by_day needs impressions"),
-        ({"features": {"item": ["item_id"], "behavior": ["brand"]}}, "features.behavior: brand is not an item field"),
+        ({"features": {"item": ["item_id"], "behavior": ["brand"]}}, "features: behavior: found brand, but a behaviour needs at least one of the item features item_id"),
     ],
 )  # fmt: skip
 def test_anything_that_would_fail_the_samples_fails_the_check(project, changes, message):
