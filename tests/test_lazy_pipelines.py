@@ -61,6 +61,7 @@ def test_a_dict_of_the_mapping_has_pipelines(pipelines):
     )
 
 
+@pytest.mark.slow
 def test_the_registry_is_a_lazy_mapping():
     registry = register_pipelines()
     assert isinstance(registry, Mapping)
@@ -89,6 +90,7 @@ LISTED = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_registry_lists_at_most_ten_pipelines_per_dataset(monkeypatch):
     monkeypatch.setenv("DEEP_INTEREST_DATASETS", "simulated,amazon_toys")
     common = {"__default__", "simulate", "simulate_days", "backtest", "retrain", "score"}
@@ -98,6 +100,7 @@ def test_the_registry_lists_at_most_ten_pipelines_per_dataset(monkeypatch):
     assert not {"simulated.dien", "dien_table4.simulated"} & set(register_pipelines())
 
 
+@pytest.mark.slow
 def test_a_variable_lists_further_pipelines(monkeypatch):
     monkeypatch.setenv("DEEP_INTEREST_DATASETS", "simulated")
     before = list(register_pipelines())

@@ -111,6 +111,7 @@ def test_every_parameter_of_every_pipeline_is_configured_and_valid(context, pipe
         assert validated["datasets"][dataset].recipe in validated["recipes"].root
 
 
+@pytest.mark.slow
 def test_only_raw_files_and_parameters_are_free_inputs(pipelines):
     free_inputs = {name for name in pipelines["__default__"].inputs() if not name.startswith("params:")}
     optional = {

@@ -91,6 +91,7 @@ def test_an_unknown_name_is_refused_with_the_known_ones(capsys: pytest.CaptureFi
     assert "did you mean movielens_" in message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["kuairand", "taobao", "alibaba_ads"])
 def test_manual_downloads_are_reported_with_page_and_folder(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

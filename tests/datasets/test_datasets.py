@@ -165,6 +165,7 @@ def test_loading_a_checkpoint_does_not_execute_code(tmp_path):
     assert not (tmp_path / "executed").exists()
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_read_back(tmp_path):
     dataset = CheckpointFile(filepath=str(tmp_path / "checkpoint.pt"))
     dataset.save({"seeds": [1], "states": [{"w": torch.ones(3)}]})

@@ -4,7 +4,8 @@ import gzip
 
 import pandas as pd
 import pytest
-from support.project import copy_project, run
+from support.forked import run
+from support.project import copy_project
 from support.raw_files import write_amazon
 
 

@@ -4,8 +4,8 @@ import re
 
 import pytest
 from support.documented_commands import documented_commands
-from support.forked import Forked, new_project
-from support.project import environment
+from support.forked import Forked
+from support.project import copy_project, environment
 
 RUNS = (
     ("--pipelines=simulated.din,simulated.dien",),
@@ -19,7 +19,7 @@ OTHER_DATASETS = re.compile(r"my_shop|amazon_|radio")
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
     """Project with two trained models, their history and a model version."""
-    project = new_project(tmp_path_factory.mktemp("documented") / "project")
+    project = copy_project(tmp_path_factory.mktemp("documented") / "project")
     for arguments in RUNS:
         done = call(project, "kedro", "run", *arguments)
         assert done.returncode in (0, 11), done.stdout  # 11: refused, which the tiny shop may be

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from support.project import copy_project, run
+from support.forked import run
+from support.project import copy_project
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 DAY, MONDAY = 86_400, 1_704_067_200  # 1 January 2024

@@ -1,15 +1,14 @@
 """From the blocks of docs/own-data.md to the table: BARS' AmazonElectronics_x1, MIND, and an atomic file of RecBole."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from support.project import copy_project, environment, run
+from support.forked import Forked, run
+from support.project import copy_project, environment
 
 PAGE = (Path(__file__).parents[2] / "docs/own-data.md").read_text(encoding="utf-8")
 MODELS = ["popularity", "base", "din"]
@@ -109,10 +108,7 @@ def project(tmp_path_factory):
 
 
 def checked(project: Path, dataset: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "deep_interest.commands.main", "check", dataset], cwd=project, env=environment(), text=True, check=False,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120,
-    )  # fmt: skip
+    done = Forked(["deep-interest", "check", dataset], cwd=project, env=environment()).wait()
     assert done.returncode == 0, done.stdout
     return done.stdout
 
@@ -133,6 +129,7 @@ def test_a_block_of_the_page_is_enough_for_a_table(project, dataset):
 
 def test_samples_are_those_of_the_files(project):
     """Rows by split, and the mean length of the histories, counted in the CSV files."""
+    assert run(project, "--pipelines=samples.amazon_electronics_x1").returncode == 0
     samples = pd.read_parquet(project / "data/smoke/05_model_input/amazon_electronics_x1/samples.parquet")
     names = {"train": "train.csv", "validation": "valid.csv", "test": "test.csv"}
     for split, name in names.items():

@@ -5,7 +5,8 @@ import subprocess
 import time
 
 import pandas as pd
-from support.project import copy_project, environment, kedro, results, run
+from support.forked import run
+from support.project import copy_project, environment, kedro, results
 
 SLOW_RUN = ["--pipelines=simulated.din", "--params=training.checkpoint_seconds=0,training.options.epochs=6"]
 

@@ -48,7 +48,7 @@ def dag(**options):
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
     """Copy of the project after a run of one model that trains in no time."""
-    project = copy_project(tmp_path_factory.mktemp("tools") / "project")
+    project = copy_project(tmp_path_factory.mktemp("tools") / "project", code=True)
     done = run(project, f"--pipelines={MODEL}")
     assert done.returncode == 0, done.stdout
     return project

@@ -1,6 +1,5 @@
 """The notebook runs from its first cell to its last, and its saved outputs are those of a model that has learnt something."""
 
-import os
 import re
 import shutil
 
@@ -25,7 +24,6 @@ def test_the_notebook_runs(tmp_path, monkeypatch):
     shutil.copytree(PROJECT / "notebooks", project / "notebooks")
     for name, value in environment().items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("PYTHONPATH", str(project / "src") + os.pathsep + os.environ.get("PYTHONPATH", ""))
     notebook = nbformat.read(project / "notebooks/tour.ipynb", as_version=4)
     assert "\nENV = None" in notebook.cells[1].source
     notebook.cells[1].source = notebook.cells[1].source.replace("ENV = None", 'ENV = "smoke"')

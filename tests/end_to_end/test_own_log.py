@@ -2,7 +2,8 @@
 
 import numpy as np
 import pandas as pd
-from support.project import copy_project, run
+from support.forked import run
+from support.project import copy_project
 
 DAY = 86_400
 

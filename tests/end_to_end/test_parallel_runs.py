@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 import yaml
 from support.days import FEATURES, day_tables, write_tables
-from support.forked import new_project, run, start
-from support.project import environment, results
+from support.forked import run, start
+from support.project import copy_project, environment, results
 
 from deep_interest.io.locks import lock_path
 
@@ -58,14 +58,14 @@ def contents(project):
 @pytest.fixture(scope="module")
 def expected_results(tmp_path_factory):
     """Results of a run without concurrent runs."""
-    project = new_project(tmp_path_factory.mktemp("single") / "project")
+    project = copy_project(tmp_path_factory.mktemp("single") / "project")
     done = run(project, MODEL)
     assert done.returncode == 0, done.stdout
     return results(project, "simulated/popularity")
 
 
 def test_a_second_run_of_a_dataset_is_rejected(tmp_path, expected_results):
-    project = new_project(tmp_path / "project")
+    project = copy_project(tmp_path / "project")
     with suspended(project, MODEL) as first:
         before = contents(project)
         rejected = run(project, MODEL, OTHER_LOG)
@@ -86,7 +86,7 @@ def test_a_second_run_of_a_dataset_is_rejected(tmp_path, expected_results):
 
 
 def test_the_next_run_after_a_killed_one_needs_no_clean_up(tmp_path, expected_results):
-    project = new_project(tmp_path / "project")
+    project = copy_project(tmp_path / "project")
     killed = start(project, MODEL, OTHER_LOG)
     wait_for(lambda: is_held(project, "simulated"), killed)
     killed.kill()
@@ -99,7 +99,7 @@ def test_the_next_run_after_a_killed_one_needs_no_clean_up(tmp_path, expected_re
 
 
 def test_two_datasets_can_run_at_the_same_time(tmp_path):
-    project = new_project(tmp_path / "project")
+    project = copy_project(tmp_path / "project")
     (project / "conf/smoke/parameters_shop.yml").write_text(yaml.safe_dump({"datasets": {"shop": BLOCK}}))
     write_tables(tmp_path / "raw/shop", day_tables(0))
     with suspended(project, "--pipelines=samples.simulated") as first:
@@ -109,7 +109,7 @@ def test_two_datasets_can_run_at_the_same_time(tmp_path):
 
 
 def test_a_search_releases_its_dataset_once_it_has_its_samples(tmp_path):
-    project = new_project(tmp_path / "project")
+    project = copy_project(tmp_path / "project")
     search = ["--pipelines=tune.simulated.lr", "--params=tuning.n_trials=1"]
     study = project / "data/smoke/06_models/simulated/lr/tuning/study.db"
     with suspended(project, *search, until=study.exists) as first:
@@ -177,7 +177,7 @@ print("all sessions ran")
 
 
 def test_sessions_release_their_locks_after_a_run_and_an_error(tmp_path):
-    project = new_project(tmp_path / "project")
+    project = copy_project(tmp_path / "project")
     done = subprocess.run(
         [sys.executable, "-c", SESSIONS], cwd=project, env=environment(), text=True, check=False, timeout=300,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

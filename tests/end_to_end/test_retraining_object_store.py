@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 import yaml
 from support.days import FEATURES, day_name, write_days
-from support.forked import Forked, new_project
+from support.forked import Forked
 from support.object_store import credentials, serve_bucket, store_at
-from support.project import environment
+from support.project import copy_project, environment
 
 from deep_interest.serving.registry import RegistryState
 
@@ -56,7 +56,7 @@ def server(tmp_path):
 
 def machine(folder, address):
     """Return a project without data that uses the server."""
-    project = new_project(folder)
+    project = copy_project(folder)
     (project / "conf/smoke/catalog.yml").write_text(CATALOG)
     (project / "conf/smoke/credentials.yml").write_text(
         yaml.safe_dump({"object_store": credentials(address)})

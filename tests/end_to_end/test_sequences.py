@@ -3,7 +3,8 @@
 import pandas as pd
 import pytest
 import torch
-from support.project import copy_project, run
+from support.forked import run
+from support.project import copy_project
 
 SHOP = """
 datasets:

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from support import forked
 from support.project import copy_project, results, run
 from support.raw_files import write_amazon, write_movielens
 
@@ -39,7 +40,7 @@ def test_the_simulated_dataset_runs_from_scratch(tmp_path):
 
 def test_the_papers_ablations_give_tables_and_curves(tmp_path):
     project = copy_project(tmp_path / "project")
-    done = run(project, f"--pipelines={','.join(f'{name}.simulated' for name in ABLATIONS)}")
+    done = forked.run(project, f"--pipelines={','.join(f'{name}.simulated' for name in ABLATIONS)}")
     assert done.returncode == 0, done.stdout
     for name, table in ABLATIONS.items():
         folder = project / "data/smoke/08_reporting/simulated" / name
@@ -58,7 +59,7 @@ def test_amazon_runs_are_reproducible_and_need_no_metadata(tmp_path):
     raw = tmp_path / "raw"
     write_amazon(raw / "amazon", category_file="Beauty")
     first, second = (copy_project(tmp_path / name) for name in ("one", "two"))
-    check_results(first, "amazon_beauty", run(first, "--pipelines=amazon_beauty", raw=raw))
+    check_results(first, "amazon_beauty", forked.run(first, "--pipelines=amazon_beauty", raw=raw))
     check_results(second, "amazon_beauty", run(second, "--pipelines=amazon_beauty", raw=raw))
     pd.testing.assert_frame_equal(
         results(first, "amazon_beauty"), results(second, "amazon_beauty"), check_exact=True
@@ -71,7 +72,7 @@ def test_amazon_runs_are_reproducible_and_need_no_metadata(tmp_path):
     assert summary.loc["train", "rows"] == 2 * (behaviors - 3 * users)
     for metadata in raw.rglob("meta_*"):
         metadata.unlink()
-    done = run(second, "--pipelines=amazon_beauty.base", raw=raw)
+    done = forked.run(second, "--pipelines=amazon_beauty.base", raw=raw)
     assert done.returncode == 0, done.stdout
     results_table = pd.read_csv(second / "data/smoke/08_reporting/amazon_beauty/base/results.csv")
     assert list(results_table["model"]) == ["base"]
@@ -84,7 +85,7 @@ def test_amazon_runs_are_reproducible_and_need_no_metadata(tmp_path):
 def test_movielens_runs_in_each_layout(tmp_path, layout, dataset, zipped):
     write_movielens(tmp_path / "raw/movielens", layout, zipped=zipped, users=60)
     project = copy_project(tmp_path / "project")
-    completed = run(project, f"--pipelines={dataset}.din", raw=tmp_path / "raw")
+    completed = forked.run(project, f"--pipelines={dataset}.din", raw=tmp_path / "raw")
     assert completed.returncode == 0, completed.stdout
     samples = pd.read_parquet(project / "data/smoke/05_model_input" / dataset / "samples.parquet")
     behaviors = pd.read_parquet(project / "data/smoke/02_intermediate" / dataset / "behaviors.parquet")

@@ -1,15 +1,15 @@
 """Commands reject results of older samples."""
 
 import pandas as pd
-from support.forked import Forked, new_project, run
-from support.project import environment
+from support.forked import Forked, run
+from support.project import copy_project, environment
 
 MODELS = "datasets.simulated.models=base lr"
 OLD, NEW = (f"--params={MODELS},simulation.seed={seed},training.seeds=[1]" for seed in (7, 11))
 
 
 def test_a_report_lists_every_model_trained_on_other_samples(tmp_path):
-    project = new_project(tmp_path / "project")
+    project = copy_project(tmp_path / "project")
     trained = run(project, "--pipelines=simulated.base,simulated.lr", OLD)
     assert trained.returncode == 0, trained.stdout
     assert run(project, "--pipelines=report.simulated", OLD).returncode == 0
@@ -40,7 +40,7 @@ def test_a_report_lists_every_model_trained_on_other_samples(tmp_path):
 
 
 def test_recomputing_equal_samples_keeps_results_valid(tmp_path):
-    project = new_project(tmp_path / "project")
+    project = copy_project(tmp_path / "project")
     assert run(project, "--pipelines=simulated.base,simulated.lr", OLD).returncode == 0
     assert run(project, "--pipelines=samples.simulated", OLD).returncode == 0
     done = run(project, "--pipelines=report.simulated", OLD)

@@ -5,7 +5,8 @@ from wsgiref.util import setup_testing_defaults
 
 import pandas as pd
 import pytest
-from support.project import copy_project, run
+from support.forked import run
+from support.project import copy_project
 
 USE_TUNED = ["--params=training.tuned=true,training.seeds=[1]"]
 

@@ -56,6 +56,7 @@ def test_label_of_a_single_point_is_right_next_to_it():
     assert 0 < dx - 5 * CHARACTER / 2 < 10
 
 
+@pytest.mark.slow
 def test_models_are_named_at_their_points_and_not_in_the_legend():
     table = models(26)
     figure = plotly_figure(speed_chart(table, title="Speed"))

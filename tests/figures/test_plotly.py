@@ -61,6 +61,7 @@ def test_plotly_and_matplotlib_draw_the_same_points():
     assert layout["xaxis5"]["type"] == axes[4].get_xscale() == "log"
 
 
+@pytest.mark.slow
 def test_each_name_is_in_the_legend_once():
     traces = plotly_figure(CHART)["data"]
     shown = [trace["name"] for trace in traces if trace["showlegend"]]

@@ -75,6 +75,7 @@ def test_tuned_values_must_exist_before_the_run_that_trains_with_them():
     RunHooks().before_pipeline_run(pipelines["simulated.din"], found)
 
 
+@pytest.mark.slow
 def test_an_unreachable_mlflow_is_a_warning_and_a_missing_one_an_error(monkeypatch, caplog):
     from deep_interest.serving import mlflow_alias
     from deep_interest.training.parameters import RunParameters
@@ -90,6 +91,7 @@ def test_an_unreachable_mlflow_is_a_warning_and_a_missing_one_an_error(monkeypat
         MLflowHooks().before_pipeline_run(pipeline, catalog)
 
 
+@pytest.mark.slow
 def test_the_next_run_removes_unfinished_files_of_killed_runs(tmp_path):
     def leave(path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)

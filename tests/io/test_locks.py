@@ -42,6 +42,7 @@ def hold(tmp_path):
         process.communicate()
 
 
+@pytest.mark.slow
 def test_a_refused_process_learns_who_holds_the_lock(tmp_path, hold):
     holder = hold("exclusive")
     with pytest.raises(LockedError) as refused:
@@ -92,6 +93,7 @@ def test_a_lock_can_be_taken_again_after_its_release(tmp_path):
         lock.release()
 
 
+@pytest.mark.slow
 def test_a_damaged_record_does_not_hide_that_the_lock_is_held(tmp_path, hold):
     hold("exclusive")
     path = lock_path(tmp_path, "shop")

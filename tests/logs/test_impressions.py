@@ -174,6 +174,7 @@ def test_numbers_in_context_are_bucketed_between_quantiles_of_the_training_days(
     assert made.context["position"].field.size == len(known) + 1
 
 
+@pytest.mark.slow
 def test_a_million_behaviours_of_one_user_are_one_run_of_the_log():
     n = 1_000_000
     time = np.random.default_rng(0).permutation(n)

@@ -259,6 +259,7 @@ def test_it_learns_that_highly_rated_behaviours_of_the_category_count():
     assert auc(np.array(labels, np.int8), model(test.batch(torch.arange(500))).logits.numpy()) > 0.99
 
 
+@pytest.mark.slow
 def test_a_state_predicts_the_same_after_loading():
     samples = random_samples(600)
     model, batch = fitted(samples), samples.batch(torch.arange(100))

@@ -139,6 +139,7 @@ def test_offsets_owners_and_lengths_fit_together(key):
             model(replace(batch, **change))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("owner", [[0, 0, 1, 5, 4], [0, 0, 1, -1, 2], [1, 0, 2, 3, 4]])
 @pytest.mark.parametrize("key", ["din", "dien", "dmin", "bst"])
 def test_owners_are_histories_in_their_order(key, owner):

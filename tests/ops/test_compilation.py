@@ -53,6 +53,7 @@ def test_loading_from_the_cache_is_measured_but_not_announced():
     assert announced == []
 
 
+@pytest.mark.slow
 def test_the_compilation_of_another_thread_does_not_count():
     with CompilationTimer() as timer:
         other = threading.Thread(target=compile_a_function)

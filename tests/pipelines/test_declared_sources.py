@@ -117,6 +117,7 @@ def test_kuairand_uses_the_date_as_day_and_two_files_of_histories(tmp_path):
     ]  # the file of earlier histories does not say
 
 
+@pytest.mark.slow
 def test_taobao_predicts_page_views_from_all_actions_and_counts_malformed_lines(tmp_path):
     lines = [f"{u},{i},{i % 3},pv,{1511544070 + 60 * i}" for u in range(1, 9) for i in range(u, u + 5)]
     write(tmp_path / "taobao", UserBehavior_gz=[*lines, "1,99,1,buy,1511544075", "2,7,1,pv"])

@@ -67,6 +67,7 @@ def test_every_family_has_a_model_and_a_namespace():
     assert {spec.family for spec in MODELS.values() if spec.on_request} == {"long"}
 
 
+@pytest.mark.slow
 def test_building_all_pipelines_warns_about_nothing(monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -49,6 +49,7 @@ def test_alias_follows_the_champion(registry, tmp_path):
     assert {one.tags["version"] for one in client.search_model_versions("name = 'shop.din'")} == {"v1", "v3"}
 
 
+@pytest.mark.slow
 def test_unreachable_server_is_a_warning(registry, caplog):
     registry.promote("v1")
     sync_to_mlflow(registry, "shop.din", "http://127.0.0.1:9")  # no server there

@@ -3,7 +3,6 @@
 import multiprocessing
 import os
 import resource
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -11,7 +10,7 @@ from itertools import count
 from pathlib import Path
 
 import yaml
-from support.project import PROJECT, environment
+from support.project import environment
 
 _SERVER = multiprocessing.get_context("forkserver")
 _SERVER.set_forkserver_preload(
@@ -54,15 +53,6 @@ class Forked:
         assert self.process.exitcode is not None, f"{self._arguments}: still running after {timeout} s"
         output = self._output.read_text() if self._output.exists() else ""
         return subprocess.CompletedProcess(self._arguments, self.process.exitcode, output)
-
-
-def new_project(folder: Path) -> Path:
-    """Create a project without data and code: forked commands run this repository's code with its compiled kernels."""
-    (folder / "src").mkdir(parents=True)
-    for name in ("pyproject.toml", ".telemetry", "README.md"):
-        shutil.copy(PROJECT / name, folder / name)
-    shutil.copytree(PROJECT / "conf", folder / "conf")
-    return folder
 
 
 def start(project: Path, *arguments: str, raw: Path | None = None) -> Forked:

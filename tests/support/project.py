@@ -11,13 +11,16 @@ import pandas as pd
 PROJECT = Path(__file__).parents[2]
 
 
-def copy_project(folder: Path) -> Path:
-    """Copy the project's code, compiled kernels and configuration to ``folder``, without data."""
+def copy_project(folder: Path, *, code: bool = False) -> Path:
+    """Copy the project's configuration to ``folder``; its commands run this repository's code, or a copy of it."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("pyproject.toml", ".telemetry", "README.md"):
         shutil.copy(PROJECT / name, folder / name)
     shutil.copytree(PROJECT / "conf", folder / "conf")
-    shutil.copytree(PROJECT / "src", folder / "src", ignore=shutil.ignore_patterns("*.pyc", "*.egg-info"))
+    if code:
+        shutil.copytree(PROJECT / "src", folder / "src", ignore=shutil.ignore_patterns("*.pyc", "*.egg-info"))
+    else:
+        (folder / "src").mkdir()
     return folder
 
 
@@ -30,6 +33,7 @@ def environment(raw: Path | None = None) -> dict[str, str]:
     """Return the process environment of a run with raw files in ``raw``."""
     variables = os.environ | {"DO_NOT_TRACK": "1", "OMP_NUM_THREADS": "1"}
     variables.pop("DEEP_INTEREST_RAW", None)
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)  # a second for each process
     return variables | ({"DEEP_INTEREST_RAW": str(raw)} if raw else {})
 
 

@@ -101,6 +101,7 @@ def test_a_process_of_another_pool_starts_no_processes_for_which_it_would_wait_a
         process.kill()
 
 
+@pytest.mark.slow
 def test_an_error_of_a_fit_is_the_runs():
     with pytest.raises(InputError, match=r"seed [12] is refused"):
         map_seeds(refuse, ("seed",), (1, 2), processes=2)

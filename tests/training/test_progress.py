@@ -143,6 +143,7 @@ def test_rates_have_three_digits_and_a_unit(rate, text):
     assert format_rate(rate) == text
 
 
+@pytest.mark.slow
 def test_the_speed_of_a_first_fit_does_not_contain_compilation(tmp_path, caplog):
     fit = make_fit(tmp_path, {"epochs": 1})
     step = fit.train_step

@@ -73,6 +73,7 @@ def test_a_task_begins_after_one_that_nobody_waited_for():
     assert done == ["first", "second"]
 
 
+@pytest.mark.slow
 def test_concurrent_callers_all_get_their_work_done():
     sums = {}
 
