@@ -156,6 +156,7 @@ COMMANDS = {
     "registry list simulatd": (1, "simulatd is not a dataset; the datasets are simulated"),
     "registry show simulated.dinn": (1, "'simulated.dinn': expected DATASET.MODEL, such as simulated.din; the models are asvd, lr"),
     "registry show simulated.din": (1, "simulated.din: no version serves yet; run `kedro run --pipelines=retrain.simulated.din`"),
+    "registry show simulated.din --env=smoke": (1, "run `kedro run --pipelines=retrain.simulated.din --env=smoke`"),
     "registry promote simulated.din v1": (1, "there is no version v1; existing versions: none"),
     "registry rollback simulated": (1, "'simulated': expected DATASET.MODEL"),
     "registry list simulated --env smok": (1, "--env: smok is not an environment"),

@@ -124,6 +124,7 @@ def test_negatives_of_lists_need_requests():
 
 BLOCK = {"title": "T", "source": SOURCE, "protocol": {"name": "given"}, "features": {"item": ["item_id"]}}
 ROWS = {"files": "x.csv"}
+ORDERED = {"behaviors": {"files": "x.csv", "order": "file"}}
 
 
 @pytest.mark.parametrize(
@@ -138,6 +139,19 @@ ROWS = {"files": "x.csv"}
         ),
         ({"features": {"item": ["item_id"], "behavior": ["item_id", "gap"]}}, "gap needs the time of each behaviour"),
         ({"features": {"item": ["item_id"], "behavior": ["item_id", "hour"]}}, "hour needs the time of each behaviour"),
+        ({"source": ORDERED, "protocol": {"name": "rated"}, "features": {"behavior": ["item_id", "gap"]}}, "gap needs the time"),
+        (
+            {"source": ORDERED, "protocol": {"name": "next_item"}, "features": {"behavior": ["item_id", "weekday"]}},
+            "weekday needs the time of each behaviour, but the source has order: file",
+        ),
+        (
+            {
+                "source": ORDERED,
+                "protocol": {"name": "next_item"},
+                "features": {"sequences": {"recent": {"behavior": ["item_id"], "history_days": 3}}},
+            },
+            "features.sequences.recent compares times",
+        ),
         (
             {"features": {"item": ["item_id"], "sequences": {"bought": {"behavior": ["item_id"]}}}},
             "features.sequences.bought compares the times of events with that of the sample",

@@ -40,7 +40,7 @@ class _Run(click.Command):
                 return f"--runner: {options['runner']} is not a runner; choose SequentialRunner, ThreadRunner or ParallelRunner"
             return _selection(error, options)
 
-        with one_message(lambda: _configuration(options), explain=explain):
+        with one_message(lambda: _configuration(options), explain=explain, env=lambda: options["env"]):
             return super().invoke(ctx)
 
 

@@ -23,7 +23,17 @@ from deep_interest.sources.downloads import (
     raw_root,
 )
 
-_ENV = click.option("--env", "-e", metavar="ENV", help="Configuration environment, as in `kedro run --env`.")
+
+
+def _remember(ctx: click.Context, _: click.Parameter, env: str | None) -> str | None:
+    """Keep the environment for the commands that an error advises."""
+    ctx.meta["env"] = env
+    return env
+
+
+_ENV = click.option(
+    "--env", "-e", metavar="ENV", help="Configuration environment, as in `kedro run --env`.", callback=_remember
+)
 
 
 class PlainGroup(click.Group):
@@ -31,7 +41,7 @@ class PlainGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            with one_message():
+            with one_message(env=lambda: ctx.meta.get("env")):
                 return super().invoke(ctx)
         except click.UsageError as error:
             _write_usage_error(error)

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from deep_interest.errors import InputError
 from deep_interest.messages.configuration import Configuration
-from deep_interest.messages.exits import INTERRUPTED
+from deep_interest.messages.exits import INTERRUPTED, with_environment
 from deep_interest.messages.system import system_message
 from deep_interest.messages.validation import parameters_message, validation_message
 
@@ -76,6 +76,7 @@ def report_error(
     if isinstance(error, KeyboardInterrupt):
         sys.stderr.write(f"{INTERRUPTED}\n")
     elif message := plain_message(error, configuration):
-        sys.stderr.write(f"error: {message}\n")
+        env = configuration.loader.env if configuration else None
+        sys.stderr.write(f"error: {with_environment(message, env)}\n")
     else:
         sys.__excepthook__(kind, error, traceback)

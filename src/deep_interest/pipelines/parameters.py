@@ -83,11 +83,31 @@ class DatasetParameters(BaseModel):
         return rename_key(block, "rows", "models")
 
     @model_validator(mode="after")
-    def _by_day_needs_times(self) -> "DatasetParameters":
-        if self.protocol.name == "by_day" and self.source is not None and not self.source.has_times:
+    def _order_has_no_times(self) -> "DatasetParameters":
+        """Check that nothing needs times if the rows of the files are only in order."""
+        if self.source is None or self.source.has_times:
+            return self
+        if self.protocol.name == "by_day":
             raise ValueError(
                 "protocol by_day splits by day, but the source has order: file, which declares a log without times; use next_item, "
                 "last_item, rated or given, or declare the time"
+            )
+        read = {name for block in self.source.behaviors for name in block.columns}
+        read |= {name for block in self.source.impressions if block.history for name in block.history.columns}
+        needs_time = {GAP} | set(TIME_FEATURES) - read
+        if timed := [name for name in self.features.own if name in needs_time]:
+            raise ValueError(
+                f"features.behavior: {', '.join(timed)} needs the time of each behaviour, but the source has order: file, which declares "
+                "a log without times; remove it, declare the time, or, except for gap, map its column under columns"
+            )
+        dated = {"protocol.history_days": self.protocol.history_days} | {
+            f"features.sequences.{key}": of.history_days or of.delay or GAP in of.behavior
+            for key, of in self.features.sequences.items()
+        }
+        if names := [name for name, value in dated.items() if value]:
+            raise ValueError(
+                f"{', '.join(names)} compares times, but the source has order: file, which declares a log without times; remove it, or "
+                "declare the time"
             )
         return self
 
