@@ -1,6 +1,7 @@
 """Dense fields: the vector of a number is z times a row, whatever the model and the group."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -81,7 +82,7 @@ def test_a_code_that_is_not_one_of_a_number_is_named(key, code):
 def in_memory(batch):
     offsets = batch.offsets.tolist()
     histories = {
-        name: [codes[begin:end].tolist() for begin, end in zip(offsets, offsets[1:], strict=False)]
+        name: [codes[begin:end].tolist() for begin, end in pairwise(offsets)]
         for name, codes in batch.history.items()
     }
     return SamplesInMemory(

@@ -47,8 +47,8 @@ def random_batch(lengths: list[int], *, schema: FeatureSchema = SCHEMA, seed: in
 
 def dense_codes(rng: np.random.Generator, n: int) -> np.ndarray:
     """Codes of n numbers from a standard normal distribution, a quarter of them missing."""
-    codes = 1 + np.rint((rng.normal(size=n) + 8) * 4096).astype(int)
-    return np.where(rng.random(n) < 0.25, 0, codes)
+    codes = 1 + np.rint((rng.normal(size=n) + 8) * 4096)
+    return np.where(rng.random(n) < 0.25, 0, codes).astype(np.int32)
 
 
 def take(batch: Batch, samples: list[int]) -> Batch:
