@@ -84,7 +84,8 @@ def test_standardised_features_of_own_tables_give_results(tmp_path):
         frame.assign(**{name: values}).to_parquet(folder / f"{table}.parquet")
     features = (
         "{item: [item_id, category, price], behavior: [item_id, category, price, dwell, gap], profile: [plan, age], "
-        "context: [placement, bid], standardised: [price, dwell, age, bid]}"
+        "context: [placement, bid], standardised: [price, dwell, age, bid], "
+        "sequences: {again: {behavior: [item_id, price, dwell], max_len: 5}}}"
     )
     own_block(project, features)
     for pipeline in ("own.din", "own.boosted"):
