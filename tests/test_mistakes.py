@@ -116,6 +116,13 @@ YAML = {
     "a feature that does not exist": (
         "parameters_x.yml", f"{DATASET}    features: {{item: [item_id], buckets: {{prise: 3}}}}\n", "prise is not a feature"
     ),
+    "a feature with buckets that is standardised as well": (
+        "parameters_x.yml", f"{DATASET}    features: {{item: [item_id, price], buckets: {{price: 3}}, standardised: [price]}}\n",
+        "standardised: price is in buckets or multi_hot as well; keep it in only one of the three"
+    ),
+    "a standardised feature that does not exist": (
+        "parameters_x.yml", f"{DATASET}    features: {{item: [item_id], standardised: [prise]}}\n", "standardised: prise is not a feature"
+    ),
     "a dataset without a source": ("parameters_x.yml", "datasets: {mine: {title: Mine}}\n", "datasets: mine is unknown"),
     "a catalog that is not YAML": ("catalog_x.yml", "a:\n  type: b\n c: d\n", "catalog_x.yml, line 3, column 2: expected <block end>"),
     "an unknown type of dataset": (

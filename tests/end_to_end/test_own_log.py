@@ -5,6 +5,8 @@ import pandas as pd
 from support.forked import run
 from support.project import copy_project
 
+from deep_interest.logs.standardised import decode
+
 DAY = 86_400
 
 
@@ -68,6 +70,46 @@ def test_own_tables_give_results(tmp_path):
     samples = pd.read_parquet(project / "data/smoke/05_model_input/own/samples.parquet")
     assert len(samples) == 80 * 12
     assert "placement" in samples
+
+
+def test_standardised_features_of_own_tables_give_results(tmp_path):
+    project = copy_project(tmp_path / "project")
+    folder = tmp_path / "raw/own"
+    write_own_log(folder)
+    rng = np.random.default_rng(0)
+    numbers = {"items": "price", "behaviors": "dwell", "users": "age", "impressions": "bid"}
+    for table, name in numbers.items():
+        frame = pd.read_parquet(folder / f"{table}.parquet")
+        values = np.where(rng.random(len(frame)) < 0.1, np.nan, rng.lognormal(size=len(frame)))
+        frame.assign(**{name: values}).to_parquet(folder / f"{table}.parquet")
+    features = (
+        "{item: [item_id, category, price], behavior: [item_id, category, price, dwell, gap], profile: [plan, age], "
+        "context: [placement, bid], standardised: [price, dwell, age, bid], "
+        "sequences: {again: {behavior: [item_id, price, dwell], max_len: 5}}}"
+    )
+    own_block(project, features)
+    for pipeline in ("own.din", "own.boosted"):
+        completed = run(project, f"--pipelines={pipeline}", raw=tmp_path / "raw")
+        assert completed.returncode == 0, completed.stdout
+    samples = pd.read_parquet(project / "data/smoke/05_model_input/own/samples.parquet")
+    z = decode(samples["bid"].to_numpy())[samples["bid"] > 0]
+    train = z[(samples["split"] == "train")[samples["bid"] > 0]]
+    assert samples["bid"].dtype == np.int32
+    assert (samples["bid"] == 0).mean() > 0.05
+    assert abs(train.mean()) < 0.05
+    assert 0.7 < train.std() < 1.01  # values beyond 8 standard deviations are clipped
+
+    frame = pd.read_parquet(folder / "items.parquet")
+    frame.assign(price=frame["price"].astype(str).mask(frame.index == 3, "cheap")).to_parquet(
+        folder / "items.parquet"
+    )
+    refused = run(project, "--pipelines=samples.own", raw=tmp_path / "raw")
+    assert refused.returncode != 0
+    assert "Traceback" not in refused.stdout
+    assert (
+        "items.parquet, column price: found 1 value(s) that are not numbers, for example 'cheap'"
+        in refused.stdout
+    )
 
 
 def test_a_missing_feature_column_is_an_error_with_its_name(tmp_path):

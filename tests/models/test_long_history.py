@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from support.batches import OWN_SCHEMA, PLAIN_SCHEMA, SCHEMA, random_batch, sharing_batches
+from support.batches import DENSE_SCHEMA, OWN_SCHEMA, PLAIN_SCHEMA, SCHEMA, random_batch, sharing_batches
 
 from deep_interest.errors import InputError
 from deep_interest.logs.schema import FeatureSchema, Field, Sequence
@@ -28,7 +28,9 @@ def build(key, *, schema=SCHEMA, **options):
     return build_model(key, model_config(key, options, common=SMALL), schema).double()
 
 
-@pytest.mark.parametrize("schema", [SCHEMA, OWN_SCHEMA], ids=["all groups", "own fields"])
+@pytest.mark.parametrize(
+    "schema", [SCHEMA, OWN_SCHEMA, DENSE_SCHEMA], ids=["all groups", "own fields", "dense fields"]
+)
 @pytest.mark.parametrize("key", [*SEARCHES, "sdim"])
 def test_looking_up_the_selected_behaviours_equals_selecting_from_all(key, schema):
     model = build(key, schema=schema).eval()

@@ -11,10 +11,12 @@ from support.days import FEATURES, day_name, day_tables
 
 from deep_interest.errors import InputError
 from deep_interest.logs.canonical import canonical
+from deep_interest.logs.encoding import encode_log
 from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.protocols import ProtocolParameters
+from deep_interest.logs.standardised import decode
 from deep_interest.logs.tables import CanonicalTables
-from deep_interest.logs.vocabulary import FieldVocabularies
+from deep_interest.logs.vocabulary import FieldVocabularies, Vocabulary
 from deep_interest.retraining.fitting import extend_parameters, fit_challenger, held_out_scores
 from deep_interest.retraining.parameters import ScoringParameters
 from deep_interest.retraining.scoring import encode_request, score_with
@@ -159,6 +161,67 @@ def test_pairs_are_scored_by_the_values_of_a_cell_that_the_champion_knows(tmp_pa
     np.testing.assert_array_equal(ctr["top"], ctr["top,day 9"])
     assert (ctr["top"] != ctr["day 1,top"]).all()
     assert (ctr["top"] != ctr["day 9"]).all()
+
+
+def test_retraining_and_scoring_keep_the_mean_and_the_deviation_of_the_first_version(tmp_path):
+    """Later days have other prices and placements: their codes are those of the first days' mean and deviation."""
+    features = FEATURES | {
+        "item": ["item_id", "category", "price"], "profile": ["plan"], "standardised": ["price", "placement"]
+    }  # fmt: skip
+
+    def priced(days, shift=0.0):
+        tables = log(days)
+        tables.items["price"] = np.arange(len(tables.items)) % 7 + shift
+        tables.impressions["placement"] = tables.impressions["placement"] * 10.0 + shift
+        return tables
+
+    def window_of(tables, train, held_out, vocabularies):
+        return encode_window(
+            tables, train=[day_name(day) for day in train], held_out=day_name(held_out), protocol=ProtocolParameters(name="by_day"),
+            features=FeatureColumns.model_validate(features), vocabularies=vocabularies,
+        )  # fmt: skip
+
+    known = FieldVocabularies()
+    fitted = fit(tmp_path, window_of(priced(3), [0, 1], 2, known), model="din", name="first.pt")
+    first = {name: known.fields[name].standardisation for name in ("price", "placement")}
+    assert all(each.std > 0 for each in first.values())
+    registry = Registry(tmp_path / "registry")
+    manifest = {
+        "model": "din", "config": fitted.config, "training": fitted.training, "schema": fitted.schema.model_dump(mode="json"),
+    }  # fmt: skip
+    registry.add("v1", VersionArtifacts(manifest, fitted.weights, fitted.optimizer, known))
+    champion = registry.load("v1")
+    later = champion.vocabularies()
+    shifted = priced(4, shift=2.0)
+    data = window_of(shifted, [1, 2], 3, later)
+    assert {name: later.fields[name].standardisation for name in first} == first
+    prices = shifted.items.set_index("item")["price"]
+    item = encode_log(
+        shifted, users=Vocabulary.fit(shifted.behaviors["user"]), items=Vocabulary.fit(shifted.items["item"])
+    )
+    expected = (prices[item.items.values].to_numpy() - first["price"].mean) / first["price"].std
+    np.testing.assert_allclose(decode(data.features.items["price"])[1:], expected, atol=1e-3)
+    warm = fit(tmp_path, data, parent=fitted.as_parent(), model="din", name="warm.pt")
+    assert warm.weights["embeddings.tables.price.weight"].shape == (2, 4)
+
+    users = pd.DataFrame({"user": ["u1", "u2"], "placement": [2.0, 22.0]})
+    columns = FeatureColumns.model_validate(features)
+    coded = encode_request(shifted, users, None, columns, ScoringParameters(top_k=None), champion)
+    np.testing.assert_array_equal(
+        np.sort(coded.features.items["price"]), np.sort(data.features.items["price"])
+    )
+    placements = (users["placement"] - first["placement"].mean) / first["placement"].std
+    np.testing.assert_allclose(decode(coded.request.context["placement"]), placements, atol=1e-3)
+    scores = pd.concat(
+        score_with(
+            champion, coded, ScoringParameters(top_k=None), RunParameters(device="cpu", threads=1)
+        ).blocks
+    )
+    assert scores["ctr"].between(0, 1).all()
+    with pytest.raises(
+        InputError, match=r"features\.standardised: placement: .*'top'; all its values must be numbers"
+    ):
+        encode_request(shifted, users.assign(placement="top"), None, columns, ScoringParameters(), champion)
 
 
 def test_a_warm_start_keeps_every_parameter_and_gives_new_ids_rows_of_their_own(tmp_path, champion):

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from kedro.io import DatasetError
-from support.training import ITEMS, small_data
+from support.training import ITEMS, small_data, with_prices
 
 from deep_interest.datasets import ScoresFile
 from deep_interest.io.checksums import sidecar
@@ -18,8 +18,9 @@ from deep_interest.training.evaluation import predict
 COMMON = {"embedding_dim": 4, "embedding_std": 1.0}
 
 
-def make(key="din"):
+def make(key="din", *, dense=False):
     data = small_data(users=17)
+    data = with_prices(data) if dense else data
     torch.manual_seed(0)
     model = build_model(key, model_config(key, {}, common=COMMON), data.features.schema).eval()
     return model, data, FeatureStore.build(data.log, data.features, torch.device("cpu"))
@@ -51,10 +52,11 @@ def evaluated(model, data, store):
     return table.reshape(18, ITEMS)
 
 
+@pytest.mark.parametrize("dense", [False, True], ids=["codes", "numbers"])
 @pytest.mark.parametrize("key", ["din", "dien", "base", "bst"])
 @pytest.mark.parametrize("pairs_at_once", [7, 100, 10_000])
-def test_scores_equal_those_of_evaluation_for_any_group_size(key, pairs_at_once):
-    model, data, store = make(key)
+def test_scores_equal_those_of_evaluation_for_any_group_size(key, pairs_at_once, dense):
+    model, data, store = make(key, dense=dense)
     blocks = score_pairs(model, store, request(), version="v", max_len=100, pairs_at_once=pairs_at_once)
     table = pd.concat(blocks)
     found = table.pivot(index="user", columns="item", values="ctr").loc[request().users].to_numpy()

@@ -18,13 +18,13 @@ COMMON = {"embedding_dim": 4, "embedding_std": 1.0}
 CONTEXT = {"hour": 9}
 
 
-def make(*, context=("hour",), max_len=10, multi_hot=None):
+def make(*, context=("hour",), max_len=10, multi_hot=None, standardised=()):
     """A predictor of a shop with the items 10, 11 and 12 and the users ``ann`` (10, 11, 12) and ``bob`` (12)."""
     tables = CanonicalTables(
         pd.DataFrame({"user": ["ann"] * 3 + ["bob"], "item": [10, 11, 12, 12], "time": [1, 2, 3, 1]}),
         pd.DataFrame({"item": [10, 11, 12], "category": ["a", "b", "b"]}),
     )
-    columns = FeatureColumns(context=context, multi_hot=multi_hot or {})
+    columns = FeatureColumns(context=context, multi_hot=multi_hot or {}, standardised=standardised)
     users, items = Vocabulary.fit(tables.behaviors["user"]), Vocabulary.fit(tables.items["item"])
     log = encode_log(tables, users=users, items=items)
     vocabularies = FieldVocabularies()
@@ -87,6 +87,17 @@ def test_a_multi_hot_context_is_a_string_of_values():
     one, other = (model.predict("ann", [10], {"hour": value})[10] for value in ("x|y", "z"))
     assert one != other
     assert model.predict("ann", [10], {"hour": "y|x|unknown"})[10] == pytest.approx(one, abs=1e-7)
+
+
+def test_a_standardised_context_is_a_number():
+    model = make(standardised=("hour",))  # mean 9.5, standard deviation 0.5
+    ctr = {hour: model.predict("ann", [10], {"hour": hour})[10] for hour in (9, 9.5, 10, 14, 99, None)}
+    assert len(set(ctr.values())) == 5  # 14 and 99 are both more than 8 standard deviations from the mean
+    assert ctr[14] == ctr[99]
+    both = model.predict("ann", [10, 11], {"hour": [9, None]})
+    assert both[10] == pytest.approx(ctr[9], abs=1e-7)
+    with pytest.raises(InputError, match=r"context: hour: found 'noon'; expected numbers such as 1\.5"):
+        model.predict("ann", [10], {"hour": "noon"})
 
 
 @pytest.mark.parametrize(

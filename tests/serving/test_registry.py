@@ -35,6 +35,10 @@ def test_version_read_back_equals_what_was_written(registry):
     vocabularies = version.vocabularies()
     assert list(vocabularies.fields["item_id"].encode(pd.Series(["a", "c", "x"]))) == [1, 3, 0]
     assert list(vocabularies.fields["price"].encode(pd.Series([1.0, 9]))) == [1, 2]
+    for name, field in written.vocabularies.fields.items():
+        assert vocabularies.fields[name].borders == field.borders
+        assert vocabularies.fields[name].standardisation == field.standardisation
+    assert vocabularies.fields["age"].standardisation.std > 3
 
 
 def test_checksums_can_be_verified_by_sha256sum(registry):

@@ -16,6 +16,12 @@ PLAIN_SCHEMA = FeatureSchema(item=ITEM, behavior=ITEM)
 OWN_SCHEMA = SCHEMA.model_copy(
     update={"behavior": (*ITEM, Field(name="rating", size=6), Field(name="gap", size=9, derived=True))}
 )
+PRICE, DWELL, AGE, BID = (Field(name=name, size=2, dense=True) for name in ("price", "dwell", "age", "bid"))
+DENSE_SCHEMA = FeatureSchema(
+    item=(*ITEM, PRICE), behavior=(*ITEM, PRICE, Field(name="rating", size=6), DWELL), profile=(*SCHEMA.profile, AGE),
+    context=(BID, *SCHEMA.context),
+)  # fmt: skip
+"""A dense field in each group: shared by item and behaviours, of a behaviour itself, of profile and of context."""
 
 
 def random_batch(lengths: list[int], *, schema: FeatureSchema = SCHEMA, seed: int = 0) -> Batch:
@@ -23,7 +29,12 @@ def random_batch(lengths: list[int], *, schema: FeatureSchema = SCHEMA, seed: in
     rng = np.random.default_rng(seed)
 
     def codes(fields, n):
-        return {f.name: torch.tensor(rng.integers(0, f.size, n), dtype=torch.int32) for f in fields}
+        return {
+            f.name: torch.tensor(
+                dense_codes(rng, n) if f.dense else rng.integers(0, f.size, n), dtype=torch.int32
+            )
+            for f in fields
+        }
 
     size, total = len(lengths), sum(lengths)
     return Batch(
@@ -32,6 +43,12 @@ def random_batch(lengths: list[int], *, schema: FeatureSchema = SCHEMA, seed: in
         profile=codes(schema.profile, size), context=codes(schema.context, size),
         labels=torch.tensor(rng.integers(0, 2, size), dtype=torch.float64), negatives=codes(schema.shared, total),
     )  # fmt: skip
+
+
+def dense_codes(rng: np.random.Generator, n: int) -> np.ndarray:
+    """Codes of n numbers from a standard normal distribution, a quarter of them missing."""
+    codes = 1 + np.rint((rng.normal(size=n) + 8) * 4096)
+    return np.where(rng.random(n) < 0.25, 0, codes).astype(np.int32)
 
 
 def take(batch: Batch, samples: list[int]) -> Batch:

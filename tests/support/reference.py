@@ -9,8 +9,17 @@ def parameters(model) -> dict[str, np.ndarray]:
     return {name: tensor.detach().numpy().astype(np.float64) for name, tensor in model.state_dict().items()}
 
 
+def vector(table, field, code):
+    """The row of a code; for a dense field, row 0 if the number is missing, otherwise z times row 1."""
+    if not field.dense:
+        return table[code]
+    return table[0] if code == 0 else ((code - 1) / 4096 - 8) * table[1]
+
+
 def embed(p, codes, fields, row):
-    return np.concatenate([p[f"embeddings.tables.{f.name}.weight"][int(codes[f.name][row])] for f in fields])
+    return np.concatenate(
+        [vector(p[f"embeddings.tables.{f.name}.weight"], f, int(codes[f.name][row])) for f in fields]
+    )
 
 
 def shared_histories(p, batch, schema):
@@ -31,7 +40,7 @@ def histories(p, batch, schema):
         for j, e in enumerate(shared):
             row = int(batch.offsets[b]) + j
             scale, shift = np.ones(width), np.zeros(width)
-            for field in schema.own:
+            for field in (field for field in schema.own if not field.dense):
                 modulation = p[f"own_fields.scales.{field.name}.weight"][int(batch.history[field.name][row])]
                 scale, shift = scale + modulation[:width], shift + modulation[width:]
             own = [embed(p, batch.history, schema.own, row)] if schema.own else []
@@ -112,7 +121,7 @@ def user_only(p, batch, schema, *, pooling):
 def wide_deep(p, batch, schema, *, pooling):
     """BaseModel plus one weight for each (behaviour, candidate) pair of codes."""
     wide = np.zeros(batch.size)
-    for field in schema.shared:
+    for field in (field for field in schema.shared if not field.dense):
         weights = p[f"wide.weights.{field.name}.weight"][:, 0].reshape(field.size, field.size)
         for b in range(batch.size):
             behaviors = batch.history[field.name].numpy()[int(batch.offsets[b]) : int(batch.offsets[b + 1])]
@@ -395,10 +404,12 @@ def lr(p, batch, schema):
         ("context", batch.context, schema.context),
     ):
         for field in fields:
-            logits = logits + p[f"weights.{group}_{field.name}.weight"][codes[field.name].numpy(), 0]
+            weight = p[f"weights.{group}_{field.name}.weight"]
+            logits = logits + [vector(weight, field, int(code))[0] for code in codes[field.name]]
     for b in range(batch.size):
         rows = slice(int(batch.offsets[b]), int(batch.offsets[b + 1]))
         for field in schema.behavior:
-            visited = p[f"weights.behavior_{field.name}.weight"][batch.history[field.name].numpy()[rows], 0]
-            logits[b] += visited.sum() / max(len(visited), 1)
+            weight = p[f"weights.behavior_{field.name}.weight"]
+            visited = [vector(weight, field, int(code))[0] for code in batch.history[field.name][rows]]
+            logits[b] += sum(visited) / max(len(visited), 1)
     return logits

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import torch
+from support.batches import dense_codes
 
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
@@ -60,6 +61,18 @@ def with_tags(data: Data) -> Data:
     )  # fmt: skip
     log = replace(data.log, fields=data.log.fields | {"tags": tags[data.log.fields["item_id"]]})
     return replace(data, log=log, features=features)
+
+
+def with_prices(data: Data) -> Data:
+    """The data with dense fields: a price of the items, which behaviours carry too, and a dwell time of each behaviour."""
+    rng = np.random.default_rng(0)
+    prices, dwell = dense_codes(rng, ITEMS + 1), dense_codes(rng, len(data.log.fields["item_id"]))
+    price = Field(name="price", size=2, dense=True)
+    item = (*data.features.schema.item, price)
+    schema = FeatureSchema(item=item, behavior=(*item, Field(name="dwell", size=2, dense=True)))
+    features = replace(data.features, schema=schema, items=data.features.items | {"price": prices})
+    fields = data.log.fields | {"price": prices[data.log.fields["item_id"]], "dwell": dwell}
+    return replace(data, log=replace(data.log, fields=fields), features=features)
 
 
 def sample_set(data: Data, split: str = "train", *, max_len: int = 100, device: str = "cpu") -> SampleSet:

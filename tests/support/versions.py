@@ -13,13 +13,14 @@ SCHEMA = FeatureSchema(item=FIELDS, behavior=FIELDS)
 
 
 def artifacts(seed=0, dim=3):
-    """Return an untrained BaseModel, a state of its optimizer, and two vocabularies."""
+    """Return an untrained BaseModel, a state of its optimizer, and three vocabularies."""
     torch.manual_seed(seed)
     config = model_config("base", {}, common={"embedding_dim": dim, "hidden": (4,)})
     model = build_model("base", config, SCHEMA)
     vocabularies = FieldVocabularies()
     vocabularies.learn("item_id", pd.Series(["b", "a", "c"]))
     vocabularies.learn("price", pd.Series([1.0, 2, 3, 4]), buckets=2)
+    vocabularies.learn_standardised("age", pd.Series([0.1, 0.2, 7.7]))
     manifest = {
         "model": "base", "config": config.model_dump(mode="json"), "training": {}, "schema": SCHEMA.model_dump(mode="json"),
     }  # fmt: skip

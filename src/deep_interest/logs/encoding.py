@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from deep_interest.errors import InputError
+from deep_interest.logs import standardised
 from deep_interest.logs.behavior_log import BehaviorLog, run_offsets
 from deep_interest.logs.feature_columns import (
     DERIVED,
@@ -81,6 +82,9 @@ def code_column(
         columns: feature columns, with the buckets or the separator of the feature.
         known: ``(n,)`` bool, rows whose values are learned; all if None.
     """
+    if name in columns.standardised:
+        codes = vocabularies.learn_standardised(name, column, known=known)
+        return CodedColumn(Field(name=name, size=standardised.ROWS, dense=True), codes)
     multi_hot = columns.multi_hot.get(name)
     if multi_hot is None:
         codes, size = vocabularies.learn(name, column, known=known, buckets=columns.buckets.get(name))

@@ -59,6 +59,8 @@ class FeatureColumns(BaseModel):
         context: columns of ``impressions``.
         buckets: for numeric features, the number of buckets with equally many rows, or the borders between buckets.
         multi_hot: for features with several values per row, the separator between the values.
+        standardised: numeric features that models see as a number, (value - mean) / standard deviation of the training rows, instead of
+            as buckets. A feature can be in only one of ``buckets``, ``multi_hot`` and ``standardised``.
         sequences: further sequences of behaviours, by name.
     """
 
@@ -70,6 +72,7 @@ class FeatureColumns(BaseModel):
     context: tuple[str, ...] = ()
     buckets: dict[str, Buckets] = {}
     multi_hot: dict[str, MultiHot] = {}
+    standardised: tuple[str, ...] = ()
     sequences: dict[str, SequenceColumns] = {}
 
     @model_validator(mode="before")
@@ -87,19 +90,31 @@ class FeatureColumns(BaseModel):
                     f"{name!r} is not a valid feature name; use letters, digits and _, and map the column under source.….columns: "
                     f"{{my_name: {name!r}}}"
                 )
-        for key, named in (("buckets", self.buckets), ("multi_hot", self.multi_hot)):
+        for key, named in (
+            ("buckets", self.buckets),
+            ("multi_hot", self.multi_hot),
+            ("standardised", self.standardised),
+        ):
             if unknown := set(named) - set(names) - {ITEM_ID, USER_ID}:
                 raise ValueError(
                     f"{key}: {', '.join(sorted(unknown))} is not a feature; the features are {', '.join(names)}"
                 )
-        if derived := set(self.own) & {*self.buckets, *self.multi_hot} & set(DERIVED):
+        if derived := set(self.own) & {*self.buckets, *self.multi_hot, *self.standardised} & set(DERIVED):
             raise ValueError(
-                f"buckets, multi_hot: {', '.join(sorted(derived))} is computed and has buckets of its own; remove it from there"
+                f"buckets, multi_hot, standardised: {', '.join(sorted(derived))} is computed and has buckets of its own; remove it from there"
             )
         if single := set(self.multi_hot) & {ITEM_ID, USER_ID, *self.buckets}:
             raise ValueError(
                 f"multi_hot: {', '.join(sorted(single))} has a single value, because it is an id or has buckets; remove it from "
                 "multi_hot"
+            )
+        if ids := set(self.standardised) & {ITEM_ID, USER_ID}:
+            raise ValueError(
+                f"standardised: {', '.join(sorted(ids))} is an id, not a quantity; remove it from standardised"
+            )
+        if twice := set(self.standardised) & {*self.buckets, *self.multi_hot}:
+            raise ValueError(
+                f"standardised: {', '.join(sorted(twice))} is in buckets or multi_hot as well; keep it in only one of the three"
             )
         return self
 
@@ -130,6 +145,11 @@ class FeatureColumns(BaseModel):
                     f"{CLICKED}: [0] or {CLICKED}: [1]"
                 )
         return self
+
+    @property
+    def numeric(self) -> frozenset[str]:
+        """Features whose values must be numbers: those with buckets, and standardised ones."""
+        return frozenset((*self.buckets, *self.standardised))
 
     @property
     def own(self) -> tuple[str, ...]:

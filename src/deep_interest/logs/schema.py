@@ -6,6 +6,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from deep_interest.errors import InputError
+from deep_interest.logs import standardised
 
 Group = Literal["item", "behavior", "profile", "context"]
 Pooling = Literal["sum", "mean"]
@@ -17,9 +18,11 @@ class Field(BaseModel):
 
     Attributes:
         name: name of the column and of the embedding table.
-        size: number of codes, including the unknown code 0.
+        size: number of rows of the embedding table, including row 0 of the unknown code 0: the number of codes, or 2 for a dense
+            field, which has row 0 for a missing value and row 1, which is multiplied by the value.
         pooling: pooling of the value vectors of a multi-hot field; None for a one-hot field.
         derived: whether the code of a behaviour depends on the sample (``gap``, ``position``), so that the log does not store it.
+        dense: whether the codes are standardised numbers, see `logs.standardised`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -28,6 +31,25 @@ class Field(BaseModel):
     size: int
     pooling: Pooling | None = None
     derived: bool = False
+    dense: bool = False
+
+    @model_validator(mode="after")
+    def _dense_fields_have_two_rows(self) -> "Field":
+        if self.dense and (self.size != standardised.ROWS or self.pooling or self.derived):
+            raise ValueError(
+                f"{self.name}: a dense field has the size {standardised.ROWS}, and is neither multi-hot nor derived"
+            )
+        return self
+
+    @property
+    def codes(self) -> int:
+        """Number of codes; of a multi-hot field, number of codes of its values."""
+        return standardised.CODES if self.dense else self.size
+
+    @property
+    def one_hot(self) -> bool:
+        """Whether the field has one category per row: it is neither multi-hot nor dense."""
+        return self.pooling is None and not self.dense
 
     @model_serializer(mode="wrap")
     def _without_defaults(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -164,8 +186,13 @@ class FeatureSchema(BaseModel):
     @property
     def tables(self) -> dict[str, int]:
         """``{table: rows}`` of all embedding tables; fields with the same name share a table."""
+        return {name: field.size for name, field in self.table_fields.items()}
+
+    @property
+    def table_fields(self) -> dict[str, Field]:
+        """``{table: field}`` of all embedding tables."""
         return {
-            field.name: field.size
+            field.name: field
             for field in (
                 *self.item,
                 *self.behavior,

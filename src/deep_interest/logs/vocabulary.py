@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from deep_interest.errors import InputError
 from deep_interest.logs.buckets import Buckets, borders_of, bucketise
 from deep_interest.logs.multi_hot import SplitColumn, ValueSets
+from deep_interest.logs.standardised import Standardisation
 
 UNKNOWN = 0
 LARGEST_CODE = 2**31 - 1  # codes and history lengths are int32
@@ -97,15 +98,19 @@ class FieldVocabulary:
     """Encoding of one feature.
 
     Attributes:
-        vocabulary: vocabulary of its values or of its buckets.
+        vocabulary: vocabulary of its values or of its buckets; empty for a standardised feature.
         borders: inner borders of the buckets of a numeric feature; None without buckets.
+        standardisation: mean and standard deviation of a standardised feature; otherwise None.
     """
 
     vocabulary: Vocabulary
     borders: tuple[float, ...] | None = None
+    standardisation: Standardisation | None = None
 
     def encode(self, column: pd.Series) -> np.ndarray:
         """Return the codes of a column, ``(n,)`` int32."""
+        if self.standardisation is not None:
+            return self.standardisation.encode(column)
         return self.vocabulary.encode(column if self.borders is None else bucketise(column, self.borders))
 
 
@@ -114,7 +119,7 @@ class FieldVocabularies:
     """Vocabularies of the features of a dataset; new values can be learned, codes never change.
 
     Attributes:
-        fields: ``{field: vocabulary}``; borders of buckets are set when the field is first learned.
+        fields: ``{field: vocabulary}``; borders of buckets, mean and standard deviation are set when the field is first learned.
         frozen: whether new values are ignored.
     """
 
@@ -136,9 +141,14 @@ class FieldVocabularies:
             Codes ``(n,)`` int32, and the size of the vocabulary.
 
         Raises:
-            InputError: the values have another type than before.
+            InputError: the values have another type than before, or the feature was standardised before.
         """
         before = self.fields.get(name)
+        if before is not None and before.standardisation is not None:
+            raise InputError(
+                f"features.standardised: {name} was standardised when its vocabulary was made; add {name} to features.standardised "
+                "again, or start a new registry"
+            )
         if self.frozen:
             assert before is not None, name
             return before.encode(column), len(before.vocabulary)
@@ -154,6 +164,43 @@ class FieldVocabularies:
         check_fits_int32(f"features: values of {name}", len(vocabulary))
         self.fields[name] = FieldVocabulary(vocabulary, borders)
         return vocabulary.encode(values), len(vocabulary)
+
+    def learn_standardised(
+        self, name: str, column: pd.Series, *, known: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Learn mean and standard deviation of the known rows of a numeric feature, then encode all rows.
+
+        Mean and standard deviation are computed when the feature is first learned, and kept afterwards.
+
+        Args:
+            name: name of the feature.
+            column: numbers ``(n,)``.
+            known: ``(n,)`` bool, rows to learn from; all if None.
+
+        Returns:
+            Codes ``(n,)`` int32, see `logs.standardised`.
+
+        Raises:
+            InputError: a value is not a number, or the feature had categories or buckets before.
+        """
+        try:
+            numbers = pd.Series(column.to_numpy(np.float64, na_value=np.nan))
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"features.standardised: {name}: {error}; all its values must be numbers"
+            ) from error
+        if name not in self.fields:
+            assert not self.frozen, name
+            empty = Vocabulary(pd.Index([], dtype=np.float64))
+            standardisation = Standardisation.fit(numbers, known)
+            self.fields[name] = FieldVocabulary(empty, standardisation=standardisation)
+        field = self.fields[name]
+        if field.standardisation is None:
+            raise InputError(
+                f"features.standardised: {name} had {'categories' if field.borders is None else 'buckets'} when its vocabulary was made; "
+                f"remove {name} from features.standardised, or start a new registry"
+            )
+        return field.encode(numbers)
 
     def learn_value_sets(
         self, name: str, column: pd.Series, *, separator: str, known: np.ndarray | None = None

@@ -31,7 +31,8 @@ class ASVD(nn.Module):
     (rating, action, time since) has a learnt weight, and so has the mean ``μ_j`` of the item. Without own fields there is neither
     ``w_j`` nor ``w̄``. ``w_f`` starts at 0 and c at 1, so that ``w_f`` first learns which codes go with positive labels. ``q``, ``y`` and ``μ`` are sums over an item's fields. In the paper a behaviour has another factor
     ``x_j`` than a candidate; a common one generalises better. ``b_i`` is the sum of a weight per code of the candidate, the
-    profile and the context. Further sequences are not read.
+    profile and the context. The weight or factor of a dense field is multiplied by its value z, so that ``w_f`` of a dense own field is
+    ``w z``. Further sequences are not read.
     """
 
     Config = ASVDConfig

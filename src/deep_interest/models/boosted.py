@@ -13,7 +13,7 @@ from deep_interest.models.boosted_features import BoostedFeatures, count_labels,
 from deep_interest.models.closed_form import FittedModel, TrainingSamples, batches
 from deep_interest.models.configs.boosted import BoostedConfig
 from deep_interest.models.estimator_state import estimator_from_bytes, estimator_to_bytes
-from deep_interest.models.history_counts import Rates
+from deep_interest.models.history_counts import Rates, categorical
 
 if TYPE_CHECKING:
     from sklearn.ensemble import HistGradientBoostingClassifier
@@ -40,7 +40,7 @@ class Boosted(FittedModel):
         self.register_buffer("trees", torch.zeros(0, dtype=torch.uint8))
         for key, size in rate_sizes(schema).items():
             self.register_buffer(f"rate_{key}", torch.zeros(size))
-        for field in schema.item:
+        for field in categorical(schema.item):
             self.register_buffer(f"samples_{field.name}", torch.zeros(field.size, dtype=torch.int64))
         self._classifier: HistGradientBoostingClassifier | None = None
         self.register_load_state_dict_post_hook(_forget_classifier)
@@ -84,7 +84,7 @@ class Boosted(FittedModel):
         rates = {key: table.without_each_fold() for key, table in tables.items()}
         for key, values in rates.items():
             getattr(self, f"rate_{key}").copy_(torch.from_numpy(values[-1]))
-        for field in self.schema.item:
+        for field in categorical(self.schema.item):
             counts = tables[f"item_{field.name}"].samples.sum(0)
             getattr(self, f"samples_{field.name}").copy_(torch.from_numpy(counts))
         return BoostedFeatures(self.schema, rates, self._sample_counts())
@@ -107,7 +107,7 @@ class Boosted(FittedModel):
         return classifier.fit(columns[grown], labels[grown], X_val=columns[stopping], y_val=labels[stopping])
 
     def _sample_counts(self) -> dict[str, np.ndarray]:
-        return {field.name: self._host(f"samples_{field.name}") for field in self.schema.item}
+        return {field.name: self._host(f"samples_{field.name}") for field in categorical(self.schema.item)}
 
     def _host(self, name: str) -> np.ndarray:
         return getattr(self, name).cpu().numpy()

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from deep_interest.logs.schema import GROUPS, FeatureSchema, Field
+from deep_interest.logs.standardised import LIMIT, decode
 from deep_interest.models.batch import Batch
 from deep_interest.models.history_counts import (
     MOST_COUNTED_CODES,
@@ -13,6 +14,7 @@ from deep_interest.models.history_counts import (
     Pairs,
     Rates,
     candidate_fields,
+    categorical,
     one_hot,
     values_by_row,
 )
@@ -20,6 +22,7 @@ from deep_interest.ops.bounds import check_codes
 
 Columns = dict[str, np.ndarray]
 MISSING = -1.0  # below all rates, codes and ages; scikit-learn cannot bin a column that is NaN everywhere
+MISSING_NUMBER = -LIMIT - 1.0  # of a dense field, below all its values
 
 
 def rate_sizes(schema: FeatureSchema) -> dict[str, int]:
@@ -27,12 +30,14 @@ def rate_sizes(schema: FeatureSchema) -> dict[str, int]:
 
     The keys are ``<group>_<field>`` for candidate, profile and context, ``history_by_<own>`` for the codes of an own field in the
     history, and ``<shared>_by_<own>`` for its codes in behaviours that match the candidate in a shared field. Those of a
-    further sequence begin with ``<sequence>_``.
+    further sequence begin with ``<sequence>_``. Dense fields have no rates.
     """
-    sizes = {f"{group}_{field.name}": field.size for group, field in candidate_fields(schema)}
+    sizes = {
+        f"{group}_{field.name}": field.size for group, field in candidate_fields(schema) if not field.dense
+    }
     for sequence, part in _sequences(schema):
         for own in one_hot(part.own):
-            for key in ("history", *(field.name for field in part.shared)):
+            for key in ("history", *(field.name for field in categorical(part.shared))):
                 sizes[_key(sequence, f"{key}_by_{own.name}")] = own.size
     return sizes
 
@@ -49,12 +54,14 @@ def count_labels(rates: Mapping[str, Rates], batch: Batch, schema: FeatureSchema
     _check_codes(batch, schema)
     labels = batch.labels.double().cpu().numpy()
     for group, field in candidate_fields(schema):
+        if field.dense:
+            continue
         rows, codes = values_by_row(batch, group, field)
         rates[f"{group}_{field.name}"].add(folds[rows], codes, labels[rows])
     for sequence, part in _sequences(schema):
         pairs = Pairs(_batch_of(batch, sequence))
         chosen = {"history": np.arange(len(pairs.sample))}
-        chosen |= {field.name: np.flatnonzero(pairs.matches(field)) for field in part.shared}
+        chosen |= {field.name: np.flatnonzero(pairs.matches(field)) for field in categorical(part.shared)}
         for own in one_hot(part.own):
             codes = pairs.codes(own.name)
             for key, rows in chosen.items():
@@ -64,7 +71,7 @@ def count_labels(rates: Mapping[str, Rates], batch: Batch, schema: FeatureSchema
 
 
 def _check_codes(batch: Batch, schema: FeatureSchema) -> None:
-    """Check that every code of a one-hot field is in the table of its field.
+    """Check that every code of a field that is not multi-hot is one of the codes of its field.
 
     Raises:
         InputError: a code is out of range.
@@ -72,8 +79,9 @@ def _check_codes(batch: Batch, schema: FeatureSchema) -> None:
     for sequence, part in _sequences(schema):
         chosen = _batch_of(batch, sequence)
         for group in GROUPS:
-            for field in one_hot(part.fields(group)):
-                check_codes(chosen.codes(group, field.name).cpu().numpy(), field.size, field.name)
+            for field in part.fields(group):
+                if field.pooling is None:
+                    check_codes(chosen.codes(group, field.name).cpu().numpy(), field.codes, field.name)
 
 
 def _sequences(schema: FeatureSchema) -> Iterator[tuple[str, FeatureSchema]]:
@@ -124,17 +132,20 @@ class BoostedFeatures:
             pairs = Pairs(_batch_of(batch, sequence))
             rates = _rates_of(self.rates, sequence)
             found = {"history length": pairs.lengths} | _history_columns(pairs, schema, rates, folds)
-            for field in schema.shared:
+            for field in categorical(schema.shared):
                 found |= _match_columns(pairs, field, schema, rates, folds)
             columns |= {f"{sequence}: {name}" if sequence else name: column for name, column in found.items()}
         return columns
 
     def _sample_columns(self, batch: Batch, folds: np.ndarray) -> Columns:
-        """Rates and counts of the candidate, and rates or codes of profile and context."""
+        """Rates and counts of the candidate, rates or codes of profile and context, and the numbers of dense fields."""
         columns: Columns = {}
         for group, field in candidate_fields(self.schema):
             rows, codes = values_by_row(batch, group, field)
             name = f"{group} {field.name}"
+            if field.dense:
+                columns[f"{name}: number"] = decode(codes, missing=MISSING_NUMBER)
+                continue
             if group != "item" and field.pooling is None and field.size <= MOST_PLAIN_CODES:
                 columns[f"{name}: code"] = codes
                 continue
@@ -148,8 +159,17 @@ class BoostedFeatures:
 def _history_columns(
     pairs: Pairs, schema: FeatureSchema, rates: Mapping[str, np.ndarray], folds: np.ndarray
 ) -> Columns:
-    """The newest behaviour's own codes, and the mean rate of the own codes in the history."""
+    """The newest behaviour's own codes and numbers, the mean rate of the own codes in the history, and the mean of the numbers."""
     columns: Columns = {}
+    for field in (field for field in schema.behavior if field.dense):
+        codes = pairs.codes(field.name)
+        numbers, present = decode(codes), pairs.total((codes > 0).astype(np.float64))
+        columns[f"newest behaviour: {field.name}"] = _at(
+            decode(codes, missing=MISSING_NUMBER), pairs.newest, missing=MISSING_NUMBER
+        )
+        columns[f"history: mean of {field.name}"] = _ratio(
+            pairs.total(numbers), present, missing=MISSING_NUMBER
+        )
     for own in one_hot(schema.own):
         codes = pairs.codes(own.name)
         rate = rates[f"history_by_{own.name}"][folds[pairs.sample], codes]
@@ -167,6 +187,9 @@ def _match_columns(
     columns = {f"{name}: all": total, f"{name}: age of newest": _at(pairs.age, newest)}
     for window in WINDOWS:
         columns[f"{name}: newest {window}"] = pairs.total(matches * (pairs.age < window))
+    for own in (own for own in schema.own if own.dense):
+        numbers = decode(pairs.codes(own.name), missing=MISSING_NUMBER)
+        columns[f"{name}: {own.name} of newest"] = _at(numbers, newest, missing=MISSING_NUMBER)
     for own in one_hot(schema.own):
         codes = pairs.codes(own.name)
         rate = rates[f"{field.name}_by_{own.name}"][folds[pairs.sample], codes]
@@ -183,13 +206,13 @@ def _mean(rows: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
     return np.bincount(rows, weights=values, minlength=size) / np.bincount(rows, minlength=size)
 
 
-def _ratio(sums: np.ndarray, totals: np.ndarray) -> np.ndarray:
-    """Divide; `MISSING` where the divisor is 0."""
-    return np.divide(sums, totals, out=np.full(len(sums), MISSING), where=totals > 0)
+def _ratio(sums: np.ndarray, totals: np.ndarray, *, missing: float = MISSING) -> np.ndarray:
+    """Divide; ``missing`` where the divisor is 0."""
+    return np.divide(sums, totals, out=np.full(len(sums), missing), where=totals > 0)
 
 
-def _at(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return ``values[rows]``; `MISSING` where the row is -1."""
-    found = np.full(len(rows), MISSING)
+def _at(values: np.ndarray, rows: np.ndarray, *, missing: float = MISSING) -> np.ndarray:
+    """Return ``values[rows]``; ``missing`` where the row is -1."""
+    found = np.full(len(rows), missing)
     found[rows >= 0] = values[rows[rows >= 0]]
     return found

@@ -1,4 +1,4 @@
-"""Embedding tables with row-sparse gradients, and pooling of their rows."""
+"""Embedding tables with row-sparse gradients, and vectors of multi-hot and dense fields from their rows."""
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from deep_interest.logs.feature_columns import ITEM_ID
 from deep_interest.logs.schema import FeatureSchema, Field, Group, Pooling
 from deep_interest.models.batch import ValueSetsByField
+from deep_interest.models.dense import table_rows, times_z
 from deep_interest.ops.bounds import check_codes
 from deep_interest.ops.embedding import lookup
 from deep_interest.ops.gradients import GradientAccumulator
@@ -22,6 +23,8 @@ NO_VALUE_SETS: ValueSetsByField = MappingProxyType({})
 
 class Table(nn.Embedding):
     """Embedding table of a field, with row-sparse gradients.
+
+    The codes of a dense field look up two rows, see `models.dense`.
 
     Args:
         field: field whose codes are the rows.
@@ -47,7 +50,7 @@ class Table(nn.Embedding):
         sequences: Sequence[str] = (),
     ) -> None:
         super().__init__(field.size, dim, sparse=True)
-        self.field, self.groups, self.keep_top = field.name, tuple(groups), keep_top
+        self.field, self.dense, self.groups, self.keep_top = field.name, field.dense, tuple(groups), keep_top
         self.sequences = tuple(sequences)
         if keep_top:
             self.register_buffer("kept", torch.ones(field.size, dtype=torch.bool))
@@ -60,14 +63,17 @@ class Table(nn.Embedding):
 
     def forward(self, codes: Tensor) -> Tensor:
         groups = [{0: self.rows_of(codes)}]
-        return lookup([self.weight], groups, names=[self.field], accumulator=self.accumulator)[0]
+        rows = lookup([self.weight], groups, names=[self.field], accumulator=self.accumulator)[0]
+        return times_z(rows, codes) if self.dense else rows
 
     def rows_of(self, codes: Tensor) -> Tensor:
-        """Return the row of each code: its own, or the unknown row. Shape: ``(n,) -> (n,)``.
+        """Return the row of each code: its own, the unknown row, or one of the two rows of a dense field. Shape: ``(n,) -> (n,)``.
 
         Raises:
             InputError: a code on the CPU is outside the table.
         """
+        if self.dense:
+            return table_rows(codes, self.field)
         if not self.keep_top:
             return codes
         if codes.is_cpu:
@@ -87,7 +93,8 @@ class Table(nn.Embedding):
 class Embeddings(nn.Module):
     """One embedding table per field; candidate and behaviours share tables. Gradients are row-sparse.
 
-    The vectors of the values of a multi-hot field are pooled, so that every field is one vector (DIN §4.1).
+    The vectors of the values of a multi-hot field are pooled, so that every field is one vector (DIN §4.1). The vector of a dense field
+    is a row that is multiplied by the value (`models.dense`).
 
     Args:
         schema: feature groups.
@@ -100,17 +107,18 @@ class Embeddings(nn.Module):
 
     def __init__(self, schema: FeatureSchema, *, dim: int, std: float = 0.01, keep_top: int = 0) -> None:
         super().__init__()
+        self.has_dense = any(field.dense for field in schema.table_fields.values())
         self.tables = nn.ModuleDict(
             {
                 name: Table(
-                    Field(name=name, size=size),
+                    field,
                     dim,
                     groups=schema.groups_of(name),
                     sequences=schema.sequences_with(name),
                     std=std,
                     keep_top=keep_top if name == ITEM_ID else 0,
                 )
-                for name, size in schema.tables.items()
+                for name, field in schema.table_fields.items()
             }
         )
 
@@ -123,7 +131,7 @@ class Embeddings(nn.Module):
         """Look up and concatenate the fields' vectors.
 
         Args:
-            codes: ``{field: (n,)}``; for a multi-hot field, indices of value sets.
+            codes: ``{field: (n,)}``; for a multi-hot field, indices of value sets; for a dense field, codes of numbers.
             fields: fields to look up, in order.
             value_sets: value sets of the multi-hot fields.
 
@@ -138,9 +146,10 @@ class Embeddings(nn.Module):
         value_sets: ValueSetsByField = NO_VALUE_SETS,
     ) -> list[Tensor]:
         """Apply ``forward`` to several groups of codes in one operation, so that the gradient contains each row once."""
-        parts = [_parts(codes, fields, value_sets) for codes, fields in groups]
+        one_hot = not (value_sets or self.has_dense)
+        parts = [_parts(codes, fields, value_sets, one_hot=one_hot) for codes, fields in groups]
         rows = iter(self._rows([part.codes for group in parts for part in group]))
-        return [_concatenate([part.pooled(next(rows)) for part in group]) for group in parts]
+        return [_concatenate([part.vectors(next(rows)) for part in group]) for group in parts]
 
     def _rows(self, groups: Sequence[Mapping[str, Tensor]]) -> list[Tensor]:
         names = list(dict.fromkeys(name for group in groups for name in group))
@@ -160,30 +169,43 @@ class Embeddings(nn.Module):
 
 
 class _Part(NamedTuple):
-    """Fields of one lookup: consecutive one-hot fields, or one multi-hot field with its value sets."""
+    """Fields of one lookup: consecutive one-hot fields, one multi-hot field with its value sets, or one dense field."""
 
     codes: dict[str, Tensor]
     value_sets: Jagged | None = None
     pooling: Pooling | None = None
+    dense: bool = False
 
-    def pooled(self, rows: Tensor) -> Tensor:
+    def vectors(self, rows: Tensor) -> Tensor:
+        if self.dense:
+            (codes,) = self.codes.values()
+            return times_z(rows, codes)
         if self.value_sets is None or self.pooling is None:
             return rows
         return pool(rows, self.value_sets, self.pooling)
 
 
-def _parts(codes: Mapping[str, Tensor], fields: Sequence[Field], value_sets: ValueSetsByField) -> list[_Part]:
-    if not value_sets:
+def _parts(
+    codes: Mapping[str, Tensor], fields: Sequence[Field], value_sets: ValueSetsByField, *, one_hot: bool
+) -> list[_Part]:
+    """Divide a group of fields into lookups; ``one_hot`` says that all fields are."""
+    if one_hot:
         return [_Part({field.name: codes[field.name] for field in fields})]
     parts = []
-    for multi_hot, neighbours in groupby(fields, key=lambda field: field.pooling is not None):
-        if multi_hot:
-            for field in neighbours:
-                values, runs = value_sets[field.name].of(codes[field.name], field.name)
-                parts.append(_Part({field.name: values}, runs, field.pooling))
-        else:
+    for are_one_hot, neighbours in groupby(fields, key=lambda field: field.one_hot):
+        if are_one_hot:
             parts.append(_Part({field.name: codes[field.name] for field in neighbours}))
+        else:
+            parts += [_part(codes[field.name], field, value_sets) for field in neighbours]
     return parts
+
+
+def _part(codes: Tensor, field: Field, value_sets: ValueSetsByField) -> _Part:
+    """Return the lookup of a multi-hot or dense field."""
+    if field.dense:
+        return _Part({field.name: codes}, dense=True)
+    values, runs = value_sets[field.name].of(codes, field.name)
+    return _Part({field.name: values}, runs, field.pooling)
 
 
 def _concatenate(parts: list[Tensor]) -> Tensor:

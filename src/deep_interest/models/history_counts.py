@@ -143,8 +143,13 @@ def values_by_row(batch: Batch, group: Group, field: Field) -> tuple[np.ndarray,
 
 
 def one_hot(fields: Sequence[Field]) -> list[Field]:
-    """Return the fields with one value per row."""
-    return [field for field in fields if field.pooling is None]
+    """Return the fields with one category per row."""
+    return [field for field in fields if field.one_hot]
+
+
+def categorical(fields: Sequence[Field]) -> list[Field]:
+    """Return the fields whose values can match or be counted: all but dense ones."""
+    return [field for field in fields if not field.dense]
 
 
 def candidate_fields(schema: FeatureSchema) -> Iterator[tuple[Group, Field]]:

@@ -186,7 +186,7 @@ class LongHistoryModel(EmbeddingMLP):
 
     def field_rows(self, batch: Batch, fields: Sequence[logs.Field]) -> FieldRows:
         """Return the tables and codes of some fields of the behaviours, for a search."""
-        if any(field.pooling for field in fields):
+        if not all(field.one_hot for field in fields):
             vectors = self.embeddings(batch.history, fields, batch.value_sets)
             return [(vectors, torch.arange(len(vectors), device=vectors.device))]
         rows = []
@@ -228,5 +228,5 @@ def _check_codes(batch: Batch, fields: Sequence[logs.Field]) -> None:
     for field in fields:
         codes = batch.history[field.name]
         if codes.is_cpu:
-            size = len(batch.value_sets[field.name].offsets) - 1 if field.pooling else field.size
+            size = len(batch.value_sets[field.name].offsets) - 1 if field.pooling else field.codes
             check_codes(codes.numpy(), size, field.name)

@@ -13,7 +13,8 @@ class LR(nn.Module):
     """One weight per id and feature group, so that an item has one weight as candidate and another as behaviour.
 
     The weights of the behaviours are averaged over the history, so that long histories do not saturate the sigmoid. The
-    weights of the values of a multi-hot field are pooled as configured for the field.
+    weights of the values of a multi-hot field are pooled as configured for the field; the weight of a dense field is multiplied by the
+    value.
     """
 
     Config = LRConfig

@@ -22,7 +22,7 @@ class OwnFields(nn.Module):
     table of the own field f (feature-wise modulation, Perez et al. 2018). All rows start at 0. A sum or an attention over
     behaviours then depends on which behaviour had which outcome, as in the asymmetric factor model, where a behaviour
     counts in proportion to its rating. ``concat`` appends the embeddings of the own fields, as DIN concatenates the fields of a
-    behaviour. ``both`` does both. Multi-hot fields and fields with more than 1,024 codes do not scale.
+    behaviour. ``both`` does both. Multi-hot fields, dense fields and fields with more than 1,024 codes do not scale.
 
     Args:
         schema: feature groups, with own fields.
@@ -64,5 +64,5 @@ class OwnFields(nn.Module):
 
 
 def can_scale(field: Field) -> bool:
-    """Return whether a field is small enough to scale the vectors of behaviours."""
-    return field.pooling is None and field.size <= LARGEST_MODULATING
+    """Return whether a field can scale the vectors of behaviours: it is one-hot and has few codes."""
+    return field.one_hot and field.size <= LARGEST_MODULATING

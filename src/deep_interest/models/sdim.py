@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from deep_interest.logs.schema import FeatureSchema
+from deep_interest.logs.schema import FeatureSchema, Field
 from deep_interest.models.base import EmbeddingMLP, Interest, SameFields
 from deep_interest.models.batch import Batch
 from deep_interest.models.configs.sdim import SDIMConfig
@@ -43,7 +43,7 @@ class SDIM(EmbeddingMLP):
         schema, newest = self.schema, newest_part(batch, self.short_length)
         fields = schema.behavior
         parts = [
-            distinct(batch.history[field.name], self._codes(field.name, batch), field.name)
+            distinct(batch.history[field.name], _number_of_codes(field, batch), field.name)
             for field in fields
         ]
         optional = [(batch.profile, schema.profile), (batch.context, schema.context)]
@@ -85,15 +85,14 @@ class SDIM(EmbeddingMLP):
             return long
         return torch.cat([long, self.short(recent, candidate, newest.segments)], dim=1)
 
-    def _codes(self, field: str, batch: Batch) -> int:
-        """Return the number of codes that a field of a behaviour can have."""
-        if field in batch.value_sets:
-            return len(batch.value_sets[field].offsets) - 1
-        return self.schema.tables[field]
-
     def _hash(self, fields: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
         return sim_hash(fields, self.planes)
 
     def _hash_candidates(self, candidate: Tensor) -> Tensor:
         target = self.same_fields(candidate)
         return self._hash([(target, torch.arange(len(target), device=target.device))])
+
+
+def _number_of_codes(field: Field, batch: Batch) -> int:
+    """Return the number of codes that a field of a behaviour can have; of a multi-hot field, the number of its value sets."""
+    return len(batch.value_sets[field.name].offsets) - 1 if field.pooling else field.codes

@@ -112,9 +112,9 @@ def sample_part(batch: Batch, count: int) -> Part:
 
 
 def _check_field(schema: FeatureSchema, name: str) -> None:
-    fields = [field for field in schema.shared if field.name == name and field.pooling is None]
+    fields = [field for field in schema.shared if field.name == name and field.one_hot]
     if not fields:
-        single = ", ".join(field.name for field in schema.shared if field.pooling is None) or "none"
+        single = ", ".join(field.name for field in schema.shared if field.one_hot) or "none"
         raise InputError(
             f"search_field: SIM searches behaviours by {name!r}, which is not a field of behaviours and candidate with a single "
             f"value; choose one of {single}, add {name} to features.item, or use sim_soft"

@@ -31,7 +31,7 @@ class CrossProduct(nn.Module):
     def __init__(self, schema: FeatureSchema, *, rows: int, pooling: Pooling) -> None:
         super().__init__()
         self.pooling: Pooling = pooling
-        shared = [field for field in schema.shared if field.pooling is None]
+        shared = [field for field in schema.shared if field.one_hot]
         if not shared:
             raise InputError(
                 "features.behavior: Wide&Deep crosses the one-hot fields that behaviours and candidate share, but there is none; "

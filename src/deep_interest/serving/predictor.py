@@ -141,7 +141,8 @@ class Predictor:
                     f"context: {name} has {len(listed)} values; pass one, or one per item ({size})"
                 )
             column = _typed(listed, self._encoder.context.fields[name].vocabulary, f"context: {name}")
-            if name in self._encoder.columns.buckets:
+            if name in self._encoder.columns.numeric:
+                _check_types(listed, f"context: {name}", expect_numbers=True, example=1.5)
                 column = pd.Series(listed)
             coded = code_column(self._encoder.context, name, column, self._encoder.columns)
             codes[name] = torch.from_numpy(np.ascontiguousarray(coded.codes)).expand(size)
@@ -184,14 +185,18 @@ def _typed(values: list[Any], vocabulary: Vocabulary, what: str) -> pd.Series:
     if not len(known) or pd.api.types.is_bool_dtype(known.dtype):
         return pd.Series(values)
     expect_numbers = pd.api.types.is_numeric_dtype(known.dtype)
+    _check_types(values, what, expect_numbers=expect_numbers, example=known.tolist()[0])
+    return pd.Series(values, dtype=None if expect_numbers else "str")
+
+
+def _check_types(values: list[Any], what: str, *, expect_numbers: bool, example: Any) -> None:
     for value in values:
         is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
         if value is not None and is_number != expect_numbers:
             raise InputError(
-                f"{what}: found {value!r}; expected {'numbers' if expect_numbers else 'strings'} such as {known.tolist()[0]!r}, as "
+                f"{what}: found {value!r}; expected {'numbers' if expect_numbers else 'strings'} such as {example!r}, as "
                 "in the source"
             )
-    return pd.Series(values, dtype=None if expect_numbers else "str")
 
 
 def _lookup(value_sets: ValueSets) -> ValueSetLookup:

@@ -77,7 +77,7 @@ class Scorer:
         """Check the codes on the CPU; with an invalid code, a GPU would read memory outside the table."""
         for field in fields:
             if field.name in codes:
-                size = len(self.value_sets[field.name].offsets) - 1 if field.pooling else field.size
+                size = len(self.value_sets[field.name].offsets) - 1 if field.pooling else field.codes
                 check_codes(codes[field.name].cpu().numpy(), size, f"{what}: {field.name}")
 
 

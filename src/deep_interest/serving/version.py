@@ -23,7 +23,8 @@ from deep_interest.io.checksums import damage_of
 
 if TYPE_CHECKING:  # listing versions needs neither pandas nor the compiled loops
     from deep_interest.logs.schema import FeatureSchema
-    from deep_interest.logs.vocabulary import FieldVocabularies
+    from deep_interest.logs.standardised import Standardisation
+    from deep_interest.logs.vocabulary import FieldVocabularies, FieldVocabulary
 
 _MANIFEST, _WEIGHTS, _OPTIMIZER = "manifest.json", "weights.pt", "optimizer.pt"
 
@@ -97,9 +98,9 @@ class Version:
             {
                 name: FieldVocabulary(
                     Vocabulary(pd.Index(pd.read_parquet(self.folder / _vocabulary_file(name))["value"])),
-                    None if borders is None else tuple(borders),
+                    *_numbers_of(stored),
                 )
-                for name, borders in self.manifest["fields"].items()
+                for name, stored in self.manifest["fields"].items()
             }
         )
 
@@ -116,10 +117,7 @@ def write_version(folder: Path, artifacts: VersionArtifacts) -> None:
     """
     import pandas as pd  # noqa: PLC0415
 
-    fields = {
-        name: None if field.borders is None else list(field.borders)
-        for name, field in artifacts.vocabularies.fields.items()
-    }
+    fields = {name: _stored(field) for name, field in artifacts.vocabularies.fields.items()}
     with atomic_path(folder, directory=True) as temporary:
         _save(temporary / _WEIGHTS, artifacts.weights)
         _save(temporary / _OPTIMIZER, artifacts.optimizer)
@@ -144,6 +142,24 @@ def read_version(folder: Path) -> Version:
             "rollback), promote another one, or restore the files from a backup"
         )
     return Version(folder.name, folder, json.loads((folder / _MANIFEST).read_text(encoding="utf-8")))
+
+
+def _stored(field: "FieldVocabulary") -> list[float] | dict[str, float] | None:
+    """Return what the manifest says of a field: its borders, its mean and standard deviation, or None."""
+    if field.standardisation is not None:
+        return field.standardisation._asdict()
+    return None if field.borders is None else list(field.borders)
+
+
+def _numbers_of(
+    stored: list[float] | dict[str, float] | None,
+) -> tuple[tuple[float, ...] | None, "Standardisation | None"]:
+    """Return borders and standardisation from `_stored`."""
+    from deep_interest.logs.standardised import Standardisation  # noqa: PLC0415
+
+    if isinstance(stored, dict):
+        return None, Standardisation(**stored)
+    return None if stored is None else tuple(stored), None
 
 
 def _vocabulary_file(field: str) -> str:

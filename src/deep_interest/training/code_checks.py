@@ -81,7 +81,7 @@ def check_samples(
 
 def _size(field: Field, value_sets: Mapping[str, int]) -> int:
     """Return the number of codes of a one-hot field, or of value sets of a multi-hot field."""
-    return field.size if field.pooling is None else value_sets[field.name]
+    return field.codes if field.pooling is None else value_sets[field.name]
 
 
 def _check(codes: np.ndarray, size: int, group: str, field: Field) -> None:

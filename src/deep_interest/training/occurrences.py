@@ -76,12 +76,16 @@ def _pairs(samples: SampleSet, batch: Batch, table: Table, group: Group) -> np.n
 
 def _as_rows(samples: SampleSet, table: Table) -> SampleSet:
     """Replace the codes of a table's field by the rows that they look up."""
-    if not table.keep_top:
+    if not (table.keep_top or table.dense):
         return samples
     store, name = samples.store, table.field
-    log = replace(store.log, fields=store.history | {name: table.rows_of(store.history[name])})
-    items = store.items | {name: table.rows_of(store.items[name])}
-    return replace(samples, store=replace(store, log=log, items=items))
+
+    def as_rows(codes: dict[str, Tensor]) -> dict[str, Tensor]:
+        return codes | {name: table.rows_of(codes[name])} if name in codes else codes
+
+    log = replace(store.log, fields=as_rows(store.history))
+    store = replace(store, log=log, items=as_rows(store.items), users=as_rows(store.users))
+    return replace(samples, store=store, context=as_rows(samples.context))
 
 
 def samples_with_each_id(samples: SampleSet, field: str, groups: tuple[Group, ...], size: int) -> np.ndarray:

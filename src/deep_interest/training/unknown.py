@@ -1,7 +1,8 @@
 """Embedding rows that no training sample looks up: the unknown row (code 0) and those of ids without a sample.
 
 Such a row receives no gradient, so it would keep its random initial values and add noise to every prediction for a new id.
-It is set to the mean of the trained rows of its table instead, so that an unknown id behaves like an average known one.
+It is set to the mean of the trained rows of its table instead, so that an unknown id behaves like an average known one. The rows of
+a dense field are set to 0, so that a missing number behaves like the mean of the training rows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,7 +45,8 @@ class UnknownRows:
         tables: embedding tables of a model.
         occurrences: ``{key: (rows,)}`` training samples of each id, by `regularizers.occurrence_key`.
         negative_fields: fields of the negatives of an auxiliary loss, which trains all their ids.
-        trained_before: ``{key: rows}``: the rows from 1 up to this number come from an earlier model and are kept.
+        trained_before: ``{key: rows}``: the rows from 1 (of a dense field from 0) up to this number come from an earlier model and are
+            kept.
     """
 
     def __init__(
@@ -63,8 +65,9 @@ class UnknownRows:
             untrained = ~trained
             if table.field in negative_fields:
                 untrained[1:] = False
-            untrained[1 : before.get(key, 1)] = False
-            if trained.any() and untrained.any():
+            first = 0 if table.dense else 1
+            untrained[first : before.get(key, first)] = False
+            if (trained.any() or table.dense) and untrained.any():
                 self._tables.append(_TableRows(table, trained, untrained.nonzero().squeeze(1)))
 
     @classmethod
@@ -85,9 +88,10 @@ class UnknownRows:
 
     @torch.no_grad()
     def fill(self) -> None:
-        """Set the untrained rows to the current mean of the trained rows."""
+        """Set the untrained rows to the current mean of the trained rows, or to 0 for a dense field."""
         for rows in self._tables:
-            rows.table.weight[rows.untrained] = _mean(rows.table.weight, rows.trained)
+            table = rows.table
+            table.weight[rows.untrained] = 0 if table.dense else _mean(table.weight, rows.trained)
 
 
 def negative_fields(model: nn.Module) -> list[str]:

@@ -64,6 +64,21 @@ def test_buckets_of_values_that_are_not_numbers_are_an_error(tmp_path):
         read(tmp_path, features)
 
 
+def test_standardised_features_are_numbers_too(tmp_path):
+    features = FeatureColumns(item=("item_id", "price"), standardised=("price",))
+    write(tmp_path, items="item,category,price\n10,a,1.5\n11,b,\n")
+    prices = read(tmp_path, features).items["price"]
+    assert prices.dtype == float
+    assert prices.isna().tolist() == [False, True]
+    write(tmp_path, items="item,category,price\n10,a,1.5\n11,b,cheap\n")
+    message = (
+        r"items.csv, column price: found 1 value\(s\) that are not numbers, for example 'cheap'; features.standardised needs numbers. "
+        "Fix the values, or remove price from features.standardised."
+    )
+    with pytest.raises(InputError, match=message):
+        read(tmp_path, features)
+
+
 ACTIONS = "user,item,time,action,stay\n1,10,50,view,3.5\n2,11,60,buy,\n"
 
 

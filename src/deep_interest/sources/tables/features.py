@@ -1,4 +1,4 @@
-"""Build the SQL of feature columns: plain values, numbers for buckets, and multi-hot value sets."""
+"""Build the SQL of feature columns: plain values, numbers, and multi-hot value sets."""
 
 from collections.abc import Sequence
 
@@ -32,10 +32,10 @@ def select_features(
         checks: row checks of this run, with the database of the raw tables; gets a note about ambiguous numbers.
         table: raw table to select from.
         tables: all raw tables of the same canonical table; a feature with different types becomes a string.
-        features: feature columns, with their buckets and multi-hot separators.
+        features: feature columns, with their numeric features and multi-hot separators.
 
     Raises:
-        InputError: a feature with buckets has a value that is not a number, or a value of a list contains the
+        InputError: a feature with buckets or a standardised one has a value that is not a number, or a value of a list contains the
             separator.
     """
     columns = []
@@ -47,8 +47,9 @@ def select_features(
             for other in tables
             if name in other.feature_columns
         }
-        if name in features.buckets:
-            _check_numbers(checks.connection, table, name)
+        if name in features.numeric:
+            option = "buckets" if name in features.buckets else "standardised"
+            _check_numbers(checks.connection, table, name, option)
             _note_thousands(checks, table, name)
             sql = _number_sql(table, name)
         elif name in features.multi_hot:
@@ -95,15 +96,15 @@ def _list_sql(table: RawTable, feature: str) -> str:
     return bracketed_list_sql(column)
 
 
-def _check_numbers(connection: duckdb.DuckDBPyConnection, table: RawTable, name: str) -> None:
+def _check_numbers(connection: duckdb.DuckDBPyConnection, table: RawTable, name: str, option: str) -> None:
     rows, value = example_without_number(connection, table, table.feature_columns[name])
     if rows:
         advice = (
-            notation_hint(value, table.target) or f"Fix the values, or remove {name} from features.buckets."
+            notation_hint(value, table.target) or f"Fix the values, or remove {name} from features.{option}."
         )
         raise InputError(
             f"{table.display_name}, column {table.feature_columns[name]}: found {rows:,} value(s) that are not "
-            f"numbers, for example {value!r}; features.buckets needs numbers. {advice}"
+            f"numbers, for example {value!r}; features.{option} needs numbers. {advice}"
         )
 
 
