@@ -1,6 +1,6 @@
 """The neighbourhood of the history as a feature of the sample: what Item kNN expects of the candidate, a number for every model.
 
-Rankers of large shops see such a score of an item-item model beside the sequence. The score of a training sample must not know
+Rankers of large shops see such a score of an item-item model next to the sequence. The score of a training sample must not know
 its own label, so that a model learns how far to trust it: it comes from neighbourhoods of other users (cross-fitting).
 """
 
