@@ -62,7 +62,9 @@ def own_block(project, features: str) -> None:
 def test_own_tables_give_results(tmp_path):
     project = copy_project(tmp_path / "project")
     write_own_log(tmp_path / "raw/own")
-    own_block(project, "{item: [item_id, category, brand], profile: [plan], context: [placement]}")
+    own_block(
+        project, "{item: [item_id, category, brand], profile: [plan], context: [placement], neighbours: 20}"
+    )
     completed = run(project, "--pipelines=own.din", raw=tmp_path / "raw")
     assert completed.returncode == 0, completed.stdout
     results = pd.read_csv(project / "data/smoke/08_reporting/own/din/results.csv")
@@ -70,6 +72,7 @@ def test_own_tables_give_results(tmp_path):
     samples = pd.read_parquet(project / "data/smoke/05_model_input/own/samples.parquet")
     assert len(samples) == 80 * 12
     assert "placement" in samples
+    assert decode(samples["neighbours"].to_numpy())[samples["split"] == "train"].std() > 0.9
 
 
 def test_standardised_features_of_own_tables_give_results(tmp_path):

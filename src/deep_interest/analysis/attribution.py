@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from deep_interest.errors import InputError
+from deep_interest.logs.feature_columns import NEIGHBOURS
 from deep_interest.models.batch import Batch
 from deep_interest.ops.jagged import SharedSegments
 from deep_interest.training.data import SampleSet
@@ -152,6 +153,10 @@ def single_sample_batch(
     if samples.store.sequences:
         raise InputError(
             "explain: a model with further sequences of behaviours (features.sequences) cannot be explained yet"
+        )
+    if any(field.name == NEIGHBOURS for field in samples.store.schema.context):
+        raise InputError(
+            "explain: a model with scores of neighbours (features.neighbours) cannot be explained yet"
         )
     segments, items = len(samples.store.offsets) - 1, min(map(len, samples.store.items.values()))
     if segment is None and not 0 < user < segments:

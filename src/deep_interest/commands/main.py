@@ -24,7 +24,6 @@ from deep_interest.sources.downloads import (
 )
 
 
-
 def _remember(ctx: click.Context, _: click.Parameter, env: str | None) -> str | None:
     """Keep the environment for the commands that an error advises."""
     ctx.meta["env"] = env
@@ -32,7 +31,11 @@ def _remember(ctx: click.Context, _: click.Parameter, env: str | None) -> str | 
 
 
 _ENV = click.option(
-    "--env", "-e", metavar="ENV", help="Configuration environment, as in `kedro run --env`.", callback=_remember
+    "--env",
+    "-e",
+    metavar="ENV",
+    help="Configuration environment, as in `kedro run --env`.",
+    callback=_remember,
 )
 
 

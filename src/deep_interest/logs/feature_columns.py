@@ -19,6 +19,8 @@ TIME_FEATURES = ("hour", "weekday")
 """Features that follow from a local time, unless the table has a column of that name."""
 
 
+NEIGHBOURS = "neighbours"
+"""Context feature: the logit of Item kNN for the candidate, see `training.neighbours`."""
 CLICKED = "clicked"
 """Feature of impressions in a sequence: whether the impression was clicked."""
 
@@ -61,6 +63,8 @@ class FeatureColumns(BaseModel):
         multi_hot: for features with several values per row, the separator between the values.
         standardised: numeric features that models see as a number, (value - mean) / standard deviation of the training rows, instead of
             as buckets. A feature can be in only one of ``buckets``, ``multi_hot`` and ``standardised``.
+        neighbours: number of newest behaviours whose item-item neighbourhood (Item kNN, fitted to the training samples) scores the
+            candidate; the score is a standardised context feature ``neighbours``. None for no such feature.
         sequences: further sequences of behaviours, by name.
     """
 
@@ -73,6 +77,7 @@ class FeatureColumns(BaseModel):
     buckets: dict[str, Buckets] = {}
     multi_hot: dict[str, MultiHot] = {}
     standardised: tuple[str, ...] = ()
+    neighbours: int | None = Field(None, ge=1)
     sequences: dict[str, SequenceColumns] = {}
 
     @model_validator(mode="before")
@@ -90,6 +95,10 @@ class FeatureColumns(BaseModel):
                     f"{name!r} is not a valid feature name; use letters, digits and _, and map the column under source.….columns: "
                     f"{{my_name: {name!r}}}"
                 )
+        if self.neighbours is not None and NEIGHBOURS in names:
+            raise ValueError(
+                f"neighbours: the feature {NEIGHBOURS} is computed, but a column has the same name; rename the column's feature"
+            )
         for key, named in (
             ("buckets", self.buckets),
             ("multi_hot", self.multi_hot),

@@ -18,7 +18,9 @@ def with_environment(message: str, env: str | None) -> str:
     """Add the environment of the run to the commands that a message advises."""
     if not env:
         return message
-    return _COMMAND.sub(lambda found: found[0] if "--env" in found[1] else f"`{found[1]} --env={env}`", message)
+    return _COMMAND.sub(
+        lambda found: found[0] if "--env" in found[1] else f"`{found[1]} --env={env}`", message
+    )
 
 
 @contextmanager

@@ -17,11 +17,15 @@ def require_one_sequence(features: FeatureColumns, protocol: ProtocolParameters 
     """Check that a dataset uses nothing that retraining and scoring lack.
 
     Raises:
-        InputError: it has further sequences of behaviours, or histories of a number of days.
+        InputError: it has further sequences of behaviours, scores of neighbours, or histories of a number of days.
     """
     if features.sequences:
         raise InputError(
             f"features.sequences: retraining and scoring read one sequence of behaviours; remove {', '.join(features.sequences)}"
+        )
+    if features.neighbours is not None:
+        raise InputError(
+            "features.neighbours: retraining and scoring do not compute the scores of neighbours; remove features.neighbours"
         )
     if protocol is not None and protocol.history_days is not None:
         raise InputError(

@@ -64,7 +64,7 @@ def samples_from_behaviors(
     )  # fmt: skip
     times = SampleTimes(samples.user, samples.time, dataset.protocol.calendar.days(samples.time))
     made = _with_sequences(dataset, log, tables, features, own, times)
-    return *made[:2], samples.frame().assign(**made[2]), summary
+    return *_with_neighbours(dataset, made[0], made[1], samples.frame().assign(**made[2])), summary
 
 
 def samples_from_impressions(
@@ -92,7 +92,7 @@ def samples_from_impressions(
     behaviors_log, features, ranges = _with_sequences(
         dataset, log, tables, features, own, SampleTimes(made.user, made.time, days)
     )
-    return behaviors_log, features, frame.assign(**ranges), summary
+    return *_with_neighbours(dataset, behaviors_log, features, frame.assign(**ranges)), summary
 
 
 def _with_sequences(
@@ -116,6 +116,16 @@ def _with_sequences(
     )  # fmt: skip
     schema = features.schema.model_copy(update={"sequences": sequences.schemas})
     return replace(behaviors, sequences=sequences.logs), replace(features, schema=schema), sequences.columns
+
+
+def _with_neighbours(
+    dataset: DatasetParameters, log: BehaviorLog, features: FeatureTables, samples: pd.DataFrame
+) -> tuple[BehaviorLog, FeatureTables, pd.DataFrame]:
+    if dataset.features.neighbours is None:
+        return log, features, samples
+    from deep_interest.training.neighbours import with_neighbours  # imports torch
+
+    return log, *with_neighbours(log, features, samples, max_len=dataset.features.neighbours)
 
 
 def _table(vocabulary: Vocabulary) -> pd.DataFrame:
