@@ -95,7 +95,7 @@ def test_a_file_that_is_no_yaml_is_one_error_with_its_line(tmp_path, text, messa
 
 @pytest.mark.slow
 def test_a_new_block_is_a_pipeline_of_kedro(tmp_path):
-    project = copy_project(tmp_path / "project")
+    project = copy_project(tmp_path / "project", code=True)
     write(project / "conf/local/parameters_mine.yml", {"mine": BLOCK})
     listed = subprocess.run(
         [sys.executable, "-m", "kedro", "registry", "list"], cwd=project, env=environment(), text=True, check=True,

@@ -97,6 +97,7 @@ def test_every_documented_command_resolves():
     assert failures == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "line",
     [

@@ -218,6 +218,7 @@ def test_user_only_needs_a_dataset_with_impressions(pipelines):
     assert "amazon_toys.user_only.checkpoint" not in outputs["amazon_toys"]
 
 
+@pytest.mark.slow
 def test_a_dataset_with_selected_models_trains_and_plots_only_these(monkeypatch):
     blocks = dataset_blocks()
     blocks["simulated"] |= {"models": ["base", "din_softmax", "dien"]}

@@ -136,6 +136,7 @@ def test_charts_of_other_pipelines_are_read_by_folder_and_name(tmp_path):
         file.write_text(content)
 
 
+@pytest.mark.slow
 def test_a_chart_is_saved_as_png_and_previewed(tmp_path):
     chart = ChartFile(filepath=str(tmp_path / "a.json"))
     assert chart.preview() is None

@@ -21,6 +21,7 @@ def write_parquet(blocks, path: Path) -> int:
         return stream_parquet(blocks, temporary, name=path)
 
 
+@pytest.mark.slow
 def test_blocks_are_read_back_in_order_with_their_types(tmp_path: Path):
     config = SimulationConfig(users=250, block_users=100)
     expected = pd.concat(impression_blocks(config), ignore_index=True)

@@ -56,7 +56,7 @@ def test_explain_works_in_any_folder_of_the_project(project, user_and_item, tmp_
         ("simulated.din", {"--user": "nobody"}, "nobody"),
         ("simulated.din", {"--plot": "why.jpg"}, "--plot: found why.jpg, expected a file name that ends in .png"),
         ("simulated.din", {"--plot": "/proc/none/why.png"}, "/proc/none/why.png: the plot cannot be written"),
-        ("simulated.din_mba_tuned", {}, "train it with `kedro run --pipelines=tuned.simulated.din_mba`"),
+        ("simulated.din_mba_tuned", {}, "train it with `kedro run --pipelines=tuned.simulated.din_mba --env=smoke`"),
         ("simulated.dinn", {}, "'simulated.dinn': expected DATASET.MODEL"),
         ("simulatd.din", {}, "simulatd is not a dataset; the datasets are"),
         ("simulated.din", {"--env": "nonsense"}, "--env: nonsense is not an environment"),
@@ -81,7 +81,10 @@ def test_earlier_results_are_listed_and_compared(project, monkeypatch, capsys):
     assert header.split() == ["name", "GAUC", "AUC", "log", "loss"]
     assert [row.split()[0] for row in rows] == ["Oracle", "DIN"]
     assert main(["results", "kuairand", "--env", "smoke"]) == 1
-    assert "kuairand: no results yet; run `kedro run --pipelines=kuairand`" in capsys.readouterr().err
+    assert (
+        "kuairand: no results yet; run `kedro run --pipelines=kuairand --env=smoke`"
+        in capsys.readouterr().err
+    )
 
 
 def test_predictions_from_python_are_those_of_the_test_set(project, caplog):

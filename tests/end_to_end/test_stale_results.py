@@ -19,7 +19,7 @@ def test_a_report_lists_every_model_trained_on_other_samples(tmp_path):
     stale = run(project, "--pipelines=report.simulated", NEW)
     assert stale.returncode == 1
     assert "error: predictions of lr, base (simulated): made from other samples" in stale.stdout
-    assert "`kedro run --pipelines=simulated.lr,simulated.base`" in stale.stdout
+    assert "`kedro run --pipelines=simulated.lr,simulated.base --env=smoke`" in stale.stdout
     assert "Traceback" not in stale.stdout
     explain = ["explain", "simulated.lr", "--user=1", "--candidate=1", "--env=smoke"]
     rejected = Forked(["deep-interest", *explain], cwd=project, env=environment()).wait()

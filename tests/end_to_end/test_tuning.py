@@ -16,7 +16,7 @@ def test_tuned_values_are_used_in_training_and_compared(tmp_path):
     data = project / "data/smoke"
     missing = run(project, "--pipelines=simulated.din_mba", *USE_TUNED)
     assert missing.returncode != 0
-    assert "find them with `kedro run --pipelines=tune.simulated.din_mba`" in missing.stdout
+    assert "find them with `kedro run --pipelines=tune.simulated.din_mba --env=smoke`" in missing.stdout
     assert "Traceback" not in missing.stdout
     assert not data.exists()  # before any work
     search = run(project, "--pipelines=tune.simulated.din_mba")

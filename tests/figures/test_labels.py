@@ -72,6 +72,7 @@ def test_models_are_named_at_their_points_and_not_in_the_legend():
     assert {annotation["xref"] for annotation in named.values()} == {"x"}
 
 
+@pytest.mark.slow
 def test_labels_of_the_png_do_not_overlap():
     figure = matplotlib_figure(speed_chart(models(26), title="Speed"))
     FigureCanvasAgg(figure).draw()

@@ -70,6 +70,7 @@ def test_each_name_is_in_the_legend_once():
     assert sorted(labels) == sorted(shown)
 
 
+@pytest.mark.slow
 def test_panels_do_not_overlap():
     layout = plotly_figure(CHART)["layout"]
     boxes = [(layout[f"xaxis{n}"]["domain"], layout[f"yaxis{n}"]["domain"]) for n in ("", 2, 3, 4, 5)]

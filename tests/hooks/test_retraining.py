@@ -8,6 +8,7 @@ from deep_interest.hooks.retraining import RetrainingHooks
 from deep_interest.pipeline_registry import register_pipelines
 
 
+@pytest.mark.slow
 def test_retraining_refuses_a_runner_whose_processes_share_no_memory():
     pipelines, catalog, hooks = register_pipelines(), SharedMemoryDataCatalog(), RetrainingHooks(ExitStack())
     with pytest.raises(

@@ -58,6 +58,7 @@ def test_the_parameters_of_a_session_are_read_once_and_of_the_next_one_again(tmp
     assert seeds("training: {seeds: [9]}") == [[8], [8]]
 
 
+@pytest.mark.slow
 def test_tuned_values_must_exist_before_the_run_that_trains_with_them():
     from deep_interest.training.parameters import RunParameters
 

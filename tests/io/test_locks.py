@@ -134,6 +134,7 @@ def test_a_pipeline_locks_what_it_writes_and_shares_what_it_reads(name, resource
     assert resources_of(register_pipelines()[name]) == resources
 
 
+@pytest.mark.slow
 def test_a_search_needs_its_dataset_until_it_has_its_samples():
     pipelines = register_pipelines()
     din = pipelines["tune.simulated.din"]

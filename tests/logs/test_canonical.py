@@ -26,6 +26,7 @@ def tied(n: int) -> pd.DataFrame:
         max_size=60,
     )
 )
+@pytest.mark.slow
 def test_rows_are_sorted_by_user_and_time_and_none_is_lost(rows):
     frame = pd.DataFrame(rows, columns=["user", "item", "time"])
     ours = order_of(frame)

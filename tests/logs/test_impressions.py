@@ -93,6 +93,7 @@ def test_vocabularies_know_the_training_days_only():
     st.lists(st.tuples(st.integers(1, 4), st.integers(0, 9)), min_size=1, max_size=40),
     st.sampled_from([1, 1000, 10**15]),
 )
+@pytest.mark.slow
 def test_history_ends_agree_with_counting(events, scale):
     tables = tables_of([(user, k + 1, time * scale) for k, (user, time) in enumerate(events)])
     log = encoded(tables)

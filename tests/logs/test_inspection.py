@@ -183,6 +183,7 @@ def test_times_that_count_from_a_day_of_their_own_are_no_mistake():
     assert inspected(changed(tables, "impressions", time=tables.impressions["time"] - START)).warnings == ()
 
 
+@pytest.mark.slow
 def test_ids_that_do_not_meet_empty_days_and_contradictions_are_warned_about():
     tables = shop()
     strangers = changed(tables, "behaviors", user=tables.behaviors["user"] + 10_000)

@@ -81,6 +81,7 @@ def test_a_shared_history_counts_once_for_each_of_its_samples(key, options, scal
         torch.testing.assert_close(gradient, expected_gradients[name], msg=name)
 
 
+@pytest.mark.slow
 def test_infonce_of_shared_histories_is_the_same_in_expectation():
     """Two histories, the first shared by three samples; the negatives of a copy are drawn independently of the others'."""
     lengths, owner, items = [4, 12], [0, 0, 0, 1], 50

@@ -157,6 +157,7 @@ def test_columns_equal_those_of_loops_over_samples_and_behaviours():
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**16), st.data())
+@pytest.mark.slow
 def test_no_row_sees_the_labels_of_its_user(seed, data):
     """Labels of one user are replaced: the columns of this user stay the same, bit for bit."""
     samples = random_samples(60, seed=seed)
@@ -174,6 +175,7 @@ def test_no_row_sees_the_labels_of_its_user(seed, data):
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**16))
+@pytest.mark.slow
 def test_the_order_of_the_samples_does_not_change_their_columns(seed):
     samples = random_samples(50, seed=seed)
     folds = samples.user.numpy() % FOLDS
@@ -346,6 +348,7 @@ def test_labels_that_are_all_equal_are_an_error():
         fitted(samples)
 
 
+@pytest.mark.slow
 def test_few_samples_of_one_user_are_enough():
     samples = random_samples(12, users=2)
     assert fitted(samples)(samples.batch(torch.arange(12))).logits.isfinite().all()

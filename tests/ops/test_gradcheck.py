@@ -110,6 +110,7 @@ for name, segments in (("own", OWN), ("shared", SHARED)):
             )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_plain_gradients_pass_gradcheck(name):
     operation, *shapes = CASES[name]
@@ -118,6 +119,7 @@ def test_plain_gradients_pass_gradcheck(name):
     assert torch.autograd.gradcheck(operation, inputs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_compiled_values_and_gradients_agree_with_the_plain_ones(name):
     operation, *shapes = CASES[name]

@@ -93,6 +93,7 @@ def test_accumulated_gradients_and_a_sparse_grad_are_summed_together_once():
 
 @given(st.lists(st.integers(0, ROWS - 1), min_size=1, max_size=12), st.integers(0, 12))
 @settings(max_examples=30, deadline=None)
+@pytest.mark.slow
 def test_gradients_are_added_in_their_order_for_any_number_of_threads(codes, first):
     torch.manual_seed(0)
     rows, values = torch.tensor(codes, dtype=torch.int32), torch.randn(len(codes), WIDTH)

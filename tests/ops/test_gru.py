@@ -88,6 +88,7 @@ def test_last_states_are_the_same_with_and_without_gradients(variant, dtype, len
 @pytest.mark.parametrize("variant", VARIANTS)
 @given(lengths=st.lists(st.integers(0, 9), min_size=1, max_size=2 * GROUP_SIZE + 3), data=st.data())
 @settings(max_examples=10, deadline=None)
+@pytest.mark.slow
 def test_shared_histories_sum_the_gradients_of_all_samples(variant, lengths, data):
     """The backend then starts from the gates, which are computed once per behaviour."""
     gru = problem(variant, lengths, dtype=torch.float32, hidden=17)[0]

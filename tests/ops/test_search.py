@@ -93,6 +93,7 @@ def fields_of(rng, total, rows, width=3):
 
 @given(LENGTHS, OWNERS, SEEDS)
 @settings(max_examples=30, deadline=None)
+@pytest.mark.slow
 def test_dot_scores_are_products_of_concatenated_rows_with_the_query(lengths, owners, seed):
     pairs, behaviors, total = pairs_of(lengths, owners)
     rng = np.random.default_rng(seed)

@@ -89,6 +89,7 @@ def test_softmax_propagates_nan():
 
 @given(LENGTHS, st.data())
 @settings(max_examples=25, deadline=None)
+@pytest.mark.slow
 def test_expand_gathers_the_owners_values_and_sums_their_gradients(lengths, data):
     owners = sorted(data.draw(st.lists(st.integers(0, len(lengths) - 1), max_size=9)))
     shared = share_segments(jagged(lengths), torch.tensor(owners, dtype=torch.int64))

@@ -60,6 +60,7 @@ def write_alibaba(raw):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_alibaba_ads_is_read_from_four_tables(tmp_path):
     write_alibaba(tmp_path)
     settings = settings_of("alibaba_ads")
@@ -220,6 +221,7 @@ def test_a_user_may_have_a_million_behaviours(tmp_path):
     assert log.behaviors == len(times)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("features", "message"),
     [

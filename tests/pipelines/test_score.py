@@ -31,6 +31,7 @@ def test_a_run_overrides_context_values_of_the_dataset():
     assert scoring_parameters(settings, RETRAINING).context == {"place": "top", "hour": 20}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("env", "dataset"),
     [("base", "simulated"), ("industrial", "simulated"), ("base", "kuairand"), ("base", "alibaba_ads")],

@@ -109,6 +109,7 @@ def test_names_add_no_tag_attribute_or_script_to_the_report(name):
     assert len(hostile.scripts) == len(plain.scripts) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EVIL)
 def test_chart_data_close_no_script_and_are_unchanged(name):
     island = re.search(r"^const figures = (.*);$", page_of(name), re.MULTILINE)[1]

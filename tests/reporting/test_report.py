@@ -337,6 +337,7 @@ def test_charts_average_metrics_over_seeds_not_predictions():
     assert pooled["observed"].tolist() == pytest.approx([1 / 3])
 
 
+@pytest.mark.slow
 def test_changes_since_the_last_run_are_a_section_if_there_was_one():
     assert tables_of(report_html(report()), "results")
     assert 'class="changes"' not in report_html(report())

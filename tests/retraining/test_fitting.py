@@ -140,6 +140,7 @@ def test_the_champion_does_not_see_the_values_that_cells_have_learnt_since(tmp_p
     np.testing.assert_array_equal(*scores)
 
 
+@pytest.mark.slow
 def test_pairs_are_scored_by_the_values_of_a_cell_that_the_champion_knows(tmp_path):
     known, features = FieldVocabularies(), FeatureColumns.model_validate(MULTI_HOT)
     fitted = fit(tmp_path, window([0, 1], 2, known, MULTI_HOT), model="din")

@@ -184,6 +184,7 @@ def test_the_page_of_a_run_that_ended_early_is_its_message(outcome, code):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_webhook_that_does_not_answer_in_time_is_a_warning(caplog):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         start = time.monotonic()

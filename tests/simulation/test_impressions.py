@@ -40,6 +40,7 @@ def test_rows_are_sorted_and_within_the_impression_days(impressions):
     assert len(impressions) / CONFIG.users == pytest.approx(CONFIG.mean_impressions, rel=0.1)
 
 
+@pytest.mark.slow
 def test_impressions_depend_on_the_seed_only(impressions):
     assert pd.concat(impression_blocks(CONFIG), ignore_index=True).equals(impressions)
     assert not impression_block(CONFIG.model_copy(update={"seed": 8}), 0).equals(impression_block(CONFIG, 0))
@@ -114,6 +115,7 @@ def _probability(row, history: pd.DataFrame, profile: pd.Series) -> float:
     return 1 / (1 + math.exp(-logit))
 
 
+@pytest.mark.slow
 def test_prices_change_the_log_odds_by_their_match_and_nothing_else():
     priced_config = CONFIG.model_copy(update={"price_levels": 5})
     plain, priced = impression_block(CONFIG, 0), impression_block(priced_config, 0)

@@ -21,6 +21,7 @@ def configured():
     return SimulationConfig(**base).changed(datasets["simulated_long"]["simulation"])
 
 
+@pytest.mark.slow
 def test_without_lasting_interests_the_log_is_the_same_whatever_their_saturation():
     small = {"users": 30, "items": 200, "categories": 10, "themes": 2, "shops": 20}
     logs = [

@@ -50,6 +50,7 @@ def test_uncompressed_files_give_the_same_tables(tmp_path: Path) -> None:
     assert tables.items.equals(expected.items)
 
 
+@pytest.mark.slow
 def test_no_line_is_lost_between_the_chunks_of_a_large_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -180,6 +180,7 @@ def test_a_complete_part_of_a_killed_run_is_verified_and_used(
     assert server.requests == [("/a.json.gz", f"bytes={len(GZ)}-", 416)]
 
 
+@pytest.mark.slow
 def test_a_killed_download_resumes_where_it_stopped(
     server: FileServer, reviews: RemoteFile, tmp_path: Path
 ) -> None:
@@ -239,6 +240,7 @@ def test_a_refusal_or_an_unreachable_server_is_one_line(server: FileServer, tmp_
         fetch(RemoteFile("http://127.0.0.1:9/x.gz", "x.gz"), tmp_path, report=ignore)
 
 
+@pytest.mark.slow
 def test_a_silent_server_times_out(
     server: FileServer, reviews: RemoteFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,6 +87,7 @@ def test_the_check_notices_a_kernel():
     assert output_with("compiled", "lr")[0] == "lr called first_out_of_range"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [*KINDS, "din_mba_dice", "dien_infonce", "gru_augru"])
 def test_both_engines_fit_the_same_model(tmp_path, model):
     data, found = small_data(), {}

@@ -64,6 +64,7 @@ def test_micro_kernels_for_narrow_and_wide_registers(features, most, kind, monke
 
 
 @CPUS
+@pytest.mark.slow
 def test_the_segment_micro_kernel_accumulates_all_three_gradients(features, most, monkeypatch):
     cpu = emitted_for(features, monkeypatch)
     micro_kernel = cpu.segment_micro_kernel

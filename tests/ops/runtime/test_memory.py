@@ -30,6 +30,7 @@ def test_a_tensor_that_autograd_saved_keeps_its_buffer():
     assert weight.grad.unique().tolist() == [3.0]
 
 
+@pytest.mark.slow
 def test_tensors_in_use_do_not_overlap_and_are_aligned():
     with use_pool(BufferPool()):
         tensors = [empty(LIKE, POOL_MIN_BYTES // 2 + 100 * k, 3).fill_(float(k)) for k in range(6)]

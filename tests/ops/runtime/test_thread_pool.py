@@ -21,6 +21,7 @@ print(os.waitstatus_to_exitcode(os.wait()[1]))
 """
 
 
+@pytest.mark.slow
 def test_a_task_runs_in_the_caller_and_in_every_worker():
     seen = {}
     for workers in (0, 1, 3, 1):

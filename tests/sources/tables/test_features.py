@@ -8,6 +8,7 @@ from deep_interest.errors import InputError
 from deep_interest.logs.feature_columns import FeatureColumns
 
 
+@pytest.mark.slow
 def test_a_value_set_may_be_a_string_or_a_list(tmp_path):
     write(tmp_path, items="item,tags\n10, a|b c\n11,\n12,39\n13,[x\n")
     lists = [["a", "b c"], [], ["39"], ["[x"]]
@@ -34,6 +35,7 @@ def test_a_list_value_that_contains_the_separator_is_an_error(tmp_path):
         read(tmp_path, features, items={"files": "items.parquet"})
 
 
+@pytest.mark.slow
 def test_nan_in_a_parquet_file_is_a_missing_value(tmp_path):
     write(tmp_path, items="item,category,price\n10,a,1.5\n11,b,2\n")
     nan = float("nan")

@@ -8,6 +8,7 @@ from support.tables import VISITS, read, write
 from deep_interest.errors import InputError
 
 
+@pytest.mark.slow
 def test_partitions_patterns_and_lists_form_one_table(tmp_path):
     write(tmp_path)
     for day, text in (

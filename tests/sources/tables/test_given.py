@@ -161,6 +161,7 @@ def test_composite_ids_have_a_list_for_each_part(tmp_path):
     assert tables.behaviors["item"].tolist() == ["1|10", "2|20", "3|30", "4|30", "2|20"]
 
 
+@pytest.mark.slow
 def test_lists_of_different_lengths_are_an_error_or_skipped(tmp_path):
     texts = {"train.csv": FILES["train.csv"] + "1,8,3,30,1^2^4,10^20\n"}
     with pytest.raises(

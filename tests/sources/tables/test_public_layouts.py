@@ -158,7 +158,7 @@ def examples(page: str) -> list[dict]:
 @pytest.mark.parametrize("example", examples(PAGE), ids=str)
 def test_every_option_that_the_page_shows_is_accepted(example):
     ((key, options),) = example.items()
-    block = SHOP | {"features": {"item": ["item_id", "category", "tags"]}}
+    block = SHOP | {"features": {"item": ["item_id", "category", "tags", "price", "age"]}}
     if OF_REQUESTS & set(options):
         impressions = SHOP["source"]["impressions"] | {"request": "shown_at"}
         block |= {"source": SHOP["source"] | {"impressions": impressions}}
@@ -177,7 +177,8 @@ def test_the_page_shows_options_of_every_kind():
 
 
 def test_the_example_of_several_values_is_accepted():
-    (text,) = re.findall(r"```yaml\n(features:.*?)```", PAGE, flags=re.DOTALL)
+    texts = re.findall(r"```yaml\n(features:.*?)```", PAGE, flags=re.DOTALL)
+    (text,) = [text for text in texts if "multi_hot" in text]
     features = FeatureColumns.model_validate(yaml.safe_load(text)["features"])
     assert features.multi_hot["interests"].pooling == "mean"
 

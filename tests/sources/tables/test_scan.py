@@ -12,6 +12,7 @@ from deep_interest.errors import InputError
 from deep_interest.sources.tables import reader, scan
 
 
+@pytest.mark.slow
 def test_csv_parquet_and_json_lines_give_the_same_tables(tmp_path):
     write(tmp_path)
     frames = {
@@ -32,6 +33,7 @@ def test_csv_parquet_and_json_lines_give_the_same_tables(tmp_path):
             pd.testing.assert_frame_equal(getattr(tables, table), getattr(expected, table))
 
 
+@pytest.mark.slow
 def test_a_table_may_be_in_a_database(tmp_path):
     write(tmp_path)
     with duckdb.connect(str(tmp_path / "shop.duckdb")) as database:
