@@ -10,14 +10,8 @@ from support.logs import encoded, tables_of
 from deep_interest.errors import InputError
 from deep_interest.logs.buckets import borders_of, bucketise
 from deep_interest.logs.coverage import Uncovered, uncovered_values, unknown_fields
-from deep_interest.logs.encoding import (
-    CodedColumn,
-    EncodedLog,
-    behavior_log,
-    code_column,
-    encode_features,
-    encode_log,
-)
+from deep_interest.logs.encoded_log import EncodedLog, encode_log
+from deep_interest.logs.encoding import CodedColumn, behavior_log, code_column, encode_features
 from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.multi_hot import SplitColumn, ValueSets
 from deep_interest.logs.protocols import TEST, TRAIN, VALIDATION, Samples

@@ -11,7 +11,7 @@ from support.days import FEATURES, day_name, day_tables
 
 from deep_interest.errors import InputError
 from deep_interest.logs.canonical import canonical
-from deep_interest.logs.encoding import encode_log
+from deep_interest.logs.encoded_log import encode_log
 from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.protocols import ProtocolParameters
 from deep_interest.logs.standardised import decode

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from deep_interest.errors import InputError
-from deep_interest.logs.encoding import behavior_log, code_column, encode_features, encode_log
+from deep_interest.logs.encoded_log import encode_log
+from deep_interest.logs.encoding import behavior_log, code_column, encode_features
 from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies, Vocabulary

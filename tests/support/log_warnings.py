@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from deep_interest.logs.canonical import canonical
-from deep_interest.logs.encoding import encode_log
+from deep_interest.logs.encoded_log import encode_log
 from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.protocols import ProtocolParameters
 from deep_interest.logs.suspicions import suspicions

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from deep_interest.logs.canonical import canonical
-from deep_interest.logs.encoding import EncodedLog, encode_log
+from deep_interest.logs.encoded_log import EncodedLog, encode_log
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import Vocabulary
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from deep_interest.logs.encoding import EncodedLog
+from deep_interest.logs.encoded_log import EncodedLog
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ import pandas as pd
 
 from deep_interest.errors import InputError
 from deep_interest.logs.coverage import Uncovered, uncovered_values
-from deep_interest.logs.encoding import CodedColumn, EncodedLog, code_column
+from deep_interest.logs.encoded_log import EncodedLog
+from deep_interest.logs.encoding import CodedColumn, code_column
 from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.history_ranges import history_begins, history_ends
 from deep_interest.logs.negatives import list_negatives

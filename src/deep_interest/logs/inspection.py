@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
-from deep_interest.logs.encoding import EncodedLog, encode_log
+from deep_interest.logs.encoded_log import EncodedLog, encode_log
 from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.history_ranges import history_ends
 from deep_interest.logs.impressions import ImpressionSamples, impression_samples, requests_of

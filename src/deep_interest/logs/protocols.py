@@ -14,7 +14,7 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from deep_interest.errors import InputError
-from deep_interest.logs.encoding import EncodedLog
+from deep_interest.logs.encoded_log import EncodedLog
 from deep_interest.logs.history_ranges import Calendar, history_begins
 from deep_interest.logs.negatives import Sampler, sample_negatives
 

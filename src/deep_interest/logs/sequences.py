@@ -8,7 +8,8 @@ import pandas as pd
 
 from deep_interest.errors import InputError
 from deep_interest.logs.behavior_log import BehaviorLog, run_offsets
-from deep_interest.logs.encoding import CodedColumn, EncodedLog, FeatureTables, derived_fields
+from deep_interest.logs.encoded_log import EncodedLog
+from deep_interest.logs.encoding import CodedColumn, FeatureTables, derived_fields
 from deep_interest.logs.feature_columns import CLICKED, DERIVED, GAP, FeatureColumns, SequenceColumns
 from deep_interest.logs.history_ranges import Calendar, history_begins, history_ends
 from deep_interest.logs.protocols import is_one_of

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from deep_interest.logs.encoding import EncodedLog
+from deep_interest.logs.encoded_log import EncodedLog
 from deep_interest.logs.protocols import SPLITS, Samples
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from deep_interest.logs.encoding import EncodedLog
+from deep_interest.logs.encoded_log import EncodedLog
 from deep_interest.logs.feature_columns import ITEM_ID, USER_ID, FeatureColumns
 from deep_interest.logs.history_ranges import history_ends
 from deep_interest.logs.impressions import days_of

@@ -9,16 +9,15 @@ import pandas as pd
 
 from deep_interest.errors import InputError
 from deep_interest.logs.behavior_log import BehaviorLog
+from deep_interest.logs.encoded_log import EncodedLog, encode_log
 from deep_interest.logs.encoding import (
     CodedColumn,
-    EncodedLog,
     FeatureTables,
     behavior_log,
     code_column,
     encode_behaviors,
     encode_features,
-    encode_log,
-)  # fmt: skip
+)
 from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies, Vocabulary

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from deep_interest.errors import InputError
-from deep_interest.logs.encoding import behavior_log, encode_behaviors, encode_features, encode_log
+from deep_interest.logs.encoded_log import encode_log
+from deep_interest.logs.encoding import behavior_log, encode_behaviors, encode_features
 from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.impressions import impression_samples
 from deep_interest.logs.protocols import ProtocolParameters, training_histories

@@ -9,14 +9,13 @@ import pandas as pd
 
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.coverage import unknown_fields
+from deep_interest.logs.encoded_log import EncodedLog, encode_log
 from deep_interest.logs.encoding import (
     CodedColumn,
-    EncodedLog,
     FeatureTables,
     behavior_log,
     encode_behaviors,
     encode_features,
-    encode_log,
 )
 from deep_interest.logs.impressions import impression_samples
 from deep_interest.logs.protocols import (
