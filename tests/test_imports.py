@@ -96,7 +96,7 @@ print(json.dumps({"most": most - start}))
 def test_a_plain_gru_in_a_process_with_the_package_needs_its_normal_memory():
     alone, together = (measured(PLAIN_GRU, where) for where in ("alone", "with us"))
     assert alone["most"] > 300
-    assert together["most"] < 1.3 * alone["most"] + 20  # MB; the same program varies by a tenth
+    assert together["most"] < 1.3 * alone["most"] + 20  # MB; a fifth more once, while other tests ran
 
 
 @pytest.mark.slow
