@@ -16,7 +16,7 @@ from deep_interest.logs.standardised import decode
 from deep_interest.models.registry import build_model, model_config
 from deep_interest.retraining.window import require_one_sequence
 from deep_interest.training.evaluation import predict
-from deep_interest.training.neighbours import FOLDS, neighbour_scores, with_neighbours
+from deep_interest.training.neighbours import FOLDS, folds_of, neighbour_scores, with_neighbours
 
 
 def scores_of(data, samples=None, *, max_len=8):
@@ -92,7 +92,7 @@ def test_the_feature_is_a_dense_context_field_standardised_by_the_training_sampl
 
 def test_each_fold_has_users_on_whom_coefficients_are_fitted():
     users = np.arange(1000)
-    assert {(user // 10 % FOLDS, user % 10 == 0) for user in users} == {
+    assert set(zip(folds_of(users), users % 10 == 0, strict=True)) == {
         (fold, first) for fold in range(FOLDS) for first in (True, False)
     }
 

@@ -1,7 +1,7 @@
 """The neighbourhood of the history as a feature of the sample: what Item kNN expects of the candidate, a number for every model.
 
-Rankers of large shops see such a score of an item-item model next to the sequence. The score of a training sample must not know
-its own label, so that a model learns how far to trust it: it comes from neighbourhoods of other users (cross-fitting).
+A model learns from the training samples how far to trust the score, so the score of a training sample must not know the sample's label:
+it comes from neighbourhoods of other users (cross-fitting).
 """
 
 from dataclasses import replace
@@ -43,17 +43,22 @@ def with_neighbours(
     return replace(features, schema=schema), samples.assign(**{NEIGHBOURS: codes})
 
 
+def folds_of(user: np.ndarray) -> np.ndarray:
+    """Return the fold of each user code, ``(n,)`` in 0 … `FOLDS` - 1."""
+    return user // _USERS_PER_BLOCK % FOLDS
+
+
 def neighbour_scores(
     log: BehaviorLog, features: FeatureTables, samples: pd.DataFrame, *, max_len: int
 ) -> np.ndarray:
     """Return the logit of Item kNN for each sample, ``(n,)`` float32.
 
-    That of a training sample comes from a neighbourhood without the samples of a fifth of the users, among them its own user. Those
-    of validation and test come from all training samples.
+    A training sample is scored by a neighbourhood that is fitted without the samples of a fifth of the users, among them its own user,
+    and samples of validation and test by one that is fitted to all training samples.
     """
     store = FeatureStore.build(log, features, torch.device("cpu"))
     split, user = samples["split"].to_numpy(), samples["user"].to_numpy()
-    fold = np.where(split == "train", user // _USERS_PER_BLOCK % FOLDS, FOLDS)
+    fold = np.where(split == "train", folds_of(user), FOLDS)
     probabilities = np.empty(len(samples), np.float32)
     for held_out in range(FOLDS + 1):
         chosen = fold == held_out
