@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from datetime import datetime
 
-from deep_interest.commands.session import load_entry, read_configuration, require_dataset, split_experiment
+from deep_interest.commands.session import load_entries, read_configuration, require_dataset, split_experiment
 from deep_interest.errors import InputError
 from deep_interest.experiments import RETRAINABLE
 from deep_interest.serving.mlflow_alias import sync_to_mlflow
@@ -109,4 +109,5 @@ def _registries(name: str, env: str | None) -> tuple[dict[str, Registry], str | 
     configuration = read_configuration(env)
     require_dataset(configuration, dataset)
     mlflow_uri = configuration.loader["parameters"]["retraining"].get("mlflow_uri")
-    return {key: load_entry(configuration, f"{key}.registry") for key in experiments}, mlflow_uri
+    loaded = load_entries(configuration, [f"{key}.registry" for key in experiments])
+    return {name.removesuffix(".registry"): registry for name, registry in loaded.items()}, mlflow_uri

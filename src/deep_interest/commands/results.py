@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pandas as pd
 from kedro.io import DatasetError
 
-from deep_interest.commands.session import load_entry, read_configuration, require_dataset
+from deep_interest.commands.session import load_entries, read_configuration, require_dataset
 from deep_interest.errors import InputError
 from deep_interest.evaluation.history import (
     compare_runs,
@@ -39,7 +39,7 @@ def print_results(
     configuration = read_configuration(env)
     require_dataset(configuration, dataset)
     try:
-        history = load_entry(configuration, f"{dataset}.results_history")
+        (history,) = load_entries(configuration, [f"{dataset}.results_history"]).values()
     except DatasetError as error:
         if isinstance(error.__cause__, FileNotFoundError):
             raise InputError(f"{dataset}: no results yet; run `kedro run --pipelines={dataset}`") from error

@@ -1,7 +1,7 @@
 """Open the Kedro project from any of its folders: its configuration, or a session with the whole catalog."""
 
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,20 +50,23 @@ def read_configuration(env: str | None = None, folder: Path | None = None) -> Co
     return configuration
 
 
-def load_entry(configuration: Configuration, name: str) -> Any:
-    """Load one entry of the catalog, as a session's catalog would.
+def load_entries(configuration: Configuration, names: Iterable[str]) -> dict[str, Any]:
+    """Load entries of the catalog, as a session's catalog would; the catalog's files are read once.
 
     Args:
         configuration: the project's configuration.
-        name: name of the entry.
+        names: names of the entries.
     """
     catalog = configuration.loader["catalog"]
     resolver = CatalogConfigResolver(catalog, configuration.credentials(), default_runtime_patterns={})
-    entry = dict(resolver.resolve_pattern(name))
-    path = str(entry.get("filepath", ""))
-    if path and "://" not in path:
-        entry["filepath"] = str(configuration.conf.parent / path)
-    return AbstractDataset.from_config(name, entry).load()
+    loaded = {}
+    for name in names:
+        entry = dict(resolver.resolve_pattern(name))
+        path = str(entry.get("filepath", ""))
+        if path and "://" not in path:
+            entry["filepath"] = str(configuration.conf.parent / path)
+        loaded[name] = AbstractDataset.from_config(name, entry).load()
+    return loaded
 
 
 @contextmanager
