@@ -46,7 +46,9 @@ def read_configuration(env: str | None = None, folder: Path | None = None) -> Co
     project = find_project(folder)
     bootstrap_project(project)
     configuration = open_configuration(project, env=env)
-    configuration.parameters()
+    configuration.loader["parameters"] = (
+        configuration.parameters()
+    )  # so that Kedro does not read the files again
     return configuration
 
 
