@@ -2,9 +2,11 @@
 
     python benchmarks/accuracy_vs_peers.py --install                 # the peers' environments, once; needs a network
     python benchmarks/accuracy_vs_peers.py --dataset amazon_beauty --model din
+    python benchmarks/accuracy_vs_peers.py --dataset simulated_long --model sim --max-len 500 --no-l2 \
+        --params "datasets.simulated_long.features.item=item_id category,datasets.simulated_long.features.profile=[]"
 
 Ours are the rows of the dataset's table with its recipe and five seeds, histories cut at ``--max-len`` for all. A peer's learning rate, and then
-its L2, are searched on validation GAUC with the first seed, from the library's default on by factors of about three and of ten
+its L2 (not with ``--no-l2``), are searched on validation GAUC with the first seed, from the library's default on by factors of about three and of ten
 for as long as that helps; the best pair is fitted with every seed. Each fit is a file below ``--work``: a run that was stopped goes on. Each
 comparison prints one JSON line: GAUC of both (means over seeds) and the paired bootstrap interval of the difference over users.
 """
@@ -29,11 +31,13 @@ from deep_interest.evaluation.significance import difference_interval, mean_over
 from deep_interest.io.atomic import atomic_path
 
 LIBRARIES = ("deepctr_torch", "torch_rechub")
+LONG = {"sim": ("sim_hard", "sim_soft"), "eta": ("eta",), "sdim": ("sdim",), "twin": ("twin",)}
+"""Our rows next to FuxiCTR's models of long histories."""
 LEARNING_RATES = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03)
 PENALTIES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)  # the libraries' own L2
 DEFAULTS = {"learning_rate": 0.001, "l2": 1e-6}
-OURS = {"din": ("din", "din_softmax", "din_mba", "din_softmax_mba"), "dien": ("dien", "dien_mba")}
-SEEDS = {"din": 3, "dien": 2}
+OURS = {"din": ("din", "din_softmax", "din_mba", "din_softmax_mba"), "dien": ("dien", "dien_mba"), **LONG}
+SEEDS = {"din": 3, "dien": 2}  # the others have one
 
 
 def export(dataset: str, *, data: Path, work: Path, max_len: int) -> Path:
@@ -82,7 +86,7 @@ def fit(peer: str, job: dict, *, work: Path) -> dict:
         return {name: arrays[name] for name in arrays}
 
 
-def best_fits(peer: str, job: dict, *, seeds: int, work: Path) -> tuple[dict, list[np.ndarray]]:
+def best_fits(peer: str, job: dict, *, seeds: int, work: Path, search_l2: bool = True) -> tuple[dict, list[np.ndarray]]:
     """Search with the first seed; the best options, and the test scores of every seed with them."""
     best = dict(DEFAULTS)
     tried: dict[str, float] = {}
@@ -92,7 +96,8 @@ def best_fits(peer: str, job: dict, *, seeds: int, work: Path) -> tuple[dict, li
         tried["{learning_rate:g}, {l2:g}".format(**options)] = round(found, 4)
         return found
 
-    for name, grid in (("learning_rate", LEARNING_RATES), ("l2", PENALTIES)):
+    grids = {"learning_rate": LEARNING_RATES} | ({"l2": PENALTIES} if search_l2 else {})
+    for name, grid in grids.items():
         best[name] = climb(grid, best[name], lambda x, name=name: value(best | {name: x}))
     scores = [fit(peer, job | best | {"seed": seed}, work=work)["scores"] for seed in range(1, seeds + 1)]
     return best | {"tried": tried}, scores
@@ -110,10 +115,10 @@ def climb(grid: Sequence[float], start: float, value: Callable[[float], float]) 
     return grid[at]
 
 
-def fit_ours(dataset: str, model: str, *, max_len: int) -> None:
+def fit_ours(dataset: str, model: str, *, max_len: int, params: str) -> None:
     """Train our rows, or load those that are finished."""
     rows = ",".join(f"{dataset}.{row}" for row in OURS[model])
-    parameters = f"--params=training.options.max_len={max_len}"
+    parameters = f"--params=training.options.max_len={max_len}" + (f",{params}" if params else "")
     run = [sys.executable, "-m", "kedro", "run", f"--pipelines={rows}", parameters]
     subprocess.run(run, check=True, cwd=PROJECT, stdout=sys.stderr)
 
@@ -138,7 +143,9 @@ def main() -> None:
     )
     parser.add_argument("--dataset", default="amazon_beauty")
     parser.add_argument("--model", choices=sorted(OURS), default="din")
-    parser.add_argument("--peers", nargs="+", choices=LIBRARIES, default=LIBRARIES)
+    parser.add_argument("--peers", nargs="+", choices=LIBRARIES, help="default: all, or FuxiCTR for models of long histories")
+    parser.add_argument("--params", default="", help="further parameters of our runs")
+    parser.add_argument("--no-l2", action="store_true", help="search the learning rate only")
     parser.add_argument("--work", type=Path, default=WORK)
     parser.add_argument("--max-len", type=int, default=50)
     parser.add_argument("--dim", type=int, default=32)
@@ -147,31 +154,31 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     work = options.work.resolve()
+    peers = ("fuxictr",) if options.model in LONG else options.peers or LIBRARIES
     if options.install:
-        install(options.peers, work)
+        install(peers, work)
         return
-    fit_ours(options.dataset, options.model, max_len=options.max_len)
+    fit_ours(options.dataset, options.model, max_len=options.max_len, params=options.params)
     arrays = export(options.dataset, data=PROJECT / "data", work=work, max_len=options.max_len)
     job = {
         "task": "fit", "data": str(arrays), "model": options.model, "dim": options.dim, "batch_size": options.batch_size,
         "epochs": options.epochs, "patience": 1, "threads": options.threads,
     }  # fmt: skip
     test = dict(np.load(arrays / "test.npz"))
-    for peer in options.peers:
-        best, scores = best_fits(peer, job, seeds=SEEDS[options.model], work=work)
+    for peer in peers:
+        seeds = SEEDS.get(options.model, 1)
+        best, scores = best_fits(peer, job, seeds=seeds, work=work, search_l2=not options.no_l2)
         their_fits = [per_user_auc(test["user"], test["label"], s) for s in scores]
         theirs = mean_over_seeds(their_fits)
         for model in OURS[options.model]:
             ours_all = our_scores(options.dataset, model, test=test)
             our_fits = [per_user_auc(test["user"], test["label"], s) for s in ours_all]
-            ours, seeds = (
-                mean_over_seeds(our_fits),
-                [seed_variance(our_fits), seed_variance(their_fits)],
-            )
+            ours = mean_over_seeds(our_fits)
+            variances = [seed_variance(our_fits), seed_variance(their_fits)]
             line = {
                 "bench": "accuracy_vs_peers", "case": options.dataset, "model": model, "peer": peer, **best,
                 "gauc": ours.gauc().value, "peer_gauc": theirs.gauc().value, "seeds": len(ours_all), "peer_seeds": len(scores),
-                **asdict(difference_interval(ours, theirs, seeds=seeds)),
+                **asdict(difference_interval(ours, theirs, seeds=variances)),
             }  # fmt: skip
             print(json.dumps(line), flush=True)
 

@@ -112,7 +112,7 @@ def ours(samples: "SampleSet", case: Case, form: Form) -> Train:
 
 
 def alternate(
-    sides: Mapping[str, Train], *, batch_size: int, seconds: float, turns: int
+    sides: Mapping[str, Train], *, batch_size: int, seconds: float, turns: int, most: int = SAMPLES
 ) -> dict[str, list[float]]:
     """Samples per second of each side in each turn.
 
@@ -121,6 +121,7 @@ def alternate(
         batch_size: samples per step.
         seconds: about how long a side trains in a turn; at least four steps, at most an epoch.
         turns: how often each side trains, one after the other.
+        most: number of samples that there are.
     """
     counts: dict[str, int] = {}
     speeds: dict[str, list[float]] = {side: [] for side in sides}
@@ -128,7 +129,7 @@ def alternate(
     for side, train in sides.items():
         train(probe)
         steps = max(4, round(seconds * probe / train(probe) / batch_size))
-        counts[side] = min(SAMPLES // batch_size, steps) * batch_size
+        counts[side] = min(most // batch_size, steps) * batch_size
         train(counts[side])  # a peer builds its data set for so many samples, and warms up
     for _ in range(turns):
         for side, train in sides.items():

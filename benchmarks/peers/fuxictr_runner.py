@@ -1,8 +1,9 @@
-"""DIN and DIEN of FuxiCTR 2.3.10, ``model_zoo/LongCTR`` as its wheel ships it; ``python fuxictr_runner.py JOB.json`` in its environment.
+"""Models of FuxiCTR 2.3.10, ``model_zoo/LongCTR`` as its wheel ships it; ``python fuxictr_runner.py JOB.json`` in its environment.
 
-A sequence is stored once a user and padded to the batch's longest; DIEN has no auxiliary loss there. For speed only.
+A sequence is stored once per user and padded to the longest of the batch; DIEN has no auxiliary loss there.
 """
 
+import atexit
 import importlib.util
 import json
 import shutil
@@ -17,6 +18,8 @@ from fuxictr.pytorch.torch_utils import seed_everything
 from job import Arrays, Job, Trainer, main
 
 ZOO = Path(next(iter(model_zoo.__path__))) / "LongCTR"
+LONG = {"sim": {"topk": 50}, "eta": {"topk": 50}, "sdim": {"num_hashes": 16, "hash_bits": 3}, "twin": {"topk": 100}}
+"""Options of the models of long histories: those of our models of these names."""
 
 
 def load(name: str, path: Path):
@@ -28,7 +31,7 @@ def load(name: str, path: Path):
 
 
 def write(folder: Path, train: Arrays, sizes: dict[str, int]) -> None:
-    """The library's files: samples, one sequence a user, the items' features."""
+    """Write the library's description of the features, and the features of the items."""
     item_feature = {"source": "item", "type": "categorical", "padding_idx": 0}
     meta = {"type": "meta", "source": ""}
     features = [
@@ -37,19 +40,23 @@ def write(folder: Path, train: Arrays, sizes: dict[str, int]) -> None:
     ]  # fmt: skip
     described = {"dataset_id": "jagged", "labels": ["label"], "features": features}
     (folder / "feature_map.json").write_text(json.dumps(described))
-    samples = len(train["label"])
-    columns = {
-        "user_index": np.arange(samples), "item_index": train["item"], "seq_len": train["length"],
-        "label": train["label"].astype(np.int64),
-    }  # fmt: skip
-    pd.DataFrame(columns).to_parquet(folder / "train.parquet")
-    sequences = [row[:n].tolist() for row, n in zip(train["history_item"], train["length"], strict=True)]
-    pd.DataFrame({"full_item_seq": sequences}).to_parquet(folder / "user_info.parquet")
     category = np.zeros(sizes["item"], np.int32)
     for items, categories in (("item", "category"), ("history_item", "history_category")):
         category[train[items].ravel()] = train[categories].ravel()
     items = {"item_index": np.arange(sizes["item"]), "item": np.arange(sizes["item"]), "cat": category}
     pd.DataFrame(items).to_parquet(folder / "item_info.parquet")
+
+
+def write_samples(folder: Path, arrays: Arrays, name: str) -> None:
+    """Write samples as the library's files: one sequence per sample, next to the samples."""
+    samples = len(arrays["label"])
+    columns = {
+        "user_index": np.arange(samples), "item_index": arrays["item"], "seq_len": arrays["length"],
+        "label": arrays["label"].astype(np.int64),
+    }  # fmt: skip
+    pd.DataFrame(columns).to_parquet(folder / f"{name}.parquet")
+    sequences = [row[:n].tolist() for row, n in zip(arrays["history_item"], arrays["length"], strict=True)]
+    pd.DataFrame({"full_item_seq": sequences}).to_parquet(folder / f"{name}_users.parquet")
 
 
 def build(job: Job, train: Arrays, sizes: dict[str, int]) -> Trainer:
@@ -67,7 +74,12 @@ def build(job: Job, train: Arrays, sizes: dict[str, int]) -> Trainer:
     feature_map = FeatureMap("jagged", str(folder))
     feature_map.load(str(folder / "feature_map.json"), options)
     seed_everything(job.seed)
-    if job.model == "dien":
+    if job.model in LONG:
+        module = load(f"longctr_{job.model}", ZOO / f"{job.model.upper()}/{job.model.upper()}.py")
+        model = getattr(module, job.model.upper())(
+            feature_map, attention_dim=64, num_heads=4, short_seq_len=50, **LONG[job.model], **options
+        )
+    elif job.model == "dien":
         model = load("longctr_dien", ZOO / "DIEN/DIEN.py").DIEN(
             feature_map, gru_type="AUGRU", attention_type="din_attention", attention_hidden_units=[80, 40],
             attention_activation="Sigmoid", **options,
@@ -79,14 +91,24 @@ def build(job: Job, train: Arrays, sizes: dict[str, int]) -> Trainer:
             attention_hidden_activations="Sigmoid",
             **options,
         )
-    loader = load("longctr_dataloader", ZOO / "longctr_dataloader.py").LongCTRDataLoader(
-        feature_map, str(folder / "train"), str(folder / "user_info.parquet"), str(folder / "item_info.parquet"),
-        batch_size=job.batch_size, shuffle=True, num_workers=1, max_len=train["history_item"].shape[1], padding="post",
-    )  # fmt: skip
+    data_loader = load("longctr_dataloader", ZOO / "longctr_dataloader.py").LongCTRDataLoader
+
+    def loader(arrays: Arrays, name: str, *, shuffle: bool):
+        write_samples(folder, arrays, name)
+        return data_loader(
+            feature_map, str(folder / name), str(folder / f"{name}_users.parquet"), str(folder / "item_info.parquet"),
+            batch_size=job.batch_size, shuffle=shuffle, num_workers=1, max_len=train["history_item"].shape[1],
+            padding="pre" if job.model in LONG else "post",  # the former take the newest behaviours from the end
+        )  # fmt: skip
+
+    batches = loader(train, "train", shuffle=True)
     model._max_gradient_norm, model._total_steps, model._eval_steps = 10.0, 0, 10**9
     model._stop_training, model._batch_index = False, 0
-    shutil.rmtree(root)
-    return Trainer(epoch=lambda: model.train_epoch(loader))
+    atexit.register(shutil.rmtree, root)
+    return Trainer(
+        epoch=lambda: model.train_epoch(batches),
+        score=lambda arrays: model.predict(loader(arrays, "scored", shuffle=False)),
+    )
 
 
 if __name__ == "__main__":

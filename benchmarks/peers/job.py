@@ -23,7 +23,7 @@ class Job:
     Attributes:
         task: ``fit`` writes a result, ``speed`` answers on standard output.
         data: folder with ``train.npz``, for a fit ``validation.npz`` and ``test.npz``, and ``sizes.json``.
-        model: ``din`` or ``dien``.
+        model: name of a model that the library has, such as ``din``.
         dim: embedding width of item and of category.
         batch_size, seed, threads: as they say.
         auxiliary: DIEN's auxiliary loss, where the library has one.

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from deep_interest.config import as_list
 from deep_interest.logs.buckets import Buckets
 from deep_interest.logs.multi_hot import MultiHot
 
@@ -18,7 +19,7 @@ DERIVED = (GAP, POSITION)
 TIME_FEATURES = ("hour", "weekday")
 """Features that follow from a local time, unless the table has a column of that name."""
 
-
+Names = Annotated[tuple[str, ...], BeforeValidator(as_list)]
 NEIGHBOURS = "neighbours"
 """Context feature: the logit of Item kNN for the candidate, see `training.neighbours`."""
 CLICKED = "clicked"
@@ -70,13 +71,13 @@ class FeatureColumns(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    item: tuple[str, ...] = (ITEM_ID, "category")
-    behavior: tuple[str, ...] | None = None
-    profile: tuple[str, ...] = ()
-    context: tuple[str, ...] = ()
+    item: Names = (ITEM_ID, "category")
+    behavior: Names | None = None
+    profile: Names = ()
+    context: Names = ()
     buckets: dict[str, Buckets] = {}
     multi_hot: dict[str, MultiHot] = {}
-    standardised: tuple[str, ...] = ()
+    standardised: Names = ()
     neighbours: int | None = Field(None, ge=1)
     sequences: dict[str, SequenceColumns] = {}
 
