@@ -13,8 +13,8 @@ import json
 import tempfile
 from pathlib import Path
 
-from compare import alternate, export, figures, ours, peer
 from cases import Case, Form
+from compare import alternate, export, figures, ours, peer
 from long_histories import long_samples
 from machine import others_share, this_commit, this_machine
 
