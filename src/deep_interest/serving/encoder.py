@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.multi_hot import ValueSets
 from deep_interest.logs.vocabulary import FieldVocabularies, Vocabulary
 from deep_interest.models.batch import ValueSetLookup
+from deep_interest.serving.id_lookup import IdLookup
+from deep_interest.serving.type_checks import check_types
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,26 @@ class Encoder:
     items: Vocabulary
     context: FieldVocabularies
     columns: FeatureColumns
+
+    def user_codes(self, ids: Sequence[Any], what: str = "user") -> Tensor:
+        """Return the codes of users, ``(n,)`` int32; 0 for unknown ones.
+
+        Raises:
+            InputError: an id is a number where the source has strings, or the reverse.
+        """
+        return torch.from_numpy(self._lookup_user(ids, what))
+
+    def item_codes(self, ids: Sequence[Any], what: str) -> Tensor:
+        """Return the codes of items, as `user_codes`."""
+        return torch.from_numpy(self._lookup_item(ids, what))
+
+    @cached_property
+    def _lookup_user(self) -> IdLookup:
+        return IdLookup(self.users)
+
+    @cached_property
+    def _lookup_item(self) -> IdLookup:
+        return IdLookup(self.items)
 
     def encode_context(
         self, values: Mapping[str, Any], names: Sequence[str], size: int, model: str
@@ -89,11 +112,6 @@ def check_names(values: Mapping[str, Any], names: Sequence[str], model: str) -> 
     raise InputError(f"context: {model} {needed}; found {', '.join(values) or 'none'}{''.join(similar)}")
 
 
-def encode_ids(vocabulary: Vocabulary, ids: list[Any], what: str) -> Tensor:
-    """Return the codes of ids, ``(n,)`` int32; 0 for unknown ones."""
-    return torch.from_numpy(vocabulary.encode(typed_column(ids, vocabulary, what)))
-
-
 def typed_column(values: list[Any], vocabulary: Vocabulary, what: str) -> pd.Series:
     """Return values as a column of the vocabulary's type.
 
@@ -108,21 +126,6 @@ def typed_column(values: list[Any], vocabulary: Vocabulary, what: str) -> pd.Ser
     expect_numbers = pd.api.types.is_numeric_dtype(known.dtype)
     check_types(values, what, expect_numbers=expect_numbers, example=known[:1].tolist()[0])
     return pd.Series(values, dtype=None if expect_numbers else "str")
-
-
-def check_types(values: list[Any], what: str, *, expect_numbers: bool, example: Any) -> None:
-    """Check that all values are numbers, or all strings.
-
-    Raises:
-        InputError: one is not; the message has an example of the source.
-    """
-    for value in values:
-        is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-        if value is not None and is_number != expect_numbers:
-            raise InputError(
-                f"{what}: found {value!r}; expected {'numbers' if expect_numbers else 'strings'} such as {example!r}, as "
-                "in the source"
-            )
 
 
 def value_set_lookup(value_sets: ValueSets) -> ValueSetLookup:

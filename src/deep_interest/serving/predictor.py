@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from deep_interest.errors import InputError
 from deep_interest.logs.feature_columns import GAP
 from deep_interest.ops.jagged import Jagged
-from deep_interest.serving.encoder import Encoder, encode_ids
+from deep_interest.serving.encoder import Encoder
 from deep_interest.serving.scorer import Scorer
 from deep_interest.training.data import FeatureStore
 from deep_interest.training.derived_fields import derived_codes
@@ -75,8 +75,8 @@ class Predictor:
         if not items:
             raise InputError("items: found none; pass the ids of the candidate items")
         store, schema = self._store, self._store.schema
-        user_code = 0 if user is None else int(encode_ids(self._encoder.users, [user], "user")[0])
-        item_codes = encode_ids(self._encoder.items, items, "items")
+        user_code = 0 if user is None else int(self._encoder.user_codes([user])[0])
+        item_codes = self._encoder.item_codes(items, "items")
         codes, value_sets = self._encoder.encode_context(context or {}, self.context, len(items), self.name)
         ctr = Scorer(self.model, value_sets={**store.value_sets, **value_sets})(
             self._history(user_code, history, time),
@@ -91,7 +91,7 @@ class Predictor:
     def _history(self, user: int, history: Sequence[Any] | None, time: int | None) -> dict[str, Tensor]:
         store, schema, times = self._store, self._store.schema, self._store.times
         if history is not None:
-            items = encode_ids(self._encoder.items, list(history)[-self.max_len :], "history")
+            items = self._encoder.item_codes(list(history)[-self.max_len :], "history")
             codes = {field.name: store.items[field.name][items.long()] for field in schema.shared}
             codes |= {field.name: torch.zeros_like(items) for field in schema.own}
             length, times = len(items), None

@@ -15,7 +15,6 @@ from torch import Tensor
 from deep_interest.logs.encoding import encode_behaviors
 from deep_interest.logs.feature_columns import GAP
 from deep_interest.ops.jagged import Jagged
-from deep_interest.serving.encoder import encode_ids, typed_column
 from deep_interest.serving.events import Event, EventStore, Id
 from deep_interest.serving.scorer import Scorer
 from deep_interest.serving.snapshot import Snapshot, load_snapshot
@@ -175,8 +174,8 @@ class Ranker:
             InputError: as `rank`.
         """
         store, schema, encoder = self.store, self.store.schema, self.snapshot.encoder
-        user = 0 if request.user is None else int(encode_ids(encoder.users, [request.user], "user")[0])
-        items = encode_ids(encoder.items, request.items, "items")
+        user = 0 if request.user is None else int(encoder.user_codes([request.user])[0])
+        items = encoder.item_codes(request.items, "items")
         context, value_sets = encoder.encode_context(
             request.context, self.context, len(items), self.facts.experiment
         )
@@ -192,7 +191,7 @@ class Ranker:
     def _history(self, request: RankingRequest, user: int) -> tuple[dict[str, Tensor], Tensor | None, bool]:
         """Return the codes and the times of the newest behaviours, and whether there are events among them."""
         if request.history is not None:
-            items = encode_ids(self.snapshot.encoder.items, request.history[-self.facts.max_len :], "history")
+            items = self.snapshot.encoder.item_codes(request.history[-self.facts.max_len :], "history")
             return self._of_items(items), None, False
         codes, times = self._of_log(user)
         if self._events is None or request.user is None:
@@ -239,7 +238,7 @@ class Ranker:
 
     def _codes_of_events(self, events: Sequence[Event]) -> dict[str, Tensor]:
         encoder = self.snapshot.encoder
-        codes = self._of_items(encode_ids(encoder.items, [event.item for event in events], "item"))
+        codes = self._of_items(encoder.item_codes([event.item for event in events], "item"))
         if not self.columns:
             return codes
         frame = pd.DataFrame(
@@ -280,8 +279,5 @@ class Ranker:
         Raises:
             InputError: one is a number where the source has strings, or the reverse.
         """
-        for name, value, vocabulary in (
-            ("user", user, self.snapshot.encoder.users),
-            ("item", item, self.snapshot.encoder.items),
-        ):
-            typed_column([value], vocabulary, f"{what}.{name}")
+        self.snapshot.encoder.user_codes([user], f"{what}.user")
+        self.snapshot.encoder.item_codes([item], f"{what}.item")
