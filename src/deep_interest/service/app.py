@@ -26,7 +26,7 @@ from deep_interest.service.request_log import RequestLog
 from deep_interest.service.schemas import EventsRequest, RankRequest
 from deep_interest.service.scoring_queue import QueueFullError, ScoringQueue
 from deep_interest.service.settings import ServiceSettings
-from deep_interest.serving.events import EventStore
+from deep_interest.serving.events import EventStore, EventStoreError
 from deep_interest.serving.ranker import Ranker, Ranking
 
 logger = logging.getLogger("deep_interest.service")
@@ -222,14 +222,8 @@ class Service:
                 if route not in _PUBLIC:
                     check_token(request, self.settings.token)
                 response = await handler(request)
-            except RequestError as error:
-                response = error.response()
-            except InputError as error:
-                response = RequestError(422, str(error), str(error).partition(":")[0]).response()
-            except Exception:
-                logger.exception("request %s failed", request.state.request_id)
-                message = f"the service failed; its log has the reason under {request.state.request_id}"
-                response = RequestError(500, message).response()
+            except Exception as error:
+                response = _failure(error, request, route).response(route)
             seconds = time.perf_counter() - start
             response.headers["X-Request-Id"] = request.state.request_id
             self.metrics.requests.labels(route, response.status_code).inc()
@@ -242,6 +236,24 @@ class Service:
 
 
 _PUBLIC = ("/v2/health/live", "/v2/health/ready")
+
+
+def _failure(error: Exception, request: Request, route: str) -> RequestError:
+    """Return the answer to an error; what the client has not caused is logged, and the answer only names the request."""
+    if isinstance(error, RequestError):
+        return error
+    request_id = request.state.request_id
+    if isinstance(error, EventStoreError):
+        logger.error("request %s: %s", request_id, error)
+        return RequestError(
+            503, f"events cannot be stored or read now; the log has the reason under {request_id}"
+        )
+    if isinstance(error, InputError):  # its message begins with the field
+        field, colon, rest = str(error).partition(":")
+        field = "candidates" if route == "/rank" and field == "items" else field
+        return RequestError(422, field + colon + rest, field)
+    logger.error("request %s failed", request_id, exc_info=error)
+    return RequestError(500, f"the service failed; its log has the reason under {request_id}")
 
 
 def _check_size(name: str, size: int, limit: int) -> None:
@@ -283,7 +295,7 @@ def make_app(service: Service) -> Starlette:
         }
         return RequestError(
             error.status_code, message.get(error.status_code, error.detail), headers=dict(error.headers or {})
-        ).response()
+        ).response(request.url.path)
 
     return Starlette(
         routes=service.routes(), lifespan=lifespan, exception_handlers={HTTPException: not_found}

@@ -38,10 +38,13 @@ class RequestError(Exception):
         super().__init__(message)
         self.status, self.message, self.field, self.headers = status, message, field, headers
 
-    def response(self) -> JSON:
-        """Return the answer."""
-        body = ErrorResponse(error=ErrorBody(message=self.message, field=self.field))
-        return JSON(body.model_dump(), status_code=self.status, headers=self.headers)
+    def response(self, route: str = "") -> JSON:
+        """Return the answer; under ``/v2`` in the form of the Open Inference Protocol, where ``error`` is a string."""
+        if route.startswith("/v2"):
+            body = {"error": self.message, "field": self.field}
+        else:
+            body = ErrorResponse(error=ErrorBody(message=self.message, field=self.field)).model_dump()
+        return JSON(body, status_code=self.status, headers=self.headers)
 
 
 async def read_body(request: Request, limit: int) -> bytes:
@@ -77,11 +80,25 @@ def parse(model: type[Body], body: bytes) -> Body:
     try:
         return model.model_validate_json(body)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        if first["type"] == "json_invalid":
-            raise RequestError(400, f"the body is not JSON: {first['msg']}") from error
-        field = ".".join(str(part) for part in first["loc"] if not _is_type_name(part))
-        raise RequestError(422, f"{field or 'body'}: {first['msg']}", field or None) from error
+        raise invalid(error) from error
+
+
+def invalid(error: ValidationError) -> RequestError:
+    """Return the error of the first invalid field."""
+    problems = error.errors(include_url=False, include_context=False, include_input=False)
+    if problems[0]["type"] == "json_invalid":
+        return RequestError(400, f"the body is not JSON: {problems[0]['msg']}")
+    field = _name(problems[0]["loc"])
+    of_field = [of for of in problems if _name(of["loc"]) == field]
+    informative = [
+        of for of in of_field if not of["type"].endswith("_type")
+    ]  # of a union, the member of the right type
+    message = " or ".join(dict.fromkeys(of["msg"] for of in informative[:1] or of_field))
+    return RequestError(422, f"{field or 'body'}: {message}", field or None)
+
+
+def _name(location: tuple[int | str, ...]) -> str:
+    return ".".join(str(part) for part in location if not _is_type_name(part))
 
 
 def _is_type_name(part: int | str) -> bool:

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from starlette.responses import Response
 
 from deep_interest.service.deployment import Deployment
-from deep_interest.service.http import JSON, RequestError, parse
+from deep_interest.service.http import JSON, RequestError, invalid, parse
 from deep_interest.service.schemas import InferInput, InferOutput, InferRequest, RankRequest
 from deep_interest.serving.ranker import Ranker, Ranking
 
@@ -143,10 +143,10 @@ def _ranking_request(request_id: str | None, tensors: dict[str, list[Any]]) -> R
     try:
         return RankRequest.model_validate(block)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        field = str(first["loc"][0]) if first["loc"] else "inputs"
-        field = {"candidates": "items"}.get(field, field)
-        raise RequestError(422, f"{field}: {first['msg']}", field) from error
+        problem = invalid(error)
+        field = (problem.field or "inputs").partition(".")[0]
+        field = "items" if field == "candidates" else field
+        raise RequestError(422, f"{field}: {problem.message.partition(': ')[2]}", field) from error
 
 
 def _values(tensor: InferInput) -> list[Any]:

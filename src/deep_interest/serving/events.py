@@ -31,6 +31,10 @@ class Event:
     columns: Mapping[str, Any] = field(default_factory=dict)
 
 
+class EventStoreError(InputError):
+    """Raised if events can be neither stored nor read: the disk is full, a file is damaged, or a server does not answer."""
+
+
 class EventStore(Protocol):
     """Events by user. An event is on disk, or on the server, when `add` returns."""
 
@@ -57,7 +61,7 @@ class SqliteEvents:
         path: file of the database; created when it does not exist.
 
     Raises:
-        InputError: the file is not such a database, or cannot be written.
+        EventStoreError: the file is not such a database, or cannot be written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -75,7 +79,7 @@ class SqliteEvents:
         """Store events in one transaction.
 
         Raises:
-            InputError: the disk is full, or the file is damaged.
+            EventStoreError: the disk is full, or the file is damaged.
         """
         rows = [
             (json.dumps(event.user), event.time, json.dumps(event.item), json.dumps(dict(event.columns)))
@@ -126,6 +130,6 @@ class SqliteEvents:
         try:
             yield
         except sqlite3.Error as error:
-            raise InputError(
+            raise EventStoreError(
                 f"{self._path}: the event store cannot be used ({error}); free disk space, or restore the file from a backup"
             ) from error

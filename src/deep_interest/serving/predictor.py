@@ -78,7 +78,7 @@ class Predictor:
         user_code = 0 if user is None else int(self._encoder.user_codes([user])[0])
         item_codes = self._encoder.item_codes(items, "items")
         codes, value_sets = self._encoder.encode_context(context or {}, self.context, len(items), self.name)
-        ctr = Scorer(self.model, value_sets={**store.value_sets, **value_sets})(
+        ctr = Scorer(self.model, schema, value_sets={**store.value_sets, **value_sets})(
             self._history(user_code, history, time),
             {field.name: store.items[field.name][item_codes.long()] for field in schema.item},
             profile={

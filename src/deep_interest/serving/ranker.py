@@ -99,7 +99,7 @@ class Ranker:
         self.snapshot, self.facts, self._events = snapshot, snapshot.facts, events
         self.model = snapshot.version.model()
         self.store = FeatureStore.build(snapshot.log, snapshot.features, torch.device("cpu"))
-        self._scorer = Scorer(self.model, value_sets=self.store.value_sets)
+        self._scorer = Scorer(self.model, self.store.schema, value_sets=self.store.value_sets)
         self._encoded: OrderedDict[Id, tuple[list[Event], dict[str, Tensor], Tensor]] = OrderedDict()
 
     @classmethod
@@ -161,7 +161,9 @@ class Ranker:
         """Return the click probabilities, float32 ``(C,)``."""
         scorer = self._scorer
         if features.value_sets:
-            scorer = Scorer(self.model, value_sets={**self.store.value_sets, **features.value_sets})
+            scorer = Scorer(
+                self.model, self.store.schema, value_sets={**self.store.value_sets, **features.value_sets}
+            )
         ctr: np.ndarray = scorer(
             features.history, features.candidates, profile=features.profile, context=features.context
         ).numpy()

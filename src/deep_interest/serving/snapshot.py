@@ -99,6 +99,8 @@ def load_snapshot(folder: Path, *, verify: bool = True) -> Snapshot:
     Raises:
         InputError: a file is missing or has changed.
     """
+    if not folder.is_dir():
+        raise InputError(f"{folder}: there is no such snapshot; start the service again, which writes it")
     for part in ("log", "features", "ids") if verify else ():
         if damage := damage_of(folder / part):
             raise InputError(
