@@ -36,9 +36,9 @@ class Scorer:
         value_sets: ValueSetsByField = NO_VALUE_SETS,
     ) -> None:
         self.model = model.eval()
-        schema = model.schema if schema is None else schema
-        assert isinstance(schema, FeatureSchema)
-        self.schema = schema
+        known = model.schema if schema is None else schema
+        assert isinstance(known, FeatureSchema)
+        self.schema = known
         self.value_sets = value_sets
         if missing := sorted(self.schema.multi_hot - set(value_sets)):
             raise InputError(
