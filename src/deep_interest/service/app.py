@@ -219,7 +219,7 @@ class Service:
                 None,
             )
             try:
-                if route not in _PUBLIC:
+                if route not in PUBLIC_PATHS:
                     check_token(request, self.settings.token)
                 response = await handler(request)
             except Exception as error:
@@ -235,7 +235,8 @@ class Service:
         return observed
 
 
-_PUBLIC = ("/v2/health/live", "/v2/health/ready")
+PUBLIC_PATHS = ("/v2/health/live", "/v2/health/ready")
+"""Paths that need no token."""
 
 
 def _failure(error: Exception, request: Request, route: str) -> RequestError:
