@@ -48,7 +48,7 @@ class DatasetSpec:
 
 
 _RESERVED = (
-    "simulate", "simulate_days", "backtest", "ingest", "samples", "train", "report", "tune", "tuned", "retrain", "score",
+    "simulate", "simulate_days", "backtest", "ingest", "samples", "train", "report", "tune", "tuned", "retrain", "score", "parity",
 )  # fmt: skip
 
 BUILT_IN: dict[str, DatasetSpec] = {

@@ -1,5 +1,6 @@
 """`deep-interest serve` as a user runs it: the scores of batch scoring, new champions and rollbacks, and mistakes."""
 
+import json
 import shutil
 import signal
 import socket
@@ -15,7 +16,6 @@ from support.days import FEATURES, write_days
 from support.forked import Forked
 from support.project import PROJECT, environment
 
-from deep_interest.commands.main import main
 from deep_interest.serving.registry import Registry
 
 FILES = ("behaviors", "items", "users", "impressions")
@@ -121,7 +121,7 @@ def served(shop):
 
 def test_scores_are_those_of_batch_scoring_and_versions_come_and_go(shop, served):
     scores = pd.read_parquet(shop / "project/data/smoke/07_model_output/shop/din/scores.parquet")
-    service = served()
+    service = served("--log-requests")
     first = scores["model_version"].iloc[0]
     for user, expected in list(scores.groupby("user", sort=False))[:20]:
         answer = service.rank(user, expected["item"].sample(frac=1, random_state=1).tolist())
@@ -140,6 +140,11 @@ def test_scores_are_those_of_batch_scoring_and_versions_come_and_go(shop, served
     assert service.process.returncode == 0
     assert f"{first} serves on http://127.0.0.1:{service.port}" in output
     assert "Traceback" not in output
+    done = call(shop, "kedro", "run", "--env=smoke", "--pipelines=parity.shop.din")
+    assert done.returncode == 0, done.stdout
+    assert "requests with" in done.stdout
+    parity = json.loads((shop / "project/data/smoke/08_reporting/shop/din/parity.json").read_text())
+    assert sorted(parity["versions"]) == sorted([first, second])
 
 
 def wait_for_other_version(service, version):
@@ -166,10 +171,8 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("arguments", MISTAKES, ids=" ".join)
-def test_a_mistake_is_one_message(shop, arguments, monkeypatch, capsys):
-    monkeypatch.chdir(shop / "project")
-    monkeypatch.setenv("DEEP_INTEREST_RAW", str(shop / "raw"))
-    assert main(["serve", *arguments, "--env=smoke"]) in (1, 2)
-    output = "".join(capsys.readouterr())
-    assert MISTAKES[arguments] in output
-    assert "Traceback" not in output
+def test_a_mistake_is_one_message(shop, arguments):
+    done = call(shop, "deep-interest", "serve", *arguments, "--env=smoke")
+    assert done.returncode in (1, 2)
+    assert MISTAKES[arguments] in done.stdout
+    assert "Traceback" not in done.stdout

@@ -188,7 +188,12 @@ def results(dataset: str, run: str | None, table: str | None, against: str | Non
 @click.option(
     "--max-events", type=click.IntRange(1), metavar="N", help="Most events of a request (default: 1000)."
 )
-@click.option("--request-log", metavar="DIR", help="Folder for the features and the scores of each ranking.")
+@click.option(
+    "--log-requests",
+    is_flag=True,
+    default=None,
+    help="Log the features and the scores of each ranking, for the parity pipeline.",
+)
 @click.option(
     "--access-log/--no-access-log", default=None, help="Log each request as a line of JSON (default: yes)."
 )

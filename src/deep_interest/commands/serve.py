@@ -60,6 +60,8 @@ def serve_model(
         require_dataset(context, dataset)
         project = Project(context, dataset, model)
         folder = Path(options.pop("folder", None) or project.default_folder)
+        if options.pop("log_requests", False):
+            options["request_log"] = folder.resolve() / "requests"
         settings = ServiceSettings(experiment=experiment, folder=folder.resolve(), **options)
         if settings.host not in LOOPBACK and settings.token is None:
             raise InputError(
