@@ -114,7 +114,7 @@ class LightDIEN(RocketLaunching, DIEN):
         booster = without_embeddings(DIEN(config.of_booster(), schema)) if config.booster == "joint" else None
         super().__init__(config.of_light_net(len(schema.shared) * config.embedding_dim), schema)
         self.launch_with(booster, config)
-        self.uses_negatives = booster is not None and booster.uses_negatives
+        self.uses_negatives = booster is not None and config.aux_weight > 0
 
     def _representing(self, config: Any, schema: FeatureSchema) -> EmbeddingMLP:
         return DIEN(config, schema)
