@@ -1,7 +1,7 @@
 """Rocket Launching: a light net is trained together with a booster net and is served without it (Zhou et al., AAAI 2018).
 
 Both nets see the same embeddings and have upper layers of their own. With logits ``l`` of the light net and ``z`` of the booster, and
-``H`` the cross entropy, the loss is (eq. 1)
+``H`` the cross entropy, the loss is
 
     H(y, σ(l)) + H(y, σ(z)) + λ (l - z)²
 
