@@ -156,9 +156,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="200 requests a case instead of 1,000")
     arguments = parser.parse_args()
     if not arguments.read:
-        parameters = f"training.seeds={arguments.seeds}" + (
-            f",{arguments.params}" if arguments.params else ""
-        )
+        parameters = f"training.seeds={' '.join(map(str, arguments.seeds))}"
+        parameters += f",{arguments.params}" if arguments.params else ""
         command = [
             sys.executable,
             "-m",
