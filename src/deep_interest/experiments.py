@@ -204,6 +204,21 @@ ABLATIONS: dict[str, Table] = {
         base="base_items",
         second="din_items",
     ),
+    "rocket": Table(
+        "Rocket Launching: light nets and their boosters",
+        (
+            "din",
+            "dien",
+            "din_light",
+            "dien_light",
+            "din_distilled",
+            "dien_distilled",
+            "din_light_alone",
+            "dien_light_alone",
+        ),
+        base="din_light_alone",
+        second="dien_light_alone",
+    ),
     "dien_table3": Table(
         "industrial protocol (DIEN Table 3)",
         ("base", "wide_deep", "pnn", "din", "gru_attention", "gru_augru", "dien"),
