@@ -55,14 +55,15 @@ class RocketConfig(DeepConfig):
     Attributes:
         booster: ``joint`` trains both nets together, with shared embeddings (Rocket Launching); ``frozen`` trains the booster before, as
             a model of its own, and the light net learns from its logits (distillation); ``none`` trains the light net alone.
-        hint_weight: λ, weight of the squared difference of the logits of both nets.
+        hint_weight: λ, weight of the squared difference of the logits of both nets. With a booster that is trained at the same time, a
+            large weight disturbs the shared embeddings; with one from before, larger weights such as 1 are better.
         gradient_block: whether the hint loss has no gradient with regard to the logits of the booster.
     """
 
     booster_key: ClassVar[str]
 
     booster: Booster = "joint"
-    hint_weight: float = Field(1.0, ge=0)
+    hint_weight: float = Field(0.03, ge=0)
     gradient_block: bool = True
 
 
