@@ -49,13 +49,17 @@ class Predictor:
         store: log and feature codes in the model's vocabularies, on the CPU.
         encoder: vocabularies of the ids.
         max_len: maximum number of behaviours in a history; the newest ones are kept.
+        version: id of the version of the registry; None for a model that ``kedro run`` has trained.
+        seed: seed of the fit; None for a version.
     """
 
     def __init__(
-        self, name: str, model: nn.Module, store: FeatureStore, encoder: Encoder, *, max_len: int
-    ) -> None:
+        self, name: str, model: nn.Module, store: FeatureStore, encoder: Encoder, *, max_len: int,
+        version: str | None = None, seed: int | None = None,
+    ) -> None:  # fmt: skip
         self.name, self.model, self.max_len = name, model, max_len
-        self._store, self._encoder = store, encoder
+        self.store, self.encoder = store, encoder
+        self.version, self.seed = version, seed
 
     def __repr__(self) -> str:
         context = f", context={list(self.context)}" if self.context else ""
@@ -64,7 +68,7 @@ class Predictor:
     @property
     def context(self) -> tuple[str, ...]:
         """Names of the context features that `predict` needs; empty for a model without context features."""
-        return tuple(field.name for field in self._store.schema.context)
+        return tuple(field.name for field in self.store.schema.context)
 
     def predict(
         self,
@@ -96,9 +100,9 @@ class Predictor:
         items = list(items)
         if not items:
             raise InputError("items: found none; pass the ids of the candidate items")
-        store, schema = self._store, self._store.schema
-        user_code = 0 if user is None else int(_encode(self._encoder.users, [user], "user")[0])
-        item_codes = _encode(self._encoder.items, items, "items")
+        store, schema = self.store, self.store.schema
+        user_code = 0 if user is None else int(_encode(self.encoder.users, [user], "user")[0])
+        item_codes = _encode(self.encoder.items, items, "items")
         codes, value_sets = self._context(context or {}, len(items))
         ctr = Scorer(self.model, value_sets={**store.value_sets, **value_sets})(
             self._history(user_code, history, time),
@@ -111,9 +115,9 @@ class Predictor:
         return pd.Series(ctr.numpy(), index=pd.Index(items, name="item"), name="ctr")
 
     def _history(self, user: int, history: Sequence[Any] | None, time: int | None) -> dict[str, Tensor]:
-        store, schema, times = self._store, self._store.schema, self._store.times
+        store, schema, times = self.store, self.store.schema, self.store.times
         if history is not None:
-            items = _encode(self._encoder.items, list(history)[-self.max_len :], "history")
+            items = _encode(self.encoder.items, list(history)[-self.max_len :], "history")
             codes = {field.name: store.items[field.name][items.long()] for field in schema.shared}
             codes |= {field.name: torch.zeros_like(items) for field in schema.own}
             length, times = len(items), None
@@ -140,11 +144,11 @@ class Predictor:
                 raise InputError(
                     f"context: {name} has {len(listed)} values; pass one, or one per item ({size})"
                 )
-            column = _typed(listed, self._encoder.context.fields[name].vocabulary, f"context: {name}")
-            if name in self._encoder.columns.numeric:
+            column = _typed(listed, self.encoder.context.fields[name].vocabulary, f"context: {name}")
+            if name in self.encoder.columns.numeric:
                 _check_types(listed, f"context: {name}", expect_numbers=True, example=1.5)
                 column = pd.Series(listed)
-            coded = code_column(self._encoder.context, name, column, self._encoder.columns)
+            coded = code_column(self.encoder.context, name, column, self.encoder.columns)
             codes[name] = torch.from_numpy(np.ascontiguousarray(coded.codes)).expand(size)
             if coded.value_sets is not None:
                 value_sets[name] = _lookup(coded.value_sets)
