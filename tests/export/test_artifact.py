@@ -32,19 +32,26 @@ HISTORY = ["a", "c", "b", "b", "a"]
 def make_predictor(key: str) -> Predictor:
     """A shop with one-hot, multi-hot, bucketed and standardised features, and a model with random parameters."""
     tables = CanonicalTables(
-        pd.DataFrame({"user": [7, 7, 7, 8], "item": ["a", "b", "c", "c"], "time": [1, 2, 3, 1], "rating": [1, 5, 3, 5]}),
-        pd.DataFrame({"item": ["a", "b", "c"], "category": ["u", "v", "v"], "genres": ["p|q", "q", None], "grams": [1.0, 2.5, None]}),
-        users=pd.DataFrame({"user": [7, 8], "age": [30.0, 40.0], "likes": ["m|n", "n"]}),
+        pd.DataFrame({"user": [7, 7, 7, 8], "item": ["a", "b", "c", "c"], "time": [1, 2, 3, 1], "rating": [1, 5, 3,
+        5]}), pd.DataFrame({"item": ["a", "b", "c"], "category": ["u", "v", "v"], "genres": ["p|q", "q", None],
+        "grams": [1.0, 2.5, None]}), users=pd.DataFrame({"user": [7, 8], "age": [30.0, 40.0], "likes": ["m|n", "n"]}),
     )  # fmt: skip
     columns = FeatureColumns(
         item=("item_id", "category", "genres", "grams"),
         behavior=("item_id", "category", "genres", "grams", "rating", "gap", "position"),
-        profile=("age", "likes"), context=tuple(CONTEXT), buckets={"price": 3}, standardised=("grams", "age", "temperature"),
-        multi_hot={"genres": "|", "likes": "|", "flags": {"separator": "|", "pooling": "mean"}},
+        profile=("age", "likes"), context=tuple(CONTEXT), buckets={"price": 3}, standardised=("grams", "age",
+        "temperature"), multi_hot={"genres": "|", "likes": "|", "flags": {"separator": "|", "pooling": "mean"}},
     )  # fmt: skip
     users, items = Vocabulary.fit(tables.behaviors["user"]), Vocabulary.fit(tables.items["item"])
     log, vocabularies = encode_log(tables, users=users, items=items), FieldVocabularies()
-    shown = pd.DataFrame({"hour": [9, 10, 9], "price": [1.0, 3.0, 7.0], "temperature": [12.0, 20.0, 23.0], "flags": ["x", "y|z", "x"]})
+    shown = pd.DataFrame(
+        {
+            "hour": [9, 10, 9],
+            "price": [1.0, 3.0, 7.0],
+            "temperature": [12.0, 20.0, 23.0],
+            "flags": ["x", "y|z", "x"],
+        }
+    )
     context = {name: code_column(vocabularies, name, shown[name], columns) for name in CONTEXT}
     own = encode_behaviors(tables.behaviors, columns, vocabularies=vocabularies)
     features = encode_features(tables, log, columns, context=context, own=own, vocabularies=vocabularies)
@@ -55,22 +62,24 @@ def make_predictor(key: str) -> Predictor:
         torch.nn.init.normal_(values, std=0.3)
     store = FeatureStore.build(behavior_log(log, features, own), features, torch.device("cpu"))
     frozen = FieldVocabularies(vocabularies.fields, frozen=True)
-    return Predictor(f"shop.{key}", model, store, Encoder(users, items, frozen, columns), max_len=MAX_LEN, seed=1)
+    return Predictor(
+        f"shop.{key}", model, store, Encoder(users, items, frozen, columns), max_len=MAX_LEN, seed=1
+    )
 
 
 def export(predictor: Predictor, folder, format="onnx"):
     encoder = predictor.encoder
     trained = TrainedModel(
-        predictor.model, predictor.store, encoder.users, encoder.items, encoder.context, encoder.columns, predictor.max_len
+        predictor.model, predictor.store, encoder.users, encoder.items, encoder.context, encoder.columns,
+        predictor.max_len
     )  # fmt: skip
     write_artifact(folder, trained, format, {"dataset": "shop", "model": "din", "version": None, "seed": 1})
 
 
 def documented_loader(tmp_path, monkeypatch) -> SimpleNamespace:
-    """Run the code block of the documentation in a project folder; its last line is a call for the simulated shop."""
-    (block,) = re.findall(r"```python\n(import json\n.*?)```", (PROJECT / "docs/export.md").read_text(), flags=re.DOTALL)
-    code, call = block.rsplit("\n\n\n", 1)
-    assert call.startswith("ctr = predict(")
+    """Run the loader of the documentation for every kind of feature in a project folder."""
+    page = (PROJECT / "docs/export.md").read_text()
+    _, code = re.findall(r"```python\n(import json\n.*?)```", page, flags=re.DOTALL)
     (tmp_path / "loader.py").write_text(code)
     monkeypatch.chdir(tmp_path)
     return SimpleNamespace(**runpy.run_path(str(tmp_path / "loader.py")))
@@ -111,8 +120,8 @@ def test_the_folder_describes_the_model(tmp_path):
     assert schema["weights_sha256"] == weights_checksum(predictor.model)
     inputs = {spec["name"]: spec for spec in schema["inputs"]}
     assert inputs["history.item_id"] == {
-        "name": "history.item_id", "group": "history", "field": "item_id", "kind": "code", "type": "int64", "shape": ["T"],
-        "codes": 4, "of": "item",
+        "name": "history.item_id", "group": "history", "field": "item_id", "kind": "code", "type": "int64",
+        "shape": ["T"], "codes": 4, "of": "item",
     }  # fmt: skip
     assert [inputs[f"history.{name}"]["of"] for name in ("rating", "gap", "position")] == [
         "behaviour", "derived", "derived"
@@ -152,7 +161,9 @@ def test_the_checksum_depends_on_every_parameter():
 
 
 def test_missing_packages_are_named_with_the_extra(monkeypatch):
-    monkeypatch.setattr("deep_interest.export.artifact.find_spec", lambda name: None if name == "onnxscript" else name)
+    monkeypatch.setattr(
+        "deep_interest.export.artifact.find_spec", lambda name: None if name == "onnxscript" else name
+    )
     message = r'--format onnx: onnxscript is not installed; run `pip install "deep-interest\[export\]"`'
     with pytest.raises(InputError, match=message):
         require_packages("onnx")

@@ -1,4 +1,4 @@
-"""Every model, written for one user in plain torch, scores like the model itself: in Python, in ONNX Runtime and in torch.export."""
+"""Every model, written for one user, scores like the model itself: in Python, ONNX Runtime and torch.export."""
 
 import numpy as np
 import pytest
@@ -95,5 +95,5 @@ def test_parameters_of_a_training_loss_are_not_exported():
 
 def test_boosted_trees_cannot_be_exported():
     model, schema = random_model("boosted", PLAIN_SCHEMA)
-    with pytest.raises(InputError, match="^export: boosted is an ensemble of scikit-learn trees"):
+    with pytest.raises(InputError, match=r"^export: boosted is an ensemble of scikit-learn trees"):
         trace(model, schema)

@@ -78,6 +78,6 @@ def exported(model: torch.nn.Module, schema: FeatureSchema, format: str, folder:
 
 @functools.cache
 def graph_of(key: str) -> tuple[str, str]:
-    """What determines the graph of a model: its class and options; models that differ in training alone have the same."""
+    """What determines the graph of a model: class and options; models that differ in training alone have the same."""
     options = {name: value for name, value in OPTIONS[key].items() if name != "training"}
     return MODELS[key].path, repr(sorted(options.items()))

@@ -31,8 +31,8 @@ def export_model(
         write: called with each line of the output.
 
     Raises:
-        InputError: unknown dataset, model, version, seed or format; the model is not trained or cannot be exported; a package is missing;
-            the folder contains files of something else.
+        InputError: unknown dataset, model, version, seed or format; the model is not trained or cannot be exported; a
+            package is missing; the folder contains files of something else.
     """
     dataset, model = split_experiment(experiment)
     if format not in FORMATS:
@@ -44,7 +44,8 @@ def export_model(
     encoder = predictor.encoder
     folder = Path(out) if out else _default_folder(dataset, model, format, env)
     trained = TrainedModel(
-        predictor.model, predictor.store, encoder.users, encoder.items, encoder.context, encoder.columns, predictor.max_len
+        predictor.model, predictor.store, encoder.users, encoder.items, encoder.context, encoder.columns,
+        predictor.max_len
     )  # fmt: skip
     facts = {"dataset": dataset, "model": model, "version": predictor.version, "seed": predictor.seed}
     write_artifact(folder, trained, format, facts)

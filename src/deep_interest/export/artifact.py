@@ -1,4 +1,5 @@
-"""The folder of an exported model: program, schema and vocabularies, so that a request can be encoded without this package.
+"""The folder of an exported model: program, schema and vocabularies, so that a request can be encoded without this
+package.
 
 model.onnx or model.pt2        the program
 schema.json                    inputs, context encoding, and where the model comes from
@@ -82,12 +83,14 @@ def write_artifact(folder: Path, trained: TrainedModel, format: Format, facts: M
         facts: where the model comes from, as JSON values: dataset, model, version, seed.
 
     Raises:
-        InputError: the model cannot be exported, a package is missing, the folder contains files of something else, or the disk is full.
+        InputError: the model cannot be exported, a package is missing, the folder contains files of something else,
+            or the disk is full.
     """
     require_packages(format)
     program = trace(trained.model, trained.store.schema)
     schema = {
-        **facts, "format": format, "weights_sha256": weights_checksum(trained.model), **_description(program.inputs, trained),
+        **facts, "format": format, "weights_sha256": weights_checksum(trained.model), **_description(program.inputs,
+        trained),
     }  # fmt: skip
     with atomic_path(folder, directory=True) as temporary:
         _WRITERS[format](program, temporary / f"model.{format}")

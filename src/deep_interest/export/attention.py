@@ -21,8 +21,8 @@ from deep_interest.models.target_attention import TargetAttention
 def unit_scores(unit: LocalActivationUnit, behaviors: Tensor, targets: Tensor) -> Tensor:
     """Score each behaviour for each candidate by DIN's activation unit (DIN eq. 3).
 
-    The first layer sees ``[e; v; e ∘ v]``, and ``e - v`` if it was trained with it. For one candidate it is a linear layer of the
-    behaviour, ``e (W_e + diag(v) W_p) + v W_v + b``, so that no vector of a pair is formed.
+    The first layer sees ``[e; v; e ∘ v]``, and ``e - v`` if it was trained with it. For one candidate it is a linear
+    layer of the behaviour, ``e (W_e + diag(v) W_p) + v W_v + b``, so that no vector of a pair is formed.
 
     Shape: ``behaviors (N, D)``, ``targets (C, D)`` -> ``(C, N)``.
     """
@@ -93,7 +93,8 @@ def head_outputs(heads: AttentionHeads, values: Tensor, allowed: Tensor) -> Tens
     Args:
         heads: trained module.
         values: ``(…, N, width)``.
-        allowed: bool, broadcast to ``(N, N)``; which positions (second) a position (first) attends to, at least one each.
+        allowed: bool, broadcast to ``(N, N)``; which positions (second) a position (first) attends to, at least one
+            each.
 
     Returns:
         ``(…, N, outputs_width)``, the concatenated heads.
@@ -113,7 +114,7 @@ def self_attention(attention: SelfAttention, values: Tensor, allowed: Tensor) ->
 
 
 def causal(history: History) -> Tensor:
-    """Return which positions a position attends to: itself and earlier behaviours; the padding, itself. Shape: ``(T + 1, T + 1)``."""
+    """Return which positions a position attends to: itself and earlier behaviours, ``(T + 1, T + 1)``."""
     position = torch.arange(history.real.shape[0], device=history.real.device)
     earlier = position.unsqueeze(0) <= position.unsqueeze(1)
     return earlier & ((history.real > 0) | (position.unsqueeze(1) == position.unsqueeze(0)))

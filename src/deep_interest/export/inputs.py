@@ -20,9 +20,11 @@ class InputSpec(NamedTuple):
         name: ``<group>.<field>``; the two inputs of a multi-hot field end in ``.values`` and ``.offsets``.
         group: ``history``, ``candidates``, ``profile``, ``context``, or the name of a further sequence.
         field: name of the field.
-        kind: ``code`` (integer, 0 is unknown), ``number`` (standardised z, NaN is missing), ``values`` (codes of all values of a
-            multi-hot field, row after row) or ``offsets`` (position of each row's first value, as in `torch.nn.EmbeddingBag`).
-        rows: name of the number of rows: ``T`` behaviours, ``C`` candidates or 1; a further sequence has its own ``T_<name>``.
+        kind: ``code`` (integer, 0 is unknown), ``number`` (standardised z, NaN is missing), ``values`` (codes of all
+            values of a multi-hot field, row after row) or ``offsets`` (position of each row's first value, as in
+            `torch.nn.EmbeddingBag`).
+        rows: name of the number of rows: ``T`` behaviours, ``C`` candidates or 1; a further sequence has its own
+            ``T_<name>``.
         size: number of codes; 0 for numbers and offsets.
     """
 

@@ -1,4 +1,4 @@
-"""The representation of a user for each candidate, by the class of the model: what `EmbeddingMLP.represent` computes."""
+"""The representation of a user for each candidate, by class of the model, as `EmbeddingMLP.represent`."""
 
 from functools import singledispatch
 from typing import cast
@@ -144,7 +144,7 @@ def _feed_forward(feed: FeedForward, x: Tensor) -> Tensor:
 def _positional_attention(
     head: InterestHead, outputs: Tensor, targets: Tensor, positions: Tensor, real: Tensor
 ) -> Tensor:
-    """Attend to the outputs of a head with position-aware queries (`models.dmin.PositionalUnit`). Shape: ``-> (C, width)``."""
+    """Attend to a head's outputs with position-aware queries (`models.dmin.PositionalUnit`): ``(C, width)``."""
     unit, width = head.unit, targets.shape[1]
     of_candidate, of_position = unit.query.weight.split([width, positions.shape[1]], dim=1)
     queries = (

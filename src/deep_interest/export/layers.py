@@ -42,7 +42,8 @@ def _standardise(norm: nn.BatchNorm1d, x: Tensor) -> Tensor:
 
 
 def masked_softmax(scores: Tensor, real: Tensor) -> Tensor:
-    """Return the softmax over the last dimension where ``real`` is not 0, and 0 elsewhere; 0 everywhere if nothing is real.
+    """Return the softmax over the last dimension where ``real`` is not 0, and 0 elsewhere; 0 everywhere if nothing is
+    real.
 
     Args:
         scores: ``(…, T)``.

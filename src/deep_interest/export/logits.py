@@ -50,8 +50,8 @@ def logits(model: nn.Module, request: Request) -> Tensor:
 @logits.register
 def _(model: Boosted, request: Request) -> Tensor:
     raise InputError(
-        "export: boosted is an ensemble of scikit-learn trees over columns that NumPy counts from the log; it has no graph of tensor "
-        "operations. Export another model, or score it with `deep_interest.load` or batch scoring"
+        "export: boosted is an ensemble of scikit-learn trees over columns that NumPy counts, so it has no graph of tensor "
+        "operations; export another model, or score it with `deep_interest.load` or batch scoring"
     )
 
 
@@ -126,8 +126,8 @@ def _interests(
     sequences = [(HISTORY, model), *cast("Mapping[str, EmbeddingMLP]", model.sequences).items()]
     interests = [
         interest(
-            of, _history(request, group, of.schema, tables, of.own_fields, appended=len(of.behavior_fields) > len(of.schema.shared)),
-            candidates, request, group,
+            of, _history(request, group, of.schema, tables, of.own_fields, appended=len(of.behavior_fields) >
+            len(of.schema.shared)), candidates, request, group,
         )
         for group, of in sequences
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Trace a trained model for one user and many candidates, and write the program as ONNX or as a `torch.export` archive."""
+"""Trace a trained model for one user and many candidates, and write it as ONNX or a `torch.export` archive."""
 
 import copy
 import logging

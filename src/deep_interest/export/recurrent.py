@@ -32,7 +32,8 @@ def gru_states(
     *,
     scales_inputs: bool = False,
 ) -> States:
-    """Compute the states of a GRU that R candidates may control (DIEN eq. 3 to 6, 10 to 13, see `models.recurrent.GRU`).
+    """Compute the states of a GRU that R candidates may control (DIEN eq. 3 to 6, 10 to 13, see
+    `models.recurrent.GRU`).
 
     Args:
         gru: trained module.

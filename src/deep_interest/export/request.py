@@ -74,7 +74,8 @@ class Request:
         return self.inputs[f"{group}.{field}"]
 
     def rows_of(self, group: str, field: Field, table: Table) -> Tensor:
-        """Look up the vectors of a field in a table; those of multi-hot and dense fields as `models.embeddings` defines them.
+        """Look up the vectors of a field in a table; those of multi-hot and dense fields as `models.embeddings`
+        defines them.
 
         Returns:
             ``(n, D)``.

@@ -5,7 +5,8 @@ from torch import Tensor
 
 
 def newest_matching(codes: Tensor, targets: Tensor, count: int) -> Tensor:
-    """Select the newest ``count`` behaviours whose code is the candidate's; code 0 matches nothing (`ops.search.newest_matching`).
+    """Select the newest ``count`` behaviours whose code is the candidate's; code 0 matches nothing
+    (`ops.search.newest_matching`).
 
     Shape: ``codes (N,)``, ``targets (C,)`` -> float ``(C, N)``.
     """
@@ -27,7 +28,7 @@ def top_scores(scores: Tensor, real: Tensor, count: int) -> Tensor:
 
 
 def hash_bits(vectors: Tensor, planes: Tensor) -> Tensor:
-    """Return the bits of the SimHash of each vector as ±1 (`ops.search.sim_hash`). Shape: ``(n, D), (D, m) -> (n, m)``."""
+    """Return the SimHash of each vector as bits ±1 (`ops.search.sim_hash`). Shape: ``(n, D), (D, m) -> (n, m)``."""
     return 2 * (vectors @ planes > 0).to(vectors.dtype) - 1
 
 
@@ -43,5 +44,5 @@ def common_buckets(behaviors: Tensor, candidates: Tensor, rounds: int) -> Tensor
 
 
 def _newest_first(selected: Tensor) -> Tensor:
-    """Number the selected behaviours of each candidate from the newest, from 1. Shape: bool ``(C, N)`` -> int64 ``(C, N)``."""
+    """Number the selected behaviours from the newest, from 1. Shape: bool ``(C, N)`` -> int64 ``(C, N)``."""
     return selected.long().flip(1).cumsum(1).flip(1)
