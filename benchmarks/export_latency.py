@@ -48,7 +48,7 @@ def engines(
     model = build_model(
         key, model_config(key, {}, common={"embedding_dim": dim, "hidden": (200, 80)}), store.schema
     )
-    score, program = Scorer(model), trace(model, store.schema)
+    score, program = Scorer(model), trace(model)
     write_onnx(program, folder / f"{key}.onnx")
     write_pt2(program, folder / f"{key}.pt2")
     options = onnxruntime.SessionOptions()

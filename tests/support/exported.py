@@ -14,7 +14,7 @@ from support.project import PROJECT
 
 from deep_interest.export.program import trace, write_onnx, write_pt2
 from deep_interest.logs.schema import FeatureSchema, Field, Sequence
-from deep_interest.models.registry import MODELS, build_model, model_config, visible_fields
+from deep_interest.models.registry import MODELS, build_model, model_config
 
 GENRES, TAGS = Field(name="genres", size=7, pooling="mean"), Field(name="tags", size=6, pooling="sum")
 RATING, GAP = Field(name="rating", size=6), Field(name="gap", size=9, derived=True)
@@ -34,8 +34,8 @@ EXPORTED = [key for key in MODELS if key != "boosted"]
 Run = Callable[[Inputs], np.ndarray]
 
 
-def random_model(key: str, schema: FeatureSchema) -> tuple[torch.nn.Module, FeatureSchema]:
-    """A model of `models.yml` with random parameters, also where training starts at 0, and the fields that it sees."""
+def random_model(key: str, schema: FeatureSchema) -> torch.nn.Module:
+    """A model of `models.yml` with random parameters, also where training starts at 0."""
     options = {name: value for name, value in OPTIONS[key].items() if name != "training"}
     if "keep_top" in options:
         options["keep_top"] = 6
@@ -51,7 +51,7 @@ def random_model(key: str, schema: FeatureSchema) -> tuple[torch.nn.Module, Feat
             torch.nn.init.uniform_(values, 0.1, 0.9)
     if key == "item_knn":
         _fill_pairs(model)
-    return model.eval(), getattr(model, "schema", visible_fields(config, schema))
+    return model.eval()
 
 
 def _fill_pairs(model: torch.nn.Module) -> None:
@@ -62,9 +62,9 @@ def _fill_pairs(model: torch.nn.Module) -> None:
         setattr(model, values, torch.randn(len(chosen), getattr(model, values).shape[1]))
 
 
-def exported(model: torch.nn.Module, schema: FeatureSchema, format: str, folder: Path) -> Run:
+def exported(model: torch.nn.Module, format: str, folder: Path) -> Run:
     """Write a model and return a function that runs the file."""
-    program, path = trace(model, schema), folder / f"model.{format}"
+    program, path = trace(model), folder / f"model.{format}"
     names = [spec.name for spec in program.inputs]
     if format == "onnx":
         write_onnx(program, path)

@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 from torch import Tensor, nn
 
+import deep_interest
 from deep_interest.errors import InputError
 from deep_interest.export.inputs import CANDIDATES, CONTEXT, HISTORY, PROFILE, InputSpec
 from deep_interest.export.program import OUTPUT, Program, trace, write_onnx, write_pt2
@@ -87,9 +88,9 @@ def write_artifact(folder: Path, trained: TrainedModel, format: Format, facts: M
             or the disk is full.
     """
     require_packages(format)
-    program = trace(trained.model, trained.store.schema)
+    program = trace(trained.model)
     schema = {
-        **facts, "format": format, "weights_sha256": weights_checksum(trained.model), **_description(program.inputs,
+        **facts, "deep_interest": deep_interest.__version__, "format": format, "weights_sha256": weights_checksum(trained.model), **_description(program.inputs,
         trained),
     }  # fmt: skip
     with atomic_path(folder, directory=True) as temporary:

@@ -50,8 +50,8 @@ def logits(model: nn.Module, request: Request) -> Tensor:
 @logits.register
 def _(model: Boosted, request: Request) -> Tensor:
     raise InputError(
-        "export: boosted is an ensemble of scikit-learn trees over columns that NumPy counts, so it has no graph of tensor "
-        "operations; export another model, or score it with `deep_interest.load` or batch scoring"
+        "export: boosted is an ensemble of scikit-learn trees over columns that NumPy counts, so it has no graph of "
+        "tensor operations; export another model, or score it with `deep_interest.load` or batch scoring"
     )
 
 

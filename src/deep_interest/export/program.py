@@ -27,11 +27,12 @@ class OneUser(nn.Module):
 
     Args:
         model: trained model.
-        schema: feature groups that the model sees.
     """
 
-    def __init__(self, model: nn.Module, schema: FeatureSchema) -> None:
+    def __init__(self, model: nn.Module) -> None:
         super().__init__()
+        schema = model.schema
+        assert isinstance(schema, FeatureSchema)
         self.model, self.schema = model, schema
 
     def forward(self, inputs: Mapping[str, Tensor]) -> Tensor:
@@ -51,17 +52,16 @@ class Program(NamedTuple):
     inputs: list[InputSpec]
 
 
-def trace(model: nn.Module, schema: FeatureSchema) -> Program:
+def trace(model: nn.Module) -> Program:
     """Trace a model; the number of behaviours (from 0), of candidates (from 1) and of multi-hot values are dynamic.
 
     Args:
         model: trained model; it is not changed.
-        schema: feature groups that the model sees.
 
     Raises:
         InputError: the model has no forward pass for a single user.
     """
-    one_user = OneUser(_for_scoring(model), getattr(model, "schema", schema)).eval()
+    one_user = OneUser(_for_scoring(model)).eval()
     specs = input_specs(one_user.schema)
     exported = _export(one_user, specs)
     names = _names_of_used_inputs(exported)

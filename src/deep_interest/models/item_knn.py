@@ -54,7 +54,7 @@ class ItemKNN(FittedModel):
 
     def __init__(self, config: ItemKNNConfig, schema: FeatureSchema) -> None:
         super().__init__()
-        self.config = config
+        self.config, self.schema = config, schema
         shared = {field.name: field.size for field in one_hot(schema.shared)}
         if not shared:
             raise InputError(

@@ -149,15 +149,7 @@ def build_model(key: str, config: "ModelConfig", schema: "FeatureSchema") -> Any
         schema: feature groups of the dataset; the model does not see the fields in ``config.without``, nor those that only a behaviour
             has if ``config.own_fields`` is ``none``.
     """
-    return find_model(key).load()(config, visible_fields(config, schema))
-
-
-def visible_fields(config: "ModelConfig", schema: "FeatureSchema") -> "FeatureSchema":
-    """Return the fields of a dataset that a model sees.
-
-    Args:
-        config: options of the model.
-        schema: feature groups of the dataset.
-    """
     schema = schema.without(config.without)
-    return schema.items_only if getattr(config, "own_fields", None) == "none" else schema
+    if getattr(config, "own_fields", None) == "none":
+        schema = schema.items_only
+    return find_model(key).load()(config, schema)

@@ -1,6 +1,7 @@
 """Scoring of many candidates for one user: what depends only on the user is computed once."""
 
 from collections.abc import Mapping
+from itertools import chain
 
 import numpy as np
 import torch
@@ -63,7 +64,7 @@ class Scorer:
         self._check("candidates", candidates, self.schema.item)
         self._check("profile", profile or {}, self.schema.profile)
         self._check("context", context or {}, self.schema.context)
-        device = next(self.model.parameters()).device
+        device = next(chain(self.model.parameters(), self.model.buffers())).device
         batch = Batch(
             candidate=dict(candidates), history=dict(history), offsets=copy_to_device(np.array([0, length]), device),
             profile=_expand("profile", profile or {}, self.schema.profile, size),
