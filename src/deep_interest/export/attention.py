@@ -21,20 +21,18 @@ from deep_interest.models.target_attention import TargetAttention
 def unit_scores(unit: LocalActivationUnit, behaviors: Tensor, targets: Tensor) -> Tensor:
     """Score each behaviour for each candidate by DIN's activation unit (DIN eq. 3).
 
-    The first layer sees ``[e; v; e ∘ v]``, and ``e - v`` if it was trained with it. For one candidate it is a linear
-    layer of the behaviour, ``e (W_e + diag(v) W_p) + v W_v + b``, so that no vector of a pair is formed.
+    The first layer sees ``[e; v; e ∘ v]``, and ``e - v`` if it was trained with it: what depends on one of both is
+    computed once, and only ``e ∘ v`` is formed for each pair.
 
     Shape: ``behaviors (N, D)``, ``targets (C, D)`` -> ``(C, N)``.
     """
     of_behavior, of_target, of_product, *rest = unit.first.weight.split(behaviors.shape[1], dim=1)
     for difference in rest:
         of_behavior, of_target = of_behavior + difference, of_target - difference
-    weights = of_behavior.t() + targets.unsqueeze(2) * of_product.t()  # (C, D, hidden)
-    constant = targets @ of_target.t() + unit.first.bias
-    hidden = activate(
-        unit.activation, torch.matmul(behaviors, weights) + constant.unsqueeze(1)
-    )  # (C, N, hidden)
-    return mlp(unit.rest, hidden).squeeze(-1)
+    products = (targets.unsqueeze(1) * behaviors).flatten(0, 1) @ of_product.t()  # (C N, hidden)
+    constant = (targets @ of_target.t() + unit.first.bias).unsqueeze(1) + behaviors @ of_behavior.t()
+    hidden = activate(unit.activation, products + constant.flatten(0, 1))
+    return mlp(unit.rest, hidden).view(targets.shape[0], behaviors.shape[0])
 
 
 @singledispatch

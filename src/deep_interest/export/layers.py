@@ -26,7 +26,7 @@ def activate(activation: nn.Module, x: Tensor) -> Tensor:
 
 def _apply(layer: nn.Module, x: Tensor) -> Tensor:
     if isinstance(layer, PReLU):
-        return torch.where(x > 0, x, layer.weight * x)
+        return F.prelu(x.flatten(0, -2), layer.weight).view_as(x)  # ONNX Runtime has a kernel for rows
     if isinstance(layer, Dice):
         return torch.lerp(layer.alpha * x, x, torch.sigmoid(_standardise(layer.standardize, x)))
     if isinstance(layer, BatchNorm):
