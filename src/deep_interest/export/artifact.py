@@ -89,10 +89,8 @@ def write_artifact(folder: Path, trained: TrainedModel, format: Format, facts: M
     """
     require_packages(format)
     program = trace(trained.model)
-    schema = {
-        **facts, "deep_interest": deep_interest.__version__, "format": format, "weights_sha256": weights_checksum(trained.model), **_description(program.inputs,
-        trained),
-    }  # fmt: skip
+    origin = {"deep_interest": deep_interest.__version__, "weights_sha256": weights_checksum(trained.model)}
+    schema = {**facts, **origin, "format": format, **_description(program.inputs, trained)}
     with atomic_path(folder, directory=True) as temporary:
         _WRITERS[format](program, temporary / f"model.{format}")
         for name, table in _tables(program.inputs, trained):
