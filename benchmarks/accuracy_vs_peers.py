@@ -86,7 +86,9 @@ def fit(peer: str, job: dict, *, work: Path) -> dict:
         return {name: arrays[name] for name in arrays}
 
 
-def best_fits(peer: str, job: dict, *, seeds: int, work: Path, search_l2: bool = True) -> tuple[dict, list[np.ndarray]]:
+def best_fits(
+    peer: str, job: dict, *, seeds: int, work: Path, search_l2: bool = True
+) -> tuple[dict, list[np.ndarray]]:
     """Search with the first seed; the best options, and the test scores of every seed with them."""
     best = dict(DEFAULTS)
     tried: dict[str, float] = {}
@@ -143,7 +145,9 @@ def main() -> None:
     )
     parser.add_argument("--dataset", default="amazon_beauty")
     parser.add_argument("--model", choices=sorted(OURS), default="din")
-    parser.add_argument("--peers", nargs="+", choices=LIBRARIES, help="default: all, or FuxiCTR for models of long histories")
+    parser.add_argument(
+        "--peers", nargs="+", choices=LIBRARIES, help="default: all, or FuxiCTR for models of long histories"
+    )
     parser.add_argument("--params", default="", help="further parameters of our runs")
     parser.add_argument("--no-l2", action="store_true", help="search the learning rate only")
     parser.add_argument("--work", type=Path, default=WORK)

@@ -13,8 +13,8 @@ import json
 import tempfile
 from pathlib import Path
 
-from compare import alternate, export, figures, ours, peer
 from cases import Case, Form
+from compare import alternate, export, figures, ours, peer
 from long_histories import long_samples
 from machine import others_share, this_commit, this_machine
 
@@ -28,7 +28,9 @@ OURS = {
 """Our key and options of each of the library's models."""
 
 
-def compare_long(model: str, *, length: int, batch_size: int, threads: int, seconds: float, turns: int) -> dict:
+def compare_long(
+    model: str, *, length: int, batch_size: int, threads: int, seconds: float, turns: int
+) -> dict:
     """Return the JSON line of one comparison."""
     key, options = OURS[model]
     count = batch_size * max(8, 8_000_000 // length // batch_size)
@@ -37,7 +39,9 @@ def compare_long(model: str, *, length: int, batch_size: int, threads: int, seco
         export(samples, Path(folder))
         share = others_share()
         with peer("fuxictr", Case(model, batch_size), Path(folder), threads) as theirs:
-            own = ours(samples, Case(key, batch_size), Form("like for like", "target attention", FORM | options))
+            own = ours(
+                samples, Case(key, batch_size), Form("like for like", "target attention", FORM | options)
+            )
             sides = {"ours": own, "peer": theirs}
             speeds = alternate(sides, batch_size=batch_size, seconds=seconds, turns=turns, most=count)
         others = share()
@@ -52,7 +56,9 @@ def main() -> None:
     """Measure every case and print it."""
     import torch
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--models", nargs="+", default=list(OURS), choices=list(OURS))
     parser.add_argument("--lengths", nargs="+", type=int, default=[1_000])
     parser.add_argument("--batch-size", type=int, default=128)

@@ -10,10 +10,14 @@ import subprocess
 from configparser import ConfigParser
 from pathlib import Path
 
+import kubernetes_validate
 import pytest
+import yaml
 
+from deep_interest.commands.main import serve
 from deep_interest.pipeline_registry import register_pipelines
 from deep_interest.retraining.summary import EXIT_CODES
+from deep_interest.service.app import PUBLIC_PATHS
 
 PROJECT = Path(__file__).parents[1]
 DEPLOY = PROJECT / "deploy"
@@ -104,3 +108,63 @@ def test_cron_and_systemd_run_the_nightly_script():
 
 def test_the_timer_starts_the_service():
     assert (DEPLOY / "deep-interest-retrain.timer").with_suffix(".service").exists()
+
+
+def serve_commands() -> dict[str, list[str]]:
+    """Return the command lines of ``deep-interest serve`` in the files of ``deploy/``."""
+    service = ConfigParser(strict=False)
+    service.optionxform = str
+    service.read(DEPLOY / "deep-interest-serve.service")
+    compose = yaml.safe_load((DEPLOY / "compose.yml").read_text())
+    return {
+        "systemd": service["Service"]["ExecStart"].removeprefix(f"{HOME}/.venv/bin/").split(),
+        "compose": compose["services"]["serve"]["entrypoint"],
+        "kubernetes": kubernetes()["Deployment"]["spec"]["template"]["spec"]["containers"][0]["command"],
+    }
+
+
+def kubernetes() -> dict[str, dict]:
+    """Return the resources of the Kubernetes manifest by kind."""
+    return {of["kind"]: of for of in yaml.safe_load_all((DEPLOY / "kubernetes.yml").read_text())}
+
+
+@pytest.mark.parametrize("file", ["systemd", "compose", "kubernetes"])
+def test_the_files_serve_with_options_that_exist(file):
+    program, command, experiment, *options = serve_commands()[file]
+    assert (program, command) == ("deep-interest", "serve")
+    assert f"retrain.{experiment}" in register_pipelines()
+    context = serve.make_context("serve", [experiment, *options])
+    exposed = context.params["host"] not in (None, "127.0.0.1")
+    assert exposed == (file != "systemd")
+    if file == "compose":
+        assert context.params["token_file"] == "/run/secrets/token"
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "Service", "PersistentVolumeClaim"])
+def test_the_kubernetes_manifest_is_valid(kind):
+    kubernetes_validate.validate(kubernetes()[kind], kubernetes_validate.latest_version(), strict=True)
+
+
+def test_the_validation_of_the_manifest_can_fail():
+    broken = kubernetes()["Service"] | {"spec": {"ports": [{"port": "http"}]}}
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(broken, kubernetes_validate.latest_version(), strict=True)
+
+
+def test_containers_run_without_root_and_get_the_token_as_a_secret():
+    pod = kubernetes()["Deployment"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert not container["securityContext"]["allowPrivilegeEscalation"]
+    (variable,) = container["env"]
+    assert variable["name"] == "DEEP_INTEREST_TOKEN"
+    assert "secretKeyRef" in variable["valueFrom"]
+    service = yaml.safe_load((DEPLOY / "compose.yml").read_text())["services"]["serve"]
+    assert service["cap_drop"] == ["ALL"]
+    assert all(port.startswith("127.0.0.1:") for port in service["ports"])
+
+
+def test_probes_ask_paths_that_need_no_token():
+    (container,) = kubernetes()["Deployment"]["spec"]["template"]["spec"]["containers"]
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        assert container[probe]["httpGet"]["path"] in PUBLIC_PATHS

@@ -43,7 +43,9 @@ def test_every_experiment_has_a_pipeline(pipelines):
         }
         if DATASETS[dataset].impressions:
             expected |= {
-                f"{kind}.{dataset}.{model}" for kind in ("retrain", "score") for model in RETRAINABLE
+                f"{kind}.{dataset}.{model}"
+                for kind in ("retrain", "score", "parity")
+                for model in RETRAINABLE
             }
         assert expected <= set(pipelines.all_names())
     assert {"simulate", "simulate_days", "backtest"} <= set(pipelines)

@@ -8,6 +8,7 @@ import importlib.util
 import json
 import shutil
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import model_zoo
@@ -18,7 +19,13 @@ from fuxictr.pytorch.torch_utils import seed_everything
 from job import Arrays, Job, Trainer, main
 
 ZOO = Path(next(iter(model_zoo.__path__))) / "LongCTR"
-LONG = {"sim": {"topk": 50}, "eta": {"topk": 50}, "sdim": {"num_hashes": 16, "hash_bits": 3}, "twin": {"topk": 100}}
+SHORT = 50
+LONG = {
+    "sim": {"topk": 50},
+    "eta": {"topk": 50},
+    "sdim": {"num_hashes": 16, "hash_bits": 3},
+    "twin": {"topk": 100},
+}
 """Options of the models of long histories: those of our models of these names."""
 
 
@@ -59,6 +66,16 @@ def write_samples(folder: Path, arrays: Arrays, name: str) -> None:
     pd.DataFrame({"full_item_seq": sequences}).to_parquet(folder / f"{name}_users.parquet")
 
 
+def pad_before(collator, sequences, lengths) -> np.ndarray:
+    """Pad to the longest of the batch, but to at least ``SHORT + 1``: on fewer behaviours the library's attention fails."""
+    length = max(SHORT + 1, min(max(lengths), collator.max_len))
+    padded = np.zeros((len(sequences), length), np.int64)
+    for row, sequence, count in zip(padded, sequences, lengths, strict=True):
+        newest = sequence[:count][-length:]
+        row[length - len(newest) :] = newest
+    return padded
+
+
 def build(job: Job, train: Arrays, sizes: dict[str, int]) -> Trainer:
     """The zoo's model and data loader."""
     root = Path(tempfile.mkdtemp())
@@ -77,7 +94,7 @@ def build(job: Job, train: Arrays, sizes: dict[str, int]) -> Trainer:
     if job.model in LONG:
         module = load(f"longctr_{job.model}", ZOO / f"{job.model.upper()}/{job.model.upper()}.py")
         model = getattr(module, job.model.upper())(
-            feature_map, attention_dim=64, num_heads=4, short_seq_len=50, **LONG[job.model], **options
+            feature_map, attention_dim=64, num_heads=4, short_seq_len=SHORT, **LONG[job.model], **options
         )
     elif job.model == "dien":
         model = load("longctr_dien", ZOO / "DIEN/DIEN.py").DIEN(
@@ -95,11 +112,14 @@ def build(job: Job, train: Arrays, sizes: dict[str, int]) -> Trainer:
 
     def loader(arrays: Arrays, name: str, *, shuffle: bool):
         write_samples(folder, arrays, name)
-        return data_loader(
+        loader = data_loader(
             feature_map, str(folder / name), str(folder / f"{name}_users.parquet"), str(folder / "item_info.parquet"),
             batch_size=job.batch_size, shuffle=shuffle, num_workers=1, max_len=train["history_item"].shape[1],
             padding="pre" if job.model in LONG else "post",  # the former take the newest behaviours from the end
         )  # fmt: skip
+        if job.model in LONG:
+            loader.collate_fn.padding_seqs = partial(pad_before, loader.collate_fn)
+        return loader
 
     batches = loader(train, "train", shuffle=True)
     model._max_gradient_norm, model._total_steps, model._eval_steps = 10.0, 0, 10**9

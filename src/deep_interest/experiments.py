@@ -48,7 +48,7 @@ class DatasetSpec:
 
 
 _RESERVED = (
-    "simulate", "simulate_days", "backtest", "ingest", "samples", "train", "report", "tune", "tuned", "retrain", "score",
+    "simulate", "simulate_days", "backtest", "ingest", "samples", "train", "report", "tune", "tuned", "retrain", "score", "parity",
 )  # fmt: skip
 
 BUILT_IN: dict[str, DatasetSpec] = {
@@ -203,6 +203,21 @@ ABLATIONS: dict[str, Table] = {
         ("base", "din", "dien", "base_items", "din_items", "dien_items"),
         base="base_items",
         second="din_items",
+    ),
+    "rocket": Table(
+        "Rocket Launching: light nets and their boosters",
+        (
+            "din",
+            "dien",
+            "din_light",
+            "dien_light",
+            "din_distilled",
+            "dien_distilled",
+            "din_light_alone",
+            "dien_light_alone",
+        ),
+        base="din_light_alone",
+        second="dien_light_alone",
     ),
     "dien_table3": Table(
         "industrial protocol (DIEN Table 3)",

@@ -26,7 +26,18 @@ from deep_interest.experiments import (
     table_for,
     table_of_tuned,
 )
-from deep_interest.pipelines import backtest, ingest, report, retrain, samples, score, simulate, train, tune
+from deep_interest.pipelines import (
+    backtest,
+    ingest,
+    parity,
+    report,
+    retrain,
+    samples,
+    score,
+    simulate,
+    train,
+    tune,
+)
 
 DATASETS_VARIABLE = "DEEP_INTEREST_DATASETS"  # comma-separated dataset names
 PIPELINES_VARIABLE = "DEEP_INTEREST_PIPELINES"  # comma-separated names of further pipelines to list
@@ -108,6 +119,7 @@ def register_pipelines() -> LazyPipelines:
     ``tuned.<dataset>.<model>``    comparison of the tuned model with the untuned one
     ``retrain.<dataset>.<model>``  from new days to a model version; only for datasets split by day
     ``score.<dataset>.<model>``    scores of users and candidates; only for datasets split by day
+    ``parity.<dataset>.<model>``   scores of the service compared with batch scoring
     ``simulate``                   simulated log
     ``simulate_days``              simulated log in daily deliveries
     ``backtest``                   comparison of retraining strategies on the simulated days
@@ -219,6 +231,9 @@ def _dataset_factories(dataset: str, spec: DatasetSpec) -> Factories:
     def score_pipeline(model: str) -> Pipeline:
         return score.create_pipeline(dataset, model)
 
+    def parity_pipeline(model: str) -> Pipeline:
+        return parity.create_pipeline(dataset, model)
+
     retrainable = RETRAINABLE if spec.retrainable else ()
     return {
         dataset: dataset_pipeline,
@@ -229,6 +244,7 @@ def _dataset_factories(dataset: str, spec: DatasetSpec) -> Factories:
         **{f"{dataset}.{model}": partial(model_pipeline, model) for model in MODELS},
         **{f"retrain.{dataset}.{model}": partial(retrain_pipeline, model) for model in retrainable},
         **{f"score.{dataset}.{model}": partial(score_pipeline, model) for model in retrainable},
+        **{f"parity.{dataset}.{model}": partial(parity_pipeline, model) for model in retrainable},
         **{f"tune.{dataset}.{model}": partial(tune_pipeline, model) for model in TUNABLE},
         **{f"tuned.{dataset}.{model}": partial(tuned_pipeline, model) for model in TUNABLE},
     }

@@ -25,7 +25,8 @@ from deep_interest.pipelines.retrain.nodes import reading_of
 from deep_interest.retraining.days import list_days, read_days
 from deep_interest.retraining.scoring import encode_current_log
 from deep_interest.retraining.window import require_one_sequence
-from deep_interest.serving.predictor import Encoder, Predictor
+from deep_interest.serving.encoder import Encoder
+from deep_interest.serving.predictor import Predictor
 from deep_interest.serving.registry import Registry
 from deep_interest.serving.version import Version
 from deep_interest.training.data import FeatureStore

@@ -21,7 +21,8 @@ from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies, Vocabulary
 from deep_interest.models.registry import build_model, model_config
-from deep_interest.serving.predictor import Encoder, Predictor
+from deep_interest.serving.encoder import Encoder
+from deep_interest.serving.predictor import Predictor
 from deep_interest.training.data import FeatureStore
 
 MAX_LEN = 4

@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 import yaml
-from support import reference, reference_long
+from support import reference, reference_long, reference_rocket
 from support.batches import (
     DENSE_SCHEMA,
     OWN_SCHEMA,
@@ -78,6 +78,7 @@ BINARY = partial(reference.binary_auxiliary, net=False)
 NET = partial(reference.binary_auxiliary, net=True)
 INFONCE = partial(reference.infonce_auxiliary, negatives=3)
 INFONCE_NET = partial(reference.infonce_auxiliary, negatives=3, net=True)
+UNBLOCKED = {"hint_weight": 0.7, "gradient_block": False}  # so that gradients are those of the loss
 REFERENCES = [
     ("lr", {}, reference.lr),
     *(("base", {"pooling": how}, partial(reference.base_model, pooling=how)) for how in ("sum", "mean")),
@@ -99,6 +100,21 @@ REFERENCES = [
         "din_positions",
         {"normalize": "softmax", "difference": True, "positions": 5},
         partial(reference.din, normalize="softmax", difference=True, positions=True),
+    ),
+    (
+        "din_light",
+        {**UNBLOCKED, "light": {"hidden": (3, 2), "attention_hidden": (4, 2)}},
+        partial(reference_rocket.light_net, net=partial(reference.din, normalize="none", difference=False), hint_weight=0.7),
+    ),
+    (
+        "dien_light",
+        {**UNBLOCKED, "light": {"hidden": (3, 2), "gru_size": 3}},
+        partial(reference_rocket.light_net, net=partial(reference.dien, evolution="augru"), hint_weight=0.7),
+    ),
+    (
+        "dien_light",
+        {**UNBLOCKED, "light": {"ratio": 0.5}, "aux_weight": 1.0},
+        partial(reference_rocket.light_net, net=partial(reference.dien, evolution="augru"), hint_weight=0.7, aux=BINARY),
     ),
     ("lstm", {}, reference.lstm),
     *(

@@ -348,3 +348,44 @@ def test_crossed_features_cannot_go_on(tmp_path, champion):
     fitted, _, vocabularies = champion
     with pytest.raises(InputError, match="wide_deep: the codes of its crossed features"):
         fit(tmp_path, window([2], 3, vocabularies), parent=fitted.as_parent(), model="wide_deep")
+
+
+@pytest.mark.parametrize("model", ["din_light", "dien_light"])
+def test_a_version_of_a_light_net_scores_without_its_booster_and_a_warm_start_continues_both(tmp_path, model):
+    known = FieldVocabularies()
+    options = {"aux_weight": 0.5} if model == "dien_light" else {}
+    recipe = RECIPE.model_copy(update={"model": RECIPE.model | options})
+
+    def fit_light(data, name, **how):
+        light = replace(experiment(tmp_path, model), recipe=recipe)
+        return fit_challenger(light, data, overrides={}, seed=1, state_file=tmp_path / name, **how)
+
+    fitted = fit_light(window([0, 1], 2, known), "first.pt")
+    boosters = [name for name in fitted.weights if name.startswith("booster.")]
+    assert len(boosters) > 5
+    registry = Registry(tmp_path / "registry")
+    manifest = {
+        "model": model, "config": fitted.config, "training": fitted.training, "schema": fitted.schema.model_dump(mode="json"),
+        "fields": dict.fromkeys(known.fields),
+    }  # fmt: skip
+    registry.add("v1", VersionArtifacts(manifest, fitted.weights, fitted.optimizer, known))
+    served = registry.load("v1").model()
+    assert served.booster is None
+    data = window([2], 3, known)
+    scores = [
+        held_out_scores(net, fitted.schema, data, experiment(tmp_path, model), fitted.training)
+        for net in (served, fitted.model(model))
+    ]
+    np.testing.assert_array_equal(*scores)
+    stored = registry.load("v1")
+    parent = replace(fitted.as_parent(), weights=stored.weights(), optimizer=stored.optimizer())
+    warm = fit_light(data, "warm.pt", parent=parent, teacher_weight=0.1)
+    for name in boosters:
+        assert warm.weights[name].shape == fitted.weights[name].shape
+    assert any(not torch.equal(warm.weights[name], fitted.weights[name]) for name in boosters)
+    fresh = fit_light(data, "fresh.pt")
+    moved = [
+        sum((net.weights[name] - fitted.weights[name]).square().sum() for name in boosters)
+        for net in (warm, fresh)
+    ]
+    assert moved[0] < 0.5 * moved[1]

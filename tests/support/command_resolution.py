@@ -206,7 +206,16 @@ def resolve_pytest(arguments: Sequence[str]) -> None:
 
 def resolve_docker(arguments: Sequence[str]) -> None:
     """Resolve what a container runs; its entry point is ``kedro run``."""
-    require(arguments[0] in ("build", "run"), f"docker {arguments[0]} is not known here")
+    require(arguments[0] in ("build", "compose", "run"), f"docker {arguments[0]} is not known here")
+    if arguments[0] == "compose":
+        require(
+            (PROJECT / arguments[arguments.index("-f") + 1]).is_file(), f"{arguments} names a missing file"
+        )
+    if arguments[0] == "build" and "--build-arg" in arguments:
+        name = arguments[arguments.index("--build-arg") + 1].partition("=")[0]
+        require(
+            f"ARG {name}=" in (PROJECT / "Dockerfile").read_text(), f"the Dockerfile has no argument {name}"
+        )
     if arguments[0] == "run":
         resolve_kedro(["run", *arguments[arguments.index("deep-interest") + 1 :]])
 

@@ -176,6 +176,81 @@ def results(dataset: str, run: str | None, table: str | None, against: str | Non
         click.echo(line)
 
 
+@cli.command()
+@click.argument("experiment", metavar="DATASET.MODEL", shell_complete=retrained)
+@click.option(
+    "--host", metavar="HOST", help="Address to listen on (default: 127.0.0.1); others need a token."
+)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), metavar="PORT", help="Port to listen on (default: 8080)."
+)
+@click.option(
+    "--workers", type=click.IntRange(1), metavar="N", help="Number of worker processes (default: 1)."
+)
+@click.option(
+    "--threads", type=click.IntRange(1), metavar="N", help="Compute threads per worker (default: all cores)."
+)
+@click.option(
+    "--token-file", metavar="FILE", help="File with the bearer token (default: $DEEP_INTEREST_TOKEN)."
+)
+@click.option(
+    "--shadow", metavar="VERSION", help="Version that scores every ranking as well, for the request log."
+)
+@click.option(
+    "--split",
+    metavar="VERSION=SHARE",
+    help="Version that serves a share of the users, such as 0.1, chosen by their ids.",
+)
+@click.option(
+    "--queue", type=click.IntRange(1), metavar="N", help="Requests of a worker that may wait (default: 32)."
+)
+@click.option("--max-body", type=click.IntRange(1), metavar="BYTES", help="Largest body (default: 1048576).")
+@click.option(
+    "--max-candidates", type=click.IntRange(1), metavar="N", help="Most candidates (default: 1000)."
+)
+@click.option(
+    "--max-history",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Most behaviours in a request (default: 10000).",
+)
+@click.option(
+    "--max-events", type=click.IntRange(1), metavar="N", help="Most events of a request (default: 1000)."
+)
+@click.option(
+    "--log-requests",
+    is_flag=True,
+    default=None,
+    help="Log the features and the scores of each ranking, for the parity pipeline.",
+)
+@click.option(
+    "--access-log/--no-access-log", default=None, help="Log each request as a line of JSON (default: yes)."
+)
+@click.option(
+    "--folder", metavar="DIR", help="Folder of snapshots and events (default: next to the registry)."
+)
+@_ENV
+def serve(
+    experiment: str,
+    env: str | None,
+    token_file: str | None,
+    shadow: str | None,
+    split: str | None,
+    **options: Any,
+) -> None:
+    """Serve the champion of a model: ranking over HTTP, and the Open Inference Protocol."""
+    try:
+        from deep_interest.commands.serve import parse_roles, read_token, serve_model  # noqa: PLC0415  # imports Kedro
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f'{error.name} is missing; install it with pip install "deep-interest[serve]"'
+        ) from error
+
+    given = {name: value for name, value in options.items() if value is not None}
+    given["token"] = read_token(token_file)
+    serve_model(experiment, roles=parse_roles(shadow, split), options=given, env=env, write=click.echo)
+
+
 @cli.group(cls=PlainGroup)
 def registry() -> None:
     """List the versions of a retrained model, show one, promote one, or roll back."""

@@ -19,7 +19,7 @@ from deep_interest.logs.schema import FeatureSchema
 
 OUTPUT = "ctr"
 _LONGEST = 2**31 - 1
-_TRAINING_ONLY = ("auxiliary", "soft.mlp")  # submodules that only a loss uses
+_TRAINING_ONLY = ("auxiliary", "booster", "soft.mlp")  # submodules that only a loss uses
 
 
 class OneUser(nn.Module):

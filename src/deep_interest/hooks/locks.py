@@ -142,10 +142,9 @@ def _written(node: Node) -> set[str]:
         return {f"{dataset}.days"}
     if "backtest" in node.tags:
         return {f"{dataset}.backtest"}
-    if "score" in node.tags:
-        return {f"{dataset}.{model}.scores"}
-    if "tune" in node.tags and model:
-        return {f"{dataset}.{model}.tuning"}
+    for tag, entry in (("score", "scores"), ("parity", "parity"), ("tune", "tuning")):
+        if tag in node.tags and model:
+            return {f"{dataset}.{model}.{entry}"}
     return {dataset}
 
 

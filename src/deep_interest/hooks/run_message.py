@@ -49,7 +49,7 @@ class RunMessage:
         """Append new results to the history and yield the lines of the message; none if the run has no results to look at."""
         makers = {
             "results": self._results, "tuned": self._tuned, "scores": self._scores, "run_summary": self._retrained,
-            "days": self._days,
+            "days": self._days, "parity": self._parity,
         }  # fmt: skip
         found = False
         for entry in sorted(self._outputs, key=lambda name: (name.count("."), name)):
@@ -174,6 +174,13 @@ class RunMessage:
         yield ""
         yield from self._files({"scores": f"{experiment}.scores"})
         yield from self._next([f"python -c \"import pandas; print(pandas.read_parquet('{path}'))\""])
+
+    def _parity(self, experiment: str) -> Iterator[str]:
+        parity = self._catalog.load(f"{experiment}.parity")
+        yield f"{experiment}: {parity['requests']:,} requests with {parity['candidates']:,} candidates scored again"
+        yield f"  largest difference: {parity['largest_difference']:.2g} (tolerance {parity['tolerance']:g})"
+        yield ""
+        yield from self._files({"parity": f"{experiment}.parity"})
 
     def _retrained(self, experiment: str) -> Iterator[str]:
         summary = self._catalog.load(f"{experiment}.run_summary")

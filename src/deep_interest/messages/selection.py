@@ -11,7 +11,7 @@ from deep_interest.errors import did_you_mean
 from deep_interest.experiments import ABLATIONS, MODELS
 from deep_interest.pipeline_registry import LazyPipelines
 
-_KINDS = ("ingest", "samples", "report", *ABLATIONS, "tune", "tuned", "retrain", "score")
+_KINDS = ("ingest", "samples", "report", *ABLATIONS, "tune", "tuned", "retrain", "score", "parity")
 _OPTIONS = {
     "node_names": ("--nodes", "node"), "from_nodes": ("--from-nodes", "node"), "to_nodes": ("--to-nodes", "node"),
     "tags": ("--tags", "tag"), "namespaces": ("--namespaces", "namespace"),
@@ -95,7 +95,7 @@ def unknown_pipeline(name: str, names: Iterable[str]) -> str:
             problem = f": {parts[0]} is not a dataset"
         elif len(parts) > 1 and parts[1] not in MODELS:
             problem = f": {parts[1]} is not a model"
-        elif kind in ("retrain", "score"):
+        elif kind in ("retrain", "score", "parity"):
             problem = f": {kind} needs a dataset with impressions, and a model that is trained in steps"
             candidates = [known for known in candidates if known.startswith(f"{kind}.")]
         elif kind in ("tune", "tuned"):

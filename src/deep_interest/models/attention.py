@@ -13,6 +13,7 @@ from deep_interest.models.config import Activation
 from deep_interest.models.layers import MLP, PReLU, apply_stages, fuse_layers, make_activation
 from deep_interest.models.length_groups import length_groups
 from deep_interest.ops.attention import attention_pool, pair_mlp, pool_by_scores
+from deep_interest.ops.attention_inference import RepeatedColumns
 from deep_interest.ops.gradients import GradientAccumulator
 from deep_interest.ops.jagged import Jagged, SharedSegments
 from deep_interest.ops.jagged_products import segment_dot, weighted_sum
@@ -52,9 +53,17 @@ class LocalActivationUnit(nn.Module):
         return apply_stages(others, scores, self.accumulator).squeeze(-1)
 
     def pool(
-        self, history: Tensor, candidate: Tensor, pairs: Jagged, *, softmax_scale: float | None = None
+        self,
+        history: Tensor,
+        candidate: Tensor,
+        pairs: Jagged,
+        *,
+        softmax_scale: float | None = None,
+        repeated: Sequence[RepeatedColumns] = (),
     ) -> Tensor:
         """Sum the behaviours weighted by their scores, or by the softmax of ``softmax_scale`` times the scores.
+
+        ``repeated`` are columns that depend on a code alone; without gradients they save products.
 
         Shape: as in ``forward`` -> ``(B, dim)``.
         """
@@ -63,7 +72,13 @@ class LocalActivationUnit(nn.Module):
             scores = self(history, candidate, pairs)
             return pool_by_scores(scores, history, pairs, softmax_scale=softmax_scale)
         return attention_pool(
-            history, candidate, fused, pairs, softmax_scale=softmax_scale, accumulator=self.accumulator
+            history,
+            candidate,
+            fused,
+            pairs,
+            softmax_scale=softmax_scale,
+            accumulator=self.accumulator,
+            repeated=repeated,
         )
 
 

@@ -36,6 +36,22 @@ class Interest(NamedTuple):
     auxiliary_loss: Tensor | None = None
 
 
+class Embedded(NamedTuple):
+    """Embeddings of a batch.
+
+    Attributes:
+        history: ``(N, behavior_width)`` behaviours.
+        candidate: ``(B, item_width)`` candidates.
+        sequences: the behaviours of each further sequence.
+        others: ``(B, width)`` of profile and context, if there are such features.
+    """
+
+    history: Tensor
+    candidate: Tensor
+    sequences: list[Tensor]
+    others: list[Tensor]
+
+
 class EmbeddingMLP(nn.Module, ABC):
     """Base class of all deep models: embedding, representation of the history, concatenation, MLP.
 
@@ -72,7 +88,7 @@ class EmbeddingMLP(nn.Module, ABC):
         self.sequences = nn.ModuleDict(
             {name: self._for_sequence(config, schema, name) for name in schema.sequences}
         )
-        others += sum(module.interest_width for module in self._sequence_models.values())
+        others += sum(module.interest_width for module in self.sequence_models.values())
         width = self.interest_width + self.item_width + others + more_inputs
         self.mlp = MLP(width, config.hidden, activation=config.activation, batch_norm=config.batch_norm)
         self.item_bias = _item_bias(schema) if config.item_bias else None
@@ -89,7 +105,8 @@ class EmbeddingMLP(nn.Module, ABC):
         return type(self)(config, schema)
 
     @property
-    def _sequence_models(self) -> dict[str, "EmbeddingMLP"]:
+    def sequence_models(self) -> dict[str, "EmbeddingMLP"]:
+        """Models of the further sequences, by name."""
         return cast("dict[str, EmbeddingMLP]", dict(self.sequences.items()))
 
     def forward(self, batch: Batch) -> ModelOutput:
@@ -98,13 +115,20 @@ class EmbeddingMLP(nn.Module, ABC):
 
     def logits(self, inputs: Tensor, batch: Batch) -> Tensor:
         """Apply the MLP, and add the item bias if there is one. Shape: ``(B, inputs of the MLP) -> (B,)``."""
-        logits = self.mlp(inputs).squeeze(-1)
+        return self.with_item_bias(self.mlp(inputs).squeeze(-1), batch)
+
+    def with_item_bias(self, logits: Tensor, batch: Batch) -> Tensor:
+        """Add the item bias of the candidates if there is one. Shape: ``(B,) -> (B,)``."""
         if self.item_bias is None:
             return logits
         return logits + self.item_bias(batch.candidate[ITEM_ID]).squeeze(-1)
 
     def features(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
         """Return the input of the MLP ``(B, width)`` (interest, candidate, profile, context) and the auxiliary loss."""
+        return self.features_of(self.look_up(batch), batch)
+
+    def look_up(self, batch: Batch) -> Embedded:
+        """Look up everything that the model sees of a batch, and the negatives of an auxiliary loss."""
         schema = self.schema
         optional = [(batch.profile, schema.profile), (batch.context, schema.context)]
         more = [(codes, fields) for codes, fields in optional if fields]
@@ -113,10 +137,14 @@ class EmbeddingMLP(nn.Module, ABC):
         history, candidate, sequences, others = self._look_up(batch, more)
         if batch.negatives is not None:
             batch.negative_vectors = others.pop()
-        interest = self.represent(history, candidate, batch)
-        more_interests = [further.vector for further in self._further_interests(sequences, candidate, batch)]
-        features = torch.cat([interest.vector, candidate, *others, *more_interests], dim=-1)
-        return features, interest.auxiliary_loss
+        return Embedded(history, candidate, sequences, others)
+
+    def features_of(self, embedded: Embedded, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        """Return the result of `features` for embeddings that have been looked up, by this model or by one of the same schema."""
+        interest = self.represent(embedded.history, embedded.candidate, batch)
+        further = self._further_interests(embedded.sequences, embedded.candidate, batch)
+        vectors = [interest.vector, embedded.candidate, *embedded.others, *(each.vector for each in further)]
+        return torch.cat(vectors, dim=-1), interest.auxiliary_loss
 
     def _further_interests(
         self, sequences: Sequence[Tensor], candidate: Tensor, batch: Batch
@@ -124,7 +152,7 @@ class EmbeddingMLP(nn.Module, ABC):
         """Represent the further sequences, whose behaviours ``(N, behavior_width)`` `_look_up` has found."""
         return [
             model.represent(history, candidate, batch.sequences[name])
-            for (name, model), history in zip(self._sequence_models.items(), sequences, strict=True)
+            for (name, model), history in zip(self.sequence_models.items(), sequences, strict=True)
         ]
 
     def embed(self, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -138,7 +166,7 @@ class EmbeddingMLP(nn.Module, ABC):
         """Look up behaviours ``(N, behavior_width)``, candidates, the behaviours of each further sequence, and more groups."""
         parts = [
             (self, batch),
-            *((model, batch.sequences[name]) for name, model in self._sequence_models.items()),
+            *((model, batch.sequences[name]) for name, model in self.sequence_models.items()),
         ]
         groups = [group for model, of in parts for group in model._groups_of_behaviors(of)]
         found = iter(

@@ -70,6 +70,8 @@ class Batch:
         owner: ``(B,)`` int64, non-decreasing index of each sample's history; None if each sample has its own (H = B).
         value_sets: ``{field: ValueSetLookup}`` of multi-hot fields; their codes above are indices of value sets.
         sequences: the same samples with another sequence of behaviours each, by the name of the sequence.
+        weights: ``(B,)`` weights of the samples in the training loss; None if all are equal.
+        booster_logits: ``(B,)`` logits of a model that was trained before, from which a light net learns (`models.rocket`).
     """
 
     candidate: dict[str, Tensor]
@@ -84,6 +86,8 @@ class Batch:
     owner: Tensor | None = None
     value_sets: ValueSetsByField = field(default_factory=dict)
     sequences: dict[str, "Batch"] = field(default_factory=dict)
+    weights: Tensor | None = None
+    booster_logits: Tensor | None = None
 
     @property
     def size(self) -> int:
@@ -108,6 +112,7 @@ class Batch:
             profile=move(self.profile), context=move(self.context), labels=move(self.labels),
             negatives=move(self.negatives), negative_vectors=None, shared_vectors=None, owner=move(self.owner), value_sets=value_sets,
             sequences={name: batch.to_device(device, value_sets) for name, batch in self.sequences.items()},
+            weights=move(self.weights), booster_logits=move(self.booster_logits),
         )  # fmt: skip
 
     @cached_property

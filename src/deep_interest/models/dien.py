@@ -38,6 +38,7 @@ class DIEN(EmbeddingMLP):
         self.attention = attention(hidden, self.item_width)
         self.evolution_gru = GRU(hidden, hidden, variant=_VARIANTS[config.evolution])
         self.uses_negatives = config.aux_weight > 0
+        self.auxiliary = None
         if self.uses_negatives:
             if hidden != width:
                 raise InputError(
@@ -47,7 +48,7 @@ class DIEN(EmbeddingMLP):
             self.auxiliary = AuxiliaryLoss(width, config)
 
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
-        if batch.negative_vectors is None or not self.uses_negatives:
+        if batch.negative_vectors is None or self.auxiliary is None:
             return Interest(self._evolve(self.extractor(history, batch.histories), candidate, batch))
         states = self.extractor(history, batch.histories)  # (N, H)
         assert batch.shared_vectors is not None

@@ -4,11 +4,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from deep_interest.logs.feature_columns import ITEM_ID
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.attention import LocalActivationUnit
 from deep_interest.models.base import EmbeddingMLP, Interest, SameFields
 from deep_interest.models.batch import Batch
 from deep_interest.models.configs.din import DINConfig
+from deep_interest.ops.attention_inference import RepeatedColumns
 from deep_interest.ops.segments import segment_softmax
 
 
@@ -32,7 +34,23 @@ class DIN(EmbeddingMLP):
 
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
         history, target = self._compared(history, candidate, batch)
-        return Interest(self.attention.pool(history, target, batch.pairs, softmax_scale=self._scale))
+        repeated = [] if torch.is_grad_enabled() else self._repeated_columns(batch)
+        return Interest(
+            self.attention.pool(history, target, batch.pairs, softmax_scale=self._scale, repeated=repeated)
+        )
+
+    def _repeated_columns(self, batch: Batch) -> list[RepeatedColumns]:
+        """Return the embeddings of the fields that many items have in common, such as the category, as columns of a behaviour."""
+        if self.own_fields is not None or self.positions is not None or batch.owner is None:
+            return []
+        width = self.embedding_dim
+        return [
+            RepeatedColumns(
+                index * width, (index + 1) * width, batch.history[field.name], batch.candidate[field.name]
+            )
+            for index, field in enumerate(self.schema.shared)
+            if field.name != ITEM_ID
+        ]
 
     def attention_weights(self, batch: Batch) -> Tensor:
         """Return the weight of each behaviour of each pair, ``(P,)``; with softmax the weights of a pair sum to 1."""

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from deep_interest.ops.attention_inference import RepeatedColumns, attention_pool_without_gradients
 from deep_interest.ops.gradients import GradientAccumulator
 from deep_interest.ops.jagged import Jagged, SharedSegments
 from deep_interest.ops.jagged_products import weighted_sum
@@ -79,6 +80,7 @@ def attention_pool(
     *,
     softmax_scale: float | None = None,
     accumulator: GradientAccumulator | None = None,
+    repeated: Sequence[RepeatedColumns] = (),
 ) -> Tensor:
     """Compute ``Σ_j a(e_j, v) e_j`` over the behaviours e of each segment with its query v (DIN eq. 3).
 
@@ -90,12 +92,17 @@ def attention_pool(
         softmax_scale: the weights are the softmax within the segment of this times the scores; None for the
             scores themselves.
         accumulator: where to add the gradients of the parameters; None to return them to autograd.
+        repeated: columns with few distinct values; used only where no gradients are needed.
 
     Returns:
         ``(B, D)``; 0 for an empty segment.
     """
     if can_use_compiled(values, queries, layers[0].weight):
         scale = 0.0 if softmax_scale is None else softmax_scale
+        if not torch.is_grad_enabled():
+            return attention_pool_without_gradients(
+                values, queries, layers, jagged, scale=scale, repeated=repeated
+            )
         shape, parameters = layers.shape, layers.parameters
         return _AttentionPool.apply(
             values, queries, *_segments(jagged), scale, shape, accumulator, *parameters

@@ -1,41 +1,19 @@
 """Prediction for one user by the source's own ids: `deep_interest.load` returns a `Predictor`."""
 
-import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor, nn
 
 from deep_interest.errors import InputError
-from deep_interest.logs.encoding import code_column
-from deep_interest.logs.feature_columns import GAP, FeatureColumns
-from deep_interest.logs.multi_hot import ValueSets
-from deep_interest.logs.vocabulary import FieldVocabularies, Vocabulary
-from deep_interest.models.batch import ValueSetLookup
+from deep_interest.logs.feature_columns import GAP
 from deep_interest.ops.jagged import Jagged
+from deep_interest.serving.encoder import Encoder
 from deep_interest.serving.scorer import Scorer
 from deep_interest.training.data import FeatureStore
 from deep_interest.training.derived_fields import derived_codes
-
-
-@dataclass(frozen=True)
-class Encoder:
-    """Vocabularies from the source's ids and values to the codes of a model.
-
-    Attributes:
-        users, items: ids of the log.
-        context: vocabularies of the context features; nothing is learned.
-        columns: feature columns.
-    """
-
-    users: Vocabulary
-    items: Vocabulary
-    context: FieldVocabularies
-    columns: FeatureColumns
 
 
 class Predictor:
@@ -101,10 +79,10 @@ class Predictor:
         if not items:
             raise InputError("items: found none; pass the ids of the candidate items")
         store, schema = self.store, self.store.schema
-        user_code = 0 if user is None else int(_encode(self.encoder.users, [user], "user")[0])
-        item_codes = _encode(self.encoder.items, items, "items")
-        codes, value_sets = self._context(context or {}, len(items))
-        ctr = Scorer(self.model, value_sets={**store.value_sets, **value_sets})(
+        user_code = 0 if user is None else int(self.encoder.user_codes([user])[0])
+        item_codes = self.encoder.item_codes(items, "items")
+        codes, value_sets = self.encoder.encode_context(context or {}, self.context, len(items), self.name)
+        ctr = Scorer(self.model, schema, value_sets={**store.value_sets, **value_sets})(
             self._history(user_code, history, time),
             {field.name: store.items[field.name][item_codes.long()] for field in schema.item},
             profile={
@@ -117,7 +95,7 @@ class Predictor:
     def _history(self, user: int, history: Sequence[Any] | None, time: int | None) -> dict[str, Tensor]:
         store, schema, times = self.store, self.store.schema, self.store.times
         if history is not None:
-            items = _encode(self.encoder.items, list(history)[-self.max_len :], "history")
+            items = self.encoder.item_codes(list(history)[-self.max_len :], "history")
             codes = {field.name: store.items[field.name][items.long()] for field in schema.shared}
             codes |= {field.name: torch.zeros_like(items) for field in schema.own}
             length, times = len(items), None
@@ -130,78 +108,3 @@ class Predictor:
             length, times = rows.stop - rows.start, None if times is None else times[rows]
         derived = {name: size for name, size in schema.derived.items() if name != GAP or times is not None}
         return codes | derived_codes(derived, Jagged(torch.tensor([0, length])), times, store.now(1, time))
-
-    def _context(
-        self, values: Mapping[str, Any], size: int
-    ) -> tuple[dict[str, Tensor], dict[str, ValueSetLookup]]:
-        """Encode the context features; value sets only for multi-hot ones."""
-        self._check_names(values)
-        codes, value_sets = {}, {}
-        for name in self.context:
-            given = values[name]
-            listed = list(given) if isinstance(given, list | tuple | np.ndarray | pd.Series) else [given]
-            if len(listed) not in (1, size):
-                raise InputError(
-                    f"context: {name} has {len(listed)} values; pass one, or one per item ({size})"
-                )
-            column = _typed(listed, self.encoder.context.fields[name].vocabulary, f"context: {name}")
-            if name in self.encoder.columns.numeric:
-                _check_types(listed, f"context: {name}", expect_numbers=True, example=1.5)
-                column = pd.Series(listed)
-            coded = code_column(self.encoder.context, name, column, self.encoder.columns)
-            codes[name] = torch.from_numpy(np.ascontiguousarray(coded.codes)).expand(size)
-            if coded.value_sets is not None:
-                value_sets[name] = _lookup(coded.value_sets)
-        return codes, value_sets
-
-    def _check_names(self, values: Mapping[str, Any]) -> None:
-        missing = [name for name in self.context if name not in values]
-        extra = [name for name in values if name not in self.context]
-        if not missing and not extra:
-            return
-        needed = (
-            f"needs {', '.join(self.context)}" if self.context else "has no context features; leave it out"
-        )
-        similar = [
-            f"; {name} is perhaps {match}"
-            for name in extra
-            for match in difflib.get_close_matches(name, missing, 1)
-        ]
-        raise InputError(
-            f"context: {self.name} {needed}; found {', '.join(values) or 'none'}{''.join(similar)}"
-        )
-
-
-def _encode(vocabulary: Vocabulary, ids: list[Any], what: str) -> Tensor:
-    """Return the codes of ids, ``(n,)`` int32; 0 for unknown ones."""
-    return torch.from_numpy(vocabulary.encode(_typed(ids, vocabulary, what)))
-
-
-def _typed(values: list[Any], vocabulary: Vocabulary, what: str) -> pd.Series:
-    """Return values as a column of the vocabulary's type.
-
-    Raises:
-        InputError: they are numbers where the vocabulary has strings, or the reverse; an id would silently be unknown.
-    """
-    known = vocabulary.values
-    if not len(values):
-        return pd.Series(values, dtype=known.dtype)
-    if not len(known) or pd.api.types.is_bool_dtype(known.dtype):
-        return pd.Series(values)
-    expect_numbers = pd.api.types.is_numeric_dtype(known.dtype)
-    _check_types(values, what, expect_numbers=expect_numbers, example=known.tolist()[0])
-    return pd.Series(values, dtype=None if expect_numbers else "str")
-
-
-def _check_types(values: list[Any], what: str, *, expect_numbers: bool, example: Any) -> None:
-    for value in values:
-        is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-        if value is not None and is_number != expect_numbers:
-            raise InputError(
-                f"{what}: found {value!r}; expected {'numbers' if expect_numbers else 'strings'} such as {example!r}, as "
-                "in the source"
-            )
-
-
-def _lookup(value_sets: ValueSets) -> ValueSetLookup:
-    return ValueSetLookup(torch.from_numpy(value_sets.offsets), torch.from_numpy(value_sets.values))

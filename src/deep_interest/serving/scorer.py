@@ -1,7 +1,6 @@
 """Scoring of many candidates for one user: what depends only on the user is computed once."""
 
 from collections.abc import Mapping
-from itertools import chain
 
 import numpy as np
 import torch
@@ -22,17 +21,24 @@ class Scorer:
 
     Args:
         model: trained model; it is set to evaluation mode.
+        schema: schema of its features; that of the model if left out, which models without parameters do not have.
         value_sets: value sets of the multi-hot fields, from the feature store.
 
     Raises:
         InputError: the value sets of a multi-hot field are missing.
     """
 
-    def __init__(self, model: nn.Module, *, value_sets: ValueSetsByField = NO_VALUE_SETS) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        schema: FeatureSchema | None = None,
+        *,
+        value_sets: ValueSetsByField = NO_VALUE_SETS,
+    ) -> None:
         self.model = model.eval()
-        schema = model.schema
-        assert isinstance(schema, FeatureSchema)
-        self.schema = schema
+        known = model.schema if schema is None else schema
+        assert isinstance(known, FeatureSchema)
+        self.schema = known
         self.value_sets = value_sets
         if missing := sorted(self.schema.multi_hot - set(value_sets)):
             raise InputError(
@@ -64,7 +70,7 @@ class Scorer:
         self._check("candidates", candidates, self.schema.item)
         self._check("profile", profile or {}, self.schema.profile)
         self._check("context", context or {}, self.schema.context)
-        device = next(chain(self.model.parameters(), self.model.buffers())).device
+        device = next(iter(candidates.values())).device
         batch = Batch(
             candidate=dict(candidates), history=dict(history), offsets=copy_to_device(np.array([0, length]), device),
             profile=_expand("profile", profile or {}, self.schema.profile, size),

@@ -72,12 +72,17 @@ class Version:
         return FeatureSchema.model_validate(self.manifest["schema"])
 
     def model(self) -> Any:
-        """Return the model with its parameters, on the CPU and in evaluation mode."""
+        """Return the model with its parameters, on the CPU and in evaluation mode, without the parts that only training needs.
+
+        Their parameters stay in `weights`, from which training continues.
+        """
         from deep_interest.models.registry import build_model, model_config  # noqa: PLC0415  # torch
 
         key = self.manifest["model"]
         model = build_model(key, model_config(key, self.manifest["config"]), self.schema)
         model.load_state_dict(self.weights())
+        for part in getattr(model, "training_only", ()):
+            setattr(model, part, None)
         return model.eval()
 
     def weights(self) -> dict[str, Any]:

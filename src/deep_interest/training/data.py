@@ -37,6 +37,7 @@ class SampleSet:
         time: int64 time of the event, if the time since a behaviour is a feature; otherwise None.
         history_begin: int32 number of behaviours of the segment that are too old; None for 0.
         sequences: what each sample sees of each further sequence.
+        booster_logits: float32 logits of a model that was trained before, from which a light net learns; None without one.
     """
 
     store: FeatureStore
@@ -51,6 +52,7 @@ class SampleSet:
     time: Tensor | None = None
     history_begin: Tensor | None = None
     sequences: dict[str, HistoryRanges] = field(default_factory=dict)
+    booster_logits: Tensor | None = None
 
     @classmethod
     def build(cls, store: FeatureStore, samples: pd.DataFrame, split: str, *, max_len: int) -> "SampleSet":
@@ -127,6 +129,8 @@ class SampleSet:
             negatives=store.sample_negatives(shared, shown=histories.negatives) if negatives else None,
             owner=histories.owner,
             value_sets=store.value_sets,
+            weights=None if self.weights is None else self.weights.index_select(0, rows),
+            booster_logits=None if self.booster_logits is None else self.booster_logits.index_select(0, rows),
         )
         for name, of in sequences.items():
             batch.sequences[name] = replace(
@@ -157,6 +161,7 @@ class SampleSet:
             time=None if self.time is None else on_host(self.time),
             history_begin=None if self.history_begin is None else on_host(self.history_begin),
             sequences={name: ranges.on_host for name, ranges in self.sequences.items()},
+            booster_logits=None if self.booster_logits is None else on_host(self.booster_logits),
         )  # fmt: skip
 
     @cached_property

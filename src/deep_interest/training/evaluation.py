@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from deep_interest.errors import InputError
 from deep_interest.evaluation.metrics import auc, gauc, logloss
@@ -14,16 +14,27 @@ from deep_interest.ops.runtime.memory import BufferPool, use_pool
 from deep_interest.training.data import SampleSet
 
 
-@torch.no_grad()
 def predict(model: nn.Module, samples: SampleSet, *, batch_size: int) -> np.ndarray:
     """Predict the CTR of every sample, ``(n,)`` float32, in the order of the samples."""
+    return _outputs(model, samples, torch.sigmoid, batch_size=batch_size).cpu().numpy()
+
+
+def predict_logits(model: nn.Module, samples: SampleSet, *, batch_size: int) -> Tensor:
+    """Compute the logit of every sample, ``(n,)`` float32 on the device of the samples, in their order."""
+    return _outputs(model, samples, torch.Tensor.detach, batch_size=batch_size)
+
+
+@torch.no_grad()
+def _outputs(
+    model: nn.Module, samples: SampleSet, of_logits: Callable[[Tensor], Tensor], *, batch_size: int
+) -> Tensor:
     model.eval()
     scores = torch.empty_like(samples.labels)  # one array: a list of pieces would fragment the memory
     numbers = torch.arange(len(samples))
     with use_pool(BufferPool()):
         for rows, out in zip(numbers.split(batch_size), scores.split(batch_size), strict=True):
-            out.copy_(torch.sigmoid(model(samples.batch(rows)).logits))
-    return scores.cpu().numpy()
+            out.copy_(of_logits(model(samples.batch(rows)).logits))
+    return scores
 
 
 def validate(

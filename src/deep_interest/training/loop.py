@@ -19,7 +19,6 @@ from deep_interest.models.layers import relies_on_torch
 from deep_interest.ops.compilation import CompilationTimer
 from deep_interest.ops.loss import log_loss
 from deep_interest.ops.runtime.engine import current_engine
-from deep_interest.ops.runtime.host_copies import copy_to_device
 from deep_interest.ops.runtime.memory import BufferPool, use_pool
 from deep_interest.ops.runtime.parallel import threads_for_kernels
 from deep_interest.training.data import SampleSet
@@ -80,6 +79,7 @@ class Fit:
     after_evaluation: Callable[[list[dict[str, float]]], None] | None = None
 
     def __post_init__(self) -> None:
+        _check_booster(self.model, self.train)
         self.device = self.train.labels.device
         plain = current_engine() == "plain" or relies_on_torch(self.model)
         self._threads = nullcontext if plain else threads_for_kernels
@@ -172,7 +172,7 @@ class Fit:
             batch = drop_behaviors(batch, self.options.behavior_dropout)
         with self.optimizer.accumulate():
             output = self.model(batch)
-            loss, grad_logits = log_loss(output.logits, batch.labels, self._weights(rows))
+            loss, grad_logits = log_loss(output.logits, batch.labels, batch.weights)
             auxiliary = output.auxiliary_loss
             if auxiliary is None:
                 output.logits.backward(grad_logits)
@@ -180,10 +180,6 @@ class Fit:
                 torch.autograd.backward([output.logits, auxiliary], [grad_logits, None])
             self.optimizer.step(batch)
         return loss, None if auxiliary is None else auxiliary.detach()
-
-    def _weights(self, rows: Tensor) -> Tensor | None:
-        weights = self.train.weights
-        return None if weights is None else weights.index_select(0, copy_to_device(rows.numpy(), self.device))
 
     def learning_rate(self) -> float:
         """Return the learning rate of the next step."""
@@ -293,3 +289,12 @@ class Fit:
 def _import_autograd(device: torch.device) -> None:
     """Run a backward pass: the first one of a process imports modules for a second, which is not training."""
     torch.zeros(1, device=device, requires_grad=True).clone().backward(torch.ones(1, device=device))
+
+
+def _check_booster(model: nn.Module, train: SampleSet) -> None:
+    """Check that a light net that learns from the logits of a booster has them."""
+    if getattr(model, "needs_booster_logits", False) and train.booster_logits is None:
+        raise InputError(
+            "booster: with `frozen` a light net learns from a booster that `kedro run` trains before it, and retraining has none; set "
+            "booster to joint or none"
+        )

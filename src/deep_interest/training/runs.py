@@ -17,18 +17,19 @@ import deep_interest
 from deep_interest.errors import InputError
 from deep_interest.logs.protocols import SPLITS
 from deep_interest.logs.schema import FeatureSchema
-from deep_interest.models.config import ModelConfig
 from deep_interest.models.embeddings import embedding_tables
 from deep_interest.models.registry import build_model, find_model, model_config
 from deep_interest.ops.runtime.engine import current_engine, resolve_engine, set_engine
 from deep_interest.training.content import Data
 from deep_interest.training.data import FeatureStore, SampleSet
 from deep_interest.training.device import resolve_device
+from deep_interest.training.distillation import booster_of, with_booster_logits
 from deep_interest.training.evaluation import predict, validate
+from deep_interest.training.experiment import Experiment
 from deep_interest.training.loop import Fit
 from deep_interest.training.occurrences import occurrences_of
 from deep_interest.training.parallel import map_seeds, usable_cores
-from deep_interest.training.parameters import Recipe, RowOptions, RunParameters, TrainingOptions
+from deep_interest.training.parameters import Recipe, RunParameters, TrainingOptions
 from deep_interest.training.regularizers import occurrence_key
 from deep_interest.training.state import fingerprint
 from deep_interest.training.unknown import UnknownRows
@@ -36,38 +37,6 @@ from deep_interest.training.unknown import UnknownRows
 logger = logging.getLogger(__name__)
 
 Checkpoint = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """A model on a dataset, and how it is trained.
-
-    Attributes:
-        dataset, model: keys of dataset and model.
-        options: options of the model.
-        recipe: training options and common model options.
-        seeds: one fit per seed.
-        run: device, workspace.
-        variant: suffix of the model key in names and folders, such as ``_tuned``.
-    """
-
-    dataset: str
-    model: str
-    options: RowOptions
-    recipe: Recipe
-    seeds: tuple[int, ...]
-    run: RunParameters
-    variant: str = ""
-
-    @property
-    def model_variant(self) -> str:
-        """Key of the model with its variant."""
-        return f"{self.model}{self.variant}"
-
-    @property
-    def name(self) -> str:
-        """``<dataset>.<model>`` with its variant."""
-        return f"{self.dataset}.{self.model_variant}"
 
 
 def train_experiment(experiment: Experiment, data: Data) -> tuple[Checkpoint, pd.DataFrame]:
@@ -80,7 +49,7 @@ def train_experiment(experiment: Experiment, data: Data) -> tuple[Checkpoint, pd
     seeds = experiment.seeds[:1] if find_model(experiment.model).closed_form else experiment.seeds
     fits = map_seeds(fit_seed, (experiment, data), seeds, processes=_processes(experiment.run, device))
     curves = [{"seed": seed, **row} for seed, fit in zip(seeds, fits, strict=True) for row in fit.history]
-    config, options = _config_and_options(experiment)
+    config, options = experiment.config_and_options()
     checkpoint = {
         "dataset": experiment.dataset, "model": experiment.model, "variant": experiment.variant,
         "config": config.model_dump_json(), "training": options.model_dump_json(),
@@ -116,7 +85,7 @@ def settings_of(
         data: fingerprint of the data.
         tuned_on_other_data: whether the search used other data.
     """
-    config, options = _config_and_options(experiment)
+    config, options = experiment.config_and_options()
     versions = {
         "deep_interest": deep_interest.__version__,
         "torch": torch.__version__,
@@ -147,12 +116,15 @@ def fit_seed(
         after_evaluation: see `Fit`.
     """
     device = prepare_device(experiment.run)
-    config, options = _config_and_options(experiment)
+    config, options = experiment.config_and_options()
     schema = data.features.schema
     store = FeatureStore.build(data.log, data.features, device)
     train, validation, test = (
         SampleSet.build(store, data.samples, split, max_len=options.max_len) for split in SPLITS
     )
+    booster = booster_of(experiment)
+    if booster is not None:
+        train = with_booster_logits(train, booster, fit_seed(booster, data, seed).state)
     torch.manual_seed(seed)
     model = build_model(experiment.model, config, schema).to(device)
     for table in embedding_tables(model):
@@ -174,6 +146,7 @@ def fit_seed(
             schema.model_dump_json(),
             device.type,
             *engine_identity(),
+            *(() if booster is None else booster.described()),
         )
         occurrences = occurrences_of(embedding_tables(model), train)
         history = Fit(
@@ -186,14 +159,6 @@ def fit_seed(
         ).run().history  # fmt: skip
     return FittedSeed(
         {name: tensor.cpu().numpy().copy() for name, tensor in model.state_dict().items()}, history
-    )
-
-
-def _config_and_options(experiment: Experiment) -> tuple[ModelConfig, TrainingOptions]:
-    recipe = experiment.recipe
-    return (
-        recipe.model_of(experiment.model, experiment.options),
-        recipe.training_of(experiment.model, experiment.options, experiment.run.options),
     )
 
 

@@ -1,0 +1,253 @@
+"""The ranking service under load: ``python benchmarks/serve.py [--quick]``; one JSON line per case.
+
+A service is started for a version with random weights on the Amazon-shaped log of ``workload.py``: DIN with embeddings of 64 + 64, DIEN
+with the paper's 18 + 18, and light DIEN. Every user has a history of 100 behaviours. The load generator is a process of its own on the
+same machine. ``one client`` sends the next request when the last one is answered; ``capacity`` is the highest rate of requests, sent
+at even intervals over ``--connections`` connections whether or not the earlier ones are answered, at which all are answered and the
+99th percentile, counted from the moment a request was due, is at most 20 ms.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from machine import this_commit, this_machine
+
+from deep_interest.process import prepare_process
+
+prepare_process()
+MODELS = {"din": ("din", 64), "dien": ("dien", 18)}
+CANDIDATES = (100, 400)
+LIMIT_MS = 20.0
+
+
+def write_service(folder: Path, model: str, dim: int, settings: dict) -> Path:
+    """Write a version, its snapshot and the settings of a service; return the file of the settings."""
+    import numpy as np
+    import pandas as pd
+    import torch
+    from workload import amazon_shaped
+
+    from deep_interest.logs.behavior_log import BehaviorLog
+    from deep_interest.logs.encoding import FeatureTables
+    from deep_interest.logs.feature_columns import FeatureColumns
+    from deep_interest.logs.vocabulary import FieldVocabularies, Vocabulary
+    from deep_interest.models.registry import build_model, model_config
+    from deep_interest.service.deployment import Serving
+    from deep_interest.service.settings import ServiceSettings
+    from deep_interest.serving.snapshot import SnapshotFacts, save_snapshot
+    from deep_interest.serving.version import VersionArtifacts, read_version, write_version
+
+    store = amazon_shaped(1000, full=True).store
+    torch.manual_seed(0)
+    config = model_config(model, {}, common={"embedding_dim": dim, "hidden": (200, 80)})
+    net = build_model(model, config, store.schema)
+    manifest = {
+        "model": model, "config": config.model_dump(mode="json"), "schema": store.schema.model_dump(), "training": {"max_len": 100},
+    }  # fmt: skip
+    write_version(folder / "v1", VersionArtifacts(manifest, net.state_dict(), {}, FieldVocabularies({})))
+    users, items = (
+        Vocabulary(pd.Index(np.arange(1, size))) for size in (len(store.offsets) - 1, len(store.items["item_id"]))
+    )
+    facts = SnapshotFacts(
+        experiment=f"bench.{model}", version="v1", columns=FeatureColumns(), max_len=100, log_end=0, last_day="2024-01-01"
+    )
+    arrays = {name: codes.numpy() for name, codes in store.history.items()}
+    tables = FeatureTables(store.schema, {name: codes.numpy() for name, codes in store.items.items()}, {})
+    service = ServiceSettings(experiment=f"bench.{model}", folder=folder / "service", **settings)
+    save_snapshot(
+        service.snapshots / "v1.2024-01-01", facts, read_version(folder / "v1"), BehaviorLog(store.offsets.numpy(), arrays),
+        tables, users, items,
+    )  # fmt: skip
+    Serving(primary="v1.2024-01-01").write(service.serving_file)
+    file = folder / "settings.json"
+    file.write_text(service.model_dump_json())
+    return file
+
+
+def serve(file: Path) -> None:
+    """Run the service of a settings file in this process."""
+    from deep_interest.service.deployment import Serving
+    from deep_interest.service.settings import ServiceSettings
+    from deep_interest.service.supervisor import run_service
+
+    settings = ServiceSettings.model_validate_json(file.read_text())
+    run_service(settings, lambda: Serving.model_validate_json(settings.serving_file.read_text()), interval=3600)
+
+
+def bodies(candidates: int, count: int = 256) -> list[bytes]:
+    """Return whole HTTP requests."""
+    from workload import ITEMS, USERS
+
+    draw = random.Random(0)
+    found = []
+    for _ in range(count):
+        request = {
+            "user": draw.randint(1, USERS),
+            "candidates": [{"item": draw.randint(1, ITEMS), "bid": 1.5} for _ in range(candidates)],
+        }
+        body = json.dumps(request).encode()
+        head = f"POST /rank HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        found.append(head + body)
+    return found
+
+
+async def answer_to(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> int:
+    """Send a request and return the status of its answer."""
+    writer.write(request)
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+    await reader.readexactly(length)
+    return int(head[9:12])
+
+
+async def one_client(port: int, requests: list[bytes], count: int) -> list[float]:
+    """Return the seconds of each of ``count`` requests, sent one after the other."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    seconds = []
+    for index in range(count + 50):
+        start = time.perf_counter()
+        status = await answer_to(reader, writer, requests[index % len(requests)])
+        assert status == 200, status
+        seconds.append(time.perf_counter() - start)
+    writer.close()
+    return seconds[50:]
+
+
+async def at_rate(
+    port: int, requests: list[bytes], *, rate: float, seconds: float, connections: int
+) -> tuple[list[float], int]:
+    """Return the seconds of each request from when it was due, and the number of failed ones."""
+    due: asyncio.Queue[tuple[int, float] | None] = asyncio.Queue()
+    found, failed = [], 0
+
+    async def client() -> None:
+        nonlocal failed
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        while (job := await due.get()) is not None:
+            index, moment = job
+            status = await answer_to(reader, writer, requests[index % len(requests)])
+            found.append(time.perf_counter() - moment)
+            failed += status != 200
+        writer.close()
+
+    clients = [asyncio.create_task(client()) for _ in range(connections)]
+    start = time.perf_counter() + 0.2
+    for index in range(round(rate * seconds)):
+        moment = start + index / rate
+        if (wait := moment - time.perf_counter()) > 0:
+            await asyncio.sleep(wait)
+        due.put_nowait((index, moment))
+    for _ in clients:
+        due.put_nowait(None)
+    await asyncio.gather(*clients)
+    return found, failed
+
+
+def p99(seconds: list[float]) -> float:
+    """Return the 99th percentile in milliseconds."""
+    return 1000 * sorted(seconds)[int(0.99 * len(seconds))]
+
+
+def capacity(port: int, requests: list[bytes], *, seconds: float, connections: int) -> tuple[float, float]:
+    """Return the highest rate that keeps the limit, within 5 %, and its 99th percentile."""
+
+    def passes(rate: float) -> float | None:
+        found, failed = asyncio.run(at_rate(port, requests, rate=rate, seconds=seconds, connections=connections))
+        return None if failed or p99(found) > LIMIT_MS else p99(found)
+
+    low, high, best = 0.0, 20.0, 0.0
+    while (value := passes(high)) is not None:
+        low, high, best = high, 1.5 * high, value
+    while high > 1.05 * low and high > 10:
+        middle = (low + high) / 2
+        if (value := passes(middle)) is not None:
+            low, best = middle, value
+        else:
+            high = middle
+    return low, best
+
+
+def measure(options: argparse.Namespace, model: str, folder: Path) -> None:
+    """Start the service of a model and print its lines."""
+    key, dim = MODELS[model]
+    port = options.port
+    settings = {
+        "port": port, "workers": options.workers, "threads": options.threads, "queue": 256, "access_log": False,
+    }  # fmt: skip
+    file = write_service(folder, key, dim, settings)
+    command = [sys.executable, __file__, "--serve", str(file)]
+    pin = ["taskset", "-c", options.pin_service] if options.pin_service else []
+    with subprocess.Popen([*pin, *command]) as process:
+        try:
+            wait_for(port)
+            for candidates in CANDIDATES:
+                requests = bodies(candidates)
+                alone = asyncio.run(one_client(port, requests, 300 if options.quick else 3000))
+                line = {
+                    "bench": "serve", "case": f"history 100, {candidates} candidates", "model": model, "embedding_dim": dim,
+                    "one_client_p50_ms": round(1000 * statistics.median(alone), 2), "one_client_p99_ms": round(p99(alone), 2),
+                }  # fmt: skip
+                if not options.latency_only:
+                    rate, percentile = capacity(
+                        port, requests, seconds=3 if options.quick else 10, connections=options.connections
+                    )
+                    line |= {"requests_per_s": round(rate, 1), "p99_ms": round(percentile, 2)}
+                line |= {
+                    "workers": options.workers, "threads": options.threads, "pin_service": options.pin_service,
+                    "connections": options.connections, "machine": this_machine(), "commit": this_commit(),
+                }  # fmt: skip
+                print(json.dumps(line), flush=True)
+        finally:
+            process.send_signal(signal.SIGTERM)
+
+
+def wait_for(port: int) -> None:
+    """Wait until the service answers."""
+    import urllib.request
+
+    for _ in range(600):
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/v2/health/ready", timeout=1)
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    raise SystemExit("the service does not answer")
+
+
+def main() -> None:
+    """Measure every case, or serve."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter runs")
+    parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--threads", type=int)
+    parser.add_argument("--connections", type=int, default=16)
+    parser.add_argument("--port", type=int, default=8099)
+    parser.add_argument("--pin-service", metavar="CPUS", help="cores of the service, such as 0,1")
+    parser.add_argument("--latency-only", action="store_true")
+    parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.serve:
+        serve(options.serve)
+        return
+    for model in options.models:
+        with tempfile.TemporaryDirectory() as folder:
+            measure(options, model, Path(folder))
+
+
+if __name__ == "__main__":
+    main()
+    os._exit(0)

@@ -1,0 +1,303 @@
+"""The routes of the service."""
+
+import json
+import logging
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+import deep_interest
+from deep_interest.errors import InputError
+from deep_interest.service import inference
+from deep_interest.service.deployment import DeploymentLoader
+from deep_interest.service.http import JSON, RequestError, check_token, parse, read_body
+from deep_interest.service.metrics import Metrics
+from deep_interest.service.openapi import document, page
+from deep_interest.service.request_log import RequestLog
+from deep_interest.service.schemas import EventsRequest, RankRequest
+from deep_interest.service.scoring_queue import QueueFullError, ScoringQueue
+from deep_interest.service.settings import ServiceSettings
+from deep_interest.serving.events import EventStore, EventStoreError
+from deep_interest.serving.ranker import Ranker, Ranking
+
+logger = logging.getLogger("deep_interest.service")
+access = logging.getLogger("deep_interest.access")
+Handler = Callable[[Request], Awaitable[Response]]
+NAME = "deep-interest"
+
+
+class Service:
+    """One worker.
+
+    Args:
+        settings: settings of the service.
+        loader: versions that serve.
+        events: event store.
+        metrics: metrics of the worker.
+        request_log: log of features and scores; None for none.
+    """
+
+    def __init__(
+        self, settings: ServiceSettings, loader: DeploymentLoader, events: EventStore, metrics: Metrics,
+        request_log: RequestLog | None = None,
+    ) -> None:  # fmt: skip
+        self.settings, self.loader, self.events, self.metrics = settings, loader, events, metrics
+        self.request_log = request_log
+        self.queue = ScoringQueue(settings.queue)
+
+    async def rank(self, request: Request) -> Response:
+        """Rank candidates."""
+        body = await read_body(request, self.settings.max_body)
+        return await self._scored(request, partial(self._rank, request, body))
+
+    def _rank(self, request: Request, body: bytes) -> Response:
+        wanted = parse(RankRequest, body)
+        ranker, ranking = self._ranking(request, wanted)
+        order = ranking.order[: wanted.top_k].tolist()
+        ctr, ecpm = ranking.ctr.tolist(), ranking.ecpm.tolist()
+        return JSON(
+            {
+                "request_id": request.state.request_id,
+                "model": ranker.facts.experiment,
+                "version": ranker.version,
+                "unknown_user": ranking.features.unknown_user,
+                "unknown_items": ranking.features.unknown_items,
+                "ranking": [
+                    {"item": of.item, "ctr": ctr[index], "bid": of.bid, "ecpm": ecpm[index]}
+                    for index in order
+                    for of in (wanted.candidates[index],)
+                ],
+            }
+        )
+
+    def _ranking(self, request: Request, wanted: RankRequest) -> tuple[Ranker, Ranking]:
+        """Check the limits, rank with the user's version, and log."""
+        limits = self.settings
+        _check_size("candidates", len(wanted.candidates), limits.max_candidates)
+        _check_size("history", len(wanted.history or ()), limits.max_history)
+        if wanted.request_id is not None:
+            request.state.request_id = wanted.request_id
+        deployment = self.loader.current  # one deployment for the whole request
+        ranker = deployment.ranker_of(wanted.user)
+        ranking = ranker.rank(wanted.ranking_request())
+        request.state.version, request.state.candidates = ranker.version, len(wanted.candidates)
+        self.metrics.serves(deployment.primary.version)
+        self.metrics.candidates.inc(len(wanted.candidates))
+        self.metrics.unknown_items.inc(ranking.features.unknown_items)
+        self.metrics.unknown_users.inc(ranking.features.unknown_user)
+        if self.request_log is not None:
+            shadow = deployment.shadow
+            self.request_log.write(request.state.request_id, wanted, ranker, ranking, shadow)
+        return ranker, ranking
+
+    async def infer(self, request: Request) -> Response:
+        """Score candidates by the Open Inference Protocol."""
+        body = await read_body(request, self.settings.max_body)
+        return await self._scored(request, partial(self._infer, request, body))
+
+    def _infer(self, request: Request, body: bytes) -> Response:
+        self._check_model(request)
+        wanted, outputs = inference.decode(body, request.headers.get(inference.HEADER_LENGTH))
+        ranker, ranking = self._ranking(request, wanted)
+        return inference.encode(request.state.request_id, ranker, ranking, outputs)
+
+    async def _scored(self, request: Request, function: Callable[[], Response]) -> Response:
+        try:
+            return await self.queue.run(function)
+        except QueueFullError as error:
+            raise RequestError(
+                503, f"{self.queue.limit} requests are waiting already; send this one again later",
+                headers={"Retry-After": "1"},
+            ) from error  # fmt: skip
+        finally:
+            self.metrics.queue.set(self.queue.pending)
+
+    async def add_events(self, request: Request) -> Response:
+        """Store behaviours."""
+        body = await read_body(request, self.settings.max_body)
+        return await self._scored(request, partial(self._add_events, body))
+
+    def _add_events(self, body: bytes) -> Response:
+        wanted = parse(EventsRequest, body)
+        _check_size("events", len(wanted.events), self.settings.max_events)
+        ranker = self.loader.current.primary
+        for index, event in enumerate(wanted.events):
+            if unknown := [name for name in event.columns if name not in ranker.columns]:
+                raise RequestError(
+                    422,
+                    f"events.{index}.columns: the model does not see {unknown[0]}; it sees {', '.join(ranker.columns) or 'none'}",
+                    f"events.{index}.columns.{unknown[0]}",
+                )
+            ranker.check_ids(event.user, event.item, f"events.{index}")
+        self.events.add(wanted.for_store())
+        self.metrics.events.inc(len(wanted.events))
+        return JSON({"accepted": len(wanted.events)})
+
+    async def live(self, request: Request) -> Response:
+        """Answer while the process runs."""
+        return JSON({"live": True})
+
+    async def ready(self, request: Request) -> Response:
+        """Answer when a version serves."""
+        return JSON({"ready": True})
+
+    async def server(self, request: Request) -> Response:
+        """Describe the server."""
+        return JSON(
+            {"name": NAME, "version": deep_interest.__version__, "extensions": ["binary_tensor_data"]}
+        )
+
+    async def model(self, request: Request) -> Response:
+        """Describe the model."""
+        self._check_model(request)
+        return JSON(inference.metadata(self.settings.experiment, self.loader.current))
+
+    async def model_ready(self, request: Request) -> Response:
+        """Answer when the model serves."""
+        self._check_model(request)
+        return JSON({"name": self.settings.experiment, "ready": True})
+
+    async def exposition(self, request: Request) -> Response:
+        """Return the metrics."""
+        return PlainTextResponse(self.metrics.exposition(), media_type="text/plain; version=0.0.4")
+
+    async def openapi(self, request: Request) -> Response:
+        """Return the OpenAPI document."""
+        return JSON(document(self.settings))
+
+    async def docs(self, request: Request) -> Response:
+        """Return the OpenAPI document as a page."""
+        return HTMLResponse(page(self.settings, self.loader.current))
+
+    def _check_model(self, request: Request) -> None:
+        name, version = request.path_params["model"], request.path_params.get("version")
+        versions = [ranker.version for ranker in self.loader.current.rankers.values()]
+        if name != self.settings.experiment:
+            raise RequestError(
+                404, f"the service has no model {name}; it has {self.settings.experiment}", "model"
+            )
+        if version is not None and version not in versions:
+            raise RequestError(
+                404, f"version {version} does not serve; {', '.join(versions)} does", "version"
+            )
+
+    def routes(self) -> list[Route]:
+        """Return the routes."""
+        model = "/v2/models/{model}"
+        table: list[tuple[str, Handler, str]] = [
+            ("/rank", self.rank, "POST"), ("/events", self.add_events, "POST"), ("/metrics", self.exposition, "GET"),
+            ("/openapi.json", self.openapi, "GET"), ("/docs", self.docs, "GET"),
+            ("/v2", self.server, "GET"), ("/v2/health/live", self.live, "GET"), ("/v2/health/ready", self.ready, "GET"),
+        ]  # fmt: skip
+        for of in (model, model + "/versions/{version}"):
+            table += [
+                (of, self.model, "GET"),
+                (f"{of}/ready", self.model_ready, "GET"),
+                (f"{of}/infer", self.infer, "POST"),
+            ]
+        return [
+            Route(path, self._observed(path, handler), methods=[method]) for path, handler, method in table
+        ]
+
+    def _observed(self, route: str, handler: Handler) -> Handler:
+        """Check the token, answer errors, measure and log."""
+
+        async def observed(request: Request) -> Response:
+            start = time.perf_counter()
+            request.state.request_id, request.state.version, request.state.candidates = (
+                uuid.uuid4().hex,
+                None,
+                None,
+            )
+            try:
+                if route not in PUBLIC_PATHS:
+                    check_token(request, self.settings.token)
+                response = await handler(request)
+            except Exception as error:
+                response = _failure(error, request, route).response(route)
+            seconds = time.perf_counter() - start
+            response.headers["X-Request-Id"] = request.state.request_id
+            self.metrics.requests.labels(route, response.status_code).inc()
+            self.metrics.seconds.labels(route).observe(seconds)
+            if self.settings.access_log:
+                _log_access(request, route, response.status_code, seconds)
+            return response
+
+        return observed
+
+
+PUBLIC_PATHS = ("/v2/health/live", "/v2/health/ready")
+"""Paths that need no token."""
+
+
+def _failure(error: Exception, request: Request, route: str) -> RequestError:
+    """Return the answer to an error; what the client has not caused is logged, and the answer only names the request."""
+    if isinstance(error, RequestError):
+        return error
+    request_id = request.state.request_id
+    if isinstance(error, EventStoreError):
+        logger.error("request %s: %s", request_id, error)
+        return RequestError(
+            503, f"events cannot be stored or read now; the log has the reason under {request_id}"
+        )
+    if isinstance(error, InputError):  # its message begins with the field
+        field, colon, rest = str(error).partition(":")
+        field = "candidates" if route == "/rank" and field == "items" else field
+        return RequestError(422, field + colon + rest, field)
+    logger.error("request %s failed", request_id, exc_info=error)
+    return RequestError(500, f"the service failed; its log has the reason under {request_id}")
+
+
+def _check_size(name: str, size: int, limit: int) -> None:
+    if size > limit:
+        raise RequestError(
+            422,
+            f"{name}: found {size:,}, at most {limit:,} are allowed; raise --max-{name} to allow more",
+            name,
+        )
+
+
+def _log_access(request: Request, route: str, status: int, seconds: float) -> None:
+    state = request.state
+    entry: dict[str, Any] = {
+        "time": round(time.time(), 3), "request_id": state.request_id, "client": request.client.host if request.client else None,
+        "method": request.method, "route": route, "status": status, "ms": round(1000 * seconds, 2),
+    }  # fmt: skip
+    if state.candidates is not None:
+        entry |= {"candidates": state.candidates, "version": state.version}
+    access.info(json.dumps(entry))
+
+
+def make_app(service: Service) -> Starlette:
+    """Return the application; it starts to watch for new versions when it starts, and stops when it ends."""
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        service.loader.start()
+        yield
+        service.loader.stop()
+        service.queue.close()
+        service.events.close()
+
+    async def not_found(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        message = {
+            404: "there is no such path; /docs lists the paths",
+            405: "the path does not allow this method",
+        }
+        return RequestError(
+            error.status_code, message.get(error.status_code, error.detail), headers=dict(error.headers or {})
+        ).response(request.url.path)
+
+    return Starlette(
+        routes=service.routes(), lifespan=lifespan, exception_handlers={HTTPException: not_found}
+    )

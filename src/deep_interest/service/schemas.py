@@ -1,0 +1,169 @@
+"""Bodies of requests and responses; the OpenAPI document is made from these classes."""
+
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    model_validator,
+)
+
+from deep_interest.serving.events import Event
+from deep_interest.serving.ranker import RankingRequest
+
+_Integer = Annotated[StrictInt, Field(ge=-(2**63), le=2**63 - 1)]
+_String = Annotated[StrictStr, Field(max_length=1024)]
+Id = _Integer | _String
+Value = StrictBool | _Integer | Annotated[StrictFloat, Field(allow_inf_nan=False)] | _String | None
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Candidate(_Body):
+    """An item that may be shown."""
+
+    item: Id = Field(description="Id of the item, as in the source.")
+    bid: float = Field(1.0, gt=0, le=1e15, allow_inf_nan=False, description="Bid; eCPM is CTR^γ × bid.")
+
+
+class RankRequest(_Body):
+    """Candidates to rank for a user."""
+
+    user: Id | None = Field(None, description="Id of the user; leave it out for a user without an id.")
+    candidates: list[Candidate] = Field(min_length=1, description="Candidates, with their bids.")
+    context: dict[_String, Value | list[Value]] = Field(
+        {}, description="Value of each context feature: one for all candidates, or one per candidate."
+    )
+    history: list[Id] | None = Field(
+        None,
+        description="Items of the user's behaviours, oldest first, in place of those that the service knows.",
+    )
+    time: _Integer | None = Field(
+        None,
+        description="Time of the request in the unit of the log, for models that see the time since a behaviour.",
+    )
+    gamma: float = Field(
+        1.0, ge=0, le=100, allow_inf_nan=False, description="Exponent γ of eCPM = CTR^γ × bid."
+    )
+    top_k: int | None = Field(None, ge=1, description="Number of candidates to return; all by default.")
+    request_id: str | None = Field(
+        None,
+        min_length=1,
+        max_length=128,
+        pattern=r"^[\w.:-]+$",
+        description="Id for logs; made by the service by default.",
+    )
+
+    def ranking_request(self) -> RankingRequest:
+        """Return the request in the form of the ranker."""
+        return RankingRequest(
+            self.user, [candidate.item for candidate in self.candidates],
+            np.array([candidate.bid for candidate in self.candidates]), self.context, self.history, self.time, self.gamma,
+        )  # fmt: skip
+
+
+class RankedItem(_Body):
+    """A candidate in its order."""
+
+    item: Id
+    ctr: float = Field(description="Predicted click probability.")
+    bid: float
+    ecpm: float = Field(description="CTR^γ × bid, by which the candidates are ordered.")
+
+
+class RankResponse(_Body):
+    """The candidates by descending eCPM."""
+
+    request_id: str
+    model: str
+    version: str = Field(description="Version of the model that has scored all candidates.")
+    unknown_user: bool = Field(description="Whether nothing is known about the user.")
+    unknown_items: int = Field(description="Number of candidates that are not in the catalogue.")
+    ranking: list[RankedItem]
+
+
+class NewEvent(_Body):
+    """A behaviour that has just happened."""
+
+    user: Id
+    item: Id
+    time: _Integer = Field(description="Time in the unit of the log.")
+    columns: dict[_String, Value] = Field(
+        {}, description="What happened: the behaviour's own columns, such as an action or a rating."
+    )
+
+
+class EventsRequest(_Body):
+    """Behaviours that have just happened."""
+
+    events: list[NewEvent] = Field(min_length=1)
+
+    def for_store(self) -> list[Event]:
+        """Return the events in the form of the store."""
+        return [Event(event.user, event.item, event.time, event.columns) for event in self.events]
+
+
+class EventsResponse(_Body):
+    """Answer after the events are stored durably."""
+
+    accepted: int
+
+
+class ErrorBody(_Body):
+    """What is wrong with a request."""
+
+    message: str
+    field: str | None = Field(None, description="Field of the request, such as candidates.3.bid.")
+
+
+class ErrorResponse(_Body):
+    """Answer to a request that cannot be served."""
+
+    error: ErrorBody
+
+
+class InferInput(_Body):
+    """A tensor of the Open Inference Protocol."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    name: _String
+    shape: list[Annotated[StrictInt, Field(ge=0, le=2**31)]] = Field(max_length=2)
+    datatype: str
+    parameters: dict[str, Any] = {}
+    data: list[Any] | None = None
+
+
+class InferOutput(_Body):
+    """A requested output of the Open Inference Protocol."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    name: _String
+    parameters: dict[str, Any] = {}
+
+
+class InferRequest(_Body):
+    """A request of the Open Inference Protocol."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    id: str | None = Field(None, max_length=128)
+    parameters: dict[str, Any] = {}
+    inputs: list[InferInput] = Field(min_length=1, max_length=64)
+    outputs: list[InferOutput] = Field([], max_length=8)
+
+    @model_validator(mode="after")
+    def _names_are_distinct(self) -> "InferRequest":
+        names = [given.name for given in self.inputs]
+        if len(set(names)) < len(names):
+            raise ValueError("inputs: each name may occur only once")
+        return self

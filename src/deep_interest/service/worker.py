@@ -1,0 +1,55 @@
+"""A worker process: uvicorn calls `create_app` in each."""
+
+import logging
+import sys
+
+from starlette.applications import Starlette
+
+from deep_interest.process import prepare_process
+from deep_interest.service.settings import ServiceSettings, settings_of_worker
+from deep_interest.serving.events import EventStore, SqliteEvents
+
+
+def create_app() -> Starlette:
+    """Return the application of this process, with the settings that the supervisor has written."""
+    prepare_process()
+    settings = settings_of_worker()
+    set_up_logging()
+    return application(settings)
+
+
+def application(settings: ServiceSettings) -> Starlette:
+    """Load the versions that serve and return the application.
+
+    Raises:
+        InputError: a snapshot is missing or damaged, or the event store cannot be used.
+    """
+    import torch  # noqa: PLC0415  # after the process is prepared
+
+    from deep_interest.service.app import Service, make_app  # noqa: PLC0415
+    from deep_interest.service.deployment import DeploymentLoader  # noqa: PLC0415
+    from deep_interest.service.metrics import Metrics  # noqa: PLC0415
+    from deep_interest.service.request_log import RequestLog  # noqa: PLC0415
+
+    if settings.threads is not None:
+        torch.set_num_threads(settings.threads)
+    events = open_events(settings)
+    loader = DeploymentLoader(settings.serving_file, settings.snapshots, events)
+    log = None if settings.request_log is None else RequestLog(settings.request_log)
+    return make_app(Service(settings, loader, events, Metrics(settings.experiment), log))
+
+
+def open_events(settings: ServiceSettings) -> EventStore:
+    """Open the event store."""
+    return SqliteEvents(settings.database)
+
+
+def set_up_logging() -> None:
+    """Write the access log to standard output as it is, everything else to standard error."""
+    access = logging.getLogger("deep_interest.access")
+    access.propagate = False
+    access.setLevel(logging.INFO)
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    access.handlers = [handler]
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)

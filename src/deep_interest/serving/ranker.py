@@ -1,0 +1,285 @@
+"""Rank candidates for one user by CTR^γ × bid, with a history of the log and of the events since then."""
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from deep_interest.logs.encoding import encode_behaviors
+from deep_interest.logs.feature_columns import GAP
+from deep_interest.ops.jagged import Jagged
+from deep_interest.serving.events import Event, EventStore, Id
+from deep_interest.serving.scorer import Scorer
+from deep_interest.serving.snapshot import Snapshot, load_snapshot
+from deep_interest.training.data import FeatureStore
+from deep_interest.training.derived_fields import derived_codes
+
+_CACHED_USERS = 10_000  # whose events since the log are kept encoded
+
+
+@dataclass(frozen=True)
+class RankingRequest:
+    """Candidates to rank for a user.
+
+    Attributes:
+        user: id of the user; None for a user without an id.
+        items: ids of the C candidates.
+        bids: ``(C,)`` float64 bids, above 0; all 1 if None.
+        context: value of each context feature: one for all candidates, or a list with one per candidate.
+        history: ids of the items of the user's behaviours, from oldest to newest; those of the log and the events if None.
+        time: time of the request in the unit of the log; one unit after the newest known behaviour if None.
+        gamma: exponent γ of eCPM = CTR^γ × bid (DIEN, footnote 4).
+    """
+
+    user: Id | None
+    items: list[Id]
+    bids: np.ndarray | None = None
+    context: Mapping[str, Any] = field(default_factory=dict)
+    history: list[Id] | None = None
+    time: int | None = None
+    gamma: float = 1.0
+
+
+@dataclass(frozen=True)
+class Features:
+    """A request in the codes of a version: what the model sees.
+
+    Attributes:
+        history: ``{field: (T,)}`` codes of the behaviours.
+        candidates: ``{field: (C,)}`` codes.
+        profile: ``{field: (1,)}`` codes.
+        context: ``{field: (C,)}`` codes.
+        value_sets: value sets of multi-hot fields.
+        unknown_user: whether the user is in neither the log nor the events.
+        unknown_items: number of candidates that are not in the catalogue.
+    """
+
+    history: dict[str, Tensor]
+    candidates: dict[str, Tensor]
+    profile: dict[str, Tensor]
+    context: dict[str, Tensor]
+    value_sets: Mapping[str, Any]
+    unknown_user: bool
+    unknown_items: int
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Scored candidates.
+
+    Attributes:
+        ctr: ``(C,)`` float32 click probabilities, in the order of the request.
+        ecpm: ``(C,)`` float64, CTR^γ × bid.
+        order: ``(C,)`` indices of the candidates by descending eCPM; of equal ones the first come first.
+        features: what the model has seen.
+    """
+
+    ctr: np.ndarray
+    ecpm: np.ndarray
+    order: np.ndarray
+    features: Features
+
+
+class Ranker:
+    """A snapshot that ranks.
+
+    Args:
+        snapshot: version, log and features.
+        events: behaviours since the log ends; None for none.
+    """
+
+    def __init__(self, snapshot: Snapshot, events: EventStore | None = None) -> None:
+        self.snapshot, self.facts, self._events = snapshot, snapshot.facts, events
+        self.model = snapshot.version.model()
+        self.store = FeatureStore.build(snapshot.log, snapshot.features, torch.device("cpu"))
+        self._scorer = Scorer(self.model, self.store.schema, value_sets=self.store.value_sets)
+        self._encoded: OrderedDict[Id, tuple[list[Event], dict[str, Tensor], Tensor]] = OrderedDict()
+
+    @classmethod
+    def load(cls, folder: Path, events: EventStore | None = None) -> "Ranker":
+        """Verify and load a snapshot, and rank once so that the first request does not wait for compilation.
+
+        Raises:
+            InputError: a file of the snapshot is missing or has changed.
+        """
+        ranker = cls(load_snapshot(folder), events)
+        ranker.warm_up()
+        return ranker
+
+    @property
+    def version(self) -> str:
+        """Id of the version."""
+        return self.facts.version
+
+    @property
+    def context(self) -> tuple[str, ...]:
+        """Names of the context features that a request needs."""
+        return tuple(field.name for field in self.store.schema.context)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the own columns of a behaviour that the model sees."""
+        return tuple(self.facts.columns.own_columns)
+
+    def warm_up(self, candidates: int = 100) -> None:
+        """Rank the first items of the catalogue for the user with the longest history."""
+        store, schema = self.store, self.store.schema
+        size = min(candidates, len(next(iter(store.items.values()))) - 1)
+        features = Features(
+            self._with_derived(*self._of_log(int(store.offsets.diff().argmax())), None),
+            {field.name: store.items[field.name][1 : size + 1] for field in schema.item},
+            {field.name: store.users[field.name][:1] for field in schema.profile},
+            {
+                field.name: torch.zeros(1, dtype=torch.float32 if field.dense else torch.int32)
+                for field in schema.context
+            },
+            {}, unknown_user=True, unknown_items=0,
+        )  # fmt: skip
+        for _ in range(3):
+            self.score(features)
+
+    def rank(self, request: RankingRequest) -> Ranking:
+        """Score and order the candidates.
+
+        Raises:
+            InputError: an id or a value has another type than in the source, or a context feature is missing or unknown.
+        """
+        features = self.features(request)
+        ctr = self.score(features)
+        bids = 1.0 if request.bids is None else request.bids
+        ecpm = ctr.astype(np.float64) ** request.gamma * bids
+        return Ranking(ctr, ecpm, np.argsort(-ecpm, kind="stable"), features)
+
+    def score(self, features: Features) -> np.ndarray:
+        """Return the click probabilities, float32 ``(C,)``."""
+        scorer = self._scorer
+        if features.value_sets:
+            scorer = Scorer(
+                self.model, self.store.schema, value_sets={**self.store.value_sets, **features.value_sets}
+            )
+        ctr: np.ndarray = scorer(
+            features.history, features.candidates, profile=features.profile, context=features.context
+        ).numpy()
+        return ctr
+
+    def features(self, request: RankingRequest) -> Features:
+        """Encode a request.
+
+        Raises:
+            InputError: as `rank`.
+        """
+        store, schema, encoder = self.store, self.store.schema, self.snapshot.encoder
+        user = 0 if request.user is None else int(encoder.user_codes([request.user])[0])
+        items = encoder.item_codes(request.items, "items")
+        context, value_sets = encoder.encode_context(
+            request.context, self.context, len(items), self.facts.experiment
+        )
+        history, times, has_events = self._history(request, user)
+        rows = items.long()
+        return Features(
+            self._with_derived(history, times, request.time),
+            {field.name: store.items[field.name][rows] for field in schema.item},
+            {field.name: store.users[field.name][user : user + 1] for field in schema.profile},
+            context, value_sets, user == 0 and not has_events, int((items == 0).sum()),
+        )  # fmt: skip
+
+    def _history(self, request: RankingRequest, user: int) -> tuple[dict[str, Tensor], Tensor | None, bool]:
+        """Return the codes and the times of the newest behaviours, and whether there are events among them."""
+        if request.history is not None:
+            items = self.snapshot.encoder.item_codes(request.history[-self.facts.max_len :], "history")
+            return self._of_items(items), None, False
+        codes, times = self._of_log(user)
+        if self._events is None or request.user is None:
+            return codes, times, False
+        events = self._events.of_user(request.user, after=self.facts.log_end, limit=self.facts.max_len)
+        if not events:
+            return codes, times, False
+        newer, newer_times = self._encode_events(request.user, events)
+        keep = slice(-self.facts.max_len, None)
+        codes = {name: torch.cat([of, newer[name]])[keep] for name, of in codes.items()}
+        return codes, None if times is None else torch.cat([times, newer_times])[keep], True
+
+    def _of_log(self, user: int) -> tuple[dict[str, Tensor], Tensor | None]:
+        store = self.store
+        begin, end = (int(offset) for offset in store.offsets[user : user + 2])
+        rows = slice(max(begin, end - self.facts.max_len), end)
+        codes = {
+            field.name: store.history[field.name][rows]
+            for field in store.schema.behavior
+            if not field.derived
+        }
+        return codes, None if store.times is None else store.times[rows]
+
+    def _of_items(self, items: Tensor) -> dict[str, Tensor]:
+        """Return the codes of behaviours of which only the items are known."""
+        store, schema = self.store, self.store.schema
+        codes = {field.name: store.items[field.name][items.long()] for field in schema.shared}
+        return codes | {
+            field.name: torch.zeros(len(items), dtype=torch.float32 if field.dense else torch.int32)
+            for field in schema.own
+            if not field.derived
+        }
+
+    def _encode_events(self, user: Id, events: list[Event]) -> tuple[dict[str, Tensor], Tensor]:
+        """Return the codes and the times of a user's events; those of the last request are kept."""
+        cached = self._encoded.get(user)
+        if cached is None or cached[0] != events:
+            cached = (events, self._codes_of_events(events), torch.tensor([event.time for event in events]))
+            self._encoded[user] = cached
+            if len(self._encoded) > _CACHED_USERS:
+                self._encoded.popitem(last=False)
+        self._encoded.move_to_end(user)
+        return cached[1], cached[2]
+
+    def _codes_of_events(self, events: Sequence[Event]) -> dict[str, Tensor]:
+        encoder = self.snapshot.encoder
+        codes = self._of_items(encoder.item_codes([event.item for event in events], "item"))
+        if not self.columns:
+            return codes
+        frame = pd.DataFrame(
+            {name: pd.Series([event.columns.get(name) for event in events]) for name in self.columns}
+        )
+        own = encode_behaviors(frame, self.facts.columns, vocabularies=encoder.context)
+        return codes | {
+            name: torch.from_numpy(np.ascontiguousarray(column.codes))
+            for name, column in own.items()
+            if column.value_sets is None
+        }
+
+    def _with_derived(
+        self, codes: dict[str, Tensor], times: Tensor | None, time: int | None
+    ) -> dict[str, Tensor]:
+        """Add the fields that depend on the request: ``gap`` and ``position``."""
+        derived = {
+            name: size for name, size in self.store.schema.derived.items() if name != GAP or times is not None
+        }
+        unknown = {name for name in self.store.schema.derived if name not in derived}
+        length = len(next(iter(codes.values())))
+        now = None if times is None else torch.tensor([self._now(times) if time is None else time])
+        found = codes | derived_codes(derived, Jagged(torch.tensor([0, length])), times, now)
+        return found | {name: torch.zeros(length, dtype=torch.int32) for name in unknown}
+
+    def _now(self, times: Tensor) -> int:
+        """Return one unit after the newest behaviour of the log or of the user."""
+        return max(self._newest, int(times[-1]) if len(times) else self._newest) + 1
+
+    @cached_property
+    def _newest(self) -> int:
+        times = self.store.times
+        return int(times.max()) if times is not None and len(times) else self.facts.log_end
+
+    def check_ids(self, user: Id, item: Id, what: str) -> None:
+        """Check that the ids of an event have the types of the source.
+
+        Raises:
+            InputError: one is a number where the source has strings, or the reverse.
+        """
+        self.snapshot.encoder.user_codes([user], f"{what}.user")
+        self.snapshot.encoder.item_codes([item], f"{what}.item")

@@ -1,0 +1,234 @@
+"""Ranking over HTTP: the answers, and every kind of bad request."""
+
+import json
+
+import numpy as np
+import pytest
+from support.service import CONTEXT, LOG_END, prepared, running, snapshot_of
+
+from deep_interest.serving.ranker import Ranker, RankingRequest
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory):
+    return prepared(
+        tmp_path_factory.mktemp("service"), max_candidates=8, max_history=6, max_events=3, max_body=4096
+    )
+
+
+@pytest.fixture(scope="module")
+def client(settings):
+    with running(settings) as client:
+        yield client
+
+
+def test_candidates_are_ordered_by_ctr_times_bid(client):
+    candidates = [{"item": item, "bid": 16.0 - item} for item in range(10, 16)]
+    answer = client.post(
+        "/rank", {"user": "ann", "candidates": candidates, "context": CONTEXT, "gamma": 0.5}
+    ).json()
+    ranking = answer["ranking"]
+    assert [of["ecpm"] for of in ranking] == sorted((of["ecpm"] for of in ranking), reverse=True)
+    for of in ranking:
+        assert of["bid"] == 16.0 - of["item"]
+        assert of["ecpm"] == pytest.approx(of["ctr"] ** 0.5 * of["bid"], rel=1e-12)
+    assert answer["version"] == "v1"
+    assert answer["model"] == "shop.din"
+    assert (answer["unknown_user"], answer["unknown_items"]) == (False, 0)
+
+
+def test_top_k_is_the_beginning_of_the_ranking(client):
+    assert client.rank(top_k=2).json()["ranking"] == client.rank().json()["ranking"][:2]
+
+
+def test_scores_are_those_of_the_ranker(client, settings):
+    ranking = Ranker(snapshot_of(settings)).rank(RankingRequest("ann", [10, 13], context=CONTEXT))
+    found = client.ctr(items=(10, 13))
+    np.testing.assert_array_equal(np.float32([found[10], found[13]]), ranking.ctr)
+
+
+def test_users_histories_and_items_that_are_unknown_are_reported(client):
+    answer = client.rank("eve", items=(10, 99)).json()
+    assert (answer["unknown_user"], answer["unknown_items"]) == (True, 1)
+    assert client.ctr("eve") == client.ctr(None) == client.ctr(None, history=[])
+    assert client.ctr("eve") != client.ctr("ann")
+
+
+def test_a_history_takes_the_place_of_the_known_one(client):
+    assert client.ctr("ann", history=[15]) != client.ctr("ann")
+    assert client.ctr("ann", history=[10, 11, 12]) != client.ctr(
+        "ann"
+    )  # what happened, and when, is not known
+    assert client.ctr("bob", history=[10, 11]) != client.ctr(
+        "ann", history=[10, 11]
+    )  # the profile is the user's
+
+
+def test_repeated_candidates_have_equal_scores(client):
+    scores = [of["ctr"] for of in client.rank(items=(11, 11, 11)).json()["ranking"]]
+    assert len(scores) == 3
+    assert len(set(scores)) == 1
+
+
+def test_the_time_of_the_request_counts(client):
+    assert client.ctr(time=LOG_END + 1) == client.ctr()
+    assert client.ctr(time=LOG_END + 1_000_000) != client.ctr()
+
+
+def test_the_request_id_is_kept_or_made(client):
+    response = client.rank(request_id="abc-1")
+    assert response.json()["request_id"] == response.headers["X-Request-Id"] == "abc-1"
+    made = {client.rank().json()["request_id"] for _ in range(3)}
+    assert len(made) == 3
+
+
+RANK = {"user": "ann", "candidates": [{"item": 10}], "context": CONTEXT}
+BAD = {
+    "not JSON": ("{", 400, None, "not JSON"),
+    "empty body": ("", 400, None, "not JSON"),
+    "a list": ("[]", 422, None, "body"),
+    "a lone surrogate": (b'{"user":"\\ud800"}', 400, None, "not JSON"),
+    "not UTF-8": (b'{"user":"\xff"}', 400, None, "not JSON"),
+    "no candidates": ({"user": "ann", "context": CONTEXT}, 422, "candidates", "required"),
+    "empty candidates": (RANK | {"candidates": []}, 422, "candidates", "at least 1"),
+    "too many candidates": (RANK | {"candidates": [{"item": 10}] * 9}, 422, "candidates", "at most 8"),
+    "a candidate without item": (RANK | {"candidates": [{"bid": 1}]}, 422, "candidates.0.item", "required"),
+    "an item of another type": (RANK | {"candidates": [{"item": "10"}]}, 422, "candidates", "found '10'"),
+    "a user of another type": (RANK | {"user": 7}, 422, "user", "found 7"),
+    "a number that is too large": (
+        RANK | {"candidates": [{"item": 2**64}]},
+        422,
+        "candidates.0.item",
+        "less than",
+    ),
+    "a string that is too long": (RANK | {"user": "a" * 1025}, 422, "user", "1024"),
+    "a bid of 0": (
+        RANK | {"candidates": [{"item": 10, "bid": 0}]},
+        422,
+        "candidates.0.bid",
+        "greater than 0",
+    ),
+    "an infinite bid": ('{"candidates": [{"item": 10, "bid": 1e999}]}', 422, "candidates.0.bid", "finite"),
+    "a negative gamma": (RANK | {"gamma": -1}, 422, "gamma", "greater than or equal to 0"),
+    "top_k of 0": (RANK | {"top_k": 0}, 422, "top_k", "greater than or equal to 1"),
+    "no context": ({"candidates": [{"item": 10}]}, 422, "context", "needs hour"),
+    "an unknown context feature": (RANK | {"context": {"huor": 9}}, 422, "context", "huor is perhaps hour"),
+    "a context value of another type": (RANK | {"context": {"hour": "9"}}, 422, "context", "found '9'"),
+    "a context list of another length": (
+        RANK | {"context": {"hour": [9, 10]}},
+        422,
+        "context",
+        "has 2 values",
+    ),
+    "an empty context list": (RANK | {"context": {"hour": []}}, 422, "context", "has 0 values"),
+    "a nested context value": (RANK | {"context": {"hour": {"a": 1}}}, 422, "context.hour", ""),
+    "a history of another type": (RANK | {"history": ["10"]}, 422, "history", "found '10'"),
+    "a history that is too long": (RANK | {"history": [10] * 7}, 422, "history", "at most 6"),
+    "an unknown field": (RANK | {"candidate": 1}, 422, "candidate", "not permitted"),
+    "a request id with a blank": (RANK | {"request_id": "a b"}, 422, "request_id", "pattern"),
+    "a body that is too large": ("x" * 4097, 413, None, "4,096"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_request_gets_one_error_that_names_the_field(client, name):
+    body, status, field, message = BAD[name]
+    response = client.post("/rank", body)
+    assert response.status_code == status, response.text
+    error = response.json()["error"]
+    assert error["field"] == field
+    assert message in error["message"]
+    assert "Traceback" not in response.text
+
+
+def test_a_body_without_length_is_limited_as_well(client):
+    response = client.post("/rank", None, data=(b"x" * 1000 for _ in range(10)))
+    assert response.status_code == 413
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"), [("get", "/rank", 405), ("get", "/nothing", 404), ("post", "/docs", 405)]
+)
+def test_other_paths_and_methods_are_errors(client, method, path, status):
+    response = client.get(path) if method == "get" else client.post(path, {})
+    assert response.status_code == status
+    assert response.json()["error"]["message"]
+
+
+def test_events_extend_the_history_at_once(client):
+    before = client.ctr("cem")
+    event = {"user": "cem", "item": 10, "time": LOG_END + 1, "columns": {"action": "buy"}}
+    assert client.post("/events", {"events": [event]}).json() == {"accepted": 1}
+    after = client.ctr("cem")
+    assert after != before
+    client.post("/events", {"events": [event | {"time": LOG_END + 2, "columns": {"action": "view"}}]})
+    assert client.ctr("cem") != after
+
+
+def test_a_user_without_a_log_has_the_history_of_the_events(client):
+    assert client.rank("new").json()["unknown_user"] is True
+    client.post("/events", {"events": [{"user": "new", "item": 12, "time": LOG_END + 1}]})
+    assert client.rank("new").json()["unknown_user"] is False
+    assert client.ctr("new") != client.ctr("eve")
+
+
+def test_events_that_the_log_has_are_not_counted_twice(client):
+    before = client.ctr("bob")
+    client.post("/events", {"events": [{"user": "bob", "item": 10, "time": LOG_END}]})
+    assert client.ctr("bob") == before
+
+
+EVENT = {"user": "ann", "item": 10, "time": LOG_END + 1}
+BAD_EVENTS = {
+    "no events": ({"events": []}, "events", "at least 1"),
+    "too many events": ({"events": [EVENT] * 4}, "events", "at most 3"),
+    "no time": ({"events": [EVENT, {"user": "ann", "item": 10}]}, "events.1.time", "required"),
+    "a fractional time": ({"events": [EVENT | {"time": 1.5}]}, "events.0.time", "integer"),
+    "an item of another type": ({"events": [EVENT, EVENT | {"item": "10"}]}, "events.1.item", "found '10'"),
+    "an unknown column": (
+        {"events": [EVENT | {"columns": {"colour": 1}}]},
+        "events.0.columns.colour",
+        "it sees action",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD_EVENTS)
+def test_bad_events_are_refused_as_a_whole(client, name):
+    body, field, message = BAD_EVENTS[name]
+    before = client.ctr("ann")
+    response = client.post("/events", body)
+    assert response.status_code == 422
+    assert response.json()["error"]["field"] == field
+    assert message in response.json()["error"]["message"]
+    assert client.ctr("ann") == before
+
+
+def test_metrics_count_requests_candidates_and_unknown_ids(client):
+    def metric(name):
+        lines = client.get("/metrics").text.splitlines()
+        return sum(
+            float(line.split()[-1]) for line in lines if line.startswith(name) and "{" not in line.split()[0]
+        )
+
+    names = (
+        "deep_interest_candidates_total",
+        "deep_interest_unknown_items_total",
+        "deep_interest_unknown_users_total",
+    )
+    before = [metric(name) for name in names]
+    client.rank("eve", items=(10, 99, 98))
+    assert [metric(name) - old for name, old in zip(names, before, strict=True)] == [3, 2, 1]
+    text = client.get("/metrics").text
+    assert 'deep_interest_version_info{experiment="shop.din",version="v1"} 1.0' in text
+    assert 'deep_interest_requests_total{route="/rank",status="200"}' in text
+    assert 'deep_interest_request_seconds_bucket{le="0.005",route="/rank"}' in text
+
+
+def test_the_page_has_an_example_that_works(client, settings):
+    from html import unescape
+
+    page = client.get("/docs").text
+    example = unescape(page.partition("-d '")[2].partition("'</pre>")[0])
+    assert client.post("/rank", json.loads(example)).status_code == 200
+    assert "<script" not in page
