@@ -97,13 +97,14 @@ def _trained(
         raise InputError(
             f"seed: {name} was not trained with {seed}; its seeds are {', '.join(map(str, seeds))}"
         )
+    chosen = seeds[0] if seed is None else seed
     vocabularies = FieldVocabularies(frozen=True)
     if impressions is not None:
         vocabularies = _context_vocabularies(impressions, settings, features.schema, name)
     return Predictor(
-        name, restore(checkpoint, seeds[0] if seed is None else seed), FeatureStore.build(log, features, _CPU),
+        name, restore(checkpoint, chosen), FeatureStore.build(log, features, _CPU),
         Encoder(_vocabulary(user_ids), _vocabulary(item_ids), vocabularies, settings.features),
-        max_len=TrainingOptions.model_validate_json(checkpoint["training"]).max_len,
+        max_len=TrainingOptions.model_validate_json(checkpoint["training"]).max_len, seed=chosen,
     )  # fmt: skip
 
 
@@ -145,7 +146,7 @@ def _version(
         f"{dataset}.{model}, version {chosen.id}", chosen.model(),
         FeatureStore.build(current.behaviors, current.features, _CPU),
         Encoder(current.log.users, current.log.items, current.vocabularies, columns),
-        max_len=TrainingOptions.model_validate(chosen.manifest["training"]).max_len,
+        max_len=TrainingOptions.model_validate(chosen.manifest["training"]).max_len, version=chosen.id,
     )  # fmt: skip
 
 

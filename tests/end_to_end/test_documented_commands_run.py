@@ -12,7 +12,7 @@ RUNS = (
     ("--pipelines=simulate_days", "--params=backtest.log.corrupted_day=null"),
     ("--pipelines=retrain.simulated.din",),
 )
-EXECUTED = ("check", "explain", "registry", "results")
+EXECUTED = ("check", "explain", "export", "registry", "results")
 OTHER_DATASETS = re.compile(r"my_shop|amazon_|radio")
 
 

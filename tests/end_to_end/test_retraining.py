@@ -21,6 +21,7 @@ from support.forked import Forked
 from support.project import PROJECT, environment, run
 
 import deep_interest
+from deep_interest.export.artifact import weights_checksum
 from deep_interest.io.locks import ResourceLock, lock_path
 from deep_interest.serving.registry import Registry
 
@@ -360,6 +361,13 @@ def test_a_better_challenger_is_promoted_and_can_be_rolled_back(shop, monkeypatc
     }
     assert ctr["champion"].tolist() == pytest.approx(ranked["ctr"].tolist(), abs=1e-6)
     assert ctr[first].tolist() != pytest.approx(ranked["ctr"].tolist(), abs=1e-3)
+    exported = command(
+        shop, "deep-interest", "export", "shop.base", "--version=champion", "--env=smoke"
+    ).wait()
+    assert exported.returncode == 0, exported.stdout
+    schema = json.loads((shop / "project/data/smoke/06_models/shop/base/export_onnx/schema.json").read_text())
+    assert (schema["version"], schema["seed"]) == (better, None)
+    assert schema["weights_sha256"] == weights_checksum(loaded["champion"].model)
     weights = registry(shop).folder / better / "weights.pt"
     weights.write_bytes(weights.read_bytes()[:-1] + b"\1")
     scored = command(shop, "kedro", "run", "--env=smoke", "--pipelines=score.shop.base").wait()

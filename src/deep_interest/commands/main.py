@@ -130,6 +130,35 @@ def explain(experiment: str, user: str, candidate: str, top: int, plot: str | No
 
 
 @cli.command()
+@click.argument("experiment", metavar="DATASET.MODEL", shell_complete=experiments)
+@click.option(
+    "--format",
+    default="onnx",
+    metavar="FORMAT",
+    help="`onnx` or `pt2`, a torch.export program (default: onnx).",
+)
+@click.option(
+    "--version",
+    metavar="VERSION",
+    help="Version of the registry, or `champion` (default: the model that `kedro run` has trained).",
+)
+@click.option("--seed", type=int, metavar="N", help="Seed of the fit (default: the first one).")
+@click.option(
+    "--out",
+    metavar="FOLDER",
+    help="Folder to write (default: data/06_models/DATASET/MODEL/export_FORMAT).",
+)
+@_ENV
+def export(
+    experiment: str, format: str, version: str | None, seed: int | None, out: str | None, env: str | None
+) -> None:
+    """Write a trained model, with its vocabularies, for ONNX Runtime or PyTorch: CTRs of many candidates for one user."""
+    from deep_interest.commands.export import export_model  # noqa: PLC0415  # imports torch and Kedro
+
+    export_model(experiment, format=format, version=version, seed=seed, out=out, env=env, write=click.echo)
+
+
+@cli.command()
 @click.argument("dataset", shell_complete=datasets)
 @click.option(
     "--run", metavar="RUN", help="Show the results of this run: its id or the beginning of it, or `last`."

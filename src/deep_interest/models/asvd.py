@@ -15,7 +15,7 @@ from deep_interest.ops.jagged import Jagged
 from deep_interest.ops.jagged_products import weighted_sum
 from deep_interest.ops.segments import segment_repeat, segment_sum
 
-_MEAN_STRENGTH = 3.0  # behaviours by which the mean of a history is shrunk
+MEAN_STRENGTH = 3.0  # behaviours by which the mean of a history is shrunk
 _BIASED: tuple[Group, ...] = ("item", "profile", "context")
 
 
@@ -76,7 +76,7 @@ class ASVD(nn.Module):
         weights = _sum_of(self.weights, batch, "behavior", self.schema.own)
         weights = weights - _sum_of(self.means, batch, "behavior", self.schema.shared)
         lengths = histories.lengths.unsqueeze(1).to(weights.dtype)
-        mean = segment_sum(weights, histories) / (lengths + _MEAN_STRENGTH)
+        mean = segment_sum(weights, histories) / (lengths + MEAN_STRENGTH)
         return (weights - segment_repeat(mean, histories)).squeeze(-1), mean
 
 

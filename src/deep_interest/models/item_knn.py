@@ -20,7 +20,7 @@ from deep_interest.models.popularity import item_rates
 from deep_interest.ops.bounds import check_codes
 from deep_interest.ops.segments import expand, segment_sum
 
-_SMALLEST_RATE = 1e-6  # if all labels are equal
+SMALLEST_RATE = 1e-6  # if all labels are equal
 _PRIOR_STRENGTH = 1.0  # of the coefficients
 _FOLDS = 10  # by user; the coefficients are fitted on the first
 
@@ -54,7 +54,7 @@ class ItemKNN(FittedModel):
 
     def __init__(self, config: ItemKNNConfig, schema: FeatureSchema) -> None:
         super().__init__()
-        self.config = config
+        self.config, self.schema = config, schema
         shared = {field.name: field.size for field in one_hot(schema.shared)}
         if not shared:
             raise InputError(
@@ -121,7 +121,7 @@ class ItemKNN(FittedModel):
         terms = [by_label, similar[:, :1], similar[:, :1] * outcomes, similar[:, 1:] * outcomes]
         sums = segment_sum(torch.cat(terms, dim=1), pairs.gathered)
         sums = sums * pairs.lengths.clamp(min=1).unsqueeze(1).to(sums.dtype).pow(-self.config.normalize)
-        rate = torch.logit(self.rates[item_ids.long()], eps=_SMALLEST_RATE).unsqueeze(1)
+        rate = torch.logit(self.rates[item_ids.long()], eps=SMALLEST_RATE).unsqueeze(1)
         return torch.cat([torch.ones_like(rate), rate, sums], dim=1)
 
     def _label_sums(self, samples: TrainingSamples, candidate: Tensor, held_out: Tensor) -> PairSums:

@@ -15,7 +15,7 @@ from deep_interest.ops.bounds import check_codes
 from deep_interest.ops.segments import segment_sum
 
 _ITEM_STRENGTH = 5.0  # behaviours by which the mean value of an item is shrunk to the mean of all
-_HISTORY_STRENGTH = 3.0  # likewise the mean of a history
+HISTORY_STRENGTH = 3.0  # likewise the mean of a history
 
 
 class Outcomes(nn.Module):
@@ -51,7 +51,7 @@ class Outcomes(nn.Module):
         if not columns:
             return torch.zeros(len(items), 0, device=items.device)
         values, histories = torch.stack(columns, dim=1), batch.histories
-        lengths = (histories.lengths + _HISTORY_STRENGTH).unsqueeze(1).to(values.dtype)
+        lengths = (histories.lengths + HISTORY_STRENGTH).unsqueeze(1).to(values.dtype)
         means = segment_sum(values, histories) / lengths
         return values - means[histories.segments]
 

@@ -27,6 +27,7 @@ class Popularity(nn.Module):
 
     def __init__(self, config: PopularityConfig, schema: FeatureSchema) -> None:
         super().__init__()
+        self.schema = schema
         self.register_buffer("logits", torch.zeros(number_of_items(schema, "popularity")))
 
     def fit(self, samples: TrainingSamples) -> None:
@@ -54,6 +55,7 @@ class ItemRate(nn.Module):
 
     def __init__(self, config: ItemRateConfig, schema: FeatureSchema) -> None:
         super().__init__()
+        self.schema = schema
         self.register_buffer("logits", torch.zeros(number_of_items(schema, "item_rate")))
 
     def fit(self, samples: TrainingSamples) -> None:

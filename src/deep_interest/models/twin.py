@@ -42,7 +42,7 @@ class SplitAttention(TargetAttention):
         if self.compress is None or self.beta is None:
             return inherent
         own = (self.beta.unsqueeze(2) * self.compress).flatten(1)  # (heads, own * dim)
-        return torch.cat([inherent, own.expand(len(target), -1, -1)], dim=2)
+        return torch.cat([inherent, own.expand(target.shape[0], -1, -1)], dim=2)
 
 
 class TWIN(LongHistoryModel):

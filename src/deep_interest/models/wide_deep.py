@@ -56,11 +56,21 @@ class CrossProduct(nn.Module):
         return table(self._pairs(batch, name, table.num_embeddings))
 
     def _pairs(self, batch: Batch, name: str, rows: int) -> Tensor:
-        """Return the row of each pair, ``(P,)``: its own row if the table is large enough, otherwise its hash."""
-        size = self.sizes[name]
+        """Return the row of each pair, ``(P,)``."""
         seen = expand(batch.history[name], batch.pairs).long()
-        pairs = seen * size + batch.candidate[name].long()[batch.pairs.segments]
-        return pairs if rows == size * size else (pairs * _ODD >> 20) % rows
+        return cross_rows(seen, batch.candidate[name].long()[batch.pairs.segments], self.sizes[name], rows)
+
+
+def cross_rows(seen: Tensor, candidates: Tensor, size: int, rows: int) -> Tensor:
+    """Return the row of each pair of codes: its own row if the table is large enough, otherwise its hash.
+
+    Args:
+        seen, candidates: int64 codes of behaviours and candidates, of shapes that broadcast.
+        size: number of codes of the field.
+        rows: number of rows of the table.
+    """
+    pairs = seen * size + candidates
+    return pairs if rows == size * size else (pairs * _ODD >> 20) % rows
 
 
 class WideDeep(BaseModel):

@@ -27,13 +27,17 @@ class Predictor:
         store: log and feature codes in the model's vocabularies, on the CPU.
         encoder: vocabularies of the ids.
         max_len: maximum number of behaviours in a history; the newest ones are kept.
+        version: id of the version of the registry; None for a model that ``kedro run`` has trained.
+        seed: seed of the fit; None for a version.
     """
 
     def __init__(
-        self, name: str, model: nn.Module, store: FeatureStore, encoder: Encoder, *, max_len: int
-    ) -> None:
+        self, name: str, model: nn.Module, store: FeatureStore, encoder: Encoder, *, max_len: int,
+        version: str | None = None, seed: int | None = None,
+    ) -> None:  # fmt: skip
         self.name, self.model, self.max_len = name, model, max_len
-        self._store, self._encoder = store, encoder
+        self.store, self.encoder = store, encoder
+        self.version, self.seed = version, seed
 
     def __repr__(self) -> str:
         context = f", context={list(self.context)}" if self.context else ""
@@ -42,7 +46,7 @@ class Predictor:
     @property
     def context(self) -> tuple[str, ...]:
         """Names of the context features that `predict` needs; empty for a model without context features."""
-        return tuple(field.name for field in self._store.schema.context)
+        return tuple(field.name for field in self.store.schema.context)
 
     def predict(
         self,
@@ -74,10 +78,10 @@ class Predictor:
         items = list(items)
         if not items:
             raise InputError("items: found none; pass the ids of the candidate items")
-        store, schema = self._store, self._store.schema
-        user_code = 0 if user is None else int(self._encoder.user_codes([user])[0])
-        item_codes = self._encoder.item_codes(items, "items")
-        codes, value_sets = self._encoder.encode_context(context or {}, self.context, len(items), self.name)
+        store, schema = self.store, self.store.schema
+        user_code = 0 if user is None else int(self.encoder.user_codes([user])[0])
+        item_codes = self.encoder.item_codes(items, "items")
+        codes, value_sets = self.encoder.encode_context(context or {}, self.context, len(items), self.name)
         ctr = Scorer(self.model, schema, value_sets={**store.value_sets, **value_sets})(
             self._history(user_code, history, time),
             {field.name: store.items[field.name][item_codes.long()] for field in schema.item},
@@ -89,9 +93,9 @@ class Predictor:
         return pd.Series(ctr.numpy(), index=pd.Index(items, name="item"), name="ctr")
 
     def _history(self, user: int, history: Sequence[Any] | None, time: int | None) -> dict[str, Tensor]:
-        store, schema, times = self._store, self._store.schema, self._store.times
+        store, schema, times = self.store, self.store.schema, self.store.times
         if history is not None:
-            items = self._encoder.item_codes(list(history)[-self.max_len :], "history")
+            items = self.encoder.item_codes(list(history)[-self.max_len :], "history")
             codes = {field.name: store.items[field.name][items.long()] for field in schema.shared}
             codes |= {field.name: torch.zeros_like(items) for field in schema.own}
             length, times = len(items), None
