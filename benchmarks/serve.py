@@ -12,6 +12,7 @@ import asyncio
 import json
 import os
 import random
+import shutil
 import signal
 import statistics
 import subprocess
@@ -30,8 +31,8 @@ CANDIDATES = (100, 400)
 LIMIT_MS = 20.0
 
 
-def write_service(folder: Path, model: str, dim: int, settings: dict) -> Path:
-    """Write a version, its snapshot and the settings of a service; return the file of the settings."""
+def write_service(folder: Path, model: str, dim: int, settings: dict, *, versions: int = 1) -> Path:
+    """Write versions ``v1`` …, their snapshots and the settings of a service; return the file of the settings. ``v1`` serves."""
     import numpy as np
     import pandas as pd
     import torch
@@ -48,27 +49,32 @@ def write_service(folder: Path, model: str, dim: int, settings: dict) -> Path:
     from deep_interest.serving.version import VersionArtifacts, read_version, write_version
 
     store = amazon_shaped(1000, full=True).store
-    torch.manual_seed(0)
-    config = model_config(model, {}, common={"embedding_dim": dim, "hidden": (200, 80)})
-    net = build_model(model, config, store.schema)
-    manifest = {
-        "model": model, "config": config.model_dump(mode="json"), "schema": store.schema.model_dump(), "training": {"max_len": 100},
-    }  # fmt: skip
-    write_version(folder / "v1", VersionArtifacts(manifest, net.state_dict(), {}, FieldVocabularies({})))
+    service = ServiceSettings(experiment=f"bench.{model}", folder=folder / "service", **settings)
     users, items = (
-        Vocabulary(pd.Index(np.arange(1, size))) for size in (len(store.offsets) - 1, len(store.items["item_id"]))
-    )
-    facts = SnapshotFacts(
-        experiment=f"bench.{model}", version="v1", columns=FeatureColumns(), max_len=100, log_end=0, last_day="2024-01-01"
+        Vocabulary(pd.Index(np.arange(1, size)))
+        for size in (len(store.offsets) - 1, len(store.items["item_id"]))
     )
     arrays = {name: codes.numpy() for name, codes in store.history.items()}
     tables = FeatureTables(store.schema, {name: codes.numpy() for name, codes in store.items.items()}, {})
-    service = ServiceSettings(experiment=f"bench.{model}", folder=folder / "service", **settings)
-    save_snapshot(
-        service.snapshots / "v1.2024-01-01", facts, read_version(folder / "v1"), BehaviorLog(store.offsets.numpy(), arrays),
-        tables, users, items,
-    )  # fmt: skip
-    Serving(primary="v1.2024-01-01").write(service.serving_file)
+    for version in (f"v{number}" for number in range(1, versions + 1)):
+        torch.manual_seed(int(version[1:]))
+        config = model_config(model, {}, common={"embedding_dim": dim, "hidden": (200, 80)})
+        net = build_model(model, config, store.schema)
+        manifest = {
+            "model": model, "config": config.model_dump(mode="json"), "schema": store.schema.model_dump(),
+            "training": {"max_len": 100},
+        }  # fmt: skip
+        write_version(
+            folder / version, VersionArtifacts(manifest, net.state_dict(), {}, FieldVocabularies({}))
+        )
+        facts = SnapshotFacts(
+            experiment=f"bench.{model}", version=version, columns=FeatureColumns(), max_len=100, log_end=0, last_day="2024-01-01",
+        )  # fmt: skip
+        save_snapshot(
+            service.folder / "all" / f"{version}.2024-01-01", facts, read_version(folder / version),
+            BehaviorLog(store.offsets.numpy(), arrays), tables, users, items,
+        )  # fmt: skip
+    Serving(primary="v1.2024-01-01").write(service.folder / "wanted.json")
     file = folder / "settings.json"
     file.write_text(service.model_dump_json())
     return file
@@ -81,7 +87,17 @@ def serve(file: Path) -> None:
     from deep_interest.service.supervisor import run_service
 
     settings = ServiceSettings.model_validate_json(file.read_text())
-    run_service(settings, lambda: Serving.model_validate_json(settings.serving_file.read_text()), interval=3600)
+    wanted = settings.folder / "wanted.json"
+
+    def prepare() -> Serving:
+        serving = Serving.model_validate_json(wanted.read_text())
+        for name in serving.snapshots:
+            if not (settings.snapshots / name).exists():
+                shutil.copytree(settings.folder / "all" / name, settings.snapshots / f".{name}")
+                (settings.snapshots / f".{name}").rename(settings.snapshots / name)
+        return serving
+
+    run_service(settings, prepare, interval=0.5)
 
 
 def bodies(candidates: int, count: int = 256) -> list[bytes]:
@@ -162,7 +178,9 @@ def capacity(port: int, requests: list[bytes], *, seconds: float, connections: i
     """Return the highest rate that keeps the limit, within 5 %, and its 99th percentile."""
 
     def passes(rate: float) -> float | None:
-        found, failed = asyncio.run(at_rate(port, requests, rate=rate, seconds=seconds, connections=connections))
+        found, failed = asyncio.run(
+            at_rate(port, requests, rate=rate, seconds=seconds, connections=connections)
+        )
         return None if failed or p99(found) > LIMIT_MS else p99(found)
 
     low, high, best = 0.0, 20.0, 0.0
