@@ -157,6 +157,6 @@ def _type(schema: dict[str, Any]) -> str:
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222;background:#fff}"
     "table{border-collapse:collapse;width:100%;display:block;overflow-x:auto}td{border-top:1px solid #ddd;padding:.3rem .6rem .3rem 0;vertical-align:top}"
-    "pre{background:#f4f4f4;padding:1rem;overflow-x:auto}h3{margin-bottom:0}"
+    "pre{background:#f4f4f4;padding:1rem;white-space:pre-wrap;overflow-wrap:anywhere}h3{margin-bottom:0}"
     "@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}pre{background:#262626}td{border-color:#444}a{color:#8ab4f8}}"
 )
