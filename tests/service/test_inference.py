@@ -132,7 +132,7 @@ BINARY = {
     "a string that is not UTF-8": (5, struct.pack("<I", 1) + b"\xff", "BYTES", 422),
     "half a number": (5, b"12345", "INT64", 422),
     "a negative size": (-1, b"", "BYTES", 400),
-    "a size that is no number": ("4", b"abcd", "BYTES", 400),
+    "a size that is not a number": ("4", b"abcd", "BYTES", 400),
 }
 
 

@@ -57,14 +57,14 @@ def test_a_token_is_needed_for_all_but_health(tmp_path):
 def test_a_full_queue_refuses_at_once(tmp_path, monkeypatch):
     settings = prepared(tmp_path, queue=2)
     service, release, entered = make_service(settings), threading.Event(), threading.Event()
-    rank = Ranker.rank
+    features = Ranker.features
 
     def slow(self, request):
         entered.set()
         assert release.wait(10)
-        return rank(self, request)
+        return features(self, request)
 
-    monkeypatch.setattr(Ranker, "rank", slow)
+    monkeypatch.setattr(Ranker, "features", slow)
     with running(settings, app=make_app(service)) as client, ThreadPoolExecutor(2) as pool:
         waiting = [pool.submit(Client(int(client.url.rpartition(":")[2])).rank) for _ in range(2)]
         assert entered.wait(10)
@@ -173,7 +173,7 @@ def read_log(settings):
 def test_what_the_client_has_not_caused_is_logged_and_not_shown(tmp_path, monkeypatch, caplog):
     settings = prepared(tmp_path)
     with running(settings) as client:
-        monkeypatch.setattr(Ranker, "rank", lambda *_: 1 / 0)
+        monkeypatch.setattr(Ranker, "features", lambda *_: 1 / 0)
         response = client.rank()
         assert response.status_code == 500
         assert response.headers["X-Request-Id"] in response.json()["error"]["message"]

@@ -1,14 +1,12 @@
 """The routes of the service."""
 
-import json
-import logging
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
 
+import numpy as np
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -16,21 +14,19 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 import deep_interest
-from deep_interest.errors import InputError
 from deep_interest.service import inference
-from deep_interest.service.deployment import DeploymentLoader
+from deep_interest.service.deployment import Deployment, DeploymentLoader
 from deep_interest.service.http import JSON, RequestError, check_token, parse, read_body
 from deep_interest.service.metrics import Metrics
+from deep_interest.service.observation import failure, log_access
 from deep_interest.service.openapi import document, page
 from deep_interest.service.request_log import RequestLog
 from deep_interest.service.schemas import EventsRequest, RankRequest
-from deep_interest.service.scoring_queue import QueueFullError, ScoringQueue
+from deep_interest.service.scoring_queue import Prepared, QueueFullError, ScoringQueue, Task
 from deep_interest.service.settings import ServiceSettings
-from deep_interest.serving.events import EventStore, EventStoreError
-from deep_interest.serving.ranker import Ranker, Ranking
+from deep_interest.serving.events import EventStore
+from deep_interest.serving.ranker import Features, Ranker, Ranking, order
 
-logger = logging.getLogger("deep_interest.service")
-access = logging.getLogger("deep_interest.access")
 Handler = Callable[[Request], Awaitable[Response]]
 NAME = "deep-interest"
 
@@ -57,62 +53,55 @@ class Service:
     async def rank(self, request: Request) -> Response:
         """Rank candidates."""
         body = await read_body(request, self.settings.max_body)
-        return await self._scored(request, partial(self._rank, request, body))
+        return await self._scored(partial(self._rank, request, body))
 
-    def _rank(self, request: Request, body: bytes) -> Response:
+    def _rank(self, request: Request, body: bytes) -> Prepared:
         wanted = parse(RankRequest, body)
-        ranker, ranking = self._ranking(request, wanted)
-        order = ranking.order[: wanted.top_k].tolist()
-        ctr, ecpm = ranking.ctr.tolist(), ranking.ecpm.tolist()
-        return JSON(
-            {
-                "request_id": request.state.request_id,
-                "model": ranker.facts.experiment,
-                "version": ranker.version,
-                "unknown_user": ranking.features.unknown_user,
-                "unknown_items": ranking.features.unknown_items,
-                "ranking": [
-                    {"item": of.item, "ctr": ctr[index], "bid": of.bid, "ecpm": ecpm[index]}
-                    for index in order
-                    for of in (wanted.candidates[index],)
-                ],
-            }
-        )
+        return self._prepared(request, wanted, partial(_answer, request, wanted))
 
-    def _ranking(self, request: Request, wanted: RankRequest) -> tuple[Ranker, Ranking]:
-        """Check the limits, rank with the user's version, and log."""
+    def _prepared(
+        self, request: Request, wanted: RankRequest, answer: Callable[[Ranker, Ranking], Response]
+    ) -> Prepared:
+        """Check the limits and encode a request for the version of its user."""
         limits = self.settings
         _check_size("candidates", len(wanted.candidates), limits.max_candidates)
         _check_size("history", len(wanted.history or ()), limits.max_history)
         if wanted.request_id is not None:
             request.state.request_id = wanted.request_id
         deployment = self.loader.current  # one deployment for the whole request
-        ranker = deployment.ranker_of(wanted.user)
-        ranking = ranker.rank(wanted.ranking_request())
-        request.state.version, request.state.candidates = ranker.version, len(wanted.candidates)
+        ranker, asked = deployment.ranker_of(wanted.user), wanted.ranking_request()
+        features = ranker.features(asked)
+
+        def finish(ctr: np.ndarray) -> Response:
+            ranking = order(asked, features, ctr)
+            self._observe(request, deployment, ranker, features)
+            if self.request_log is not None:
+                self.request_log.write(request.state.request_id, wanted, ranker, ranking, deployment.shadow)
+            return answer(ranker, ranking)
+
+        return Prepared(ranker, features, finish)
+
+    def _observe(self, request: Request, deployment: Deployment, ranker: Ranker, features: Features) -> None:
+        request.state.version, request.state.candidates = ranker.version, features.size
         self.metrics.serves(deployment.primary.version)
-        self.metrics.candidates.inc(len(wanted.candidates))
-        self.metrics.unknown_items.inc(ranking.features.unknown_items)
-        self.metrics.unknown_users.inc(ranking.features.unknown_user)
-        if self.request_log is not None:
-            shadow = deployment.shadow
-            self.request_log.write(request.state.request_id, wanted, ranker, ranking, shadow)
-        return ranker, ranking
+        self.metrics.candidates.inc(features.size)
+        self.metrics.unknown_items.inc(features.unknown_items)
+        self.metrics.unknown_users.inc(features.unknown_user)
 
     async def infer(self, request: Request) -> Response:
         """Score candidates by the Open Inference Protocol."""
         body = await read_body(request, self.settings.max_body)
-        return await self._scored(request, partial(self._infer, request, body))
+        return await self._scored(partial(self._infer, request, body))
 
-    def _infer(self, request: Request, body: bytes) -> Response:
+    def _infer(self, request: Request, body: bytes) -> Prepared:
         self._check_model(request)
         wanted, outputs = inference.decode(body, request.headers.get(inference.HEADER_LENGTH))
-        ranker, ranking = self._ranking(request, wanted)
-        return inference.encode(request.state.request_id, ranker, ranking, outputs)
+        answer = partial(inference.encode, request, outputs)
+        return self._prepared(request, wanted, answer)
 
-    async def _scored(self, request: Request, function: Callable[[], Response]) -> Response:
+    async def _scored(self, task: Task) -> Response:
         try:
-            return await self.queue.run(function)
+            response: Response = await self.queue.run(task)
         except QueueFullError as error:
             raise RequestError(
                 503, f"{self.queue.limit} requests are waiting already; send this one again later",
@@ -120,11 +109,12 @@ class Service:
             ) from error  # fmt: skip
         finally:
             self.metrics.queue.set(self.queue.pending)
+        return response
 
     async def add_events(self, request: Request) -> Response:
         """Store behaviours."""
         body = await read_body(request, self.settings.max_body)
-        return await self._scored(request, partial(self._add_events, body))
+        return await self._scored(partial(self._add_events, body))
 
     def _add_events(self, body: bytes) -> Response:
         wanted = parse(EventsRequest, body)
@@ -223,13 +213,13 @@ class Service:
                     check_token(request, self.settings.token)
                 response = await handler(request)
             except Exception as error:
-                response = _failure(error, request, route).response(route)
+                response = failure(error, request, route).response(route)
             seconds = time.perf_counter() - start
             response.headers["X-Request-Id"] = request.state.request_id
             self.metrics.requests.labels(route, response.status_code).inc()
             self.metrics.seconds.labels(route).observe(seconds)
             if self.settings.access_log:
-                _log_access(request, route, response.status_code, seconds)
+                log_access(request, route, response.status_code, seconds)
             return response
 
         return observed
@@ -239,22 +229,23 @@ PUBLIC_PATHS = ("/v2/health/live", "/v2/health/ready")
 """Paths that need no token."""
 
 
-def _failure(error: Exception, request: Request, route: str) -> RequestError:
-    """Return the answer to an error; what the client has not caused is logged, and the answer only names the request."""
-    if isinstance(error, RequestError):
-        return error
-    request_id = request.state.request_id
-    if isinstance(error, EventStoreError):
-        logger.error("request %s: %s", request_id, error)
-        return RequestError(
-            503, f"events cannot be stored or read now; the log has the reason under {request_id}"
-        )
-    if isinstance(error, InputError):  # its message begins with the field
-        field, colon, rest = str(error).partition(":")
-        field = "candidates" if route == "/rank" and field == "items" else field
-        return RequestError(422, field + colon + rest, field)
-    logger.error("request %s failed", request_id, exc_info=error)
-    return RequestError(500, f"the service failed; its log has the reason under {request_id}")
+def _answer(request: Request, wanted: RankRequest, ranker: Ranker, ranking: Ranking) -> Response:
+    """Return the answer to a ranking request."""
+    ctr, ecpm = ranking.ctr.tolist(), ranking.ecpm.tolist()
+    return JSON(
+        {
+            "request_id": request.state.request_id,
+            "model": ranker.facts.experiment,
+            "version": ranker.version,
+            "unknown_user": ranking.features.unknown_user,
+            "unknown_items": ranking.features.unknown_items,
+            "ranking": [
+                {"item": of.item, "ctr": ctr[index], "bid": of.bid, "ecpm": ecpm[index]}
+                for index in ranking.order[: wanted.top_k].tolist()
+                for of in (wanted.candidates[index],)
+            ],
+        }
+    )
 
 
 def _check_size(name: str, size: int, limit: int) -> None:
@@ -264,17 +255,6 @@ def _check_size(name: str, size: int, limit: int) -> None:
             f"{name}: found {size:,}, at most {limit:,} are allowed; raise --max-{name} to allow more",
             name,
         )
-
-
-def _log_access(request: Request, route: str, status: int, seconds: float) -> None:
-    state = request.state
-    entry: dict[str, Any] = {
-        "time": round(time.time(), 3), "request_id": state.request_id, "client": request.client.host if request.client else None,
-        "method": request.method, "route": route, "status": status, "ms": round(1000 * seconds, 2),
-    }  # fmt: skip
-    if state.candidates is not None:
-        entry |= {"candidates": state.candidates, "version": state.version}
-    access.info(json.dumps(entry))
 
 
 def make_app(service: Service) -> Starlette:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import orjson
 from pydantic import ValidationError
+from starlette.requests import Request
 from starlette.responses import Response
 
 from deep_interest.service.deployment import Deployment
@@ -94,7 +95,7 @@ def decode(body: bytes, header_length: str | None) -> tuple[RankRequest, list[In
     return _ranking_request(request.id, tensors), outputs
 
 
-def encode(request_id: str, ranker: Ranker, ranking: Ranking, outputs: Sequence[InferOutput]) -> Response:
+def encode(request: Request, outputs: Sequence[InferOutput], ranker: Ranker, ranking: Ranking) -> Response:
     """Return the answer to an inference request."""
     described, binary = [], b""
     for of in outputs:
@@ -109,7 +110,7 @@ def encode(request_id: str, ranker: Ranker, ranking: Ranking, outputs: Sequence[
         described.append(tensor)
     header = orjson.dumps(
         {
-            "id": request_id, "model_name": ranker.facts.experiment, "model_version": ranker.version,
+            "id": request.state.request_id, "model_name": ranker.facts.experiment, "model_version": ranker.version,
             "outputs": described,
         }
     )  # fmt: skip

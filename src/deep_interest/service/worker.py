@@ -45,7 +45,7 @@ def open_events(settings: ServiceSettings) -> EventStore:
 
 
 def set_up_logging() -> None:
-    """Write the access log to standard output as it is, everything else to standard error."""
+    """Write the access log to standard output unchanged, everything else to standard error."""
     access = logging.getLogger("deep_interest.access")
     access.propagate = False
     access.setLevel(logging.INFO)
