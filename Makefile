@@ -5,7 +5,7 @@ DATASETS ?= simulated
 BIN := $(VENV)/bin
 export DO_NOT_TRACK := 1
 
-.PHONY: run test test-fast coverage test-kills audit mutants lint format viz notebook docs bench clean
+.PHONY: run test test-fast test-nightly coverage test-kills audit mutants lint format viz notebook docs bench clean
 .DEFAULT_GOAL := run
 
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -19,11 +19,14 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 run: $(VENV)/.installed  ## run the simulated dataset, from the log to the table
 	$(BIN)/kedro run
 
-test: $(VENV)/.installed  ## run all tests
+test: $(VENV)/.installed  ## run all tests but those marked nightly
 	$(BIN)/python -m pytest --numprocesses=2 --dist=worksteal
 
 test-fast: $(VENV)/.installed  ## run the tests that take at most half a second each (under a minute)
 	$(BIN)/python -m pytest --numprocesses=2 --dist=worksteal -m "not slow"
+
+test-nightly: $(VENV)/.installed  ## run the tests that are too slow for `make test`: every export, compiled exports (about ten minutes)
+	DEEP_INTEREST_NIGHTLY=1 $(BIN)/python -m pytest --numprocesses=2 --dist=worksteal -m nightly
 
 coverage: $(VENV)/.installed  ## run all tests and list the lines that no test runs, without compiled kernels
 	$(BIN)/python -m pytest --numprocesses=2 --dist=worksteal --cov=deep_interest --cov-report=term-missing:skip-covered

@@ -19,8 +19,15 @@ if not Path("/dev/nvidiactl").exists():
     os.environ["TRITON_INTERPRET"] = "1"  # before any kernel is imported
 
 
-def pytest_collection_modifyitems(items):
-    """Mark end-to-end tests as slow. For mutmut, which stops at the first failure, run the fastest tests first."""
+def pytest_collection_modifyitems(config, items):
+    """Mark end-to-end tests as slow, and leave those marked ``nightly`` to ``make test-nightly``.
+
+    For mutmut, which stops at the first failure, run the fastest tests first.
+    """
+    if not os.environ.get("DEEP_INTEREST_NIGHTLY"):
+        nightly = [item for item in items if item.get_closest_marker("nightly")]
+        config.hook.pytest_deselected(items=nightly)
+        items[:] = [item for item in items if item not in set(nightly)]
     for item in items:
         if "end_to_end" in item.path.parts:
             item.add_marker(pytest.mark.slow)

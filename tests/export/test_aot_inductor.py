@@ -14,6 +14,7 @@ from deep_interest.export.program import trace, write_pt2
 COMPILER = shutil.which("g++") or shutil.which("clang++")
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.skipif(COMPILER is None, reason="AOTInductor needs a C++ compiler")
 @pytest.mark.parametrize("key", ["din", "dien", "din_dice", "sim_soft"])

@@ -33,9 +33,23 @@ def test_one_user_in_plain_torch_has_the_logits_of_the_model(key, schema):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "key", ["popularity", "item_knn", "fm", "base", "din", "dien", "bst", "sim_soft", "sdim"]
+)
+def test_the_onnx_model_of_each_family_has_the_ctrs_of_the_model(key, tmp_path):
+    check_export(key, "onnx", tmp_path)
+
+
+@pytest.mark.nightly
+@pytest.mark.slow
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("key", DISTINCT)
-def test_an_exported_model_has_the_ctrs_of_the_model(key, format, tmp_path):
+def test_every_exported_model_has_the_ctrs_of_the_model(key, format, tmp_path):
+    check_export(key, format, tmp_path)
+
+
+def check_export(key, format, tmp_path):
+    """Compare an exported model with the model, from no behaviours to many."""
     model = random_model(key, EVERY_KIND)
     run, ctrs = exported(model, format, tmp_path), []
     for length, candidates in ((0, 3), (1, 1), (2, 2), (9, 5), (120, 4)):

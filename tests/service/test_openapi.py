@@ -8,6 +8,7 @@ from support.service import prepared, running
 from deep_interest.service.openapi import document
 
 REQUESTS = 40  # per operation and way of making them; more than 400 in all
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -113,7 +113,7 @@ def test_an_error_belongs_to_its_request():
     assert failed[1] == [1.0]
 
 
-def test_a_full_queue_refuses_and_has_room_again_later():
+def test_a_full_queue_refuses_and_accepts_again_later():
     queue, ranker = ScoringQueue(3), Counting()
     results = run(queue, [scoring(ranker, 1), scoring(ranker, 2), scoring(ranker, 3)])
     assert results[:2] == [[1.0], [2.0, 2.0]]

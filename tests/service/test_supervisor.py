@@ -20,6 +20,7 @@ from deep_interest.service.deployment import Serving
 from deep_interest.service.supervisor import run_service
 
 WORKERS = 2
+pytestmark = pytest.mark.slow
 
 
 def serve(settings):
