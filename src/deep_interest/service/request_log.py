@@ -1,6 +1,7 @@
 """Log of what was served: the features and the scores of each ranking, as lines of JSON."""
 
 import os
+import threading
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,6 +24,7 @@ class RequestLog:
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
+        self._lock = threading.Lock()
         self._file: IO[bytes] = (folder / f"requests.{os.getpid()}.jsonl").open("ab")
 
     def write(
@@ -37,8 +39,9 @@ class RequestLog:
         if shadow is not None:
             scored = shadow.rank(request.ranking_request())
             entry["shadow"] = {"version": shadow.version, "ctr": scored.ctr.tolist()}
-        self._file.write(orjson.dumps(entry) + b"\n")
-        self._file.flush()
+        with self._lock:
+            self._file.write(orjson.dumps(entry) + b"\n")
+            self._file.flush()
 
     def close(self) -> None:
         """Close the file."""

@@ -1,6 +1,7 @@
-"""A bounded queue in front of one scoring thread, which scores the requests that wait together.
+"""A bounded queue in front of the scoring threads, each of which scores the requests that wait together.
 
-When it is full, a request is refused at once instead of waiting ever longer.
+When it is full, a request is refused at once instead of waiting ever longer. A request that is alone uses all cores; when several
+threads score, each uses one.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from deep_interest.ops.runtime.parallel import set_kernel_threads
 from deep_interest.serving.ranker import Features, Ranker
 
 
@@ -40,19 +42,24 @@ Task = Callable[[], Any]
 
 
 class ScoringQueue:
-    """Runs requests in a thread of its own, so that the event loop stays free.
+    """Runs requests in threads of its own, so that the event loop stays free.
 
     Args:
         limit: number of requests that may wait or run.
+        threads: number of threads.
         most_candidates: requests are scored together as long as they have at most so many candidates.
     """
 
-    def __init__(self, limit: int, *, most_candidates: int = 512) -> None:
+    def __init__(self, limit: int, *, threads: int = 1, most_candidates: int = 512) -> None:
         self.limit, self._most = limit, most_candidates
-        self._pending, self._lock = 0, threading.Lock()
+        self._pending, self._busy, self._lock = 0, 0, threading.Lock()
         self._waiting: queue.SimpleQueue[tuple[Task, Future[Any]] | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name="scoring", daemon=True)
-        self._thread.start()
+        self._threads = [
+            threading.Thread(target=self._work, name=f"scoring-{number}", daemon=True)
+            for number in range(threads)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     @property
     def pending(self) -> int:
@@ -75,16 +82,26 @@ class ScoringQueue:
         return await asyncio.wrap_future(future)
 
     def close(self) -> None:
-        """End the thread after the requests that wait."""
-        self._waiting.put(None)
-        self._thread.join()
+        """End the threads after the requests that wait."""
+        for _ in self._threads:
+            self._waiting.put(None)
+        for thread in self._threads:
+            thread.join()
 
     def _done(self, _: object) -> None:
         with self._lock:
             self._pending -= 1
 
+    def _share_cores(self, change: int) -> None:
+        """Count the threads that score; each uses its share of the cores from the next kernel on."""
+        with self._lock:
+            self._busy += change
+            if self._busy:
+                set_kernel_threads(max(1, len(self._threads) // self._busy))
+
     def _work(self) -> None:
         while (item := self._waiting.get()) is not None:
+            self._share_cores(1)
             jobs, size, ends = [], 0, False
             while True:
                 if job := _prepare(*item):
@@ -101,6 +118,7 @@ class ScoringQueue:
                     break
                 item = following
             _score(jobs)
+            self._share_cores(-1)
             if ends:
                 return
 

@@ -18,7 +18,7 @@ class ServiceSettings(BaseModel):
         folder: folder of the service: snapshots, events, and the file that says which snapshots serve.
         host, port: address to listen on.
         workers: number of worker processes.
-        threads: compute threads of each worker.
+        threads: scoring threads of each worker; as many as cores if None.
         token: bearer token that requests must have; None for none.
         events: ``sqlite``, or the address of a Redis server.
         max_body: largest body of a request in bytes.
@@ -62,6 +62,11 @@ class ServiceSettings(BaseModel):
     def database(self) -> Path:
         """File of the embedded event store."""
         return self.folder / "events.sqlite"
+
+
+def available_cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def settings_of_worker() -> ServiceSettings:

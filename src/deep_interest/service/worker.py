@@ -27,14 +27,14 @@ def application(settings: ServiceSettings) -> Starlette:
     import torch  # noqa: PLC0415  # after the process is prepared
 
     from deep_interest.service.app import Service, make_app  # noqa: PLC0415
-    from deep_interest.service.deployment import DeploymentLoader  # noqa: PLC0415
+    from deep_interest.service.deployment import DeploymentLoader, exempt_from_collection  # noqa: PLC0415
     from deep_interest.service.metrics import Metrics  # noqa: PLC0415
     from deep_interest.service.request_log import RequestLog  # noqa: PLC0415
 
-    if settings.threads is not None:
-        torch.set_num_threads(settings.threads)
+    torch.set_num_threads(1)  # the scoring threads and the kernels use the cores
     events = open_events(settings)
     loader = DeploymentLoader(settings.serving_file, settings.snapshots, events)
+    exempt_from_collection()
     log = None if settings.request_log is None else RequestLog(settings.request_log)
     return make_app(Service(settings, loader, events, Metrics(settings.experiment), log))
 

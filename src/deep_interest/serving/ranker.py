@@ -1,5 +1,6 @@
 """Rank candidates for one user by CTR^γ × bid, with a history of the log and of the events since then."""
 
+import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -118,6 +119,7 @@ class Ranker:
         self.model = snapshot.version.model()
         self.store = FeatureStore.build(snapshot.log, snapshot.features, torch.device("cpu"))
         self._scorer = Scorer(self.model, self.store.schema, value_sets=self.store.value_sets)
+        self._lock = threading.Lock()
         self._encoded: OrderedDict[Id, tuple[list[Event], dict[str, Tensor], Tensor]] = OrderedDict()
 
     @classmethod
@@ -253,13 +255,14 @@ class Ranker:
 
     def _encode_events(self, user: Id, events: list[Event]) -> tuple[dict[str, Tensor], Tensor]:
         """Return the codes and the times of a user's events; those of the last request are kept."""
-        cached = self._encoded.get(user)
+        with self._lock:
+            cached = self._encoded.pop(user, None)
         if cached is None or cached[0] != events:
             cached = (events, self._codes_of_events(events), torch.tensor([event.time for event in events]))
-            self._encoded[user] = cached
+        with self._lock:
+            self._encoded[user] = cached  # the most recently used one is the last
             if len(self._encoded) > _CACHED_USERS:
                 self._encoded.popitem(last=False)
-        self._encoded.move_to_end(user)
         return cached[1], cached[2]
 
     def _codes_of_events(self, events: Sequence[Event]) -> dict[str, Tensor]:

@@ -46,6 +46,12 @@ def threads_for_kernels() -> Iterator[None]:
         torch.set_num_threads(outer[1])
 
 
+def set_kernel_threads(threads: int | None) -> None:
+    """Set how many threads a kernel uses from now on, in the whole process; torch's number if None."""
+    global _num_threads  # noqa: PLW0603
+    _num_threads = threads
+
+
 def run_kernel(kernel: Callable, *arguments, work: int) -> None:
     """Call ``kernel(*arguments, partition, partitions)`` for every partition, on as many threads as torch uses.
 
