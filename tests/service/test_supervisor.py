@@ -20,6 +20,7 @@ from deep_interest.service.deployment import Serving
 from deep_interest.service.supervisor import run_service
 
 WORKERS = 2
+TOKEN = "a-secret-of-the-tests"
 pytestmark = pytest.mark.slow
 
 
@@ -54,7 +55,7 @@ class Processes:
         self.settings = settings
         self.process = multiprocessing.get_context("spawn").Process(target=serve, args=(settings,))
         self.process.start()
-        self.client = Client(settings.port)
+        self.client = Client(settings.port, TOKEN)
         wait_until(self.is_ready)
 
     def is_ready(self):
@@ -80,7 +81,9 @@ def settings(tmp_path_factory):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     folder = tmp_path_factory.mktemp("service")
-    settings = prepared(folder, versions=("v1", "v2"), port=port, access_log=False, workers=WORKERS)
+    settings = prepared(
+        folder, versions=("v1", "v2"), port=port, access_log=False, workers=WORKERS, token=TOKEN
+    )
     want(settings, "v1")
     return settings
 
@@ -99,9 +102,17 @@ def test_snapshots_that_nothing_uses_are_deleted(services, settings):
     assert [of.name for of in settings.snapshots.iterdir()] == ["v1.2024-01-01"]
 
 
+def test_the_token_reaches_the_workers_and_no_file(services, settings):
+    assert requests.get(services[-1].client.url + "/metrics", timeout=5).status_code == 401
+    assert services[-1].client.get("/metrics").status_code == 200
+    files = [of for of in settings.folder.rglob("*") if of.is_file()]
+    assert files
+    assert not [of for of in files if TOKEN.encode() in of.read_bytes()]
+
+
 def test_metrics_are_those_of_all_workers(services, settings):
     for _ in range(20):
-        Client(settings.port).rank(items=(10, 11))  # each has a connection of its own
+        Client(settings.port, TOKEN).rank(items=(10, 11))  # each has a connection of its own
     text = services[-1].client.get("/metrics").text
     (line,) = [line for line in text.splitlines() if line.startswith("deep_interest_candidates_total")]
     assert float(line.split()[-1]) == 40
@@ -118,7 +129,7 @@ def rank_until(client, stop, answers, failures):
 def test_replaced_versions_and_a_killed_worker_lose_at_most_the_requests_of_the_worker(services, settings):
     stop, answers, failures = threading.Event(), [], []
     load = [
-        threading.Thread(target=rank_until, args=(Client(settings.port), stop, answers, failures))
+        threading.Thread(target=rank_until, args=(Client(settings.port, TOKEN), stop, answers, failures))
         for _ in range(3)
     ]
     for thread in load:
@@ -176,7 +187,7 @@ def test_running_requests_are_finished_at_the_end(services, settings):
         "candidates": [{"item": 10 + number % 6} for number in range(1000)],
         "context": CONTEXT,
     }
-    client = Client(settings.port)
+    client = Client(settings.port, TOKEN)
     client.rank()  # its connection is open
     thread = threading.Thread(target=lambda: answers.append(client.post("/rank", body)))
     thread.start()

@@ -16,7 +16,7 @@ from deep_interest.pipelines.parameters import DatasetParameters
 from deep_interest.pipelines.retrain.nodes import reading_of
 from deep_interest.retraining.days import list_days, read_days
 from deep_interest.service.deployment import Serving
-from deep_interest.service.settings import ServiceSettings
+from deep_interest.service.settings import TOKEN_VARIABLE, ServiceSettings
 from deep_interest.service.supervisor import run_service
 from deep_interest.serving.registry import Registry
 from deep_interest.serving.snapshot import SnapshotFacts, save_snapshot
@@ -175,7 +175,7 @@ def read_token(file: str | None) -> str | None:
         InputError: the file cannot be read, or the token is empty or not printable ASCII.
     """
     if file is None:
-        token = os.environ.get("DEEP_INTEREST_TOKEN")
+        token = os.environ.get(TOKEN_VARIABLE)
         if token is None:
             return None
     else:

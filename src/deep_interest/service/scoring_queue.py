@@ -87,6 +87,7 @@ class ScoringQueue:
             self._waiting.put(None)
         for thread in self._threads:
             thread.join()
+        set_kernel_threads(None)
 
     def _done(self, _: object) -> None:
         with self._lock:

@@ -2,12 +2,14 @@
 
 import os
 from pathlib import Path
-from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 VARIABLE = "DEEP_INTEREST_SERVICE"
 """Environment variable of a worker: path of the file with its settings."""
+
+TOKEN_VARIABLE = "DEEP_INTEREST_TOKEN"
+"""Environment variable of the bearer token."""
 
 
 class ServiceSettings(BaseModel):
@@ -20,7 +22,6 @@ class ServiceSettings(BaseModel):
         workers: number of worker processes.
         threads: scoring threads of each worker; as many as cores if None.
         token: bearer token that requests must have; None for none.
-        events: ``sqlite``, or the address of a Redis server.
         max_body: largest body of a request in bytes.
         max_candidates: largest number of candidates of a request.
         max_history: largest number of behaviours in the history of a request.
@@ -39,7 +40,6 @@ class ServiceSettings(BaseModel):
     workers: int = Field(1, ge=1)
     threads: int | None = Field(None, ge=1)
     token: str | None = Field(None, min_length=1)
-    events: Literal["sqlite"] | str = "sqlite"
     max_body: int = Field(1 << 20, ge=1)
     max_candidates: int = Field(1000, ge=1)
     max_history: int = Field(10_000, ge=1)
@@ -71,4 +71,5 @@ def available_cores() -> int:
 
 def settings_of_worker() -> ServiceSettings:
     """Return the settings that the supervisor has written."""
-    return ServiceSettings.model_validate_json(Path(os.environ[VARIABLE]).read_text(encoding="utf-8"))
+    settings = ServiceSettings.model_validate_json(Path(os.environ[VARIABLE]).read_text(encoding="utf-8"))
+    return settings.model_copy(update={"token": os.environ.get(TOKEN_VARIABLE)})

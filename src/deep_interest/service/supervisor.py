@@ -13,7 +13,7 @@ from deep_interest.errors import InputError
 from deep_interest.io.atomic import atomic_path
 from deep_interest.service.deployment import Serving
 from deep_interest.service.metrics import clear_shared_metrics
-from deep_interest.service.settings import VARIABLE, ServiceSettings
+from deep_interest.service.settings import TOKEN_VARIABLE, VARIABLE, ServiceSettings
 from deep_interest.serving.snapshot import load_snapshot
 
 logger = logging.getLogger(__name__)
@@ -38,9 +38,10 @@ def run_service(settings: ServiceSettings, prepare: Prepare, *, interval: float 
     remove_old_snapshots(settings, serving)
     file = settings.folder / "settings.json"
     with atomic_path(file) as temporary:
-        temporary.write_text(settings.model_dump_json() + "\n", encoding="utf-8")
-    file.chmod(0o600)  # it has the token
+        temporary.write_text(settings.model_dump_json(exclude={"token"}) + "\n", encoding="utf-8")
     os.environ[VARIABLE] = str(file)
+    if settings.token is not None:
+        os.environ[TOKEN_VARIABLE] = settings.token  # no file has it
     clear_shared_metrics(settings.folder / "metrics")
     stop = threading.Event()
     watcher = threading.Thread(target=_watch, args=(settings, prepare, serving, stop, interval), daemon=True)
