@@ -161,7 +161,11 @@ MISTAKES = {
     ("shop.din", "--host=0.0.0.0"): "--host: 0.0.0.0 can be reached from other machines; set a token",
     ("shop.din", "--split=abc"): "--split: found abc, expected VERSION=SHARE",
     ("shop.din", "--split=v1=1.5"): "--split: found v1=1.5, expected VERSION=SHARE",
-    ("shop.din", "--shadow=v9"): "there is no version v9; existing versions: 2024-03-",
+    (
+        "shop.din",
+        "--shadow=v9",
+    ): "--shadow: the scores of a shadow are only in the request log; add --log-requests",
+    ("shop.din", "--shadow=v9", "--log-requests"): "there is no version v9; existing versions: 2024-03-",
     ("shop.din", "--token-file=nothing"): "--token-file: nothing cannot be read",
     ("shop.base",): "no version serves yet; run `kedro run --pipelines=retrain.shop.base",
     ("shop.popularity",): "expected DATASET.MODEL, such as shop.din",

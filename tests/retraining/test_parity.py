@@ -5,17 +5,17 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from support.service import LOG_END, make_snapshot, prepared, running, snapshot_of
+from support.service import COLUMNS, LOG_END, STANDARDISED, make_snapshot, prepared, running, snapshot_of
 
 from deep_interest.errors import InputError
 from deep_interest.retraining.parity import compare_served, read_request_log
 from deep_interest.service.deployment import Serving
 
 
-def serve(folder, model):
+def serve(folder, model, columns=COLUMNS):
     """Send all kinds of requests to a service that logs them."""
     settings = prepared(folder, versions=(), request_log=folder / "requests")
-    Serving(primary=make_snapshot(settings, model=model)).write(settings.serving_file)
+    Serving(primary=make_snapshot(settings, model=model, columns=columns)).write(settings.serving_file)
     with running(settings) as client:
         event = {"user": "cem", "item": 10, "time": LOG_END + 3, "columns": {"action": "buy"}}
         client.post("/events", {"events": [event]})
@@ -40,9 +40,10 @@ def served(tmp_path_factory):
     return serve(tmp_path_factory.mktemp("service"), "din")
 
 
+@pytest.mark.parametrize("columns", [COLUMNS, STANDARDISED], ids=["categories", "numbers"])
 @pytest.mark.parametrize("model", ["base", "dien", "bst", "sdim"])
-def test_the_scores_of_other_models_are_equal(tmp_path, model):
-    assert compare(serve(tmp_path, model))["passed"]
+def test_the_scores_of_other_models_are_equal(tmp_path, model, columns):
+    assert compare(serve(tmp_path, model, columns))["passed"]
 
 
 def test_equal_scores_pass(served):

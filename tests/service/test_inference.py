@@ -69,9 +69,27 @@ def test_scores_are_those_of_the_ranking(server, client, binary):
     assert (response["id"], response["model_name"], response["model_version"]) == ("r1", EXPERIMENT, "v1")
 
 
-def test_the_default_output_is_ctr(server):
+def test_without_a_choice_all_outputs_are_returned(server):
     answer = server.infer(EXPERIMENT, inputs(binary=True))
-    assert [of["name"] for of in answer.get_response()["outputs"]] == ["ctr"]
+    assert [of["name"] for of in answer.get_response()["outputs"]] == ["ctr", "ecpm"]
+
+
+def test_any_id_is_returned(server, client):
+    answer = server.infer(EXPERIMENT, inputs(binary=True), request_id="a b/ü")
+    assert answer.get_response()["id"] == "a b/ü"
+
+
+def test_a_version_that_does_not_serve_is_an_error(client):
+    response = client.post(f"/v2/models/{EXPERIMENT}/versions/v9/infer", {"inputs": [ITEM, HOUR]})
+    assert response.status_code == 404
+    assert "version v9 does not serve; v1 does" in response.json()["error"]
+
+
+def test_binary_output_for_all_is_the_default_of_each(client):
+    body = {"inputs": [ITEM, HOUR], "outputs": [{"name": "ctr"}], "parameters": {"binary_data_output": True}}
+    response = client.post(f"/v2/models/{EXPERIMENT}/infer", body)
+    length = int(response.headers["Inference-Header-Content-Length"])
+    assert len(response.content) - length == 4
 
 
 def test_an_error_reaches_the_client(server):

@@ -125,6 +125,7 @@ BAD = {
     "a history of another type": (RANK | {"history": ["10"]}, 422, "history", "found '10'"),
     "a history that is too long": (RANK | {"history": [10] * 7}, 422, "history", "at most 6"),
     "an unknown field": (RANK | {"candidate": 1}, 422, "candidate", "not permitted"),
+    "a request id with other characters": (RANK | {"request_id": "日本"}, 422, "request_id", "pattern"),
     "a request id with a blank": (RANK | {"request_id": "a b"}, 422, "request_id", "pattern"),
     "a body that is too large": ("x" * 4097, 413, None, "4,096"),
 }
@@ -165,6 +166,14 @@ def test_events_extend_the_history_at_once(client):
     assert client.ctr("cem") != after
 
 
+def test_an_event_without_columns_is_one_of_which_nothing_is_known(client):
+    event = {"user": "new too", "item": 10, "time": LOG_END + 1}
+    assert client.post("/events", {"events": [event, event | {"columns": {"action": None}}]}).json() == {
+        "accepted": 2
+    }
+    assert client.rank("new too").status_code == 200
+
+
 def test_a_user_without_a_log_has_the_history_of_the_events(client):
     assert client.rank("new").json()["unknown_user"] is True
     client.post("/events", {"events": [{"user": "new", "item": 12, "time": LOG_END + 1}]})
@@ -185,6 +194,12 @@ BAD_EVENTS = {
     "no time": ({"events": [EVENT, {"user": "ann", "item": 10}]}, "events.1.time", "required"),
     "a fractional time": ({"events": [EVENT | {"time": 1.5}]}, "events.0.time", "integer"),
     "an item of another type": ({"events": [EVENT, EVENT | {"item": "10"}]}, "events.1.item", "found '10'"),
+    "a column of another type": (
+        {"events": [EVENT | {"columns": {"action": 5}}]},
+        "events.0.columns.action",
+        "found 5",
+    ),
+    "a time that is too large": ({"events": [EVENT | {"time": 2**62}]}, "events.0.time", "less than"),
     "an unknown column": (
         {"events": [EVENT | {"columns": {"colour": 1}}]},
         "events.0.columns.colour",

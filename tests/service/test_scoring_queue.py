@@ -5,7 +5,15 @@ import threading
 
 import numpy as np
 import pytest
-from support.service import CONTEXT, make_settings, make_snapshot, prepared, snapshot_of
+from support.service import (
+    COLUMNS,
+    CONTEXT,
+    STANDARDISED,
+    make_settings,
+    make_snapshot,
+    prepared,
+    snapshot_of,
+)
 
 from deep_interest.service.scoring_queue import Prepared, QueueFullError, ScoringQueue
 from deep_interest.serving.ranker import Ranker, RankingRequest
@@ -23,9 +31,10 @@ REQUESTS = [
     "model",
     ["base", "din", "dien", "gru_aigru", "bst", "dmin", "fm", "lr", "popularity", "sim_hard", "sdim", "twin"],
 )
-def test_requests_scored_together_have_the_scores_of_each(tmp_path, model):
+@pytest.mark.parametrize("columns", [COLUMNS, STANDARDISED], ids=["categories", "numbers"])
+def test_requests_scored_together_have_the_scores_of_each(tmp_path, model, columns):
     settings = make_settings(tmp_path)
-    ranker = Ranker(snapshot_of(settings, make_snapshot(settings, model=model)))
+    ranker = Ranker.load(settings.snapshots / make_snapshot(settings, model=model, columns=columns))
     features = [ranker.features(request) for request in REQUESTS]
     together = ranker.score_many(features)
     assert [len(ctr) for ctr in together] == [3, 1, 4, 2, 2]
@@ -82,6 +91,12 @@ def test_waiting_requests_are_scored_together_up_to_a_number_of_candidates():
     assert ranker.calls == [[4, 5, 3], [20], [2]]
 
 
+def test_what_needs_no_score_does_not_keep_the_others_waiting():
+    ranker = Counting()
+    run(ScoringQueue(16), [scoring(ranker, 4), lambda: "event", scoring(ranker, 5), scoring(ranker, 6)])
+    assert ranker.calls == [[4], [5, 6]]
+
+
 def test_versions_are_scored_apart():
     first, second = Counting(), Counting()
     run(ScoringQueue(16), [scoring(first, 1), scoring(second, 2), scoring(first, 3)])
@@ -108,9 +123,9 @@ def test_an_error_belongs_to_its_request():
     assert isinstance(results[1], ValueError)
     assert results[2] == "no score needed"
     assert isinstance(results[3], KeyError)
-    failed = run(ScoringQueue(16), [scoring(ranker, 13), scoring(Counting(), 1)])
+    failed = run(ScoringQueue(16), [scoring(ranker, 13), scoring(Counting(), 1), scoring(ranker, 2)])
     assert isinstance(failed[0], ArithmeticError)
-    assert failed[1] == [1.0]
+    assert failed[1:] == [[1.0], [2.0, 2.0]]
 
 
 def test_a_full_queue_refuses_and_accepts_again_later():

@@ -2,6 +2,9 @@
 
 import json
 import logging
+import os
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -22,7 +25,7 @@ from support.service import (
 from deep_interest.errors import InputError
 from deep_interest.service.app import Service, make_app
 from deep_interest.service.deployment import DeploymentLoader, Serving, bucket_of
-from deep_interest.service.metrics import Metrics
+from deep_interest.service.metrics import MULTIPROCESS_FOLDER, Metrics
 from deep_interest.service.worker import application
 from deep_interest.serving.events import EventStoreError, SqliteEvents
 from deep_interest.serving.ranker import Ranker, RankingRequest
@@ -149,6 +152,29 @@ def test_a_shadow_scores_the_same_request_and_both_are_logged(tmp_path):
     assert entry["shadow"]["ctr"] == shadow.ctr.tolist()
 
 
+def test_the_protocol_can_ask_for_a_version(tmp_path):
+    serving = Serving(primary="v1.2024-01-01", shadow="v2.2024-01-01")
+    settings = prepared(tmp_path, versions=("v1", "v2"), serving=serving)
+    item = {"name": "items", "shape": [1], "datatype": "INT64", "data": [10]}
+    body = {"inputs": [item, item | {"name": "hour", "data": [9]}]}
+    with running(settings) as client:
+        answers = [
+            client.post(f"/v2/models/{EXPERIMENT}/versions/{of}/infer", body).json() for of in ("v1", "v2")
+        ]
+    assert [of["model_version"] for of in answers] == ["v1", "v2"]
+    assert answers[0]["outputs"] != answers[1]["outputs"]
+
+
+def test_a_shadow_or_a_log_that_fails_does_not_concern_the_client(tmp_path, monkeypatch, caplog):
+    serving = Serving(primary="v1.2024-01-01", shadow="v2.2024-01-01")
+    settings = prepared(tmp_path, versions=("v1", "v2"), serving=serving, request_log=tmp_path / "log")
+    monkeypatch.setattr(Ranker, "rank", lambda *_: 1 / 0)  # only the shadow's
+    with running(settings) as client:
+        assert client.rank(request_id="r1").status_code == 200
+        assert "deep_interest_unlogged_rankings_total 1.0" in client.get("/metrics").text
+    assert "request r1 is not in the request log" in caplog.text
+
+
 def test_the_request_log_has_what_the_model_saw(tmp_path):
     settings = prepared(tmp_path, request_log=tmp_path / "log")
     with running(settings) as client:
@@ -206,6 +232,23 @@ def test_the_access_log_is_one_json_object_per_request(tmp_path, caplog):
         "v1",
     )
     assert entries[0]["ms"] > 0
+
+
+def test_gauges_of_workers_that_have_ended_are_forgotten(tmp_path):
+    code = (
+        "import os; from deep_interest.service.metrics import Metrics\n"
+        "if os.fork() == 0:\n"
+        "    worker = Metrics('shop.din'); worker.queue.set(7); worker.serves('v1'); worker.candidates.inc(3); os._exit(0)\n"
+        "os.wait(); worker = Metrics('shop.din'); worker.queue.set(1); worker.serves('v2'); worker.candidates.inc(4)\n"
+        "print(worker.exposition().decode())"
+    )
+    variables = os.environ | {MULTIPROCESS_FOLDER: str(tmp_path)}
+    text = subprocess.run(
+        [sys.executable, "-c", code], text=True, check=True, stdout=subprocess.PIPE, env=variables
+    ).stdout
+    assert "deep_interest_queue 1.0" in text
+    assert 'version="v1"' not in text
+    assert "deep_interest_candidates_total 7.0" in text
 
 
 def test_missing_snapshots_are_errors(tmp_path):

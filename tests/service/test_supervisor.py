@@ -13,11 +13,14 @@ import time
 import psutil
 import pytest
 import requests
+from filelock import FileLock
 from support.service import CONTEXT, LOG_END, Client, make_snapshot, prepared
 
 from deep_interest.errors import InputError
 from deep_interest.service.deployment import Serving
-from deep_interest.service.supervisor import run_service
+from deep_interest.service.supervisor import _verified, clean_up, run_service
+from deep_interest.service.worker import create_app
+from deep_interest.serving.events import Event, SqliteEvents
 
 WORKERS = 2
 TOKEN = "a-secret-of-the-tests"
@@ -199,6 +202,54 @@ def test_running_requests_are_finished_at_the_end(services, settings):
     assert answers[0].status_code == 200
     assert len(answers[0].json()["ranking"]) == 1000
     assert process.exitcode == 0
+
+
+def test_a_folder_in_use_is_an_error(tmp_path):
+    settings = prepared(tmp_path)
+    want(settings, "v1")
+    with (
+        FileLock(settings.folder / ".lock"),
+        pytest.raises(InputError, match="another service uses this folder"),
+    ):
+        serve(settings)
+
+
+def test_a_damaged_snapshot_is_written_again_at_the_start(tmp_path):
+    settings = prepared(tmp_path)
+    file = settings.snapshots / "v1.2024-01-01/log/offsets.npy"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-1] + b"\x07")
+
+    def prepare():
+        if not file.exists():
+            make_snapshot(settings, "v1")
+        return Serving(primary="v1.2024-01-01")
+
+    assert _verified(settings, prepare).primary == "v1.2024-01-01"
+    assert file.read_bytes() == whole
+    with pytest.raises(InputError, match="there is no such snapshot"):
+        _verified(settings, lambda: Serving(primary="v9.2024-01-01"))
+
+
+def test_a_worker_that_cannot_load_its_version_ends_the_service(tmp_path, monkeypatch, caplog):
+    settings = prepared(tmp_path)
+    file = tmp_path / "settings.json"
+    file.write_text(settings.model_dump_json())
+    Serving(primary="v9.2024-01-01").write(settings.serving_file)
+    monkeypatch.setenv("DEEP_INTEREST_SERVICE", str(file))
+    monkeypatch.setattr("deep_interest.service.worker.set_up_logging", lambda: None)
+    with pytest.raises(SystemExit) as ended:
+        create_app()
+    assert ended.value.code == 3  # uvicorn's supervisor ends with it
+    assert "v9.2024-01-01: there is no such snapshot" in caplog.text
+
+
+def test_events_that_every_log_has_are_deleted(tmp_path):
+    settings = prepared(tmp_path)
+    events = SqliteEvents(settings.database)
+    events.add([Event("ann", 10, LOG_END), Event("ann", 10, LOG_END + 1)])
+    clean_up(settings, Serving(primary="v1.2024-01-01"))
+    assert [of.time for of in events.of_user("ann", after=0, limit=9)] == [LOG_END + 1]
 
 
 def test_a_port_in_use_is_an_error(tmp_path):

@@ -28,6 +28,13 @@ COLUMNS = FeatureColumns(
     profile=("age",),
     context=("hour",),
 )
+STANDARDISED = COLUMNS.model_copy(
+    update={
+        "item": ("item_id", "category", "price"), "behavior": ("item_id", "category", "price", "action", "dwell", "weekday", "gap"),
+        "standardised": ("price", "dwell", "hour"),
+    }
+)  # fmt: skip
+"""With numbers as such in an item, a behaviour and the context, and a feature of a behaviour's time."""
 CONTEXT = {"hour": 9}
 LOG_END = 105
 BEHAVIORS = pd.DataFrame(
@@ -36,20 +43,21 @@ BEHAVIORS = pd.DataFrame(
         "item": [10, 11, 12, 12, 15],
         "time": [100, 101, 102, 103, LOG_END],
         "action": ["view", "buy", "view", "buy", "view"],
+        "dwell": [3.0, 4.0, 9.0, 1.0, 2.0],
     }
 )
-ITEMS = pd.DataFrame({"item": range(10, 16), "category": list("aabbcc")})
+ITEMS = pd.DataFrame({"item": range(10, 16), "category": list("aabbcc"), "price": [1.0, 2, 3, 4, 5, 6]})
 USERS = pd.DataFrame({"user": ["ann", "bob", "cem"], "age": ["20", "30", "20"]})
 
 
-def make_snapshot(settings, version="v1", *, model="din", seed=0, max_len=5):
+def make_snapshot(settings, version="v1", *, model="din", seed=0, max_len=5, columns=COLUMNS):
     """Write a version with random weights and its snapshot; return the snapshot's name."""
     tables = CanonicalTables(BEHAVIORS, ITEMS, USERS)
     users, items = Vocabulary.fit(BEHAVIORS["user"]), Vocabulary.fit(ITEMS["item"])
     log, vocabularies = encode_log(tables, users=users, items=items), FieldVocabularies()
-    context = {"hour": code_column(vocabularies, "hour", pd.Series([9, 10, 11]), COLUMNS)}
-    own = encode_behaviors(BEHAVIORS, COLUMNS, vocabularies=vocabularies)
-    features = encode_features(tables, log, COLUMNS, context=context, own=own, vocabularies=vocabularies)
+    context = {"hour": code_column(vocabularies, "hour", pd.Series([9, 10, 11]), columns)}
+    own = encode_behaviors(BEHAVIORS, columns, vocabularies=vocabularies)
+    features = encode_features(tables, log, columns, context=context, own=own, vocabularies=vocabularies)
     config = model_config(model, {}, common={"embedding_dim": 4, "embedding_std": 1.0, "hidden": (16, 8)})
     torch.manual_seed(seed)
     net = build_model(model, config, features.schema)
@@ -62,7 +70,7 @@ def make_snapshot(settings, version="v1", *, model="din", seed=0, max_len=5):
     facts = SnapshotFacts(
         experiment=EXPERIMENT,
         version=version,
-        columns=COLUMNS,
+        columns=columns,
         max_len=max_len,
         log_end=LOG_END,
         last_day="2024-01-01",

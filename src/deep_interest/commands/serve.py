@@ -1,5 +1,6 @@
 """`deep-interest serve`: prepare what the service needs from the registry and the current days, and run it."""
 
+import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from deep_interest.serving.registry import Registry
 from deep_interest.serving.snapshot import SnapshotFacts, save_snapshot
 from deep_interest.serving.version import Version
 
+logger = logging.getLogger(__name__)
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -68,12 +70,17 @@ def serve_model(
                 f"--host: {settings.host} can be reached from other machines; set a token that requests must have with "
                 "--token-file FILE, or listen on 127.0.0.1 behind a proxy"
             )
+        if roles.shadow is not None and settings.request_log is None:
+            raise InputError(
+                "--shadow: the scores of a shadow are only in the request log; add --log-requests"
+            )
         write(f"{experiment}: reading the registry and the current days")
-        serving = project.prepare(settings, roles)
-        write(
-            f"{experiment}: {serving.primary.rpartition('.')[0]} serves on http://{settings.host}:{settings.port} (/docs)"
-        )
-        run_service(settings, lambda: project.prepare(settings, roles))
+
+        def started(serving: Serving) -> None:
+            version = serving.primary.rpartition(".")[0]
+            write(f"{experiment}: {version} serves on http://{settings.host}:{settings.port} (/docs)")
+
+        run_service(settings, lambda: project.prepare(settings, roles), started=started)
 
 
 def parse_roles(shadow: str | None, split: str | None) -> Roles:
@@ -106,6 +113,7 @@ class Project:
 
     def __init__(self, context: KedroContext, dataset: str, model: str) -> None:
         self._name = f"{dataset}.{model}"
+        self._roles_existed, self._missing = False, set[str]()
         parameters = context.config_loader["parameters"]
         self._settings = DatasetParameters.model_validate(parameters["datasets"][dataset])
         self._history_days: int | None = parameters["retraining"].get("history_days")
@@ -135,8 +143,9 @@ class Project:
         days = list_days(self._days)[first:]
         if not days:
             raise InputError(
-                f"{self._days}: found no day; the service needs the behaviours of the current days"
+                f"{self._days}: there is no day; the service needs the behaviours of the current days"
             )
+        roles = self._existing(roles)
         names = {name: f"{name}.{days[-1]}" for name in (champion, roles.shadow, roles.split) if name}
         missing = [name for name, snapshot in names.items() if not (settings.snapshots / snapshot).is_dir()]
         if missing:
@@ -145,6 +154,28 @@ class Project:
             primary=names[champion], shadow=names.get(roles.shadow or ""), split=names.get(roles.split or ""),
             share=roles.share,
         )  # fmt: skip
+
+    def _existing(self, roles: Roles) -> Roles:
+        """Return the roles without versions that retraining has deleted since the service started.
+
+        Raises:
+            InputError: at the start, a version does not exist.
+        """
+        missing = {name for name in (roles.shadow, roles.split) if name} - set(self.registry.names())
+        if not missing:
+            self._roles_existed = True
+            return roles
+        if not self._roles_existed:
+            self.registry.load(min(missing))  # raises the error
+        if missing != self._missing:
+            logger.error(
+                "%s: retraining has deleted %s; it is not used any longer",
+                self._name,
+                ", ".join(sorted(missing)),
+            )
+            self._missing = missing
+        split = None if roles.split in missing else roles.split
+        return Roles(None if roles.shadow in missing else roles.shadow, split, roles.share if split else 0.0)
 
     def _write(
         self, versions: list[Version], days: list[str], settings: ServiceSettings, names: dict[str, str]

@@ -135,13 +135,11 @@ def _samples(schema: FeatureSchema, served: list[Served]) -> SampleSet:
     stored = schema.model_copy(
         update={"behavior": tuple(of.model_copy(update={"derived": False}) for of in schema.behavior)}
     )
-    dense = {of.name for of in (*schema.behavior, *schema.item, *schema.profile, *schema.context) if of.dense}
 
     def codes(group: str, names: Iterable[str]) -> dict[str, Tensor]:
         return {
             name: torch.tensor(
-                [code for one in served for code in one.features[group][name]],
-                dtype=torch.float32 if name in dense else torch.int32,
+                [code for one in served for code in one.features[group][name]], dtype=torch.int32
             )
             for name in names
         }

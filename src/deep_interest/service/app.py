@@ -1,5 +1,6 @@
 """The routes of the service."""
 
+import logging
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -27,6 +28,7 @@ from deep_interest.service.settings import ServiceSettings, available_cores
 from deep_interest.serving.events import EventStore
 from deep_interest.serving.ranker import Features, Ranker, Ranking, order
 
+logger = logging.getLogger("deep_interest.service")
 Handler = Callable[[Request], Awaitable[Response]]
 NAME = "deep-interest"
 
@@ -60,26 +62,44 @@ class Service:
         return self._prepared(request, wanted, partial(_answer, request, wanted))
 
     def _prepared(
-        self, request: Request, wanted: RankRequest, answer: Callable[[Ranker, Ranking], Response]
+        self,
+        request: Request,
+        wanted: RankRequest,
+        answer: Callable[[Ranker, Ranking], Response],
+        version: str | None = None,
     ) -> Prepared:
-        """Check the limits and encode a request for the version of its user."""
+        """Check the limits and encode a request for a version, that of its user by default."""
         limits = self.settings
         _check_size("candidates", len(wanted.candidates), limits.max_candidates)
         _check_size("history", len(wanted.history or ()), limits.max_history)
         if wanted.request_id is not None:
             request.state.request_id = wanted.request_id
         deployment = self.loader.current  # one deployment for the whole request
-        ranker, asked = deployment.ranker_of(wanted.user), wanted.ranking_request()
-        features = ranker.features(asked)
+        ranker = (
+            deployment.ranker_of(wanted.user) if version is None else deployment.ranker_of_version(version)
+        )
+        ranking_request = wanted.ranking_request()
+        features = ranker.features(ranking_request)
 
         def finish(ctr: np.ndarray) -> Response:
-            ranking = order(asked, features, ctr)
+            ranking = order(ranking_request, features, ctr)
             self._observe(request, deployment, ranker, features)
-            if self.request_log is not None:
-                self.request_log.write(request.state.request_id, wanted, ranker, ranking, deployment.shadow)
+            self._log(request, wanted, ranker, ranking, deployment.shadow)
             return answer(ranker, ranking)
 
         return Prepared(ranker, features, finish)
+
+    def _log(
+        self, request: Request, wanted: RankRequest, ranker: Ranker, ranking: Ranking, shadow: Ranker | None
+    ) -> None:
+        """Log a ranking and the scores of the shadow; a failure of either does not concern the client."""
+        if self.request_log is None:
+            return
+        try:
+            self.request_log.write(request.state.request_id, wanted, ranker, ranking, shadow)
+        except Exception:
+            self.metrics.unlogged.inc()
+            logger.exception("request %s is not in the request log", request.state.request_id)
 
     def _observe(self, request: Request, deployment: Deployment, ranker: Ranker, features: Features) -> None:
         request.state.version, request.state.candidates = ranker.version, features.size
@@ -95,9 +115,9 @@ class Service:
 
     def _infer(self, request: Request, body: bytes) -> Prepared:
         self._check_model(request)
-        wanted, outputs = inference.decode(body, request.headers.get(inference.HEADER_LENGTH))
-        answer = partial(inference.encode, request, outputs)
-        return self._prepared(request, wanted, answer)
+        decoded = inference.decode(body, request.headers.get(inference.HEADER_LENGTH))
+        answer = partial(inference.encode, decoded.id or request.state.request_id, decoded.outputs)
+        return self._prepared(request, decoded.request, answer, request.path_params.get("version"))
 
     async def _scored(self, task: Task) -> Response:
         try:
@@ -120,17 +140,18 @@ class Service:
         wanted = parse(EventsRequest, body)
         _check_size("events", len(wanted.events), self.settings.max_events)
         ranker = self.loader.current.primary
-        for index, event in enumerate(wanted.events):
+        events = wanted.for_store()
+        for index, event in enumerate(events):
             if unknown := [name for name in event.columns if name not in ranker.columns]:
                 raise RequestError(
                     422,
                     f"events.{index}.columns: the model does not see {unknown[0]}; it sees {', '.join(ranker.columns) or 'none'}",
                     f"events.{index}.columns.{unknown[0]}",
                 )
-            ranker.check_ids(event.user, event.item, f"events.{index}")
-        self.events.add(wanted.for_store())
-        self.metrics.events.inc(len(wanted.events))
-        return JSON({"accepted": len(wanted.events)})
+            ranker.check_event(event, f"events.{index}")
+        self.events.add(events)
+        self.metrics.events.inc(len(events))
+        return JSON({"accepted": len(events)})
 
     async def live(self, request: Request) -> Response:
         """Answer while the process runs."""
@@ -158,6 +179,7 @@ class Service:
 
     async def exposition(self, request: Request) -> Response:
         """Return the metrics."""
+        self.metrics.serves(self.loader.current.primary.version)
         return PlainTextResponse(self.metrics.exposition(), media_type="text/plain; version=0.0.4")
 
     async def openapi(self, request: Request) -> Response:

@@ -65,6 +65,10 @@ class Deployment:
             return self.rankers[serving.split]
         return self.rankers[serving.primary]
 
+    def ranker_of_version(self, version: str) -> Ranker:
+        """Return the ranker of a version that serves, or is a shadow."""
+        return next(ranker for ranker in self.rankers.values() if ranker.version == version)
+
     @property
     def primary(self) -> Ranker:
         """The champion's ranker."""
@@ -83,7 +87,7 @@ def bucket_of(user: Id) -> float:
 
 
 def exempt_from_collection() -> None:
-    """Exempt all existing objects from garbage collection: a look at those of PyTorch and of the models takes over 100 ms."""
+    """Exempt all existing objects from garbage collection: to visit those of PyTorch and of the models takes over 100 ms."""
     gc.collect()
     gc.freeze()
 
@@ -95,7 +99,7 @@ class DeploymentLoader:
         path: file that says which snapshots serve.
         snapshots: folder of the snapshots.
         events: event store of the worker.
-        interval: seconds between two looks at the file.
+        interval: seconds between two checks of the file.
     """
 
     def __init__(self, path: Path, snapshots: Path, events: EventStore, *, interval: float = 0.5) -> None:
@@ -128,8 +132,11 @@ class DeploymentLoader:
         while not self._stop.wait(self._interval):
             try:
                 self.refresh()
-            except (InputError, OSError, ValueError) as error:
+            except InputError as error:
                 logger.error("the deployment stays as it was: %s", error)
+                self._stop.wait(10 * self._interval)
+            except Exception:
+                logger.exception("the deployment stays as it was")
                 self._stop.wait(10 * self._interval)
 
     def _read(self) -> Serving:

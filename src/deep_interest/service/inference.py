@@ -7,12 +7,11 @@ Inputs are ``items (C,)``, and optionally ``user (1,)``, ``bids (C,)``, ``histor
 import math
 import struct
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
 from pydantic import ValidationError
-from starlette.requests import Request
 from starlette.responses import Response
 
 from deep_interest.service.deployment import Deployment
@@ -59,8 +58,22 @@ def _type_of(ranker: Ranker, feature: str) -> str:
     return {"i": "INT64", "u": "INT64", "f": "FP64", "b": "BOOL"}.get(dtype.kind, "BYTES")
 
 
-def decode(body: bytes, header_length: str | None) -> tuple[RankRequest, list[InferOutput]]:
-    """Return the ranking request of an inference request, and the outputs that it asks for.
+class Decoded(NamedTuple):
+    """An inference request.
+
+    Attributes:
+        request: the ranking request.
+        outputs: the outputs that it asks for.
+        id: its id, any string; None if it has none.
+    """
+
+    request: RankRequest
+    outputs: list[InferOutput]
+    id: str | None
+
+
+def decode(body: bytes, header_length: str | None) -> Decoded:
+    """Read an inference request.
 
     Raises:
         RequestError: a tensor is missing or unknown, or its data do not match its shape or type.
@@ -86,16 +99,17 @@ def decode(body: bytes, header_length: str | None) -> tuple[RankRequest, list[In
         tensors[of.name], rest = _binary(of, rest[:size]), rest[size:]
     if len(rest):
         raise RequestError(400, f"the body has {len(rest)} bytes after the last tensor")
-    binary = bool(request.parameters.get("binary_data_output"))
-    outputs = request.outputs or [InferOutput(name="ctr", parameters={"binary_data": binary})]
+    default = {"binary_data": bool(request.parameters.get("binary_data_output"))}
+    requested = request.outputs or [InferOutput(name=name) for name in _OUTPUTS]
+    outputs = [InferOutput(name=of.name, parameters=default | of.parameters) for of in requested]
     if unknown := [of.name for of in outputs if of.name not in _OUTPUTS]:
         raise RequestError(
             422, f"outputs: {unknown[0]} is not an output; choose {' or '.join(_OUTPUTS)}", "outputs"
         )
-    return _ranking_request(request.id, tensors), outputs
+    return Decoded(_ranking_request(tensors), outputs, request.id)
 
 
-def encode(request: Request, outputs: Sequence[InferOutput], ranker: Ranker, ranking: Ranking) -> Response:
+def encode(request_id: str, outputs: Sequence[InferOutput], ranker: Ranker, ranking: Ranking) -> Response:
     """Return the answer to an inference request."""
     described, binary = [], b""
     for of in outputs:
@@ -110,7 +124,7 @@ def encode(request: Request, outputs: Sequence[InferOutput], ranker: Ranker, ran
         described.append(tensor)
     header = orjson.dumps(
         {
-            "id": request.state.request_id, "model_name": ranker.facts.experiment, "model_version": ranker.version,
+            "id": request_id, "model_name": ranker.facts.experiment, "model_version": ranker.version,
             "outputs": described,
         }
     )  # fmt: skip
@@ -123,7 +137,7 @@ def encode(request: Request, outputs: Sequence[InferOutput], ranker: Ranker, ran
     )
 
 
-def _ranking_request(request_id: str | None, tensors: dict[str, list[Any]]) -> RankRequest:
+def _ranking_request(tensors: dict[str, list[Any]]) -> RankRequest:
     if "items" not in tensors:
         raise RequestError(422, f"inputs: items is missing; found {', '.join(tensors)}", "items")
     items = tensors.pop("items")
@@ -139,8 +153,6 @@ def _ranking_request(request_id: str | None, tensors: dict[str, list[Any]]) -> R
     if "history" in tensors:
         block["history"] = tensors.pop("history")
     block["context"] = {name: values[0] if len(values) == 1 else values for name, values in tensors.items()}
-    if request_id:
-        block["request_id"] = request_id
     try:
         return RankRequest.model_validate(block)
     except ValidationError as error:

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 _BUCKETS = (0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1, 0.25, 1.0)
 MULTIPROCESS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
@@ -39,6 +39,11 @@ class Metrics:
             "Rankings for users of whom nothing is known.",
             registry=self.registry,
         )
+        self.unlogged = Counter(
+            "deep_interest_unlogged_rankings",
+            "Rankings that could not be written to the request log.",
+            registry=self.registry,
+        )
         self.events = Counter("deep_interest_events", "Stored events.", registry=self.registry)
         self.queue = Gauge(
             "deep_interest_queue",
@@ -64,9 +69,22 @@ class Metrics:
         """Return the metrics of all workers in Prometheus' text format."""
         if MULTIPROCESS_FOLDER not in os.environ:
             return generate_latest(self.registry)
+        _forget_dead_workers(Path(os.environ[MULTIPROCESS_FOLDER]))
         registry = CollectorRegistry()
         MultiProcessCollector(registry)
         return generate_latest(registry)
+
+
+def _forget_dead_workers(folder: Path) -> None:
+    """Remove the gauges of workers that have ended."""
+    for file in folder.glob("gauge_live*_*.db"):
+        pid = int(file.stem.rpartition("_")[2])
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            mark_process_dead(pid)
+        except PermissionError:  # a process of another user: not a worker
+            mark_process_dead(pid)
 
 
 def clear_shared_metrics(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 from pathlib import Path
 from typing import IO, Any
 
@@ -13,7 +14,7 @@ from deep_interest.serving.ranker import Features, Ranker, Ranking
 
 
 class RequestLog:
-    """Appends rankings to a file of the worker, ``requests.<process>.jsonl``.
+    """Appends rankings to a file of the worker, ``requests.<start>-<process>.jsonl``.
 
     Each line has ``request_id``, ``version``, ``snapshot``, the request as it came, ``features`` (codes by group and field), ``ctr``, and for a
     shadow its ``version`` and ``ctr``.
@@ -25,7 +26,7 @@ class RequestLog:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
-        self._file: IO[bytes] = (folder / f"requests.{os.getpid()}.jsonl").open("ab")
+        self._file: IO[bytes] = (folder / f"requests.{int(time.time())}-{os.getpid()}.jsonl").open("ab")
 
     def write(
         self, request_id: str, request: RankRequest, ranker: Ranker, ranking: Ranking, shadow: Ranker | None

@@ -19,6 +19,7 @@ from deep_interest.serving.ranker import RankingRequest
 
 _Integer = Annotated[StrictInt, Field(ge=-(2**63), le=2**63 - 1)]
 _String = Annotated[StrictStr, Field(max_length=1024)]
+_Time = Annotated[StrictInt, Field(ge=-(2**61), le=2**61)]
 Id = _Integer | _String
 Value = StrictBool | _Integer | Annotated[StrictFloat, Field(allow_inf_nan=False)] | _String | None
 
@@ -46,7 +47,7 @@ class RankRequest(_Body):
         None,
         description="Items of the user's behaviours, oldest first, in place of those that the service knows.",
     )
-    time: _Integer | None = Field(
+    time: _Time | None = Field(
         None,
         description="Time of the request in the unit of the log, for models that see the time since a behaviour.",
     )
@@ -58,7 +59,7 @@ class RankRequest(_Body):
         None,
         min_length=1,
         max_length=128,
-        pattern=r"^[\w.:-]+$",
+        pattern=r"^[A-Za-z0-9_.:-]+$",
         description="Id for logs; made by the service by default.",
     )
 
@@ -95,7 +96,7 @@ class NewEvent(_Body):
 
     user: Id
     item: Id
-    time: _Integer = Field(description="Time in the unit of the log.")
+    time: _Time = Field(description="Time in the unit of the log.")
     columns: dict[_String, Value] = Field(
         {}, description="What happened: the behaviour's own columns, such as an action or a rating."
     )
@@ -156,7 +157,7 @@ class InferRequest(_Body):
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
-    id: str | None = Field(None, max_length=128)
+    id: str | None = Field(None, max_length=1024)
     parameters: dict[str, Any] = {}
     inputs: list[InferInput] = Field(min_length=1, max_length=64)
     outputs: list[InferOutput] = Field([], max_length=8)

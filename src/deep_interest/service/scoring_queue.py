@@ -105,9 +105,11 @@ class ScoringQueue:
             self._share_cores(1)
             jobs, size, ends = [], 0, False
             while True:
-                if job := _prepare(*item):
-                    jobs.append(job)
-                    size += job[0].features.size
+                job = _prepare(*item)
+                if job is None:
+                    break  # whatever needs no score must not keep the others waiting
+                jobs.append(job)
+                size += job[0].features.size
                 if size >= self._most:
                     break
                 try:
@@ -148,8 +150,11 @@ def _score(jobs: Sequence[tuple[Prepared, "Future[Any]"]]) -> None:
         try:
             scores = group[0][0].ranker.score_many([prepared.features for prepared, _ in group])
         except BaseException as error:
-            for _, future in group:
-                future.set_exception(error)
+            if len(group) > 1:  # one of them may be the reason
+                for job in group:
+                    _score([job])
+            else:
+                group[0][1].set_exception(error)
             continue
         for (prepared, future), ctr in zip(group, scores, strict=True):
             try:

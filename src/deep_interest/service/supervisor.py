@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 
 import uvicorn
+from filelock import FileLock, Timeout
 from uvicorn.supervisors import Multiprocess
 
 from deep_interest.errors import InputError
@@ -14,6 +15,7 @@ from deep_interest.io.atomic import atomic_path
 from deep_interest.service.deployment import Serving
 from deep_interest.service.metrics import clear_shared_metrics
 from deep_interest.service.settings import TOKEN_VARIABLE, VARIABLE, ServiceSettings
+from deep_interest.serving.events import SqliteEvents
 from deep_interest.serving.snapshot import load_snapshot
 
 logger = logging.getLogger(__name__)
@@ -21,31 +23,41 @@ Prepare = Callable[[], Serving]
 """Writes the snapshots of the versions that should serve, where they are missing, and names them."""
 
 
-def run_service(settings: ServiceSettings, prepare: Prepare, *, interval: float = 2.0) -> None:
+def run_service(
+    settings: ServiceSettings,
+    prepare: Prepare,
+    *,
+    interval: float = 2.0,
+    started: Callable[[Serving], None] | None = None,
+) -> None:
     """Serve until the process is asked to end by SIGTERM or SIGINT; running requests are finished.
 
     Args:
         settings: settings of the service.
         prepare: called at the start and then every ``interval`` seconds.
-        interval: seconds between two looks at the registry.
+        interval: seconds between two checks of the registry.
+        started: called with what serves, before the workers start.
 
     Raises:
-        InputError: no version can serve, or the address is in use.
+        InputError: no version can serve, another service uses the folder, or the address is in use.
     """
     settings.folder.mkdir(parents=True, exist_ok=True)
-    serving = prepare()
-    serving.write(settings.serving_file)
-    remove_old_snapshots(settings, serving)
-    file = settings.folder / "settings.json"
-    with atomic_path(file) as temporary:
-        temporary.write_text(settings.model_dump_json(exclude={"token"}) + "\n", encoding="utf-8")
-    os.environ[VARIABLE] = str(file)
-    if settings.token is not None:
-        os.environ[TOKEN_VARIABLE] = settings.token  # no file has it
-    clear_shared_metrics(settings.folder / "metrics")
-    stop = threading.Event()
-    watcher = threading.Thread(target=_watch, args=(settings, prepare, serving, stop, interval), daemon=True)
-    watcher.start()
+    lock = FileLock(settings.folder / ".lock", timeout=0)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise InputError(
+            f"{settings.folder}: another service uses this folder; end it, or choose another --folder"
+        ) from error
+    try:
+        _run_locked(settings, prepare, interval, started)
+    finally:
+        lock.release()
+
+
+def _run_locked(
+    settings: ServiceSettings, prepare: Prepare, interval: float, started: Callable[[Serving], None] | None
+) -> None:
     config = uvicorn.Config(
         "deep_interest.service.worker:create_app", factory=True, host=settings.host, port=settings.port,
         workers=settings.workers, access_log=False, log_level="warning", timeout_graceful_shutdown=30, server_header=False,
@@ -57,32 +69,94 @@ def run_service(settings: ServiceSettings, prepare: Prepare, *, interval: float 
         raise InputError(
             f"{settings.host}:{settings.port} cannot be used; end the program that listens there, or choose another --port"
         ) from error
+    stop = threading.Event()
     try:
+        serving = _verified(settings, prepare)
+        serving.write(settings.serving_file)
+        clean_up(settings, serving)
+        file = settings.folder / "settings.json"
+        with atomic_path(file) as temporary:
+            temporary.write_text(settings.model_dump_json(exclude={"token"}) + "\n", encoding="utf-8")
+        os.environ[VARIABLE] = str(file)
+        if settings.token is not None:
+            os.environ[TOKEN_VARIABLE] = settings.token  # no file has it
+        clear_shared_metrics(settings.folder / "metrics")
+        if started is not None:
+            started(serving)
+        watcher = threading.Thread(
+            target=_watch, args=(settings, prepare, serving, stop, interval), daemon=True
+        )
+        watcher.start()
         Multiprocess(config, sockets=[socket]).run()
     finally:
         stop.set()
         socket.close()
 
 
+def _verified(settings: ServiceSettings, prepare: Prepare) -> Serving:
+    """Return what should serve; a damaged snapshot is written again."""
+    serving = prepare()
+    damaged = []
+    for name in serving.snapshots:
+        try:
+            load_snapshot(settings.snapshots / name)
+        except InputError as error:
+            logger.error("%s; it is written again", error)
+            damaged.append(name)
+    if not damaged:
+        return serving
+    for name in damaged:
+        shutil.rmtree(settings.snapshots / name, ignore_errors=True)
+    serving = prepare()
+    for name in serving.snapshots:
+        load_snapshot(settings.snapshots / name)
+    return serving
+
+
 def _watch(
     settings: ServiceSettings, prepare: Prepare, serving: Serving, stop: threading.Event, interval: float
 ) -> None:
-    failure = ""
+    """Put what should serve into effect; what has failed once is not tried again before it changes."""
+    failure, refused = "", None
     while not stop.wait(interval):
+        wanted = None
         try:
             wanted = prepare()
-            if wanted != serving:
-                for name in wanted.snapshots:
-                    load_snapshot(settings.snapshots / name)  # a damaged one is not offered to the workers
-                wanted.write(settings.serving_file)
-                logger.info("%s replaces %s", wanted.primary, serving.primary)
-                remove_old_snapshots(settings, wanted, serving)
-                serving = wanted
-            failure = ""
-        except (InputError, OSError) as error:
+            if wanted in (serving, refused):
+                continue
+            for name in wanted.snapshots:
+                load_snapshot(settings.snapshots / name)  # a damaged one is not offered to the workers
+            wanted.write(settings.serving_file)
+            logger.info("%s replaces %s", wanted.primary, serving.primary)
+            clean_up(settings, wanted, serving)
+            serving, refused, failure = wanted, None, ""
+        except Exception as error:
             if str(error) != failure:  # once for each reason
-                logger.error("%s goes on serving: %s", serving.primary, error)
-                failure = str(error)
+                logger.error(
+                    "%s goes on serving: %s",
+                    serving.primary,
+                    error,
+                    exc_info=None if isinstance(error, InputError) else error,
+                )
+            failure, refused = str(error), wanted
+
+
+def clean_up(settings: ServiceSettings, *used: Serving) -> None:
+    """Delete snapshots that no version uses, and events that all logs in use have.
+
+    Those of the serving before stay until the next change, for workers that use them.
+    """
+    remove_old_snapshots(settings, *used)
+    ends = [
+        load_snapshot(settings.snapshots / name, verify=False).facts.log_end
+        for serving in used
+        for name in serving.snapshots
+        if (settings.snapshots / name).is_dir()
+    ]
+    if ends and settings.database.exists():
+        events = SqliteEvents(settings.database)
+        events.prune(min(ends))
+        events.close()
 
 
 def remove_old_snapshots(settings: ServiceSettings, *used: Serving) -> None:

@@ -4,10 +4,14 @@ import logging
 import sys
 
 from starlette.applications import Starlette
+from uvicorn.config import STARTUP_FAILURE
 
+from deep_interest.errors import InputError
 from deep_interest.process import prepare_process
 from deep_interest.service.settings import ServiceSettings, settings_of_worker
 from deep_interest.serving.events import EventStore, SqliteEvents
+
+logger = logging.getLogger(__name__)
 
 
 def create_app() -> Starlette:
@@ -15,7 +19,13 @@ def create_app() -> Starlette:
     prepare_process()
     settings = settings_of_worker()
     set_up_logging()
-    return application(settings)
+    try:
+        return application(settings)
+    except InputError as error:
+        logger.error("%s", error)
+        sys.exit(
+            STARTUP_FAILURE
+        )  # by which uvicorn's supervisor ends, instead of starting the worker again and again
 
 
 def application(settings: ServiceSettings) -> Starlette:

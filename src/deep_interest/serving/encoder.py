@@ -56,6 +56,32 @@ class Encoder:
     def _lookup_item(self) -> IdLookup:
         return IdLookup(self.items)
 
+    def check_type(self, name: str, value: Any, what: str) -> None:
+        """Check that a value of a feature has the type of the source; a missing one has.
+
+        Raises:
+            InputError: it is a number where the source has strings, or the reverse.
+        """
+        if value is None:
+            return
+        known = self.context.fields[name].vocabulary.values
+        if name in self.columns.numeric:
+            check_types([value], what, expect_numbers=True, example=1.5)
+        elif pd.api.types.is_bool_dtype(known.dtype):
+            if not isinstance(value, bool):
+                raise InputError(f"{what}: found {value!r}; expected true or false, as in the source")
+        elif len(known):
+            is_number = pd.api.types.is_numeric_dtype(known.dtype)
+            check_types([value], what, expect_numbers=is_number, example=known[:1].tolist()[0])
+
+    def has_type(self, name: str, value: Any) -> bool:
+        """Whether a value of a feature is not missing and has the type of the source."""
+        try:
+            self.check_type(name, value, name)
+        except InputError:
+            return False
+        return value is not None
+
     def encode_context(
         self, values: Mapping[str, Any], names: Sequence[str], size: int, model: str
     ) -> tuple[dict[str, Tensor], dict[str, ValueSetLookup]]:
@@ -68,7 +94,7 @@ class Encoder:
             model: name of the model, for error messages.
 
         Returns:
-            ``{field: (C,)}`` int32 codes (float32 for standardised features), and the value sets of multi-hot features.
+            ``{field: (C,)}`` int32 codes, and the value sets of multi-hot features.
 
         Raises:
             InputError: a feature is missing or unknown, or a value has another type than in the source.

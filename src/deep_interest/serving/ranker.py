@@ -13,7 +13,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from deep_interest.logs.encoding import encode_behaviors
+from deep_interest.logs.encoding import code_column
 from deep_interest.logs.feature_columns import GAP
 from deep_interest.ops.jagged import Jagged
 from deep_interest.serving.events import Event, EventStore, Id
@@ -157,7 +157,7 @@ class Ranker:
             {field.name: store.items[field.name][1 : size + 1] for field in schema.item},
             {field.name: store.users[field.name][:1] for field in schema.profile},
             {
-                field.name: torch.zeros(1, dtype=torch.float32 if field.dense else torch.int32)
+                field.name: torch.zeros(1, dtype=torch.int32)
                 for field in schema.context
             },
             {}, unknown_user=True, unknown_items=0,
@@ -248,7 +248,7 @@ class Ranker:
         store, schema = self.store, self.store.schema
         codes = {field.name: store.items[field.name][items.long()] for field in schema.shared}
         return codes | {
-            field.name: torch.zeros(len(items), dtype=torch.float32 if field.dense else torch.int32)
+            field.name: torch.zeros(len(items), dtype=torch.int32)
             for field in schema.own
             if not field.derived
         }
@@ -266,19 +266,18 @@ class Ranker:
         return cached[1], cached[2]
 
     def _codes_of_events(self, events: Sequence[Event]) -> dict[str, Tensor]:
+        """Return the codes of events; a column that an event lacks, or whose value has another type than in the source, is unknown."""
         encoder = self.snapshot.encoder
         codes = self._of_items(encoder.item_codes([event.item for event in events], "item"))
-        if not self.columns:
-            return codes
-        frame = pd.DataFrame(
-            {name: pd.Series([event.columns.get(name) for event in events]) for name in self.columns}
-        )
-        own = encode_behaviors(frame, self.facts.columns, vocabularies=encoder.context)
-        return codes | {
-            name: torch.from_numpy(np.ascontiguousarray(column.codes))
-            for name, column in own.items()
-            if column.value_sets is None
-        }
+        for name in self.columns:
+            values = [event.columns.get(name) for event in events]
+            rows = [row for row, value in enumerate(values) if encoder.has_type(name, value)]
+            if not rows or name in self.facts.columns.multi_hot:
+                continue
+            known = pd.Series([values[row] for row in rows])
+            coded = code_column(encoder.context, name, known, self.facts.columns)
+            codes[name][rows] = torch.from_numpy(np.ascontiguousarray(coded.codes)).int()
+        return codes
 
     def _with_derived(
         self, codes: dict[str, Tensor], times: Tensor | None, time: int | None
@@ -302,11 +301,18 @@ class Ranker:
         times = self.store.times
         return int(times.max()) if times is not None and len(times) else self.facts.log_end
 
-    def check_ids(self, user: Id, item: Id, what: str) -> None:
-        """Check that the ids of an event have the types of the source.
+    def check_event(self, event: Event, what: str) -> None:
+        """Check that the ids and the columns of an event have the types of the source.
+
+        Args:
+            event: the event.
+            what: what it is, for error messages.
 
         Raises:
-            InputError: one is a number where the source has strings, or the reverse.
+            InputError: a value is a number where the source has strings, or the reverse.
         """
-        self.snapshot.encoder.user_codes([user], f"{what}.user")
-        self.snapshot.encoder.item_codes([item], f"{what}.item")
+        encoder = self.snapshot.encoder
+        encoder.user_codes([event.user], f"{what}.user")
+        encoder.item_codes([event.item], f"{what}.item")
+        for name, value in event.columns.items():
+            encoder.check_type(name, value, f"{what}.columns.{name}")
