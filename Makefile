@@ -25,7 +25,7 @@ test: $(VENV)/.installed  ## run all tests but those marked nightly
 test-fast: $(VENV)/.installed  ## run the tests that take at most half a second each (under a minute)
 	$(BIN)/python -m pytest --numprocesses=2 --dist=worksteal -m "not slow"
 
-test-nightly: $(VENV)/.installed  ## run the tests that are too slow for `make test`: every export, compiled exports (about ten minutes)
+test-nightly: $(VENV)/.installed  ## run the tests that are too slow for `make test`: every export, ablations, the notebook
 	DEEP_INTEREST_NIGHTLY=1 $(BIN)/python -m pytest --numprocesses=2 --dist=worksteal -m nightly
 
 coverage: $(VENV)/.installed  ## run all tests and list the lines that no test runs, without compiled kernels

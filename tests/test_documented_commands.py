@@ -26,6 +26,7 @@ RESOLVERS: dict[str, Callable[[Sequence[str]], None]] = {
 }
 OTHER_PROGRAMS = {
     "crontab",
+    "curl",
     "echo",
     "mlflow",
     "optuna-dashboard",

@@ -158,7 +158,7 @@ def test_a_mistake_in_a_yaml_file(project, mistake):
 
 
 COMMANDS = {
-    "regstry list simulated": (2, "regstry is not a command; the commands are check, download, explain, registry, results; did you mean registry?"),
+    "regstry list simulated": (2, "regstry is not a command; the commands are check, download, explain, export, registry, results, serve; did you mean registry?"),
     "registry lst simulated": (2, "lst is not a command; the commands are list, promote, rollback, show; did you mean list?"),
     "registry list simulatd": (1, "simulatd is not a dataset; the datasets are simulated"),
     "registry show simulated.dinn": (1, "'simulated.dinn': expected DATASET.MODEL, such as simulated.din; the models are asvd, lr"),

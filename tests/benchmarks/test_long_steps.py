@@ -5,6 +5,7 @@ import torch
 from long_histories import MODELS, long_samples, step_seconds
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_every_history_has_the_length_and_every_model_is_measured():
     batch = long_samples(3, 700).batch(torch.arange(3))

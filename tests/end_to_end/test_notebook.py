@@ -19,6 +19,7 @@ def printed(notebook):
     ]
 
 
+@pytest.mark.nightly
 def test_the_notebook_runs(tmp_path, monkeypatch):
     project = copy_project(tmp_path / "project")
     shutil.copytree(PROJECT / "notebooks", project / "notebooks")

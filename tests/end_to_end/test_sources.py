@@ -38,6 +38,7 @@ def test_the_simulated_dataset_runs_from_scratch(tmp_path):
     assert set(samples["split"]) == {"train", "validation", "test"}
 
 
+@pytest.mark.nightly
 def test_the_papers_ablations_give_tables_and_curves(tmp_path):
     project = copy_project(tmp_path / "project")
     done = forked.run(project, f"--pipelines={','.join(f'{name}.simulated' for name in ABLATIONS)}")

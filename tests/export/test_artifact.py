@@ -86,7 +86,14 @@ def documented_loader(tmp_path, monkeypatch) -> SimpleNamespace:
     return SimpleNamespace(**runpy.run_path(str(tmp_path / "loader.py")))
 
 
-@pytest.mark.parametrize("key", ["din", "dien", "sim_soft"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "din",
+        pytest.param("dien", marks=pytest.mark.nightly),
+        pytest.param("sim_soft", marks=pytest.mark.nightly),
+    ],
+)
 def test_the_documented_loader_predicts_like_the_package(key, tmp_path, monkeypatch):
     predictor = make_predictor(key)
     export(predictor, tmp_path / "data/06_models/simulated/din/export_onnx")

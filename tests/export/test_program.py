@@ -33,10 +33,8 @@ def test_one_user_in_plain_torch_has_the_logits_of_the_model(key, schema):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "key", ["popularity", "item_knn", "fm", "base", "din", "dien", "bst", "sim_soft", "sdim"]
-)
-def test_the_onnx_model_of_each_family_has_the_ctrs_of_the_model(key, tmp_path):
+@pytest.mark.parametrize("key", ["popularity", "base", "dien", "sim_soft"])
+def test_the_onnx_model_of_some_families_has_the_ctrs_of_the_model(key, tmp_path):
     check_export(key, "onnx", tmp_path)
 
 
