@@ -174,8 +174,8 @@ kedro = an equation
 
 
 def test_an_unknown_program_is_found():
-    (command,) = commands_of_page("```bash\ncurl example.org\n```", "page.md")
-    with pytest.raises(KeyError, match="curl"):
+    (command,) = commands_of_page("```bash\nwget example.org\n```", "page.md")
+    with pytest.raises(KeyError, match="wget"):
         resolve(command)
 
 

@@ -4,6 +4,7 @@ import re
 import shutil
 
 import nbformat
+import pytest
 from nbclient import NotebookClient
 from support.project import PROJECT, copy_project, environment
 
