@@ -18,6 +18,7 @@ FORMATS = ["onnx", "pt2"]
 DISTINCT = list({graph_of(key): key for key in reversed(EXPORTED)}.values())[::-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "schema", [PLAIN_SCHEMA, OWN_SCHEMA, EVERY_KIND], ids=["items only", "own fields", "every kind"]
 )

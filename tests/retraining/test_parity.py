@@ -11,6 +11,8 @@ from deep_interest.errors import InputError
 from deep_interest.retraining.parity import compare_served, read_request_log
 from deep_interest.service.deployment import Serving
 
+pytestmark = pytest.mark.slow  # a server for each model
+
 
 def serve(folder, model, columns=COLUMNS):
     """Send all kinds of requests to a service that logs them."""

@@ -31,6 +31,7 @@ REQUESTS = [
     "model",
     ["base", "din", "dien", "gru_aigru", "bst", "dmin", "fm", "lr", "popularity", "sim_hard", "sdim", "twin"],
 )
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [COLUMNS, STANDARDISED], ids=["categories", "numbers"])
 def test_requests_scored_together_have_the_scores_of_each(tmp_path, model, columns):
     settings = make_settings(tmp_path)

@@ -30,6 +30,8 @@ from deep_interest.service.worker import application
 from deep_interest.serving.events import EventStoreError, SqliteEvents
 from deep_interest.serving.ranker import Ranker, RankingRequest
 
+pytestmark = pytest.mark.slow  # each test starts a server
+
 
 def make_service(settings, **options):
     """A service and its loader, without a server."""
