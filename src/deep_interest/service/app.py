@@ -17,7 +17,7 @@ from starlette.routing import Route
 import deep_interest
 from deep_interest.service import inference
 from deep_interest.service.deployment import Deployment, DeploymentLoader
-from deep_interest.service.http import JSON, RequestError, check_token, parse, read_body
+from deep_interest.service.http import JSON, RequestError, check_size, check_token, parse, read_body
 from deep_interest.service.metrics import Metrics
 from deep_interest.service.observation import failure, log_access
 from deep_interest.service.openapi import document, page
@@ -70,8 +70,8 @@ class Service:
     ) -> Prepared:
         """Check the limits and encode a request for a version, that of its user by default."""
         limits = self.settings
-        _check_size("candidates", len(wanted.candidates), limits.max_candidates)
-        _check_size("history", len(wanted.history or ()), limits.max_history)
+        check_size("candidates", len(wanted.candidates), limits.max_candidates)
+        check_size("history", len(wanted.history or ()), limits.max_history)
         if wanted.request_id is not None:
             request.state.request_id = wanted.request_id
         deployment = self.loader.current  # one deployment for the whole request
@@ -138,7 +138,7 @@ class Service:
 
     def _add_events(self, body: bytes) -> Response:
         wanted = parse(EventsRequest, body)
-        _check_size("events", len(wanted.events), self.settings.max_events)
+        check_size("events", len(wanted.events), self.settings.max_events)
         ranker = self.loader.current.primary
         events = wanted.for_store()
         for index, event in enumerate(events):
@@ -268,15 +268,6 @@ def _answer(request: Request, wanted: RankRequest, ranker: Ranker, ranking: Rank
             ],
         }
     )
-
-
-def _check_size(name: str, size: int, limit: int) -> None:
-    if size > limit:
-        raise RequestError(
-            422,
-            f"{name}: found {size:,}, at most {limit:,} are allowed; raise --max-{name} to allow more",
-            name,
-        )
 
 
 def make_app(service: Service) -> Starlette:

@@ -123,3 +123,17 @@ def check_token(request: Request, token: str | None) -> None:
             "send the service's token as `Authorization: Bearer TOKEN`",
             headers={"WWW-Authenticate": "Bearer"},
         )
+
+
+def check_size(name: str, size: int, limit: int) -> None:
+    """Check the length of a list of a request.
+
+    Raises:
+        RequestError: it is longer than the limit.
+    """
+    if size > limit:
+        raise RequestError(
+            422,
+            f"{name}: found {size:,}, at most {limit:,} are allowed; raise --max-{name} to allow more",
+            name,
+        )

@@ -2,11 +2,9 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,93 +15,13 @@ from deep_interest.logs.encoding import code_column
 from deep_interest.logs.feature_columns import GAP
 from deep_interest.ops.jagged import Jagged
 from deep_interest.serving.events import Event, EventStore, Id
+from deep_interest.serving.ranking import Features, Ranking, RankingRequest, order
 from deep_interest.serving.scorer import Scorer
 from deep_interest.serving.snapshot import Snapshot, load_snapshot
 from deep_interest.training.data import FeatureStore
 from deep_interest.training.derived_fields import derived_codes
 
 _CACHED_USERS = 10_000  # whose events since the log are kept encoded
-
-
-@dataclass(frozen=True)
-class RankingRequest:
-    """Candidates to rank for a user.
-
-    Attributes:
-        user: id of the user; None for a user without an id.
-        items: ids of the C candidates.
-        bids: ``(C,)`` float64 bids, above 0; all 1 if None.
-        context: value of each context feature: one for all candidates, or a list with one per candidate.
-        history: ids of the items of the user's behaviours, from oldest to newest; those of the log and the events if None.
-        time: time of the request in the unit of the log; one unit after the newest known behaviour if None.
-        gamma: exponent γ of eCPM = CTR^γ × bid (DIEN, footnote 4).
-    """
-
-    user: Id | None
-    items: list[Id]
-    bids: np.ndarray | None = None
-    context: Mapping[str, Any] = field(default_factory=dict)
-    history: list[Id] | None = None
-    time: int | None = None
-    gamma: float = 1.0
-
-
-@dataclass(frozen=True)
-class Features:
-    """A request in the codes of a version: what the model sees.
-
-    Attributes:
-        history: ``{field: (T,)}`` codes of the behaviours.
-        candidates: ``{field: (C,)}`` codes.
-        profile: ``{field: (1,)}`` codes.
-        context: ``{field: (C,)}`` codes.
-        value_sets: value sets of multi-hot fields.
-        unknown_user: whether the user is in neither the log nor the events.
-        unknown_items: number of candidates that are not in the catalogue.
-    """
-
-    history: dict[str, Tensor]
-    candidates: dict[str, Tensor]
-    profile: dict[str, Tensor]
-    context: dict[str, Tensor]
-    value_sets: Mapping[str, Any]
-    unknown_user: bool
-    unknown_items: int
-
-    @property
-    def size(self) -> int:
-        """Number of candidates."""
-        return len(next(iter(self.candidates.values())))
-
-
-@dataclass(frozen=True)
-class Ranking:
-    """Scored candidates.
-
-    Attributes:
-        ctr: ``(C,)`` float32 click probabilities, in the order of the request.
-        ecpm: ``(C,)`` float64, CTR^γ × bid.
-        order: ``(C,)`` indices of the candidates by descending eCPM; of equal ones the first come first.
-        features: what the model has seen.
-    """
-
-    ctr: np.ndarray
-    ecpm: np.ndarray
-    order: np.ndarray
-    features: Features
-
-
-def order(request: RankingRequest, features: Features, ctr: np.ndarray) -> Ranking:
-    """Order scored candidates by CTR^γ × bid.
-
-    Args:
-        request: the request.
-        features: its features.
-        ctr: ``(C,)`` click probabilities.
-    """
-    bids = 1.0 if request.bids is None else request.bids
-    ecpm = ctr.astype(np.float64) ** request.gamma * bids
-    return Ranking(ctr, ecpm, np.argsort(-ecpm, kind="stable"), features)
 
 
 class Ranker:
