@@ -61,12 +61,13 @@ OPTIONS = yaml.safe_load((Path(__file__).parents[2] / "conf/base/parameters/mode
 ]
 
 
-def build(key, options=None, *, schema=SCHEMA, seed=0):
+def build(key, options=None, *, schema=SCHEMA, seed=0, own_dim=3):
     """A model in float64 with the options of models.yml unless overridden, and no parameter at 0 or 1."""
     torch.manual_seed(seed)
     own = {name: value for name, value in OPTIONS[key].items() if name != "training"}
+    common = SMALL if key.startswith(("pnn", "deepfm")) else {**SMALL, "own_dim": own_dim}
     model = build_model(
-        key, model_config(key, own if options is None else options, common=SMALL), schema
+        key, model_config(key, own if options is None else options, common=common), schema
     ).double()
     with torch.no_grad():
         for parameter in model.parameters():
@@ -189,7 +190,7 @@ def test_logits_and_auxiliary_loss_agree_with_the_equations(key, options, expect
 )
 @pytest.mark.parametrize(("key", "options", "expected"), REFERENCES, ids=IDS)
 def test_gradients_agree_with_finite_differences_of_the_equations(key, options, expected, schema):
-    model, batch = build(key, options, schema=schema), random_batch(LENGTHS, schema=schema)
+    model, batch = build(key, options, schema=schema, own_dim=4), random_batch(LENGTHS, schema=schema)
     output = model(batch)
     loss = F.binary_cross_entropy_with_logits(output.logits, batch.labels)
     (loss if output.auxiliary_loss is None else loss + output.auxiliary_loss).backward()

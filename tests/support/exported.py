@@ -39,7 +39,8 @@ def random_model(key: str, schema: FeatureSchema) -> torch.nn.Module:
     options = {name: value for name, value in OPTIONS[key].items() if name != "training"}
     if "keep_top" in options:
         options["keep_top"] = 6
-    config = model_config(key, options, common=COMMON)
+    own_dim = {} if key.startswith(("pnn", "deepfm")) else {"own_dim": 3}
+    config = model_config(key, options, common=COMMON | own_dim)
     torch.manual_seed(0)
     model = build_model(key, config, schema)
     for name, values in [*model.named_parameters(), *model.named_buffers()]:

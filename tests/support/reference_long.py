@@ -133,12 +133,13 @@ def sdim(p, batch, schema, *, rounds, bits, length):
 
 def twin(p, batch, schema, *, count, length, heads):
     """Score: inherent fields by projections, own fields by ``Σ_c β_c (w_c · x_c)``; the search ranks by the sum over heads."""
-    users, dim = [], 4
+    users = []
     for b, history in enumerate(histories_without_modulation(p, batch, schema)):
         candidate = embed(p, batch.candidate, schema.item, b)
-        inherent = len(schema.shared) * dim
+        inherent = shared_width(p, schema)
         bias = np.zeros((heads, len(history)))
         for c in range(len(schema.own)):
+            dim = p["attention.compress"].shape[1]
             part = history[:, inherent + c * dim : inherent + (c + 1) * dim]
             bias += np.outer(p["attention.beta"][:, c], part @ p["attention.compress"][c])
         scores = bias.sum(0)
@@ -152,13 +153,17 @@ def twin(p, batch, schema, *, count, length, heads):
     return tail(p, batch, schema, users)
 
 
+def shared_width(p, schema):
+    return sum(p[f"embeddings.tables.{field.name}.weight"].shape[1] for field in schema.shared)
+
+
 def histories_without_modulation(p, batch, schema):
-    out = []
+    out, width = [], sum(p[f"embeddings.tables.{field.name}.weight"].shape[1] for field in schema.behavior)
     for b, shared in enumerate(shared_histories(p, batch, schema)):
         rows = [int(batch.offsets[b]) + j for j in range(len(shared))]
         own = [embed(p, batch.history, schema.own, row) for row in rows] if schema.own else []
         out.append(np.concatenate([shared, np.array(own).reshape(len(shared), -1)], axis=1) if rows and schema.own else
-                   np.zeros((0, 4 * len(schema.behavior))) if not rows else shared)  # fmt: skip
+                   np.zeros((0, width)) if not rows else shared)  # fmt: skip
     return out
 
 

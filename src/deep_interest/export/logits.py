@@ -13,6 +13,7 @@ from deep_interest.errors import InputError
 from deep_interest.export.inputs import CANDIDATES, CONTEXT, HISTORY, PROFILE
 from deep_interest.export.interests import interest
 from deep_interest.export.layers import mlp
+from deep_interest.export.match_counts import match_counts
 from deep_interest.export.request import History, Request, table_of
 from deep_interest.export.simple import asvd_logits, count_logits, item_knn_logits, lr_logits
 from deep_interest.logs.feature_columns import ITEM_ID
@@ -157,6 +158,9 @@ def _history(
 
 
 def _apply_mlp(model: EmbeddingMLP, features: Tensor, request: Request) -> Tensor:
+    if model.match_counts is not None:
+        counts = match_counts(model.match_counts, request).to(features.dtype)
+        features = torch.cat([features, counts], dim=1)
     result = mlp(model.mlp, features).squeeze(-1)
     if model.item_bias is None:
         return result

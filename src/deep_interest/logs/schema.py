@@ -113,6 +113,13 @@ class FeatureSchema(BaseModel):
         return tuple(field for field in self.behavior if field.name not in names)
 
     @property
+    def own_names(self) -> frozenset[str]:
+        """Names of the fields that only behaviours have, those of further sequences included."""
+        others = {field.name for group in (self.item, self.profile, self.context) for field in group}
+        behaviors = {field.name for field in (*self.behavior, *self._fields_of_sequences)}
+        return frozenset(behaviors - others)
+
+    @property
     def items_only(self) -> "FeatureSchema":
         """The schema without the fields that only a behaviour has."""
         names = {field.name for field in self.item}

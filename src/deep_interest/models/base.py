@@ -16,12 +16,19 @@ from deep_interest.models.config import DeepConfig
 from deep_interest.models.configs.base import BaseModelConfig
 from deep_interest.models.embeddings import Embeddings, Table, embedding_tables, pool
 from deep_interest.models.layers import MLP
+from deep_interest.models.match_counts import MatchCounts
 from deep_interest.models.own_fields import OwnFields
 
 
 def behavior_fields(config: DeepConfig, schema: FeatureSchema) -> tuple[Field, ...]:
     """Return the fields whose embeddings are concatenated to the vector of a behaviour."""
     return schema.shared if config.own_fields == "scale" else schema.behavior
+
+
+def behavior_width(config: DeepConfig, schema: FeatureSchema) -> int:
+    """Return the width of the vector of a behaviour."""
+    own = len(behavior_fields(config, schema)) - len(schema.shared)
+    return len(schema.shared) * config.embedding_dim + own * config.own_width
 
 
 class Interest(NamedTuple):
@@ -76,11 +83,11 @@ class EmbeddingMLP(nn.Module, ABC):
         self.schema = schema
         self.embedding_dim = config.embedding_dim
         self.embeddings = Embeddings(
-            schema, dim=config.embedding_dim, std=config.embedding_std, keep_top=config.keep_top
-        )
+            schema, dim=config.embedding_dim, own_dim=config.own_width, std=config.embedding_std, keep_top=config.keep_top
+        )  # fmt: skip
         self.shared_width = len(schema.shared) * config.embedding_dim
         self.behavior_fields = behavior_fields(config, schema)
-        self.behavior_width = len(self.behavior_fields) * config.embedding_dim
+        self.behavior_width = behavior_width(config, schema)
         self.own_fields = OwnFields(schema, self.shared_width, config.own_fields) if schema.own else None
         self.item_width = len(schema.item) * config.embedding_dim
         others = (len(schema.profile) + len(schema.context)) * config.embedding_dim
@@ -89,13 +96,17 @@ class EmbeddingMLP(nn.Module, ABC):
             {name: self._for_sequence(config, schema, name) for name in schema.sequences}
         )
         others += sum(module.interest_width for module in self.sequence_models.values())
+        self.match_counts = MatchCounts(schema) if config.match_counts else None
+        if self.match_counts is not None:
+            more_inputs += self.match_counts.width
         width = self.interest_width + self.item_width + others + more_inputs
         self.mlp = MLP(width, config.hidden, activation=config.activation, batch_norm=config.batch_norm)
         self.item_bias = _item_bias(schema) if config.item_bias else None
 
     def _for_sequence(self, config: DeepConfig, schema: FeatureSchema, name: str) -> "EmbeddingMLP":
         """Return a model that represents a further sequence as this one does, with the embeddings of this one."""
-        model = self._representing(config, schema.of_sequence(name))
+        represents = config.model_copy(update={"item_bias": False, "match_counts": False})
+        model = self._representing(represents, schema.of_sequence(name))
         del model.embeddings, model.mlp
         for table in embedding_tables(model):
             table.groups, table.sequences = (), (name,) if table.groups else ()
@@ -114,7 +125,9 @@ class EmbeddingMLP(nn.Module, ABC):
         return ModelOutput(self.logits(features, batch), auxiliary_loss)
 
     def logits(self, inputs: Tensor, batch: Batch) -> Tensor:
-        """Apply the MLP, and add the item bias if there is one. Shape: ``(B, inputs of the MLP) -> (B,)``."""
+        """Apply the MLP, to match counts as well if there are any, and add the item bias if there is one. Shape: ``(B, width) -> (B,)``."""
+        if self.match_counts is not None:
+            inputs = torch.cat([inputs, self.match_counts(batch).to(inputs.dtype)], dim=1)
         return self.with_item_bias(self.mlp(inputs).squeeze(-1), batch)
 
     def with_item_bias(self, logits: Tensor, batch: Batch) -> Tensor:

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.attention import SelfAttention
-from deep_interest.models.base import EmbeddingMLP, Interest, SameFields, behavior_fields
+from deep_interest.models.base import EmbeddingMLP, Interest, SameFields, behavior_width
 from deep_interest.models.batch import Batch
 from deep_interest.models.configs.bst import BSTConfig
 from deep_interest.models.layers import LayerNorm
@@ -57,7 +57,7 @@ class BST(EmbeddingMLP):
     Config = BSTConfig
 
     def __init__(self, config: BSTConfig, schema: FeatureSchema) -> None:
-        width = (len(behavior_fields(config, schema)) + 1) * config.embedding_dim
+        width = behavior_width(config, schema) + config.embedding_dim
         self.length, self.output = config.sequence_length, config.output
         outputs = self.length if config.output == "all" else 1
         super().__init__(config, schema, interest_width=outputs * width)

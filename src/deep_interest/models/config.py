@@ -44,9 +44,13 @@ class DeepConfig(ModelConfig):
         activation: activation of the MLP.
         batch_norm: whether batch normalisation precedes each activation of the MLP.
         item_bias: whether a weight per item id of the candidate is added to the logit, initially 0 (none in the papers).
+        match_counts: whether the numbers of behaviours with the candidate's item, category, … are inputs of the MLP (`MatchCounts`; not
+            in the papers).
         own_fields: how the fields that only a behaviour has (rating, action, time since) enter its vector: ``concat`` concatenates
             their embeddings, as DIN does with the fields of a behaviour; ``scale`` multiplies and shifts the vector of the
             shared fields (`OwnFields`), so that a pooled history knows which behaviour had which outcome; ``both``; or not at all, ``none``.
+        own_dim: width of the embeddings of these fields, at most ``embedding_dim``; None for ``embedding_dim``. They have few
+            codes, and a narrow one makes them cheap.
     """
 
     embedding_dim: int = Field(18, ge=1)
@@ -56,4 +60,11 @@ class DeepConfig(ModelConfig):
     activation: Activation = "prelu"
     batch_norm: bool = False
     item_bias: bool = False
+    match_counts: bool = False
     own_fields: OwnFieldsOption = "both"
+    own_dim: int | None = Field(8, ge=1)
+
+    @property
+    def own_width(self) -> int:
+        """Width of the embeddings of the fields that only a behaviour has."""
+        return self.embedding_dim if self.own_dim is None else min(self.own_dim, self.embedding_dim)

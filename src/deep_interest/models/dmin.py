@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.attention import AttentionHeads, SelfAttention
 from deep_interest.models.auxiliary import AuxiliaryLoss
-from deep_interest.models.base import EmbeddingMLP, Interest, SameFields, behavior_fields
+from deep_interest.models.base import EmbeddingMLP, Interest, SameFields, behavior_width
 from deep_interest.models.batch import Batch
 from deep_interest.models.configs.dmin import DMINConfig
 from deep_interest.models.embeddings import pool
@@ -84,7 +84,7 @@ class DMIN(EmbeddingMLP):
     Config = DMINConfig
 
     def __init__(self, config: DMINConfig, schema: FeatureSchema) -> None:
-        width = len(behavior_fields(config, schema)) * config.embedding_dim
+        width = behavior_width(config, schema)
         super().__init__(config, schema, interest_width=(config.heads + 2) * width)
         self.same_fields = SameFields(schema, config.embedding_dim, width, model="DMIN")
         self.refiner = SelfAttention(width, config.heads, causal=True)

@@ -99,20 +99,24 @@ class Embeddings(nn.Module):
     Args:
         schema: feature groups.
         dim: embedding width of every table.
+        own_dim: embedding width of the fields that only a behaviour has; ``dim`` if None.
         std: standard deviation of the initial embeddings.
         keep_top: number of items that keep their own row; 0 for all.
     """
 
     accumulator: GradientAccumulator | None = None  # during a training step, see `Optimizer.accumulate`
 
-    def __init__(self, schema: FeatureSchema, *, dim: int, std: float = 0.01, keep_top: int = 0) -> None:
+    def __init__(
+        self, schema: FeatureSchema, *, dim: int, own_dim: int | None = None, std: float = 0.01, keep_top: int = 0
+    ) -> None:  # fmt: skip
         super().__init__()
+        own = schema.own_names if own_dim is not None else frozenset()
         self.has_dense = any(field.dense for field in schema.table_fields.values())
         self.tables = nn.ModuleDict(
             {
                 name: Table(
                     field,
-                    dim,
+                    own_dim if own_dim is not None and name in own else dim,
                     groups=schema.groups_of(name),
                     sequences=schema.sequences_with(name),
                     std=std,
@@ -136,7 +140,7 @@ class Embeddings(nn.Module):
             value_sets: value sets of the multi-hot fields.
 
         Returns:
-            ``(n, len(fields) * dim)``.
+            ``(n, width)``, the sum of the fields' widths.
         """
         return self.lookup_groups((codes, fields), value_sets=value_sets)[0]
 

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from deep_interest.logs.schema import FeatureSchema
-from deep_interest.models.base import Interest, SameFields
+from deep_interest.models.base import Interest, SameFields, behavior_width
 from deep_interest.models.batch import Batch
 from deep_interest.models.configs.eta import ETAConfig
-from deep_interest.models.long_history import LongHistoryModel, Part, PartVectors, SearchVectors, width_of
+from deep_interest.models.long_history import LongHistoryModel, Part, PartVectors, SearchVectors
 from deep_interest.models.target_attention import TargetAttention
 from deep_interest.ops.search import hamming_scores, sim_hash, top_scores
 
@@ -25,7 +25,7 @@ class ETA(LongHistoryModel):
     planes: Tensor
 
     def __init__(self, config: ETAConfig, schema: FeatureSchema) -> None:
-        width = width_of(config, schema)
+        width = behavior_width(config, schema)
         super().__init__(config, schema, model="ETA", long_width=width)
         self.same_fields = SameFields(schema, config.embedding_dim, self.shared_width, model="ETA")
         self.attention = TargetAttention(

@@ -12,9 +12,8 @@ from torch import Tensor, nn
 from deep_interest.logs import schema as logs
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.attention import LocalActivationUnit
-from deep_interest.models.base import EmbeddingMLP, Interest, SameFields, behavior_fields
+from deep_interest.models.base import EmbeddingMLP, Interest, SameFields, behavior_width
 from deep_interest.models.batch import Batch
-from deep_interest.models.config import DeepConfig
 from deep_interest.models.configs.long_history import LongHistoryConfig, ShortConfig
 from deep_interest.models.embeddings import Table
 from deep_interest.models.target_attention import TargetAttention
@@ -22,11 +21,6 @@ from deep_interest.ops.bounds import check_codes
 from deep_interest.ops.jagged import Jagged, SharedSegments, share_segments
 from deep_interest.ops.runtime.host_copies import copy_to_device
 from deep_interest.ops.search import FieldRows
-
-
-def width_of(config: DeepConfig, schema: FeatureSchema) -> int:
-    """Return the width of a behaviour."""
-    return len(behavior_fields(config, schema)) * config.embedding_dim
 
 
 class ShortInterest(nn.Module):
@@ -114,7 +108,7 @@ class LongHistoryModel(EmbeddingMLP):
     def __init__(
         self, config: LongHistoryConfig, schema: FeatureSchema, *, model: str, long_width: int
     ) -> None:
-        width = width_of(config, schema)
+        width = behavior_width(config, schema)
         super().__init__(config, schema, interest_width=long_width + (width if config.short_length else 0))
         self.search_length, self.short_length = config.search_length, config.short_length
         self.short = ShortInterest(config, schema, width, model=model) if config.short_length else None

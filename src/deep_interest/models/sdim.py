@@ -8,10 +8,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from deep_interest.logs.schema import FeatureSchema, Field
-from deep_interest.models.base import EmbeddingMLP, Interest, SameFields
+from deep_interest.models.base import EmbeddingMLP, Interest, SameFields, behavior_width
 from deep_interest.models.batch import Batch
 from deep_interest.models.configs.sdim import SDIMConfig
-from deep_interest.models.long_history import Part, ShortInterest, newest_part, width_of
+from deep_interest.models.long_history import Part, ShortInterest, newest_part
 from deep_interest.ops.buckets import Hashing, bucket_sums, distinct
 from deep_interest.ops.search import FieldRows, sim_hash
 
@@ -28,10 +28,11 @@ class SDIM(EmbeddingMLP):
     planes: Tensor
 
     def __init__(self, config: SDIMConfig, schema: FeatureSchema) -> None:
-        width = width_of(config, schema)
+        width = behavior_width(config, schema)
         super().__init__(config, schema, interest_width=width * (2 if config.short_length else 1))
         self.same_fields = SameFields(schema, config.embedding_dim, self.shared_width, model="SDIM")
         self.hashing = Hashing(config.hash_rounds, config.bucket_bits)
+        self.widths = [config.embedding_dim] * len(schema.shared) + [config.own_width] * len(schema.own)
         self.short_length = config.short_length
         self.short = ShortInterest(config, schema, width, model="SDIM") if config.short_length else None
         self.register_buffer(
@@ -63,7 +64,7 @@ class SDIM(EmbeddingMLP):
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
         newest = newest_part(batch, self.short_length)
         every = torch.arange(len(history), device=history.device)
-        fields = [(values, every) for values in history.split(self.embedding_dim, dim=1)]
+        fields = [(values, every) for values in history.split(self.widths, dim=1)]
         return Interest(self._interest(fields, history[newest.positions], candidate, newest, batch))
 
     def _interest(
@@ -72,7 +73,7 @@ class SDIM(EmbeddingMLP):
         """Return the representation of a history ``(B, interest_width)``.
 
         Args:
-            fields: rows ``(U, dim)`` and index ``(N,)`` of each field of the behaviours, shared fields first.
+            fields: rows ``(U, D)`` and index ``(N,)`` of each field of the behaviours, shared fields first.
             recent: ``(M, behavior_width)`` the newest behaviours.
             candidate: ``(B, item_width)``.
             newest: segments of the newest behaviours.

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from deep_interest.errors import InputError
 from deep_interest.logs.schema import FeatureSchema
-from deep_interest.models.base import Interest
+from deep_interest.models.base import Interest, behavior_width
 from deep_interest.models.batch import Batch
 from deep_interest.models.configs.sim import SIMConfig
 from deep_interest.models.layers import MLP
-from deep_interest.models.long_history import LongHistoryModel, Part, PartVectors, SearchVectors, width_of
+from deep_interest.models.long_history import LongHistoryModel, Part, PartVectors, SearchVectors
 from deep_interest.models.target_attention import TargetAttention
 from deep_interest.ops.jagged import Jagged, share_segments
 from deep_interest.ops.jagged_products import segment_dot, weighted_sum
@@ -31,7 +31,7 @@ class SIM(LongHistoryModel):
     Config = SIMConfig
 
     def __init__(self, config: SIMConfig, schema: FeatureSchema) -> None:
-        width = width_of(config, schema)
+        width = behavior_width(config, schema)
         super().__init__(config, schema, model="SIM", long_width=config.heads * width)
         self.attention = TargetAttention(
             self.item_width, width, heads=config.heads, head_width=config.head_width, outputs=None

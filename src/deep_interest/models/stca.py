@@ -5,11 +5,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from deep_interest.logs.schema import FeatureSchema
-from deep_interest.models.base import EmbeddingMLP, Interest
+from deep_interest.models.base import EmbeddingMLP, Interest, behavior_width
 from deep_interest.models.batch import Batch
 from deep_interest.models.configs.stca import STCAConfig
 from deep_interest.models.layers import LayerNorm
-from deep_interest.models.long_history import width_of
 from deep_interest.models.target_attention import TargetAttention
 from deep_interest.ops.jagged import Jagged
 
@@ -63,7 +62,7 @@ class STCA(EmbeddingMLP):
     Config = STCAConfig
 
     def __init__(self, config: STCAConfig, schema: FeatureSchema) -> None:
-        width = width_of(config, schema)
+        width = behavior_width(config, schema)
         super().__init__(config, schema, interest_width=config.layers * width)
         self.query = SwiGLU(self.item_width, config.expansion * width, width)
         self.fused = nn.ModuleList(

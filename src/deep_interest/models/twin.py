@@ -6,10 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from deep_interest.logs.schema import FeatureSchema
-from deep_interest.models.base import Interest
+from deep_interest.models.base import Interest, behavior_width
 from deep_interest.models.batch import Batch
 from deep_interest.models.configs.twin import TWINConfig
-from deep_interest.models.long_history import LongHistoryModel, Part, PartVectors, SearchVectors, width_of
+from deep_interest.models.long_history import LongHistoryModel, Part, PartVectors, SearchVectors
 from deep_interest.models.target_attention import TargetAttention, projections
 from deep_interest.ops.search import dot_scores, top_scores
 
@@ -51,11 +51,11 @@ class TWIN(LongHistoryModel):
     Config = TWINConfig
 
     def __init__(self, config: TWINConfig, schema: FeatureSchema) -> None:
-        width = width_of(config, schema)
+        width = behavior_width(config, schema)
         super().__init__(config, schema, model="TWIN", long_width=width)
         self.attention = SplitAttention(
             self.item_width, shared=self.shared_width, own=len(schema.own),
-            dim=config.embedding_dim, heads=config.heads, head_width=config.head_width,
+            dim=config.own_width, heads=config.heads, head_width=config.head_width,
         )  # fmt: skip
 
     def select(self, batch: Batch, vectors: SearchVectors) -> list[Part]:

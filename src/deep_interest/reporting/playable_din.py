@@ -45,9 +45,10 @@ def playable_din(checkpoint: Checkpoint, view: DatasetView) -> dict[str, Any]:
     """
     seed, name = checkpoint["seeds"][0], find_model(checkpoint["model"]).name
     model = restore(checkpoint, seed).eval()
-    if not isinstance(model, DIN) or model.positions is not None or model.own_fields is not None:
+    if not isinstance(model, DIN) or any((model.positions is not None, model.own_fields, model.match_counts)):
         logger.info(
-            "%s: the report omits the playable DIN, which supports neither positions, nor what happened in a behaviour, nor other models",
+            "%s: the report omits the playable DIN, which supports neither positions, nor what happened in a behaviour, nor match counts, "
+            "nor other models",
             name,
         )
         return {}

@@ -4,4 +4,10 @@ from deep_interest.models.configs.base import UnfilteredConfig
 
 
 class DeepFMConfig(UnfilteredConfig):
-    """Options of DeepFM: those of BaseModel."""
+    """Options of DeepFM: those of BaseModel.
+
+    Attributes:
+        own_dim: not an option, since inner products need fields of one width.
+    """
+
+    own_dim: None = None
