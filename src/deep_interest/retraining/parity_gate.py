@@ -126,7 +126,7 @@ def _as_service(logged: list[Served], challenger: CurrentVersion) -> tuple[list[
             update = {"version": challenger.version.id, "features": features_json(features)}
             answered.append(one.model_copy(update=update | {"ctr": ranker.score(features).tolist()}))
     in_log = [of for of in answered if not {"history", "time"} & set(of.request)]
-    batch = _batch_scores(in_log, challenger)
+    batch = batch_scores(in_log, challenger)
     differences = [np.abs(np.asarray(one.ctr) - ctr).max() for one, ctr in zip(in_log, batch, strict=True)]
     return answered, float(np.max(differences, initial=0.0))
 
@@ -152,7 +152,7 @@ def _ranking_request(request: Mapping[str, Any]) -> RankingRequest:
     )  # fmt: skip
 
 
-def _batch_scores(served: list[Served], of: CurrentVersion) -> Iterator[np.ndarray]:
+def batch_scores(served: list[Served], of: CurrentVersion) -> Iterator[np.ndarray]:
     """Yield the scores of each request for the log's history of its user, by the code of batch scoring."""
     model, encoder = of.version.model(), of.encoder
     store = FeatureStore.build(of.log.behaviors, of.log.features, torch.device("cpu"))
