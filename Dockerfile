@@ -4,7 +4,7 @@
 # The container runs as user 10001, who needs write access to the mounted folder (or use docker run --user "$(id -u)").
 # Mount credentials and machine-specific settings at run time: -v "$PWD/conf/local:/app/conf/local:ro"
 # Kernels are compiled in every new container; mount a volume at /tmp/numba to keep them.
-# To serve: docker build --build-arg EXTRAS=[serve] …, and deploy/compose.yml.
+# To serve: docker build --build-arg EXTRAS=[serve] …, and deploy/compose.yml; with Redis EXTRAS=[serve,redis].
 FROM python:3.12-slim
 ARG EXTRAS=
 ENV DO_NOT_TRACK=1 PYTHONUNBUFFERED=1 PIP_NO_CACHE_DIR=1

@@ -31,7 +31,11 @@ class Peer:
 PEERS = {
     "plain": Peer("plain PyTorch", (), "plain_runner.py"),
     "plain_compiled": Peer("plain PyTorch, torch.compile", (), "plain_runner.py", ("--compile",)),
-    "deepctr_torch": Peer("DeepCTR-Torch", ("deepctr-torch==0.3.0", "requests"), "deepctr_torch_runner.py"),
+    "deepctr_torch": Peer(
+        "DeepCTR-Torch",
+        ("deepctr-torch==0.3.0", "requests", "starlette", "uvicorn[standard]", "orjson"),
+        "deepctr_torch_runner.py",
+    ),
     "torch_rechub": Peer("torch-rechub", ("torch-rechub==0.9.0",), "torch_rechub_runner.py"),
     "fuxictr": Peer("FuxiCTR (LongCTR)", ("fuxictr==2.3.10",), "fuxictr_runner.py"),
     "recbole": Peer("RecBole", ("recbole==1.2.1", "numpy==1.26.4", "pandas==2.2.3"), "recbole_runner.py"),

@@ -1,7 +1,7 @@
 """The ranking service under load: ``python benchmarks/serve.py [--quick]``; one JSON line per case.
 
 A service is started for a version with random weights on the Amazon-shaped log of ``workload.py``: DIN with embeddings of 64 + 64, DIEN
-with the paper's 18 + 18, and light DIEN. Every user has a history of 100 behaviours. The load generator is a process of its own on the
+with the paper's 18 + 18 (GRU 36), and light DIEN with GRU 108 → 32 (54 + 54, DIEN section 5.5). Every user has a history of 100 behaviours. The load generator is a process of its own on the
 same machine. ``one client`` sends the next request when the last one is answered; ``capacity`` is the highest rate of requests, sent
 at even intervals over ``--connections`` connections whether or not the earlier ones are answered, at which all are answered and the
 99th percentile, counted from the moment a request was due, is at most 20 ms.
@@ -27,13 +27,24 @@ from machine import this_commit, this_machine
 from deep_interest.process import prepare_process
 
 prepare_process()
-MODELS = {"din": ("din", 64), "dien": ("dien", 18)}
+MODELS = {"din": ("din", 64), "dien": ("dien", 18), "dien_light": ("dien_light", 54)}
 CANDIDATES = (100, 400)
 LIMIT_MS = 20.0
 
 
-def write_service(folder: Path, model: str, dim: int, settings: dict, *, versions: int = 1) -> Path:
-    """Write versions ``v1`` …, their snapshots and the settings of a service; return the file of the settings. ``v1`` serves."""
+def write_service(
+    folder: Path, model: str, dim: int, settings: dict, *, versions: int = 1, options: dict | None = None
+) -> Path:
+    """Write versions ``v1`` …, their snapshots and the settings of a service; return the file of the settings. ``v1`` serves.
+
+    Args:
+        folder: folder of everything that is written.
+        model: key of the model.
+        dim: embedding width of item and of category.
+        settings: settings of the service.
+        versions: number of versions, with other random weights each.
+        options: options of the model.
+    """
     import numpy as np
     import pandas as pd
     import torch
@@ -59,7 +70,7 @@ def write_service(folder: Path, model: str, dim: int, settings: dict, *, version
     tables = FeatureTables(store.schema, {name: codes.numpy() for name, codes in store.items.items()}, {})
     for version in (f"v{number}" for number in range(1, versions + 1)):
         torch.manual_seed(int(version[1:]))
-        config = model_config(model, {}, common={"embedding_dim": dim, "hidden": (200, 80)})
+        config = model_config(model, options or {}, common={"embedding_dim": dim, "hidden": (200, 80)})
         net = build_model(model, config, store.schema)
         manifest = {
             "model": model, "config": config.model_dump(mode="json"), "schema": store.schema.model_dump(),
@@ -177,14 +188,16 @@ def p99(seconds: list[float]) -> float:
     return 1000 * sorted(seconds)[int(0.99 * len(seconds))]
 
 
-def capacity(port: int, requests: list[bytes], *, seconds: float, connections: int) -> tuple[float, float]:
+def capacity(
+    port: int, requests: list[bytes], *, seconds: float, connections: int, start: float = 40.0
+) -> tuple[float, float]:
     """Return the highest of rates that grow by a fifth at which the limit is kept, and its 99th percentile.
 
     At low rates requests find cold caches, so that a rate may fail where a higher one passes; the search ends after three failures
-    in a row.
+    in a row. It begins with ``start`` requests per second.
     """
-    asyncio.run(at_rate(port, requests, rate=40, seconds=3, connections=connections))  # warms up
-    rate, best, failures = 40.0, (0.0, 0.0), 0
+    asyncio.run(at_rate(port, requests, rate=start, seconds=3, connections=connections))  # warms up
+    rate, best, failures = start, (0.0, 0.0), 0
     while failures < 3:
         found, failed = asyncio.run(
             at_rate(port, requests, rate=rate, seconds=max(seconds, 300 / rate), connections=connections)

@@ -119,16 +119,44 @@ def serve_commands() -> dict[str, list[str]]:
     return {
         "systemd": service["Service"]["ExecStart"].removeprefix(f"{HOME}/.venv/bin/").split(),
         "compose": compose["services"]["serve"]["entrypoint"],
-        "kubernetes": kubernetes()["Deployment"]["spec"]["template"]["spec"]["containers"][0]["command"],
+        "kubernetes": pods()["kubernetes"]["containers"][0]["command"],
+        "kserve": pods()["kserve"]["containers"][0]["command"],
     }
 
 
+def resources(file: str) -> dict[str, dict]:
+    """Return the resources of a manifest by kind."""
+    return {of["kind"]: of for of in yaml.safe_load_all((DEPLOY / file).read_text())}
+
+
 def kubernetes() -> dict[str, dict]:
-    """Return the resources of the Kubernetes manifest by kind."""
-    return {of["kind"]: of for of in yaml.safe_load_all((DEPLOY / "kubernetes.yml").read_text())}
+    return resources("kubernetes.yml")
 
 
-@pytest.mark.parametrize("file", ["systemd", "compose", "kubernetes"])
+# Fields of a predictor that are not those of a pod: ComponentExtensionSpec in pkg/apis/serving/v1beta1/component.go of
+# github.com/kserve/kserve. The others are inlined there: those of a PodSpec, and `model`, `workerSpec` and one field for each framework.
+# No package on PyPI has the CRD, config/crd/full/serving.kserve.io_inferenceservices.yaml.
+PREDICTOR_FIELDS = {
+    "minReplicas": int, "maxReplicas": int, "scaleTarget": int, "scaleMetric": str, "containerConcurrency": int, "timeout": int,
+    "canaryTrafficPercent": int, "logger": dict, "batcher": dict, "labels": dict, "annotations": dict, "deploymentStrategy": dict,
+    "autoScaling": dict,
+}  # fmt: skip
+
+
+def inference_service() -> dict:
+    return resources("kserve.yml")["InferenceService"]
+
+
+def pods() -> dict[str, dict]:
+    """Return the pods of both manifests: all fields of the predictor but KServe's own are those of its pod."""
+    predictor = inference_service()["spec"]["predictor"]
+    return {
+        "kubernetes": kubernetes()["Deployment"]["spec"]["template"]["spec"],
+        "kserve": {name: of for name, of in predictor.items() if name not in PREDICTOR_FIELDS},
+    }
+
+
+@pytest.mark.parametrize("file", ["systemd", "compose", "kubernetes", "kserve"])
 def test_the_files_serve_with_options_that_exist(file):
     program, command, experiment, *options = serve_commands()[file]
     assert (program, command) == ("deep-interest", "serve")
@@ -151,20 +179,82 @@ def test_the_validation_of_the_manifest_can_fail():
         kubernetes_validate.validate(broken, kubernetes_validate.latest_version(), strict=True)
 
 
-def test_containers_run_without_root_and_get_the_token_as_a_secret():
-    pod = kubernetes()["Deployment"]["spec"]["template"]["spec"]
+def deployment(of_predictor: dict) -> dict:
+    """Return the Deployment that KServe makes of a predictor, without Knative."""
+    own = {name: of for name, of in of_predictor.items() if name in PREDICTOR_FIELDS}
+    pod = {name: of for name, of in of_predictor.items() if name not in PREDICTOR_FIELDS}
+    labels = {"app": "isvc.deep-interest-predictor"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "deep-interest-predictor"},
+        "spec": {
+            "replicas": own["minReplicas"],
+            "strategy": own["deploymentStrategy"],
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    }
+
+
+def validate(resource: dict) -> None:
+    kubernetes_validate.validate(resource, kubernetes_validate.latest_version(), strict=True)
+
+
+def test_the_inference_service_has_the_fields_of_kserve():
+    service = inference_service()
+    assert (service["apiVersion"], service["kind"]) == ("serving.kserve.io/v1beta1", "InferenceService")
+    assert set(service) == {"apiVersion", "kind", "metadata", "spec"}
+    assert set(service["spec"]) == {"predictor"}  # of predictor (required), transformer, explainer, canary
+    predictor = service["spec"]["predictor"]
+    for name, kind in PREDICTOR_FIELDS.items():
+        assert isinstance(predictor.get(name, kind()), kind)
+    assert predictor["minReplicas"] <= predictor["maxReplicas"]
+
+
+def test_the_pod_of_the_inference_service_is_valid():
+    validate(deployment(inference_service()["spec"]["predictor"]))
+    validate(resources("kserve.yml")["PersistentVolumeClaim"])
+    broken = inference_service()["spec"]["predictor"]
+    broken["containers"][0]["livenessProb"] = broken["containers"][0].pop("livenessProbe")
+    with pytest.raises(kubernetes_validate.ValidationError):
+        validate(deployment(broken))
+
+
+def test_kserve_finds_the_container_its_protocol_and_its_volume():
+    (container,) = pods()["kserve"]["containers"]
+    assert container["name"] == "kserve-container"  # constants.InferenceServiceContainerName
+    assert {"name": "PROTOCOL", "value": "v2"} in container["env"]  # constants.CustomSpecProtocolEnvVarKey
+    (port,) = container["ports"]
+    assert port["name"] in ("http1", "h2c")  # the only names that Knative allows
+    claim = next(of for of in pods()["kserve"]["volumes"] if "persistentVolumeClaim" in of)
+    assert (
+        claim["persistentVolumeClaim"]["claimName"]
+        == resources("kserve.yml")["PersistentVolumeClaim"]["metadata"]["name"]
+    )
+    assert resources("kserve.yml")["PersistentVolumeClaim"] == kubernetes()["PersistentVolumeClaim"]
+
+
+@pytest.mark.parametrize("file", ["kubernetes", "kserve"])
+def test_pods_run_without_root_with_limits_and_the_token_as_a_secret(file):
+    pod = pods()[file]
     (container,) = pod["containers"]
     assert pod["securityContext"]["runAsNonRoot"]
+    assert pod["automountServiceAccountToken"] is False
     assert not container["securityContext"]["allowPrivilegeEscalation"]
-    (variable,) = container["env"]
-    assert variable["name"] == "DEEP_INTEREST_TOKEN"
-    assert "secretKeyRef" in variable["valueFrom"]
+    assert "memory" in container["resources"]["limits"]
+    tokens = [of for of in container["env"] if of["name"] == "DEEP_INTEREST_TOKEN"]
+    assert ["secretKeyRef" in of["valueFrom"] for of in tokens] == [True]
+
+
+def test_the_composed_container_has_no_capabilities_and_a_local_port():
     service = yaml.safe_load((DEPLOY / "compose.yml").read_text())["services"]["serve"]
     assert service["cap_drop"] == ["ALL"]
     assert all(port.startswith("127.0.0.1:") for port in service["ports"])
 
 
-def test_probes_ask_paths_that_need_no_token():
-    (container,) = kubernetes()["Deployment"]["spec"]["template"]["spec"]["containers"]
+@pytest.mark.parametrize("file", ["kubernetes", "kserve"])
+def test_probes_ask_paths_that_need_no_token(file):
+    (container,) = pods()[file]["containers"]
     for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
         assert container[probe]["httpGet"]["path"] in PUBLIC_PATHS

@@ -145,6 +145,23 @@ def test_scores_are_those_of_batch_scoring_and_versions_come_and_go(shop, served
     assert "requests with" in done.stdout
     parity = json.loads((shop / "project/data/smoke/08_reporting/shop/din/parity.json").read_text())
     assert sorted(parity["versions"]) == sorted([first, second])
+    check_parity_by_the_gate(shop)
+
+
+def check_parity_by_the_gate(shop):
+    """Retrain on another day with a gate that asks for parity."""
+    write_days(shop / "raw/shop/days", range(4, 5))
+    gate = "--params=retraining.gate.parity=true,retraining.gate.parity_requests=20"
+    done = call(shop, "kedro", "run", "--env=smoke", "--pipelines=retrain.shop.din", gate)
+    assert done.returncode in (0, 11), done.stdout
+    summary = json.loads(
+        (shop / "project/data/smoke/08_reporting/shop/din/retraining/summary.json").read_text()
+    )
+    checks = {check["name"]: check for check in summary["checks"]}
+    for name in ("champion: served minus batch scores", "challenger: served minus batch scores"):
+        assert checks[name]["passed"]
+        assert 0 <= checks[name]["found"] <= 1e-6
+    assert checks["logged requests that the challenger can score"]["found"] == 20
 
 
 def wait_for_other_version(service, version):
@@ -167,6 +184,11 @@ MISTAKES = {
     ): "--shadow: the scores of a shadow are only in the request log; add --log-requests",
     ("shop.din", "--shadow=v9", "--log-requests"): "there is no version v9; existing versions: 2024-03-",
     ("shop.din", "--token-file=nothing"): "--token-file: nothing cannot be read",
+    ("shop.din", "--events=sqlite"): "--events: found sqlite, expected redis://HOST:PORT/DATABASE",
+    (
+        "shop.din",
+        "--events=redis://127.0.0.1:1/0",
+    ): "redis://127.0.0.1:1/0: the Redis server cannot be reached",
     ("shop.base",): "no version serves yet; run `kedro run --pipelines=retrain.shop.base",
     ("shop.popularity",): "expected DATASET.MODEL, such as shop.din",
     ("nothing.din",): "nothing is not a dataset",

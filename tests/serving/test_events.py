@@ -1,19 +1,45 @@
-"""The event store: order, limits, several processes, and processes that are killed."""
+"""The event stores, SQLite and Redis: order, limits, several processes, and processes that are killed."""
 
 import os
-import signal
 import sqlite3
 import subprocess
 import sys
 import threading
 
 import pytest
+from support.redis_server import redis_server
 
 from deep_interest.serving.events import Event, EventStoreError, SqliteEvents
+from deep_interest.serving.redis_events import RedisEvents
+
+EXPERIMENT = "shop.din"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with redis_server(tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+def open_store(request, tmp_path):
+    """A function that opens the same store again, as another process does."""
+    if request.param == "sqlite":
+        return lambda: SqliteEvents(tmp_path / "events.sqlite")
+    server = request.getfixturevalue("server")
+    server.command("FLUSHALL")
+    return lambda: RedisEvents(server.url, experiment=EXPERIMENT)
 
 
 @pytest.fixture
-def store(tmp_path):
+def store(open_store):
+    store = open_store()
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def sqlite(tmp_path):
     store = SqliteEvents(tmp_path / "events.sqlite")
     yield store
     store.close()
@@ -52,12 +78,34 @@ def test_either_all_events_are_stored_or_none(store):
 
 
 def test_old_events_can_be_deleted(store):
-    store.add([Event("ann", item, item) for item in range(1, 6)])
-    assert store.prune(3) == 3
-    assert [of.item for of in store.of_user("ann", after=0, limit=9)] == [4, 5]
+    store.add([Event(user, item, item) for item in range(1, 6) for user in ("ann", 7)])
+    assert store.prune(3) == 6
+    for user in ("ann", 7):
+        assert [of.item for of in store.of_user(user, after=0, limit=9)] == [4, 5]
+    assert store.prune(3) == 0
 
 
-def test_threads_and_processes_share_a_file(store, tmp_path):
+@pytest.mark.parametrize("time", [-(2**61), -1, 0, 1_711_929_600_123_456_789, 2**61])
+def test_every_time_is_exact(store, time):
+    store.add([Event("ann", number, time + number) for number in (-1, 0, 1)])
+    assert [of.time for of in store.of_user("ann", after=-(2**62), limit=9)] == [time - 1, time, time + 1]
+    assert [of.time for of in store.of_user("ann", after=time, limit=9)] == [time + 1]
+    assert store.prune(time) == 2
+
+
+def test_the_same_event_twice_is_two_events(store):
+    event = Event("ann", 1, 5)
+    store.add([event, event])
+    store.add([event])
+    assert store.of_user("ann", after=0, limit=9) == [event] * 3
+
+
+def test_no_events_can_be_stored(store):
+    store.add([])
+    assert store.of_user("ann", after=0, limit=9) == []
+
+
+def test_threads_and_processes_share_a_store(store, open_store):
     threads = [
         threading.Thread(target=store.add, args=([Event("ann", number, number)],)) for number in range(1, 9)
     ]
@@ -65,7 +113,9 @@ def test_threads_and_processes_share_a_file(store, tmp_path):
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(SqliteEvents(tmp_path / "events.sqlite").of_user("ann", after=0, limit=99)) == 8
+    other = open_store()
+    assert len(other.of_user("ann", after=0, limit=99)) == 8
+    other.close()
 
 
 def test_a_file_that_is_no_database_is_an_error(tmp_path):
@@ -76,34 +126,54 @@ def test_a_file_that_is_no_database_is_an_error(tmp_path):
         SqliteEvents(tmp_path / "events.sqlite")
 
 
-def test_a_table_that_is_missing_is_an_error(store, tmp_path):
+def test_a_table_that_is_missing_is_an_error(sqlite, tmp_path):
     with sqlite3.connect(tmp_path / "events.sqlite") as connection:
         connection.execute("DROP TABLE events")
     with pytest.raises(EventStoreError, match="no such table"):
-        store.of_user("ann", after=0, limit=1)
+        sqlite.of_user("ann", after=0, limit=1)
 
 
 WRITER = """
 import sys
 from pathlib import Path
 from deep_interest.serving.events import Event, SqliteEvents
-store = SqliteEvents(Path(sys.argv[1]))
+from deep_interest.serving.redis_events import RedisEvents
+kind, where = sys.argv[1:]
+store = SqliteEvents(Path(where)) if kind == "sqlite" else RedisEvents(where, experiment="shop.din")
 for number in range(1, 1_000_000):
     store.add([Event("ann", number, number)])
     print(number, flush=True)
 """
 
 
-def test_an_acknowledged_event_survives_a_kill(tmp_path):
-    path, acknowledged = tmp_path / "events.sqlite", 0
-    command = [sys.executable, "-c", WRITER, str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ) as process:
+def acknowledged_before(kill, *arguments):
+    """Store events in a process and return how many of them were acknowledged when something was killed."""
+    command = [sys.executable, "-c", WRITER, *map(str, arguments)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=os.environ
+    ) as process:
         for line in process.stdout:
-            acknowledged = int(line)
-            if acknowledged == 40:
-                process.send_signal(signal.SIGKILL)
+            if int(line) == 40:
+                kill(process)
                 break
-        acknowledged = max([acknowledged, *(int(line) for line in process.stdout if line.endswith("\n"))])
-    stored = [of.item for of in SqliteEvents(path).of_user("ann", after=0, limit=10**6)]
+        return max([40, *(int(line) for line in process.stdout if line.endswith("\n"))])
+
+
+def check_stored(store, acknowledged):
+    stored = [of.item for of in store.of_user("ann", after=0, limit=10**6)]
     assert stored[:acknowledged] == list(range(1, acknowledged + 1))
     assert len(stored) <= acknowledged + 1  # one may have been stored and not yet acknowledged
+
+
+def test_an_acknowledged_event_survives_a_kill(tmp_path):
+    path = tmp_path / "events.sqlite"
+    acknowledged = acknowledged_before(lambda process: process.kill(), "sqlite", path)
+    check_stored(SqliteEvents(path), acknowledged)
+
+
+@pytest.mark.slow
+def test_an_acknowledged_event_survives_a_kill_of_the_redis_server(tmp_path):
+    with redis_server(tmp_path) as server:
+        acknowledged = acknowledged_before(lambda _: server.kill(), "redis", server.url)
+        server.start()
+        check_stored(RedisEvents(server.url, experiment=EXPERIMENT), acknowledged)

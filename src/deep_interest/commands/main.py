@@ -194,6 +194,16 @@ def results(dataset: str, run: str | None, table: str | None, against: str | Non
     "--token-file", metavar="FILE", help="File with the bearer token (default: $DEEP_INTEREST_TOKEN)."
 )
 @click.option(
+    "--events",
+    metavar="URL",
+    help="Redis server with the events: redis://HOST:PORT/DATABASE (default: SQLite).",
+)
+@click.option(
+    "--events-password-file",
+    metavar="FILE",
+    help="File with the password of the Redis server (default: $DEEP_INTEREST_EVENTS_PASSWORD).",
+)
+@click.option(
     "--shadow", metavar="VERSION", help="Version that scores every ranking as well, for the request log."
 )
 @click.option(
@@ -234,6 +244,7 @@ def serve(
     experiment: str,
     env: str | None,
     token_file: str | None,
+    events_password_file: str | None,
     shadow: str | None,
     split: str | None,
     **options: Any,
@@ -241,6 +252,8 @@ def serve(
     """Serve the champion of a model: ranking over HTTP, and the Open Inference Protocol."""
     try:
         from deep_interest.commands.serve import parse_roles, read_token, serve_model  # noqa: PLC0415  # imports Kedro
+        from deep_interest.service.event_store import check_address, read_password  # noqa: PLC0415
+        from deep_interest.service.settings import EVENTS_PASSWORD_VARIABLE  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise InputError(
             f'{error.name} is missing; install it with pip install "deep-interest[serve]"'
@@ -248,6 +261,9 @@ def serve(
 
     given = {name: value for name, value in options.items() if value is not None}
     given["token"] = read_token(token_file)
+    if "events" in given:
+        given["events"] = check_address(given["events"])
+        given["events_password"] = read_password(events_password_file, EVENTS_PASSWORD_VARIABLE)
     serve_model(experiment, roles=parse_roles(shadow, split), options=given, env=env, write=click.echo)
 
 

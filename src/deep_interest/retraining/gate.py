@@ -1,6 +1,7 @@
 """The gate decides whether a challenger replaces the champion or becomes the first version."""
 
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,12 @@ class Verdict:
     challenger: Metrics
     champion: Metrics | None
     gain: Interval | None
+
+    def with_checks(self, checks: Iterable[Check]) -> "Verdict":
+        """Return the verdict with further checks, all of which must pass as well."""
+        added = tuple(checks)
+        promoted = self.promoted and all(check.passed for check in added)
+        return replace(self, promoted=promoted, checks=self.checks + added)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, with NaN as None."""

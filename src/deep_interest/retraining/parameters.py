@@ -52,6 +52,9 @@ class GateParameters(_Strict):
         logloss_rise: maximum relative increase of the log loss over that of the champion.
         minimum_users: minimum number of users with both classes, on which GAUC is based.
         minimum_coverage: minimum share of these users among the users of the day.
+        parity: whether the scores that the service has logged for the champion, and those that it would serve with the challenger for the
+            same requests, must equal batch scoring's to 10⁻⁶. A first version is not checked, since nothing has been served yet.
+        parity_requests: number of logged requests of the champion that ``parity`` needs; the newest ones are checked.
     """
 
     level: float = Field(0.05, gt=0, lt=1)
@@ -60,6 +63,8 @@ class GateParameters(_Strict):
     logloss_rise: float = Field(0.02, ge=0)
     minimum_users: int = Field(100, ge=2)
     minimum_coverage: float = Field(0.02, ge=0, le=1)
+    parity: bool = False
+    parity_requests: int = Field(1000, ge=1)
 
 
 class ScoringParameters(_Strict):

@@ -18,6 +18,9 @@ from deep_interest.training.data import FeatureStore, SampleSet
 from deep_interest.training.evaluation import predict
 from deep_interest.training.history import LogTensors
 
+TOLERANCE = 1e-6
+"""Largest difference of two scores that count as equal."""
+
 _AT_ONCE = 256  # requests per batch
 _CPU = torch.device("cpu")
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import IO, Any
 
 import orjson
-from torch import Tensor
 
 from deep_interest.service.schemas import RankRequest
-from deep_interest.serving.ranker import Features, Ranker, Ranking
+from deep_interest.serving.ranker import Ranker, Ranking
+from deep_interest.serving.ranking import features_json
 
 
 class RequestLog:
@@ -47,19 +47,3 @@ class RequestLog:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
-
-
-def features_json(features: Features) -> dict[str, Any]:
-    """Return the codes of a request by group and field."""
-    groups: dict[str, dict[str, Tensor]] = {
-        "history": features.history, "candidates": features.candidates, "profile": features.profile,
-        "context": features.context,
-    }  # fmt: skip
-    found: dict[str, Any] = {
-        group: {name: codes.tolist() for name, codes in fields.items()} for group, fields in groups.items()
-    }
-    found["value_sets"] = {
-        name: {"offsets": of.offsets.tolist(), "values": of.values.tolist()}
-        for name, of in features.value_sets.items()
-    }
-    return found

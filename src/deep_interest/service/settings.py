@@ -11,6 +11,9 @@ VARIABLE = "DEEP_INTEREST_SERVICE"
 TOKEN_VARIABLE = "DEEP_INTEREST_TOKEN"
 """Environment variable of the bearer token."""
 
+EVENTS_PASSWORD_VARIABLE = "DEEP_INTEREST_EVENTS_PASSWORD"
+"""Environment variable of the password of the Redis server."""
+
 
 class ServiceSettings(BaseModel):
     """Settings of the service.
@@ -28,6 +31,8 @@ class ServiceSettings(BaseModel):
         max_events: largest number of events of a request.
         queue: number of requests of a worker that may wait; further ones are answered with 503.
         access_log: whether each request is logged as a line of JSON.
+        events: address of the Redis server with the events; None for SQLite in the folder.
+        events_password: password of this server; None for none.
         request_log: folder for the features and scores of each ranking; None for none.
     """
 
@@ -46,6 +51,8 @@ class ServiceSettings(BaseModel):
     max_events: int = Field(1000, ge=1)
     queue: int = Field(32, ge=1)
     access_log: bool = True
+    events: str | None = None
+    events_password: str | None = Field(None, min_length=1)
     request_log: Path | None = None
 
     @property
@@ -72,4 +79,12 @@ def available_cores() -> int:
 def settings_of_worker() -> ServiceSettings:
     """Return the settings that the supervisor has written."""
     settings = ServiceSettings.model_validate_json(Path(os.environ[VARIABLE]).read_text(encoding="utf-8"))
-    return settings.model_copy(update={"token": os.environ.get(TOKEN_VARIABLE)})
+    secrets = {
+        "token": os.environ.get(TOKEN_VARIABLE),
+        "events_password": os.environ.get(EVENTS_PASSWORD_VARIABLE),
+    }
+    return settings.model_copy(update=secrets)
+
+
+SECRETS = {"token", "events_password"}
+"""Settings that no file has; workers get them as environment variables."""

@@ -13,9 +13,15 @@ from uvicorn.supervisors import Multiprocess
 from deep_interest.errors import InputError
 from deep_interest.io.atomic import atomic_path
 from deep_interest.service.deployment import Serving
+from deep_interest.service.event_store import check_events, open_events
 from deep_interest.service.metrics import clear_shared_metrics
-from deep_interest.service.settings import TOKEN_VARIABLE, VARIABLE, ServiceSettings
-from deep_interest.serving.events import SqliteEvents
+from deep_interest.service.settings import (
+    EVENTS_PASSWORD_VARIABLE,
+    SECRETS,
+    TOKEN_VARIABLE,
+    VARIABLE,
+    ServiceSettings,
+)
 from deep_interest.serving.snapshot import load_snapshot
 
 logger = logging.getLogger(__name__)
@@ -39,7 +45,7 @@ def run_service(
         started: called with what serves, before the workers start.
 
     Raises:
-        InputError: no version can serve, another service uses the folder, or the address is in use.
+        InputError: no version can serve, another service uses the folder, the address is in use, or the event store cannot be used.
     """
     settings.folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(settings.folder / ".lock", timeout=0)
@@ -71,15 +77,18 @@ def _run_locked(
         ) from error
     stop = threading.Event()
     try:
+        check_events(settings)
         serving = _verified(settings, prepare)
         serving.write(settings.serving_file)
         clean_up(settings, serving)
         file = settings.folder / "settings.json"
         with atomic_path(file) as temporary:
-            temporary.write_text(settings.model_dump_json(exclude={"token"}) + "\n", encoding="utf-8")
+            temporary.write_text(settings.model_dump_json(exclude=SECRETS) + "\n", encoding="utf-8")
         os.environ[VARIABLE] = str(file)
         if settings.token is not None:
-            os.environ[TOKEN_VARIABLE] = settings.token  # no file has it
+            os.environ[TOKEN_VARIABLE] = settings.token
+        if settings.events_password is not None:
+            os.environ[EVENTS_PASSWORD_VARIABLE] = settings.events_password
         clear_shared_metrics(settings.folder / "metrics")
         if started is not None:
             started(serving)
@@ -153,8 +162,8 @@ def clean_up(settings: ServiceSettings, *used: Serving) -> None:
         for name in serving.snapshots
         if (settings.snapshots / name).is_dir()
     ]
-    if ends and settings.database.exists():
-        events = SqliteEvents(settings.database)
+    if ends:
+        events = open_events(settings)
         events.prune(min(ends))
         events.close()
 

@@ -8,8 +8,8 @@ from uvicorn.config import STARTUP_FAILURE
 
 from deep_interest.errors import InputError
 from deep_interest.process import prepare_process
+from deep_interest.service.event_store import open_events
 from deep_interest.service.settings import ServiceSettings, settings_of_worker
-from deep_interest.serving.events import EventStore, SqliteEvents
 
 logger = logging.getLogger(__name__)
 
@@ -47,11 +47,6 @@ def application(settings: ServiceSettings) -> Starlette:
     exempt_from_collection()
     log = None if settings.request_log is None else RequestLog(settings.request_log)
     return make_app(Service(settings, loader, events, Metrics(settings.experiment), log))
-
-
-def open_events(settings: ServiceSettings) -> EventStore:
-    """Open the event store."""
-    return SqliteEvents(settings.database)
 
 
 def set_up_logging() -> None:

@@ -89,3 +89,19 @@ def order(request: RankingRequest, features: Features, ctr: np.ndarray) -> Ranki
     bids = 1.0 if request.bids is None else request.bids
     ecpm = ctr.astype(np.float64) ** request.gamma * bids
     return Ranking(ctr, ecpm, np.argsort(-ecpm, kind="stable"), features)
+
+
+def features_json(features: Features) -> dict[str, Any]:
+    """Return the codes of a request by group and field."""
+    groups: dict[str, dict[str, Tensor]] = {
+        "history": features.history, "candidates": features.candidates, "profile": features.profile,
+        "context": features.context,
+    }  # fmt: skip
+    found: dict[str, Any] = {
+        group: {name: codes.tolist() for name, codes in fields.items()} for group, fields in groups.items()
+    }
+    found["value_sets"] = {
+        name: {"offsets": of.offsets.tolist(), "values": of.values.tolist()}
+        for name, of in features.value_sets.items()
+    }
+    return found

@@ -17,7 +17,6 @@ from deep_interest.serving.registry import Registry
 from deep_interest.serving.version import Version
 
 logger = logging.getLogger(__name__)
-TOLERANCE = 1e-6
 
 
 def make_compare(dataset: str, model: str) -> Callable[..., dict[str, Any]]:
@@ -32,7 +31,7 @@ def make_compare(dataset: str, model: str) -> Callable[..., dict[str, Any]]:
         Raises:
             InputError: there is no request log.
         """
-        from deep_interest.retraining.parity import compare_served, read_request_log
+        from deep_interest.retraining.parity import TOLERANCE, compare_served, read_request_log
         from deep_interest.retraining.scoring import encode_current_log
 
         if requests is None:

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from deep_interest.errors import InputError
@@ -99,6 +100,37 @@ def make_judge(dataset: str, model: str) -> Callable[..., Any]:
         return judge_by_plan(experiment, fitted, data, plan, registry, retraining.gate)
 
     return judge
+
+
+@node_factory
+def make_check_parity(dataset: str, model: str) -> Callable[..., Any]:
+    """Return the node function that compares served with batch scores, where the gate asks for it."""
+
+    def check_parity(
+        verdict: Any, fitted: Any, plan: Plan, vocabularies: FieldVocabularies, requests: Path | None, days: Path,
+        registry: Registry, settings: DatasetParameters, retraining: RetrainingParameters,
+    ) -> Any:  # fmt: skip
+        """Return the verdict with the checks of `parity_checks`; unchanged for a first version, which has not served yet."""
+        if not retraining.gate.parity or plan.parent is None:
+            return verdict
+        from deep_interest.retraining.parity_gate import CurrentVersion, parity_checks
+        from deep_interest.retraining.runs import artifacts_of
+        from deep_interest.serving.version import read_version, write_version
+
+        first_day = None if retraining.history_days is None else -retraining.history_days - 1
+        tables = read_days(days, list_days(days)[first_day:], reading_of(settings))
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "challenger"
+            write_version(path, artifacts_of(dataset, model, plan, fitted, verdict, vocabularies))
+            checks = parity_checks(
+                requests,
+                CurrentVersion(registry.load(plan.parent), tables, settings.features),
+                CurrentVersion(read_version(path), tables, settings.features),
+                requests=retraining.gate.parity_requests,
+            )
+        return verdict.with_checks(checks)
+
+    return check_parity
 
 
 @node_factory

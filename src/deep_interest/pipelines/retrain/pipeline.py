@@ -1,4 +1,4 @@
-"""Seven nodes per retrainable experiment, in the namespace ``retrain``."""
+"""Eight nodes per retrainable experiment, in the namespace ``retrain``."""
 
 from kedro.pipeline import Node, Pipeline
 
@@ -35,8 +35,24 @@ def create_pipeline(dataset: str, model: str) -> Pipeline:
         Node(
             nodes.make_judge(dataset, model),
             inputs=["fitted", "data", "plan", "registry", *parameters],
-            outputs="verdict",
+            outputs="verdict_on_the_day",
             name=f"{experiment}.judge",
+        ),
+        Node(
+            nodes.make_check_parity(dataset, model),
+            inputs=[
+                "verdict_on_the_day",
+                "fitted",
+                "plan",
+                "vocabularies",
+                "served_requests",
+                "days",
+                "registry",
+                "params:dataset",
+                "params:retraining",
+            ],
+            outputs="verdict",
+            name=f"{experiment}.check_parity",
         ),
         Node(
             nodes.make_register(dataset, model),
@@ -64,6 +80,6 @@ def create_pipeline(dataset: str, model: str) -> Pipeline:
         namespace=TAG,
         suffix=f".{TAG}",
         entries=dataset_entries(dataset, "days")
-        | dataset_entries(experiment, "registry", "run_summary", "run_page"),
+        | dataset_entries(experiment, "registry", "served_requests", "run_summary", "run_page"),
         tags=[TAG],
     )
