@@ -2,7 +2,8 @@
 
 Training steps on the Amazon-shaped samples of ``workload.py``, whose behaviours have 0 or 3 columns of their own (10 codes
 each). Steps with and without columns alternate in one process, on the same samples; ``percent_per_column`` is a third of
-the additional CPU time of all threads, medians over rounds. Embeddings of width 64 for item, category and each
+the additional CPU time of all threads, medians over rounds. A further line per model is the cost of match counts, next to
+columns with ``own_fields: both``. Embeddings of width 64 for item, category and each
 column, MLP 200-80, activation unit 80-40, options of ``models.yml``.
 """
 
@@ -38,7 +39,7 @@ def with_columns(samples, count: int):
 
 
 def step_seconds(model: str, *, batch_size: int, rounds: int) -> dict[str, float]:
-    """Return the median CPU seconds of a training step without columns, and with them for each option."""
+    """Return the median CPU seconds of a training step without columns, with them for each option, and with match counts as well."""
     import torch
     from workload import amazon_shaped
 
@@ -47,6 +48,9 @@ def step_seconds(model: str, *, batch_size: int, rounds: int) -> dict[str, float
     fits = {"none": make_fit(plain, model=model, batch_size=batch_size)}
     for option in OPTIONS:
         fits[option] = make_fit(columns, model=model, batch_size=batch_size, common={"own_fields": option})
+    fits["match_counts"] = make_fit(
+        columns, model=model, batch_size=batch_size, common={"own_fields": "both", "match_counts": True}
+    )
     order = torch.randperm(len(plain)).split(batch_size)
     times: dict[str, list[float]] = {option: [] for option in fits}
     for step in range(rounds + 2):
@@ -78,6 +82,12 @@ def main() -> None:
                 "percent_per_column": round(100 * (ratio - 1) / COLUMNS, 1), "threads": torch.get_num_threads(),
             }  # fmt: skip
             print(json.dumps(line), flush=True)
+        line = {
+            "bench": "match_counts", "model": model, "batch_size": arguments.batch_size,
+            "cpu_ms_without": round(1e3 * seconds["both"], 2), "cpu_ms": round(1e3 * seconds["match_counts"], 2),
+            "percent": round(100 * (seconds["match_counts"] / seconds["both"] - 1), 1), "threads": torch.get_num_threads(),
+        }  # fmt: skip
+        print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":
