@@ -65,7 +65,7 @@ def build(key, options=None, *, schema=SCHEMA, seed=0, own_dim=3):
     """A model in float64 with the options of models.yml unless overridden, and no parameter at 0 or 1."""
     torch.manual_seed(seed)
     own = {name: value for name, value in OPTIONS[key].items() if name != "training"}
-    common = SMALL if key.startswith(("pnn", "deepfm")) else {**SMALL, "own_dim": own_dim}
+    common = {**SMALL, "own_dim": own_dim}
     model = build_model(
         key, model_config(key, own if options is None else options, common=common), schema
     ).double()

@@ -28,7 +28,7 @@ EVERY_KIND = DENSE_SCHEMA.model_copy(
 )
 """One-hot, multi-hot and dense fields in the groups, own and derived fields of a behaviour, and a further sequence."""
 OPTIONS = yaml.safe_load((PROJECT / "conf/base/parameters/models.yml").read_text())["models"]
-COMMON = {"embedding_dim": 4, "embedding_std": 1.0, "cross_rows": 50}
+COMMON = {"embedding_dim": 4, "own_dim": 3, "embedding_std": 1.0, "cross_rows": 50}
 EXPORTED = [key for key in MODELS if key != "boosted"]
 
 Run = Callable[[Inputs], np.ndarray]
@@ -39,8 +39,7 @@ def random_model(key: str, schema: FeatureSchema) -> torch.nn.Module:
     options = {name: value for name, value in OPTIONS[key].items() if name != "training"}
     if "keep_top" in options:
         options["keep_top"] = 6
-    own_dim = {} if key.startswith(("pnn", "deepfm")) else {"own_dim": 3}
-    config = model_config(key, options, common=COMMON | own_dim)
+    config = model_config(key, options, common=COMMON)
     torch.manual_seed(0)
     model = build_model(key, config, schema)
     for name, values in [*model.named_parameters(), *model.named_buffers()]:

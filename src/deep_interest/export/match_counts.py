@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from deep_interest.export.inputs import CANDIDATES, HISTORY
-from deep_interest.export.request import Request
+from deep_interest.export.request import Request, table_of
 from deep_interest.export.search import newest_matching
 from deep_interest.models.match_counts import MOST_MATCHES, MatchCounts
 
@@ -15,11 +15,15 @@ def match_counts(module: MatchCounts, request: Request) -> Tensor:
     counts = []
     for sequence, fields in module.counted.items():
         group, own = sequence or HISTORY, module.weighted[sequence]
-        codes = {name: request.codes(group, name) for name in own}
+        rows = [
+            F.embedding(request.codes(group, name), table_of(module.log_weights, name).weight) for name in own
+        ]
         for field in fields:
             seen = request.codes(group, field.name)
             ages = torch.arange(seen.shape[0], device=seen.device).flip(0)
-            weights = module.weights(codes, ages, own)  # (T, counts)
-            found = newest_matching(F.pad(seen, (1, 0)), request.codes(CANDIDATES, field.name), MOST_MATCHES)
-            counts.append(found[:, 1:].to(weights.dtype) @ weights)
+            weights = module.weights(rows, ages)  # (T, counts)
+            matches = newest_matching(
+                F.pad(seen, (1, 0)), request.codes(CANDIDATES, field.name), MOST_MATCHES
+            )
+            counts.append(matches[:, 1:].to(weights.dtype) @ weights)
     return torch.cat(counts, dim=1).log1p()

@@ -27,8 +27,13 @@ def behavior_fields(config: DeepConfig, schema: FeatureSchema) -> tuple[Field, .
 
 def behavior_width(config: DeepConfig, schema: FeatureSchema) -> int:
     """Return the width of the vector of a behaviour."""
-    own = len(behavior_fields(config, schema)) - len(schema.shared)
-    return len(schema.shared) * config.embedding_dim + own * config.own_width
+    return sum(field_widths(config, schema, behavior_fields(config, schema)))
+
+
+def field_widths(config: DeepConfig, schema: FeatureSchema, fields: Sequence[Field]) -> list[int]:
+    """Return the embedding width of each field; a field that only behaviours have may be narrower."""
+    own = schema.own_names
+    return [config.own_width if field.name in own else config.embedding_dim for field in fields]
 
 
 class Interest(NamedTuple):

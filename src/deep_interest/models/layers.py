@@ -104,6 +104,7 @@ class MLP(nn.Module):
         batch_norm: bool = False,
     ) -> None:
         super().__init__()
+        self.inputs = inputs
         widths = [inputs, *hidden]
         layers: list[nn.Module] = []
         for width, next_width in pairwise(widths):
@@ -116,7 +117,13 @@ class MLP(nn.Module):
         return fuse_layers(self.layers)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Shape: ``(n, inputs) -> (n, outputs)``."""
+        """Shape: ``(n, inputs) -> (n, outputs)``.
+
+        Raises:
+            ValueError: the input has another width; the kernels would read beyond it.
+        """
+        if x.shape[1] != self.inputs:
+            raise ValueError(f"expected an input of width {self.inputs}, found {x.shape[1]}")
         return apply_stages(self._stages, x, self.accumulator)
 
 

@@ -1,6 +1,8 @@
 """Counts of the behaviours that have the candidate's item, category, …: what a boosted tree counts, as inputs of an MLP."""
 
 from collections.abc import Iterator
+from functools import reduce
+from operator import mul
 
 import torch
 from torch import Tensor, nn
@@ -8,6 +10,7 @@ from torch import Tensor, nn
 from deep_interest.errors import InputError
 from deep_interest.logs.schema import FeatureSchema, Field
 from deep_interest.models.batch import Batch
+from deep_interest.models.embeddings import Table
 from deep_interest.models.own_fields import can_scale
 from deep_interest.ops.search import newest_matching
 from deep_interest.ops.segments import segment_sum
@@ -19,7 +22,7 @@ WINDOWS = (
     20,
 )  # newest behaviours in which matches are counted, next to the whole history, as in `models.boosted`
 CHANNELS = 4  # counts with learned weights
-_STD = 0.1  # of the initial logarithms, so that the channels differ
+_STD = 0.1  # of the initial rows of u, so that the channels differ
 
 
 class MatchCounts(nn.Module):
@@ -49,12 +52,15 @@ class MatchCounts(nn.Module):
             )
         own = {name: [field for field in of.own if can_scale(field)] for name, of in _sequences(schema)}
         self.weighted = {name: [field.name for field in fields] for name, fields in own.items()}
-        sizes = {field.name: field.size for fields in own.values() for field in fields}
-        self.log_weights = nn.ParameterDict(
-            {name: nn.Parameter(torch.empty(size, CHANNELS)) for name, size in sizes.items()}
-        )
-        for parameter in self.log_weights.values():
-            nn.init.normal_(parameter, std=_STD)
+        self.log_weights = nn.ModuleDict(
+            {
+                field.name: Table(
+                    field, CHANNELS, groups=schema.groups_of(field.name), sequences=schema.sequences_with(field.name), std=_STD
+                )
+                for fields in own.values()
+                for field in fields
+            }
+        )  # fmt: skip
         self.windows: Tensor
         self.register_buffer(
             "windows", torch.tensor([torch.iinfo(torch.int64).max, *WINDOWS]), persistent=False
@@ -74,32 +80,28 @@ class MatchCounts(nn.Module):
         ]
         return torch.cat(counts, dim=1).log1p()
 
-    def weights(self, codes: dict[str, Tensor], ages: Tensor, own: list[str]) -> Tensor:
+    def weights(self, rows: list[Tensor], ages: Tensor) -> Tensor:
         """Return the weights of some behaviours in each count.
 
         Args:
-            codes: ``{field: (n,)}`` codes of the behaviours.
+            rows: for each own field, the rows ``(n, 4)`` of its table ``u_o``; none for counts without learned weights.
             ages: ``(n,)`` number of later behaviours.
-            own: names of the own fields that weigh; none for counts without learned weights.
 
         Returns:
             ``(n, 4)``, or ``(n, 8)`` with own fields.
         """
-        plain = (ages.unsqueeze(1) < self.windows).to(torch.get_default_dtype())
-        if not own:
+        plain = (ages.unsqueeze(1) < self.windows).to(rows[0].dtype if rows else torch.get_default_dtype())
+        if not rows:
             return plain
-        learned = torch.ones_like(plain[:, :1])
-        for name in own:
-            learned = learned * (2 * self.log_weights[name].sigmoid())[codes[name].long()]
+        learned = reduce(mul, [2 * row.sigmoid() for row in rows])
         return torch.cat([plain, learned], dim=1)
 
     def _count(self, batch: Batch, field: Field, own: list[str]) -> Tensor:
-        found = newest_matching(
+        matches = newest_matching(
             batch.history[field.name], batch.candidate[field.name], batch.pairs, MOST_MATCHES
         )
-        codes = {name: batch.history[name][found.positions] for name in own}
-        weights = self.weights(codes, batch.histories.distances[found.positions], own)
-        return segment_sum(weights, found)
+        rows = [self.log_weights[name](batch.history[name][matches.positions]) for name in own]
+        return segment_sum(self.weights(rows, batch.histories.distances[matches.positions]), matches)
 
     def _counts(self, sequence: str) -> int:
         return 1 + len(WINDOWS) + (CHANNELS if self.weighted[sequence] else 0)

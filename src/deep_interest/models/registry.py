@@ -7,7 +7,7 @@ class. Classes are imported when a model is built, so that neither listing pipel
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args, get_origin
 
 from deep_interest.errors import InputError
 
@@ -141,12 +141,34 @@ def model_config(key: str, options: dict[str, Any], *, common: dict[str, Any] | 
     Args:
         key: key of the model.
         options: options of the model.
-        common: options of a recipe for all models; those that this model does not have are ignored, and ``options``
+        common: options of a recipe for all models; those that this model does not have, or that have a single value, are ignored, and ``options``
             take precedence.
     """
     config = find_model(key).config()
-    shared = {name: value for name, value in (common or {}).items() if name in config.model_fields}
+    shared = {
+        name: value
+        for name, value in (common or {}).items()
+        if name in config.model_fields and not _is_fixed(config.model_fields[name].annotation)
+    }
     return config.model_validate(shared | options)
+
+
+def _is_fixed(annotation: Any) -> bool:
+    """Return whether an option has a single value, as those of a base class that a model does not have."""
+    return annotation is type(None) or (get_origin(annotation) is Literal and len(get_args(annotation)) == 1)
+
+
+def stored_config(key: str, options: dict[str, Any]) -> "ModelConfig":
+    """Validate the options that a version or checkpoint has stored.
+
+    Those of a version that was trained before the option ``own_dim`` existed lack it: all its embeddings are equally wide.
+
+    Args:
+        key: key of the model.
+        options: all options of the model.
+    """
+    fields = find_model(key).config().model_fields
+    return model_config(key, {"own_dim": None} | options if "own_dim" in fields else options)
 
 
 def build_model(key: str, config: "ModelConfig", schema: "FeatureSchema") -> Any:

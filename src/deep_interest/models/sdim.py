@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from deep_interest.logs.schema import FeatureSchema, Field
-from deep_interest.models.base import EmbeddingMLP, Interest, SameFields, behavior_width
+from deep_interest.models.base import EmbeddingMLP, Interest, SameFields, behavior_width, field_widths
 from deep_interest.models.batch import Batch
 from deep_interest.models.configs.sdim import SDIMConfig
 from deep_interest.models.long_history import Part, ShortInterest, newest_part
@@ -32,7 +32,7 @@ class SDIM(EmbeddingMLP):
         super().__init__(config, schema, interest_width=width * (2 if config.short_length else 1))
         self.same_fields = SameFields(schema, config.embedding_dim, self.shared_width, model="SDIM")
         self.hashing = Hashing(config.hash_rounds, config.bucket_bits)
-        self.widths = [config.embedding_dim] * len(schema.shared) + [config.own_width] * len(schema.own)
+        self.widths = field_widths(config, schema, schema.behavior)
         self.short_length = config.short_length
         self.short = ShortInterest(config, schema, width, model="SDIM") if config.short_length else None
         self.register_buffer(

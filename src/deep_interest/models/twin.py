@@ -55,7 +55,7 @@ class TWIN(LongHistoryModel):
         super().__init__(config, schema, model="TWIN", long_width=width)
         self.attention = SplitAttention(
             self.item_width, shared=self.shared_width, own=len(schema.own),
-            dim=config.own_width, heads=config.heads, head_width=config.head_width,
+            dim=config.embedding_dim, heads=config.heads, head_width=config.head_width,
         )  # fmt: skip
 
     def select(self, batch: Batch, vectors: SearchVectors) -> list[Part]:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from deep_interest.errors import InputError
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.embeddings import Table, embedding_tables
-from deep_interest.models.registry import build_model, model_config
+from deep_interest.models.registry import build_model, stored_config
 from deep_interest.models.wide_deep import CrossProduct
 from deep_interest.training.data import FeatureStore, SampleSet
 from deep_interest.training.evaluation import predict
@@ -46,7 +46,7 @@ class Parent:
 
     def model(self, key: str) -> nn.Module:
         """Build the model with its parameters."""
-        model = build_model(key, model_config(key, self.config), self.schema)
+        model = build_model(key, stored_config(key, self.config), self.schema)
         model.load_state_dict(dict(self.weights))
         return model
 

@@ -76,10 +76,10 @@ class Version:
 
         Their parameters stay in `weights`, from which training continues.
         """
-        from deep_interest.models.registry import build_model, model_config  # noqa: PLC0415  # torch
+        from deep_interest.models.registry import build_model, stored_config  # noqa: PLC0415  # torch
 
         key = self.manifest["model"]
-        model = build_model(key, model_config(key, self.manifest["config"]), self.schema)
+        model = build_model(key, stored_config(key, self.manifest["config"]), self.schema)
         model.load_state_dict(self.weights())
         for part in getattr(model, "training_only", ()):
             setattr(model, part, None)

@@ -18,7 +18,7 @@ from deep_interest.errors import InputError
 from deep_interest.logs.protocols import SPLITS
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.embeddings import embedding_tables
-from deep_interest.models.registry import build_model, find_model, model_config
+from deep_interest.models.registry import build_model, find_model, stored_config
 from deep_interest.ops.runtime.engine import current_engine, resolve_engine, set_engine
 from deep_interest.training.content import Data
 from deep_interest.training.data import FeatureStore, SampleSet
@@ -229,7 +229,7 @@ def restore(checkpoint: Checkpoint, seed: int) -> nn.Module:
 def untrained(checkpoint: Checkpoint, seed: int) -> nn.Module:
     """Build the model of a checkpoint with the initial parameters of a seed."""
     key = checkpoint["model"]
-    config = model_config(key, json.loads(checkpoint["config"]))
+    config = stored_config(key, json.loads(checkpoint["config"]))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return build_model(key, config, FeatureSchema.model_validate_json(checkpoint["schema"]))
