@@ -1,7 +1,7 @@
 """The gate decides whether a challenger replaces the champion or becomes the first version."""
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +15,9 @@ from deep_interest.evaluation.significance import (
     difference_interval,
 )
 from deep_interest.retraining.parameters import GateParameters
+
+if TYPE_CHECKING:
+    from deep_interest.retraining.quantisation import TableLoss
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,7 @@ class Verdict:
         champion: metrics of the champion; None for a first version.
         gain: GAUC of the challenger minus that of the champion (of popularity for a first version) with its interval; None if
             undefined.
+        tables: what the tables of reduced precision cost, with which the version serves; None for float32.
     """
 
     promoted: bool
@@ -72,6 +76,7 @@ class Verdict:
     challenger: Metrics
     champion: Metrics | None
     gain: Interval | None
+    tables: "TableLoss | None" = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, with NaN as None."""

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from deep_interest.models.registry import MODELS
+from deep_interest.ops.limits import TablePrecision
 from deep_interest.simulation.days import DailyLog
 from deep_interest.training.parameters import KnownOptions
 
@@ -52,6 +53,7 @@ class GateParameters(_Strict):
         logloss_rise: maximum relative increase of the log loss over that of the champion.
         minimum_users: minimum number of users with both classes, on which GAUC is based.
         minimum_coverage: minimum share of these users among the users of the day.
+        quantisation_loss: largest loss in GAUC by tables of reduced precision; the upper end of the interval must not be above it.
     """
 
     level: float = Field(0.05, gt=0, lt=1)
@@ -60,6 +62,7 @@ class GateParameters(_Strict):
     logloss_rise: float = Field(0.02, ge=0)
     minimum_users: int = Field(100, ge=2)
     minimum_coverage: float = Field(0.02, ge=0, le=1)
+    quantisation_loss: float = Field(0.001, ge=0)
 
 
 class ScoringParameters(_Strict):
@@ -93,6 +96,7 @@ class RetrainingParameters(_Strict):
         warm_rate: learning rate of a warm start as a multiple of the model's, unless ``warm_training`` sets it.
         teacher_weight: weight of the champion's prediction in the labels of a distilled model (Hinton et al. 2015).
         seed: seed of the fits.
+        tables: precision of the embedding tables with which new versions serve and are judged; training is always in float32.
         days: bounds for new days.
         gate: conditions for promotion.
         keep_versions: number of versions to keep; the champion and the previous champion are always kept.
@@ -111,6 +115,7 @@ class RetrainingParameters(_Strict):
     warm_rate: float = Field(1.0, gt=0)
     teacher_weight: float = Field(0.5, gt=0, lt=1)
     seed: int = Field(1, ge=0)
+    tables: TablePrecision = "float32"
     days: DayBounds = DayBounds()
     gate: GateParameters = GateParameters()
     keep_versions: int = Field(10, ge=1)

@@ -77,6 +77,8 @@ def summary_page(summary: dict[str, Any]) -> str:
             lines.append(
                 f"| {name} | {' | '.join('–' if value is None else f'{value:.4f}' for value in values)} |"
             )
+    if summary["tables"]:
+        lines += ["", table_sentence(summary["tables"]) + "."]
     lines += ["", "| check | found | expected | passed |", "|---|---:|---|---|"]
     for check in summary["checks"]:
         found = "–" if check["found"] is None else f"{check['found']:.5g}"
@@ -84,6 +86,17 @@ def summary_page(summary: dict[str, Any]) -> str:
             markdown_row([check["name"], found, check["expected"], "yes" if check["passed"] else "**no**"])
         )
     return "\n".join([*lines, ""])
+
+
+def table_sentence(tables: dict[str, Any]) -> str:
+    """Describe tables of reduced precision, and their loss in GAUC, from a verdict as plain values."""
+    loss = tables["loss"]
+    cost = (
+        "unknown"
+        if loss is None
+        else f"{loss['difference']:+.5f} ({loss['low']:+.5f} to {loss['high']:+.5f})"
+    )
+    return f"Tables in {tables['precision']}: {tables['megabytes']:.3g} MB instead of {tables['megabytes_float32']:.3g} MB, loss in GAUC {cost}"
 
 
 def _changed(days: list[str]) -> list[str]:

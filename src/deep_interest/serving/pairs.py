@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from deep_interest.ops.limits import TablePrecision
+
 if TYPE_CHECKING:
     from deep_interest.training.data import FeatureStore
 
@@ -17,12 +19,14 @@ class Scores:
 
     Attributes:
         version: id of the model's version.
+        tables: precision of its embedding tables.
         blocks: tables with the columns ``user``, ``item``, ``rank``, ``ctr``, ``bid``, ``ecpm``, ``model_version``; one per group
             of users.
     """
 
     version: str
     blocks: Iterator[pd.DataFrame]
+    tables: TablePrecision = "float32"
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from torch import Tensor
 from deep_interest.logs.encoding import code_column
 from deep_interest.logs.feature_columns import GAP
 from deep_interest.ops.jagged import Jagged
+from deep_interest.ops.limits import TablePrecision
 from deep_interest.serving.events import Event, EventStore, Id
 from deep_interest.serving.ranking import Features, Ranking, RankingRequest, order
 from deep_interest.serving.scorer import Scorer
@@ -55,6 +56,11 @@ class Ranker:
     def version(self) -> str:
         """Id of the version."""
         return self.facts.version
+
+    @property
+    def tables(self) -> TablePrecision:
+        """Precision of the embedding tables."""
+        return self.snapshot.version.tables
 
     @property
     def context(self) -> tuple[str, ...]:
