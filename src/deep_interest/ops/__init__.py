@@ -38,6 +38,7 @@ The three layers import downwards only, and nothing outside ``ops`` imports ``op
 Public operations
 -----------------
 `embedding`          lookup of rows of tables, with row-sparse gradients
+`packed_tables`      tables in half precision or int8, for inference
 `histories`          histories as slices of the behaviour log
 `jagged`             `Jagged`, the segments of a batch without padding: values ``(N, D)`` and offsets ``(B + 1,)``
 `segments`           sum, softmax, repeat and expand within segments
