@@ -65,14 +65,19 @@ class Table(nn.Embedding):
         keep_top: int = 0,
         sequences: Sequence[str] = (),
     ) -> None:
-        super().__init__(field.size, dim, sparse=True, device="meta" if _without_rows.get() else None)
+        without_rows = _without_rows.get()
+        super().__init__(1 if without_rows else field.size, dim, sparse=True)
+        self.num_embeddings = field.size
         self.field, self.dense, self.groups, self.keep_top = field.name, field.dense, tuple(groups), keep_top
         self.sequences = tuple(sequences)
         self.register_buffer("packed_values", None, persistent=False)
         self.register_buffer("packed_scales", None, persistent=False)
         if keep_top:
             self.register_buffer("kept", torch.ones(field.size, dtype=torch.bool))
-        nn.init.normal_(self.weight, std=std) if std else nn.init.zeros_(self.weight)
+        if without_rows:
+            self.weight = nn.Parameter(torch.zeros(1, 1).expand(field.size, dim))  # one number in memory
+        else:
+            nn.init.normal_(self.weight, std=std) if std else nn.init.zeros_(self.weight)
 
     @property
     def is_counted(self) -> bool:

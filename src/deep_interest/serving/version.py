@@ -97,7 +97,10 @@ class Version:
             model = build_model(key, model_config(key, self.manifest["config"]), self.schema)
         set_tables(model, packed)
         weights = _load(self.folder / _WEIGHTS, mmap=bool(packed))  # without the rows of packed tables
-        model.load_state_dict({name: weights[name].clone() for name in model.state_dict()}, assign=True)
+        names = model.state_dict()
+        model.load_state_dict(
+            {name: weights[name].clone() if packed else weights[name] for name in names}, assign=True
+        )
         for part in getattr(model, "training_only", ()):
             setattr(model, part, None)
         return model.eval()
