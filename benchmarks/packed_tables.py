@@ -68,7 +68,7 @@ def peak_in_a_process(folder: Path, rows: int) -> tuple[float, float]:
     config = model_config("din", {}, common={"embedding_dim": WIDTH})
     model = build_model("din", config, schema)
     manifest = {
-        "model": "din", "config": config.model_dump(mode="json"), "schema": schema.model_dump(mode="json"), "tables": folder.name,
+        "model": "din", "config": config.model_dump(mode="json"), "schema": schema.model_dump(mode="json"), "precision": {"tables": folder.name},
     }  # fmt: skip
     weights = model.state_dict()
     packed = pack_tables(model, folder.name)
@@ -97,7 +97,7 @@ def peak_of(folder: Path) -> float:
         }
     )
     first = build_model("din", model_config("din", {}, common={"embedding_dim": WIDTH}), schema)
-    pack_tables(first, version.tables)
+    pack_tables(first, version.precision.tables)
     codes = {"item_id": torch.arange(100, dtype=torch.int32)}
     Scorer(first)(codes, codes)
     before = peak_memory()

@@ -132,7 +132,7 @@ def test_scores_are_those_of_batch_scoring_and_versions_come_and_go(shop, served
             0, abs=1e-6
         )
     write_days(shop / "raw/shop/days", range(3, 4))
-    second = retrain_and_promote(shop, "--params=retraining.tables=int8")
+    second = retrain_and_promote(shop, "--params=retraining.tables=int8,retraining.attention=bfloat16")
     assert wait_for_other_version(service, first) == second
     check_tables(shop, service, second)
     done = call(shop, "deep-interest", "registry", "rollback", "shop.din", "--env=smoke")
@@ -150,21 +150,25 @@ def test_scores_are_those_of_batch_scoring_and_versions_come_and_go(shop, served
 
 
 def check_tables(shop, service, version):
-    """The service, batch scoring, the registry and the report of retraining name the int8 tables of a version."""
-    assert service.rank("u1", ["sku-1"])["tables"] == "int8"
+    """The service, batch scoring, the registry and the report of retraining name the precision of a version."""
+    assert service.rank("u1", ["sku-1"])["precision"] == {"tables": "int8", "attention": "bfloat16"}
     done = call(shop, "deep-interest", "registry", "list", "shop.din", "--env=smoke")
     (line,) = (line for line in done.stdout.splitlines() if version in line)
-    assert ", int8 tables (GAUC " in line
+    assert ", int8 tables and bfloat16 attention (GAUC " in line
     folder = shop / "project/data/smoke/08_reporting/shop/din/retraining"
-    assert "Tables in int8: " in (folder / "summary.md").read_text()
+    assert "Precision: int8 tables and bfloat16 attention, tables of " in (folder / "summary.md").read_text()
     summary = json.loads((folder / "summary.json").read_text())
-    assert summary["tables"]["megabytes"] < 0.6 * summary["tables"]["megabytes_float32"]
-    assert summary["checks"][-1]["name"] == "GAUC loss of int8 tables, upper end"
+    assert summary["precision"]["megabytes"] < 0.6 * summary["precision"]["megabytes_float32"]
+    assert summary["checks"][-1]["name"] == "GAUC loss of int8 tables and bfloat16 attention, upper end"
     done = call(shop, "kedro", "run", "--env=smoke", "--pipelines=score.shop.din")
     assert done.returncode == 0, done.stdout
     file = shop / "project/data/smoke/07_model_output/shop/din/scores.parquet"
     scores, metadata = pd.read_parquet(file), pq.read_schema(file).metadata
-    assert (metadata[b"model_version"], metadata[b"tables"]) == (version.encode(), b"int8")
+    assert [metadata[key] for key in (b"model_version", b"tables", b"attention")] == [
+        version.encode(),
+        b"int8",
+        b"bfloat16",
+    ]
     for user, expected in list(scores.groupby("user", sort=False))[:5]:
         ranking = service.rank(user, expected["item"].tolist())["ranking"]
         found = pd.DataFrame(ranking).set_index("item")["ctr"]

@@ -19,6 +19,7 @@ from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.protocols import ProtocolParameters
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies
+from deep_interest.models.config import Precision
 from deep_interest.retraining.baseline import popularity_scores
 from deep_interest.retraining.fitting import fit_challenger, held_out_scores
 from deep_interest.retraining.gate import judge
@@ -39,6 +40,7 @@ from deep_interest.training.parameters import Recipe, RecipeModel, Recipes, RowO
 from deep_interest.training.state import code_hash
 
 GATE = GateParameters(minimum_users=2)
+FLOAT32, INT8 = {"tables": "float32", "attention": "float32"}, Precision(tables="int8")
 RECIPE = Recipe(
     training={"batch_size": 64, "epochs": 1, "learning_rate": 0.01},
     model={"embedding_dim": 4, "hidden": (8,)},
@@ -213,7 +215,7 @@ def test_a_versions_name_is_its_newest_training_day_and_a_hash_of_what_decides_i
             "v1",
             [day_name(0), day_name(1)],
             GATE.model_dump(mode="json"),
-            "float32",
+            FLOAT32,
         ]
     )
     assert (
@@ -222,7 +224,7 @@ def test_a_versions_name_is_its_newest_training_day_and_a_hash_of_what_decides_i
     )
     others = [
         version_name(plan_of("full_window", "v1"), shop.fitted, GATE),
-        version_name(plan, shop.fitted, GATE, tables="int8"),
+        version_name(plan, shop.fitted, GATE, precision=INT8),
     ]
     assert version_name(plan, shop.fitted, GATE) not in others
 
@@ -235,7 +237,7 @@ def test_a_versions_manifest_has_every_fact_of_its_run(shop):
         "dataset": "shop", "model": "base", "strategy": "warm_start", "parent": "v0",
         "days": {"trained": [day_name(0), day_name(1)], "fitted_on": [day_name(1)], "held_out": day_name(2)},
         "config": shop.fitted.config, "training": shop.fitted.training, "schema": shop.fitted.schema.model_dump(mode="json"),
-        "samples": shop.fitted.samples, "tables": "float32", "verdict": shop.verdict.as_dict(),
+        "samples": shop.fitted.samples, "precision": FLOAT32, "verdict": shop.verdict.as_dict(),
         "code": {"deep_interest": deep_interest.__version__, "sources": code_hash(), "torch": torch.__version__},
     }  # fmt: skip
     assert json.loads(json.dumps(content.manifest)) == content.manifest
@@ -248,18 +250,20 @@ def test_a_version_with_int8_tables_is_judged_and_stored_with_them(shop):
     """The warm start of the next version continues from the parameters in float32."""
     plan = plan_of("full_window", None)
     verdict = judge_by_plan(
-        shop.experiment, shop.fitted, shop.first, plan, shop.registry, GATE, tables="int8"
+        shop.experiment, shop.fitted, shop.first, plan, shop.registry, GATE, precision=INT8
     )
     shop.registry.add("v8", artifacts_of("shop", "base", plan, shop.fitted, verdict, shop.vocabularies))
     stored = shop.registry.load("v8")
-    assert stored.tables == stored.manifest["verdict"]["tables"]["precision"] == "int8"
-    assert stored.manifest["verdict"]["tables"]["gauc_float32"] == pytest.approx(shop.verdict.challenger.gauc)
+    assert stored.precision.tables == stored.manifest["verdict"]["precision"]["tables"] == "int8"
+    assert stored.manifest["verdict"]["precision"]["gauc_float32"] == pytest.approx(
+        shop.verdict.challenger.gauc
+    )
     scores = held_out_scores(stored.model(), stored.schema, shop.first, shop.experiment, shop.fitted.training)
     whole = scores_of(shop, shop.fitted, shop.first)
     assert 0 < np.abs(scores - whole).max() < 0.01
     held_out = shop.first.samples[shop.first.samples["split"] == "test"]
     by_user = [per_user_auc(held_out["user"], held_out["label"], one) for one in (whole, scores)]
-    loss = stored.manifest["verdict"]["tables"]["loss"]
+    loss = stored.manifest["verdict"]["precision"]["loss"]
     assert loss["difference"] == pytest.approx(by_user[0].gauc().value - by_user[1].gauc().value)
     assert verdict.challenger.gauc == by_user[1].gauc().value
     weights = parent_of(stored).weights

@@ -9,6 +9,7 @@ import pytest
 import torch
 from support.service import CONTEXT, EXPERIMENT, make_settings, make_snapshot, running, snapshot_of
 
+from deep_interest.models.config import Precision
 from deep_interest.models.packed_tables import memory_of_tables
 from deep_interest.service.deployment import Serving
 from deep_interest.serving.ranker import Ranker, RankingRequest
@@ -19,7 +20,7 @@ def settings(tmp_path_factory):
     folder = tmp_path_factory.mktemp("service")
     settings = make_settings(folder, request_log=folder / "requests")
     make_snapshot(settings, "v1")
-    make_snapshot(settings, "v2", precision="int8")
+    make_snapshot(settings, "v2", precision=Precision(tables="int8"))
     Serving(primary="v2.2024-01-01", split="v1.2024-01-01", share=1e-9).write(settings.serving_file)
     return settings
 
@@ -46,26 +47,35 @@ def test_scores_are_those_of_tables_rounded_by_hand(client, settings):
 
 def test_every_answer_says_which_precision_the_tables_have(client, settings, caplog):
     with caplog.at_level(logging.INFO, logger="deep_interest.access"):
-        assert client.rank().json()["tables"] == "int8"
-    assert json.loads(caplog.messages[-1])["tables"] == "int8"
+        assert client.rank().json()["precision"] == {"tables": "int8", "attention": "float32"}
+    assert json.loads(caplog.messages[-1])["precision"] == "int8 tables"
     (file,) = settings.request_log.glob("*.jsonl")
-    assert json.loads(file.read_text().splitlines()[-1])["tables"] == "int8"
+    assert json.loads(file.read_text().splitlines()[-1])["precision"]["tables"] == "int8"
     text = client.get("/metrics").text
-    assert 'deep_interest_version_info{experiment="shop.din",tables="int8",version="v2"} 1.0' in text
-    assert "Version <code>v2</code> serves, with tables in int8." in client.get("/docs").text
+    assert (
+        'deep_interest_version_info{attention="float32",experiment="shop.din",tables="int8",version="v2"} 1.0'
+        in text
+    )
+    assert "Version <code>v2</code> serves, in int8 tables." in client.get("/docs").text
 
 
 def test_the_open_inference_protocol_says_so_too(client):
     path = f"/v2/models/{EXPERIMENT}"
-    assert client.get(path).json()["parameters"] == {"tables.v1": "float32", "tables.v2": "int8"}
+    assert client.get(path).json()["parameters"] == {"v1": "float32", "v2": "int8 tables"}
     body = {
         "inputs": [
             {"name": "items", "shape": [1], "datatype": "INT64", "data": [10]},
             {"name": "hour", "shape": [1], "datatype": "INT64", "data": [9]},
         ]
     }
-    assert client.post(f"{path}/infer", body).json()["parameters"] == {"tables": "int8"}
-    assert client.post(f"{path}/versions/v1/infer", body).json()["parameters"] == {"tables": "float32"}
+    assert client.post(f"{path}/infer", body).json()["parameters"] == {
+        "tables": "int8",
+        "attention": "float32",
+    }
+    assert client.post(f"{path}/versions/v1/infer", body).json()["parameters"] == {
+        "tables": "float32",
+        "attention": "float32",
+    }
 
 
 def test_the_tables_are_memory_mapped_and_smaller(settings):

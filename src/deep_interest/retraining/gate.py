@@ -17,7 +17,7 @@ from deep_interest.evaluation.significance import (
 from deep_interest.retraining.parameters import GateParameters
 
 if TYPE_CHECKING:
-    from deep_interest.retraining.quantisation import TableLoss
+    from deep_interest.retraining.precision_loss import PrecisionLoss
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Verdict:
         champion: metrics of the champion; None for a first version.
         gain: GAUC of the challenger minus that of the champion (of popularity for a first version) with its interval; None if
             undefined.
-        tables: what the tables of reduced precision cost, with which the version serves; None for float32.
+        precision: what the reduced precision costs in which the version serves; None for float32.
     """
 
     promoted: bool
@@ -76,7 +76,7 @@ class Verdict:
     challenger: Metrics
     champion: Metrics | None
     gain: Interval | None
-    tables: "TableLoss | None" = None
+    precision: "PrecisionLoss | None" = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, with NaN as None."""

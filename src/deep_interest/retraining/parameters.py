@@ -4,8 +4,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from deep_interest.models.config import Precision
 from deep_interest.models.registry import MODELS
-from deep_interest.ops.limits import TablePrecision
+from deep_interest.ops.limits import AttentionPrecision, TablePrecision
 from deep_interest.simulation.days import DailyLog
 from deep_interest.training.parameters import KnownOptions
 
@@ -53,7 +54,7 @@ class GateParameters(_Strict):
         logloss_rise: maximum relative increase of the log loss over that of the champion.
         minimum_users: minimum number of users with both classes, on which GAUC is based.
         minimum_coverage: minimum share of these users among the users of the day.
-        quantisation_loss: largest loss in GAUC by tables of reduced precision; the upper end of the interval must not be above it.
+        quantisation_loss: largest loss in GAUC by reduced precision; the upper end of the interval must not be above it.
     """
 
     level: float = Field(0.05, gt=0, lt=1)
@@ -97,6 +98,7 @@ class RetrainingParameters(_Strict):
         teacher_weight: weight of the champion's prediction in the labels of a distilled model (Hinton et al. 2015).
         seed: seed of the fits.
         tables: precision of the embedding tables with which new versions serve and are judged; training is always in float32.
+        attention: precision of the factors in DIN's activation unit with which new versions serve and are judged.
         days: bounds for new days.
         gate: conditions for promotion.
         keep_versions: number of versions to keep; the champion and the previous champion are always kept.
@@ -116,6 +118,7 @@ class RetrainingParameters(_Strict):
     teacher_weight: float = Field(0.5, gt=0, lt=1)
     seed: int = Field(1, ge=0)
     tables: TablePrecision = "float32"
+    attention: AttentionPrecision = "float32"
     days: DayBounds = DayBounds()
     gate: GateParameters = GateParameters()
     keep_versions: int = Field(10, ge=1)
@@ -123,6 +126,11 @@ class RetrainingParameters(_Strict):
     webhook_seconds: float = Field(5.0, gt=0)
     mlflow_uri: str | None = None
     scoring: ScoringParameters = ScoringParameters()
+
+    @property
+    def precision(self) -> Precision:
+        """Precision in which new versions score."""
+        return Precision(tables=self.tables, attention=self.attention)
 
 
 class BacktestParameters(_Strict):

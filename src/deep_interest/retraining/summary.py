@@ -8,6 +8,7 @@ from http.client import HTTPMessage
 from typing import TYPE_CHECKING, Any, Literal
 
 from deep_interest.evaluation.page import markdown_row
+from deep_interest.models.config import Precision
 from deep_interest.retraining.gate import Verdict
 from deep_interest.retraining.plan import Plan
 
@@ -77,8 +78,8 @@ def summary_page(summary: dict[str, Any]) -> str:
             lines.append(
                 f"| {name} | {' | '.join('–' if value is None else f'{value:.4f}' for value in values)} |"
             )
-    if summary["tables"]:
-        lines += ["", table_sentence(summary["tables"]) + "."]
+    if summary["precision"]:
+        lines += ["", precision_sentence(summary["precision"]) + "."]
     lines += ["", "| check | found | expected | passed |", "|---|---:|---|---|"]
     for check in summary["checks"]:
         found = "–" if check["found"] is None else f"{check['found']:.5g}"
@@ -88,15 +89,18 @@ def summary_page(summary: dict[str, Any]) -> str:
     return "\n".join([*lines, ""])
 
 
-def table_sentence(tables: dict[str, Any]) -> str:
-    """Describe tables of reduced precision, and their loss in GAUC, from a verdict as plain values."""
-    loss = tables["loss"]
+def precision_sentence(found: dict[str, Any]) -> str:
+    """Describe the reduced precision of a version, and its loss in GAUC, from a verdict as plain values."""
+    loss = found["loss"]
     cost = (
         "unknown"
         if loss is None
         else f"{loss['difference']:+.5f} ({loss['low']:+.5f} to {loss['high']:+.5f})"
     )
-    return f"Tables in {tables['precision']}: {tables['megabytes']:.3g} MB instead of {tables['megabytes_float32']:.3g} MB, loss in GAUC {cost}"
+    return (
+        f"Precision: {Precision(tables=found['tables'], attention=found['attention'])}, tables of {found['megabytes']:.3g} MB instead of "
+        f"{found['megabytes_float32']:.3g} MB, loss in GAUC {cost}"
+    )
 
 
 def _changed(days: list[str]) -> list[str]:

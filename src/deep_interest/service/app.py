@@ -102,12 +102,12 @@ class Service:
             logger.exception("request %s is not in the request log", request.state.request_id)
 
     def _observe(self, request: Request, deployment: Deployment, ranker: Ranker, features: Features) -> None:
-        request.state.version, request.state.tables, request.state.candidates = (
+        request.state.version, request.state.precision, request.state.candidates = (
             ranker.version,
-            ranker.tables,
+            ranker.precision,
             features.size,
         )
-        self.metrics.serves(deployment.primary.version, deployment.primary.tables)
+        self.metrics.serves(deployment.primary.version, deployment.primary.precision)
         self.metrics.candidates.inc(features.size)
         self.metrics.unknown_items.inc(features.unknown_items)
         self.metrics.unknown_users.inc(features.unknown_user)
@@ -184,7 +184,7 @@ class Service:
     async def exposition(self, request: Request) -> Response:
         """Return the metrics."""
         primary = self.loader.current.primary
-        self.metrics.serves(primary.version, primary.tables)
+        self.metrics.serves(primary.version, primary.precision)
         return PlainTextResponse(self.metrics.exposition(), media_type="text/plain; version=0.0.4")
 
     async def openapi(self, request: Request) -> Response:
@@ -264,7 +264,7 @@ def _answer(request: Request, wanted: RankRequest, ranker: Ranker, ranking: Rank
             "request_id": request.state.request_id,
             "model": ranker.facts.experiment,
             "version": ranker.version,
-            "tables": ranker.tables,
+            "precision": ranker.precision.model_dump(),
             "unknown_user": ranking.features.unknown_user,
             "unknown_items": ranking.features.unknown_items,
             "ranking": [

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from deep_interest.logs.encoding import code_column
 from deep_interest.logs.feature_columns import GAP
+from deep_interest.models.config import Precision
 from deep_interest.ops.jagged import Jagged
-from deep_interest.ops.limits import TablePrecision
 from deep_interest.serving.events import Event, EventStore, Id
 from deep_interest.serving.ranking import Features, Ranking, RankingRequest, order
 from deep_interest.serving.scorer import Scorer
@@ -58,9 +58,9 @@ class Ranker:
         return self.facts.version
 
     @property
-    def tables(self) -> TablePrecision:
-        """Precision of the embedding tables."""
-        return self.snapshot.version.tables
+    def precision(self) -> Precision:
+        """Precision in which the version scores."""
+        return self.snapshot.version.precision
 
     @property
     def context(self) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from deep_interest.errors import InputError
 from deep_interest.io.atomic import atomic_path
 from deep_interest.io.checksums import damage_of
-from deep_interest.ops.limits import TablePrecision
+from deep_interest.models.config import Precision
 
 if TYPE_CHECKING:  # listing versions needs neither pandas nor the compiled loops
     from deep_interest.logs.schema import FeatureSchema
@@ -45,7 +45,7 @@ class VersionArtifacts:
         weights: parameters of the model by name.
         optimizer: state of the optimizer.
         vocabularies: vocabularies of the features.
-        tables: embedding tables of reduced precision by name; none if ``tables`` of the manifest is ``float32``.
+        tables: embedding tables of reduced precision by name, if ``precision`` of the manifest names one.
     """
 
     manifest: dict[str, Any]
@@ -77,10 +77,9 @@ class Version:
         return FeatureSchema.model_validate(self.manifest["schema"])
 
     @property
-    def tables(self) -> TablePrecision:
-        """Precision of the embedding tables with which the version serves."""
-        precision: TablePrecision = self.manifest.get("tables", "float32")
-        return precision
+    def precision(self) -> Precision:
+        """Precision in which the version scores."""
+        return Precision.model_validate(self.manifest.get("precision", {}))
 
     def model(self) -> Any:
         """Return the model with its parameters, on the CPU and in evaluation mode, without the parts that only training needs.
@@ -89,13 +88,15 @@ class Version:
         """
         from deep_interest.models.embeddings import tables_without_rows  # noqa: PLC0415  # torch
         from deep_interest.models.packed_tables import set_tables  # noqa: PLC0415
+        from deep_interest.models.precision import set_attention  # noqa: PLC0415
         from deep_interest.models.registry import build_model, model_config  # noqa: PLC0415
         from deep_interest.serving.packed_files import load_tables  # noqa: PLC0415
 
-        key, packed = self.manifest["model"], load_tables(self.folder, self.tables)
+        key, packed = self.manifest["model"], load_tables(self.folder, self.precision.tables)
         with tables_without_rows():
             model = build_model(key, model_config(key, self.manifest["config"]), self.schema)
         set_tables(model, packed)
+        set_attention(model, self.precision)
         weights = _load(self.folder / _WEIGHTS, mmap=bool(packed))  # without the rows of packed tables
         names = model.state_dict()
         model.load_state_dict(
