@@ -85,3 +85,11 @@ def test_the_tables_are_memory_mapped_and_smaller(settings):
     mapped = Path("/proc/self/maps").read_text()
     assert "v2.2024-01-01/version/embeddings.tables.item_id.values.npy" in mapped
     assert memory_of_tables(ranker.model) < memory_of_tables(whole.model)
+
+
+def test_a_cpu_without_amx_is_a_warning(settings, monkeypatch, caplog):
+    name = make_snapshot(settings, "v3", precision=Precision(attention="bfloat16"))
+    monkeypatch.setattr("deep_interest.serving.ranker.has_amx", lambda: False)
+    ranker = Ranker.load(settings.snapshots / name)
+    assert str(ranker.precision) == "bfloat16 attention"
+    assert "version v3 multiplies in bfloat16, but this CPU has no AMX" in caplog.text
