@@ -1,6 +1,6 @@
 """Memory and lookup of tables of reduced precision: ``python benchmarks/packed_tables.py [--quick]``; one JSON line per precision.
 
-``table_mb`` is the size of a table of 2 million rows with 18 columns, as it is mapped from its file; ``version_peak_mb`` by how much the peak
+``table_mb`` is the size of a table of 2 million rows with 18 columns, in memory and in its file; ``version_peak_mb`` by how much the peak
 memory of a process grows that loads a version with this table and scores with it; ``ns_per_row`` the CPU time of looking up a random row, on one
 thread, the median of alternating rounds.
 """

@@ -29,6 +29,7 @@ def case(lengths, *, width=12, hidden=(20, 9), blocks=3, kinds=KINDS, seed=0):
 
 @torch.inference_mode()
 def both(values, queries, layers, segments, *, threads=1, **options):
+    """The results of the compiled and of the plain implementation."""
     with use_engine("plain"):
         plain = attention_pool_bfloat16(values, queries, layers, segments, **options)
     with partitioned(threads):
@@ -87,6 +88,18 @@ def test_the_plain_implementation_has_its_equations_in_numpy():
 def test_the_compiled_implementation_agrees_with_the_plain_one(lengths, options, scale, threads):
     compiled, plain = both(*case(lengths, **options), threads=threads, softmax_scale=scale)
     torch.testing.assert_close(compiled, plain, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_candidates_share_histories_in_both_implementations(threads):
+    values, _, layers, histories = case([3, 150, 0, 12])
+    owner = torch.tensor([0, 0, 0, 1, 1, 2, 3, 3])
+    queries = torch.randn(len(owner), 12, generator=torch.Generator().manual_seed(1))
+    compiled, plain = both(values, queries, layers, share_segments(histories, owner), threads=threads)
+    torch.testing.assert_close(compiled, plain, rtol=2e-3, atol=2e-3)
+    own = torch.cat([values[int(histories.offsets[h]) : int(histories.offsets[h + 1])] for h in owner])
+    copies, _ = both(own, queries, layers, jagged([[3, 150, 0, 12][h] for h in owner]))
+    torch.testing.assert_close(compiled, copies, rtol=0, atol=0)
 
 
 def test_a_score_does_not_depend_on_the_other_candidates():

@@ -11,6 +11,7 @@ from support.service import CONTEXT, EXPERIMENT, make_settings, make_snapshot, r
 
 from deep_interest.models.config import Precision
 from deep_interest.models.packed_tables import memory_of_tables
+from deep_interest.models.precision import reduce_precision
 from deep_interest.service.deployment import Serving
 from deep_interest.serving.ranker import Ranker, RankingRequest
 
@@ -85,6 +86,17 @@ def test_the_tables_are_memory_mapped_and_smaller(settings):
     mapped = Path("/proc/self/maps").read_text()
     assert "v2.2024-01-01/version/embeddings.tables.item_id.values.npy" in mapped
     assert memory_of_tables(ranker.model) < memory_of_tables(whole.model)
+
+
+def test_a_version_in_bfloat16_is_the_model_in_bfloat16(settings):
+    name = make_snapshot(settings, "v4", precision=Precision(attention="bfloat16"))
+    request = RankingRequest("ann", [10, 11, 14], context=CONTEXT)
+    expected = Ranker(snapshot_of(settings))  # of the same parameters
+    whole = expected.rank(request).ctr
+    reduce_precision(expected.model, Precision(attention="bfloat16"))
+    found = Ranker(snapshot_of(settings, name)).rank(request).ctr
+    np.testing.assert_array_equal(found, expected.rank(request).ctr)
+    assert 0 < np.abs(found - whole).max() < 0.02
 
 
 def test_a_cpu_without_amx_is_a_warning(settings, monkeypatch, caplog):

@@ -14,8 +14,8 @@ import torch
 from llvmlite import binding
 from torch import Tensor
 
+from deep_interest.ops.attention import pool_by_scores
 from deep_interest.ops.jagged import Jagged, SharedSegments
-from deep_interest.ops.jagged_products import weighted_sum
 from deep_interest.ops.kernels.amx import DEPTH, TILE, tile_configuration
 from deep_interest.ops.kernels.attention_bfloat16 import Unit
 from deep_interest.ops.kernels.attention_bfloat16 import attention_pool_bfloat16 as pool_kernel
@@ -25,7 +25,7 @@ from deep_interest.ops.runtime.dispatch import as_arrays, can_use_compiled
 from deep_interest.ops.runtime.jit import is_jit_disabled
 from deep_interest.ops.runtime.memory import empty
 from deep_interest.ops.runtime.parallel import run_kernel
-from deep_interest.ops.segments import expand, segment_softmax
+from deep_interest.ops.segments import expand
 
 _HIDDEN_LAYERS = 2
 # Linux grants the state of the tile registers to a process that asks for it: arch_prctl(ARCH_REQ_XCOMP_PERM, XTILEDATA)
@@ -75,8 +75,7 @@ def attention_pool_bfloat16(
     if can_use_compiled(values, queries, w1) and has_amx():
         return _compiled(values, queries, (w1, w3, constants), layers, jagged, softmax_scale or 0.0)
     scores = _plain_scores(values, queries, (w1, w3, constants), layers, jagged)
-    weights = scores if softmax_scale is None else segment_softmax(scores * softmax_scale, jagged)
-    return weighted_sum(weights, values, jagged)
+    return pool_by_scores(scores, values, jagged, softmax_scale=softmax_scale)
 
 
 def round_to_bfloat16(x: Tensor) -> Tensor:

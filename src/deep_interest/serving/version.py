@@ -96,12 +96,12 @@ class Version:
         with tables_without_rows():
             model = build_model(key, model_config(key, self.manifest["config"]), self.schema)
         set_tables(model, packed)
-        set_attention(model, self.precision)
         weights = _load(self.folder / _WEIGHTS, mmap=bool(packed))  # without the rows of packed tables
         names = model.state_dict()
         model.load_state_dict(
             {name: weights[name].clone() if packed else weights[name] for name in names}, assign=True
         )
+        set_attention(model, self.precision)  # after the parameters, which it caches
         for part in getattr(model, "training_only", ()):
             setattr(model, part, None)
         return model.eval()
