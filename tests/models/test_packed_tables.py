@@ -14,6 +14,12 @@ from deep_interest.models.embeddings import Table
 from deep_interest.models.packed_tables import memory_of_tables, pack_tables, unpack_tables
 from deep_interest.models.registry import build_model, model_config
 
+EVERY_TIME = ("din", "dien", "fm", "wide_deep", "din_light", "sim_soft", "asvd")
+KEYS = [
+    key if key in EVERY_TIME else pytest.param(key, marks=pytest.mark.nightly)
+    for key in RETRAINABLE
+    if key != "lr"
+]
 OPTIONS = {"embedding_dim": 6, "embedding_std": 1.0, "hidden": (5, 4), "attention_hidden": (6, 3)}
 
 
@@ -53,7 +59,7 @@ def test_din_with_int8_tables_has_the_logits_of_its_equations_in_numpy():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("key", [key for key in RETRAINABLE if key != "lr"])
+@pytest.mark.parametrize("key", KEYS)
 def test_a_models_logits_are_those_of_tables_rounded_by_hand(key):
     packed = model_of(key)
     expected = copy.deepcopy(packed)

@@ -14,6 +14,8 @@ from deep_interest.models.precision import reduce_precision
 from deep_interest.models.registry import build_model, model_config
 from deep_interest.serving.version import VersionArtifacts, read_version, write_version
 
+EVERY_TIME = ("din", "dien", "fm", "lr", "pnn", "din_light", "sim_soft")
+KEYS = [key if key in EVERY_TIME else pytest.param(key, marks=pytest.mark.nightly) for key in RETRAINABLE]
 COMMON = {"embedding_dim": 6, "embedding_std": 1.0, "hidden": (5, 4), "attention_hidden": (6, 3)}
 
 
@@ -23,7 +25,7 @@ def logits(model):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("key", RETRAINABLE)
+@pytest.mark.parametrize("key", KEYS)
 def test_a_version_scores_as_the_model_that_was_stored(key, tmp_path):
     torch.manual_seed(1)
     config = model_config(key, {}, common=COMMON)
