@@ -9,6 +9,7 @@ import sys
 import time
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 import requests
 import yaml
@@ -47,9 +48,9 @@ def shop(tmp_path_factory):
     return folder
 
 
-def retrain_and_promote(shop):
+def retrain_and_promote(shop, *options):
     """Train a version on the days and make it the champion, whatever the gate says; return its id."""
-    done = call(shop, "kedro", "run", "--env=smoke", "--pipelines=retrain.shop.din")
+    done = call(shop, "kedro", "run", "--env=smoke", "--pipelines=retrain.shop.din", *options)
     assert done.returncode in (0, 11), done.stdout
     version = Registry(shop / "project/data/smoke/06_models/shop/din/registry").names()[-1]
     done = call(shop, "deep-interest", "registry", "promote", "shop.din", version, "--env=smoke")
@@ -131,8 +132,9 @@ def test_scores_are_those_of_batch_scoring_and_versions_come_and_go(shop, served
             0, abs=1e-6
         )
     write_days(shop / "raw/shop/days", range(3, 4))
-    second = retrain_and_promote(shop)
+    second = retrain_and_promote(shop, "--params=retraining.tables=int8,retraining.attention=bfloat16")
     assert wait_for_other_version(service, first) == second
+    check_tables(shop, service, second)
     done = call(shop, "deep-interest", "registry", "rollback", "shop.din", "--env=smoke")
     assert done.returncode == 0, done.stdout
     assert wait_for_other_version(service, second) == first
@@ -162,6 +164,32 @@ def check_parity_by_the_gate(shop):
         assert checks[name]["passed"]
         assert 0 <= checks[name]["found"] <= 1e-6
     assert checks["logged requests that the challenger can score"]["found"] == 20
+
+
+def check_tables(shop, service, version):
+    """The service, batch scoring, the registry and the report of retraining name the precision of a version."""
+    assert service.rank("u1", ["sku-1"])["precision"] == {"tables": "int8", "attention": "bfloat16"}
+    done = call(shop, "deep-interest", "registry", "list", "shop.din", "--env=smoke")
+    (line,) = (line for line in done.stdout.splitlines() if version in line)
+    assert ", int8 tables and bfloat16 attention (GAUC " in line
+    folder = shop / "project/data/smoke/08_reporting/shop/din/retraining"
+    assert "Precision: int8 tables and bfloat16 attention, tables of " in (folder / "summary.md").read_text()
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["precision"]["megabytes"] < 0.6 * summary["precision"]["megabytes_float32"]
+    assert summary["checks"][-1]["name"] == "GAUC loss of int8 tables and bfloat16 attention, upper end"
+    done = call(shop, "kedro", "run", "--env=smoke", "--pipelines=score.shop.din")
+    assert done.returncode == 0, done.stdout
+    file = shop / "project/data/smoke/07_model_output/shop/din/scores.parquet"
+    scores, metadata = pd.read_parquet(file), pq.read_schema(file).metadata
+    assert [metadata[key] for key in (b"model_version", b"tables", b"attention")] == [
+        version.encode(),
+        b"int8",
+        b"bfloat16",
+    ]
+    for user, expected in list(scores.groupby("user", sort=False))[:5]:
+        ranking = service.rank(user, expected["item"].tolist())["ranking"]
+        found = pd.DataFrame(ranking).set_index("item")["ctr"]
+        assert found[expected["item"]].to_numpy() == pytest.approx(expected["ctr"].to_numpy(), abs=1e-6)
 
 
 def wait_for_other_version(service, version):
@@ -202,3 +230,13 @@ def test_a_mistake_is_one_message(shop, arguments):
     assert done.returncode in (1, 2)
     assert MISTAKES[arguments] in done.stdout
     assert "Traceback" not in done.stdout
+
+
+def test_an_unknown_precision_is_one_message(shop):
+    done = call(
+        shop, "kedro", "run", "--env=smoke", "--pipelines=retrain.shop.din", "--params=retraining.tables=int4"
+    )
+    assert done.returncode == 1
+    assert done.stdout == (
+        "error: --params: retraining.tables: found 'int4', expected 'float32', 'float16', 'bfloat16' or 'int8'; did you mean int8?\n"
+    )

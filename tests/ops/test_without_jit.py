@@ -29,6 +29,7 @@ from deep_interest.ops.jagged_products import circular_dot, segment_dot, shifted
 from deep_interest.ops.kernels.mlp import mlp_forward
 from deep_interest.ops.loss import log_loss
 from deep_interest.ops.mlp import Layer, Layers, mlp
+from deep_interest.ops.packed_tables import pack_table
 from deep_interest.ops.search import dot_scores, hamming_scores, newest_matching, sim_hash, top_scores
 from deep_interest.ops.segments import expand, segment_repeat, segment_softmax, segment_sum
 from deep_interest.ops.target_attention import target_attention
@@ -115,6 +116,11 @@ for segments, rows in ((own, B), (shared, 5)):
         with use_engine("plain"):
             torch.testing.assert_close(ours, search(), atol=1e-5, rtol=1e-5)
         print(name)
+packed = [pack_table(torch.randn(9, 3), of, name=of) for of in ("int8", "float16", "bfloat16")]
+with partitioned(2):
+    ours = lookup(packed, [{0: torch.arange(9), 1: torch.arange(9), 2: torch.arange(9)}])[0]
+torch.testing.assert_close(ours, torch.cat([table.all_rows() for table in packed], dim=1))
+print("pack_table")
 logits, labels = torch.randn(6), torch.tensor([0.0, 1, 0, 1, 1, 0])
 for ours, expected in zip(log_loss(logits, labels), log_loss(logits.double(), labels.double())):
     torch.testing.assert_close(ours.double(), expected, atol=1e-6, rtol=1e-5)
@@ -153,7 +159,7 @@ OPERATIONS = {
     "segment_sum", "segment_softmax", "segment_repeat", "expand", "weighted_sum", "segment_dot", "shifted_dot",
     "circular_dot", "prelu", "dice", "mlp", "pair_mlp", "attention_pool", "gru", "gru_last_states", "log_loss",
     "history_slices", "gather_slices", "lookup", "coalesce", "adam_rows", "adam", "target_attention", "bucket_sums",
-    "distinct", "dot_scores", "sim_hash", "hamming_scores", "top_scores", "newest_matching",
+    "distinct", "dot_scores", "sim_hash", "hamming_scores", "top_scores", "newest_matching", "pack_table",
 }  # fmt: skip
 
 

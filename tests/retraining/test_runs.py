@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,11 +12,14 @@ import torch
 from support.days import FEATURES, day_name, day_tables
 
 import deep_interest
+from deep_interest.errors import InputError
+from deep_interest.evaluation.metrics import per_user_auc
 from deep_interest.logs.canonical import canonical
 from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.protocols import ProtocolParameters
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies
+from deep_interest.models.config import Precision
 from deep_interest.retraining.baseline import popularity_scores
 from deep_interest.retraining.fitting import fit_challenger, held_out_scores
 from deep_interest.retraining.gate import judge
@@ -36,6 +40,7 @@ from deep_interest.training.parameters import Recipe, RecipeModel, Recipes, RowO
 from deep_interest.training.state import code_hash
 
 GATE = GateParameters(minimum_users=2)
+FLOAT32, INT8 = {"tables": "float32", "attention": "float32"}, Precision(tables="int8")
 RECIPE = Recipe(
     training={"batch_size": 64, "epochs": 1, "learning_rate": 0.01},
     model={"embedding_dim": 4, "hidden": (8,)},
@@ -204,15 +209,24 @@ def test_a_challenger_is_judged_against_the_champion_on_the_held_out_day(shop, t
 def test_a_versions_name_is_its_newest_training_day_and_a_hash_of_what_decides_it(shop):
     plan = plan_of("warm_start", "v1")
     whole = json.dumps(
-        [shop.fitted.identity, "warm_start", "v1", [day_name(0), day_name(1)], GATE.model_dump(mode="json")]
+        [
+            shop.fitted.identity,
+            "warm_start",
+            "v1",
+            [day_name(0), day_name(1)],
+            GATE.model_dump(mode="json"),
+            FLOAT32,
+        ]
     )
     assert (
         version_name(plan, shop.fitted, GATE)
         == f"{day_name(1)}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
     )
-    assert version_name(plan_of("full_window", "v1"), shop.fitted, GATE) != version_name(
-        plan, shop.fitted, GATE
-    )
+    others = [
+        version_name(plan_of("full_window", "v1"), shop.fitted, GATE),
+        version_name(plan, shop.fitted, GATE, precision=INT8),
+    ]
+    assert version_name(plan, shop.fitted, GATE) not in others
 
 
 def test_a_versions_manifest_has_every_fact_of_its_run(shop):
@@ -223,10 +237,41 @@ def test_a_versions_manifest_has_every_fact_of_its_run(shop):
         "dataset": "shop", "model": "base", "strategy": "warm_start", "parent": "v0",
         "days": {"trained": [day_name(0), day_name(1)], "fitted_on": [day_name(1)], "held_out": day_name(2)},
         "config": shop.fitted.config, "training": shop.fitted.training, "schema": shop.fitted.schema.model_dump(mode="json"),
-        "samples": shop.fitted.samples, "verdict": shop.verdict.as_dict(),
+        "samples": shop.fitted.samples, "precision": FLOAT32, "verdict": shop.verdict.as_dict(),
         "code": {"deep_interest": deep_interest.__version__, "sources": code_hash(), "torch": torch.__version__},
     }  # fmt: skip
     assert json.loads(json.dumps(content.manifest)) == content.manifest
     assert (content.weights, content.optimizer, content.vocabularies) == (
         shop.fitted.weights, shop.fitted.optimizer, shop.vocabularies,
     )  # fmt: skip
+
+
+def test_a_version_with_int8_tables_is_judged_and_stored_with_them(shop):
+    """The warm start of the next version continues from the parameters in float32."""
+    plan = plan_of("full_window", None)
+    verdict = judge_by_plan(
+        shop.experiment, shop.fitted, shop.first, plan, shop.registry, GATE, precision=INT8
+    )
+    shop.registry.add("v8", artifacts_of("shop", "base", plan, shop.fitted, verdict, shop.vocabularies))
+    stored = shop.registry.load("v8")
+    assert stored.precision.tables == stored.manifest["verdict"]["precision"]["tables"] == "int8"
+    assert stored.manifest["verdict"]["precision"]["gauc_float32"] == pytest.approx(
+        shop.verdict.challenger.gauc
+    )
+    scores = held_out_scores(stored.model(), stored.schema, shop.first, shop.experiment, shop.fitted.training)
+    whole = scores_of(shop, shop.fitted, shop.first)
+    assert 0 < np.abs(scores - whole).max() < 0.01
+    held_out = shop.first.samples[shop.first.samples["split"] == "test"]
+    by_user = [per_user_auc(held_out["user"], held_out["label"], one) for one in (whole, scores)]
+    loss = stored.manifest["verdict"]["precision"]["loss"]
+    assert loss["difference"] == pytest.approx(by_user[0].gauc().value - by_user[1].gauc().value)
+    assert verdict.challenger.gauc == by_user[1].gauc().value
+    weights = parent_of(stored).weights
+    assert all(torch.equal(weights[name], tensor) for name, tensor in shop.fitted.weights.items())
+
+
+def test_a_model_without_tables_that_shrink_is_not_trained(shop):
+    experiment = replace(shop.experiment, model="lr")
+    retraining = RETRAINING.model_copy(update={"tables": "int8"})
+    with pytest.raises(InputError, match="LR has no embedding tables that become smaller in int8"):
+        fit_by_plan(experiment, shop.data, plan_of("full_window", None), shop.registry, retraining)

@@ -235,7 +235,10 @@ def test_metrics_count_requests_candidates_and_unknown_ids(client):
     client.rank("eve", items=(10, 99, 98))
     assert [metric(name) - old for name, old in zip(names, before, strict=True)] == [3, 2, 1]
     text = client.get("/metrics").text
-    assert 'deep_interest_version_info{experiment="shop.din",version="v1"} 1.0' in text
+    assert (
+        'deep_interest_version_info{attention="float32",experiment="shop.din",tables="float32",version="v1"} 1.0'
+        in text
+    )
     assert 'deep_interest_requests_total{route="/rank",status="200"}' in text
     assert 'deep_interest_request_seconds_bucket{le="0.005",route="/rank"}' in text
 

@@ -14,6 +14,8 @@ from deep_interest.logs.encoding import behavior_log, code_column, encode_behavi
 from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies, Vocabulary
+from deep_interest.models.config import Precision
+from deep_interest.models.precision import reduce_precision
 from deep_interest.models.registry import build_model, model_config
 from deep_interest.service.deployment import Serving
 from deep_interest.service.settings import ServiceSettings
@@ -35,6 +37,7 @@ STANDARDISED = COLUMNS.model_copy(
     }
 )  # fmt: skip
 """With numbers as such in an item, a behaviour and the context, and a feature of a behaviour's time."""
+FLOAT32 = Precision()
 CONTEXT = {"hour": 9}
 LOG_END = 105
 BEHAVIORS = pd.DataFrame(
@@ -50,7 +53,9 @@ ITEMS = pd.DataFrame({"item": range(10, 16), "category": list("aabbcc"), "price"
 USERS = pd.DataFrame({"user": ["ann", "bob", "cem"], "age": ["20", "30", "20"]})
 
 
-def make_snapshot(settings, version="v1", *, model="din", seed=0, max_len=5, columns=COLUMNS):
+def make_snapshot(
+    settings, version="v1", *, model="din", seed=0, max_len=5, columns=COLUMNS, precision=FLOAT32
+):
     """Write a version with random weights and its snapshot; return the snapshot's name."""
     tables = CanonicalTables(BEHAVIORS, ITEMS, USERS)
     users, items = Vocabulary.fit(BEHAVIORS["user"]), Vocabulary.fit(ITEMS["item"])
@@ -63,10 +68,11 @@ def make_snapshot(settings, version="v1", *, model="din", seed=0, max_len=5, col
     net = build_model(model, config, features.schema)
     manifest = {
         "model": model, "config": config.model_dump(mode="json"), "schema": features.schema.model_dump(),
-        "training": {"max_len": max_len},
+        "training": {"max_len": max_len}, "precision": precision.model_dump(),
     }  # fmt: skip
-    registry = settings.folder / "registry"
-    write_version(registry / version, VersionArtifacts(manifest, net.state_dict(), {}, vocabularies))
+    registry, weights = settings.folder / "registry", net.state_dict()
+    packed = reduce_precision(net, precision)
+    write_version(registry / version, VersionArtifacts(manifest, weights, {}, vocabularies, packed))
     facts = SnapshotFacts(
         experiment=EXPERIMENT,
         version=version,

@@ -39,8 +39,11 @@ def export_model(
         raise InputError(
             f"--format: {format} is not a format; the formats are {', '.join(FORMATS)}{did_you_mean(format, FORMATS)}"
         )
+    from deep_interest.models.packed_tables import unpack_tables  # noqa: PLC0415  # imports torch
+
     require_packages(format)
     predictor = deep_interest.load(experiment, version=version, seed=seed, env=env)
+    unpack_tables(predictor.model)
     encoder = predictor.encoder
     folder = Path(out) if out else _default_folder(dataset, model, format, env)
     trained = TrainedModel(

@@ -3,10 +3,12 @@
 import json
 from collections.abc import Iterator
 from datetime import datetime
+from typing import Any
 
 from deep_interest.commands.session import load_entries, read_configuration, require_dataset, split_experiment
 from deep_interest.errors import InputError
 from deep_interest.experiments import RETRAINABLE
+from deep_interest.models.config import Precision
 from deep_interest.serving.mlflow_alias import sync_to_mlflow
 from deep_interest.serving.registry import Registry
 
@@ -90,8 +92,18 @@ def _description(registry: Registry, version: str) -> str:
     return (
         f"{manifest['strategy']}, days {days['trained'][0]} to {days['trained'][-1]}, "
         f"GAUC {'–' if gauc is None else f'{gauc:.4f}'} on {days['held_out']}, "
-        f"{'passed' if verdict['promoted'] else 'refused by'} the gate, written {written:%Y-%m-%d %H:%M}"
+        f"{'passed' if verdict['promoted'] else 'refused by'} the gate, {_precision(verdict)}written {written:%Y-%m-%d %H:%M}"
     )
+
+
+def _precision(verdict: dict[str, Any]) -> str:
+    """Describe the precision of a version that is not float32."""
+    found = verdict.get("precision")
+    if not found:
+        return ""
+    loss = found["loss"]
+    cost = "" if loss is None else f" (GAUC {-loss['difference']:+.5f})"
+    return f"{Precision(tables=found['tables'], attention=found['attention'])}{cost}, "
 
 
 def _registry(experiment: str, env: str | None) -> tuple[Registry, str | None]:

@@ -57,13 +57,12 @@ class _Scores(FileDataset):
 
     def save(self, data: Scores) -> None:
         with self._fs.open(str(self._get_save_path()), "wb") as file:
-            stream_parquet(
-                data.blocks, file, name=str(self._filepath), metadata={"model_version": data.version}
-            )
+            metadata = {"model_version": data.version} | data.precision.model_dump()
+            stream_parquet(data.blocks, file, name=str(self._filepath), metadata=metadata)
 
 
 class ScoresFile(Checked, _Scores):
-    """Scores of user-item pairs, streamed to one Parquet file with the model version in its metadata.
+    """Scores of user-item pairs, streamed to one Parquet file with the model version and its precision in its metadata.
 
     The arguments are those of `FileDataset`.
     """

@@ -13,10 +13,12 @@ from deep_interest.models.config import Activation
 from deep_interest.models.layers import MLP, PReLU, apply_stages, fuse_layers, make_activation
 from deep_interest.models.length_groups import length_groups
 from deep_interest.ops.attention import attention_pool, pair_mlp, pool_by_scores
+from deep_interest.ops.attention_bfloat16 import attention_pool_bfloat16, can_use_bfloat16
 from deep_interest.ops.attention_inference import RepeatedColumns
 from deep_interest.ops.gradients import GradientAccumulator
 from deep_interest.ops.jagged import Jagged, SharedSegments
 from deep_interest.ops.jagged_products import segment_dot, weighted_sum
+from deep_interest.ops.limits import AttentionPrecision
 from deep_interest.ops.mlp import Layers
 from deep_interest.ops.segments import expand, segment_softmax
 
@@ -32,6 +34,7 @@ class LocalActivationUnit(nn.Module):
     """
 
     accumulator: GradientAccumulator | None = None  # during a training step, see `Optimizer.accumulate`
+    precision: AttentionPrecision = "float32"  # of the factors where no gradients are needed
 
     def __init__(self, dim: int, hidden: Sequence[int], *, activation: Activation, difference: bool) -> None:
         super().__init__()
@@ -68,6 +71,8 @@ class LocalActivationUnit(nn.Module):
         Shape: as in ``forward`` -> ``(B, dim)``.
         """
         fused, others = self._stages
+        if self.precision == "bfloat16" and not torch.is_grad_enabled():
+            return attention_pool_bfloat16(history, candidate, fused, pairs, softmax_scale=softmax_scale)
         if others:
             scores = self(history, candidate, pairs)
             return pool_by_scores(scores, history, pairs, softmax_scale=softmax_scale)
@@ -80,6 +85,12 @@ class LocalActivationUnit(nn.Module):
             accumulator=self.accumulator,
             repeated=repeated,
         )
+
+    @property
+    def can_use_bfloat16(self) -> bool:
+        """Whether `precision` can be ``bfloat16``."""
+        fused, others = self._stages
+        return not others and can_use_bfloat16(fused)
 
 
 class BilinearAttention(nn.Module):

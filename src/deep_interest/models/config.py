@@ -4,7 +4,32 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from deep_interest.ops.limits import AttentionPrecision, TablePrecision
+
 Activation = Literal["dice", "prelu", "relu", "sigmoid"]
+
+
+class Precision(BaseModel):
+    """Precision in which a trained model scores.
+
+    Attributes:
+        tables: precision of the embedding tables.
+        attention: precision of the factors in DIN's activation unit.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tables: TablePrecision = "float32"
+    attention: AttentionPrecision = "float32"
+
+    @property
+    def is_reduced(self) -> bool:
+        """Whether anything is not in float32."""
+        return self != Precision()
+
+    def __str__(self) -> str:
+        parts = {"tables": self.tables, "attention": self.attention}
+        return " and ".join(f"{of} {name}" for name, of in parts.items() if of != "float32") or "float32"
 
 
 class ModelConfig(BaseModel):

@@ -1,6 +1,8 @@
 """Embedding tables with row-sparse gradients, and vectors of multi-hot and dense fields from their rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import groupby
 from types import MappingProxyType
 from typing import NamedTuple
@@ -16,9 +18,21 @@ from deep_interest.ops.bounds import check_codes
 from deep_interest.ops.embedding import lookup
 from deep_interest.ops.gradients import GradientAccumulator
 from deep_interest.ops.jagged import Jagged
+from deep_interest.ops.packed_tables import PackedTable
 from deep_interest.ops.segments import segment_sum
 
 NO_VALUE_SETS: ValueSetsByField = MappingProxyType({})
+_without_rows: ContextVar[bool] = ContextVar("without_rows", default=False)
+
+
+@contextmanager
+def tables_without_rows() -> Iterator[None]:
+    """Build models whose tables take no memory, because their rows are loaded afterwards."""
+    token = _without_rows.set(True)
+    try:
+        yield
+    finally:
+        _without_rows.reset(token)
 
 
 class Table(nn.Embedding):
@@ -36,6 +50,8 @@ class Table(nn.Embedding):
     """
 
     kept: Tensor
+    packed_values: Tensor | None
+    packed_scales: Tensor | None
 
     accumulator: GradientAccumulator | None = None  # during a training step, see `Optimizer.accumulate`
 
@@ -49,12 +65,19 @@ class Table(nn.Embedding):
         keep_top: int = 0,
         sequences: Sequence[str] = (),
     ) -> None:
-        super().__init__(field.size, dim, sparse=True)
+        without_rows = _without_rows.get()
+        super().__init__(1 if without_rows else field.size, dim, sparse=True)
+        self.num_embeddings = field.size
         self.field, self.dense, self.groups, self.keep_top = field.name, field.dense, tuple(groups), keep_top
         self.sequences = tuple(sequences)
+        self.register_buffer("packed_values", None, persistent=False)
+        self.register_buffer("packed_scales", None, persistent=False)
         if keep_top:
             self.register_buffer("kept", torch.ones(field.size, dtype=torch.bool))
-        nn.init.normal_(self.weight, std=std) if std else nn.init.zeros_(self.weight)
+        if without_rows:
+            self.weight = nn.Parameter(torch.zeros(1, 1).expand(field.size, dim))  # one number in memory
+        else:
+            nn.init.normal_(self.weight, std=std) if std else nn.init.zeros_(self.weight)
 
     @property
     def is_counted(self) -> bool:
@@ -63,8 +86,24 @@ class Table(nn.Embedding):
 
     def forward(self, codes: Tensor) -> Tensor:
         groups = [{0: self.rows_of(codes)}]
-        rows = lookup([self.weight], groups, names=[self.field], accumulator=self.accumulator)[0]
+        rows = lookup([self.content], groups, names=[self.field], accumulator=self.accumulator)[0]
         return times_z(rows, codes) if self.dense else rows
+
+    @property
+    def content(self) -> Tensor | PackedTable:
+        """The rows: the parameter ``weight``, or in its place a table of reduced precision."""
+        if self.packed_values is None:
+            return self.weight
+        return PackedTable(self.packed_values, self.packed_scales)
+
+    def replace_rows(self, rows: PackedTable | Tensor) -> None:
+        """Replace the rows, for inference, by those of a packed table, or by float32 rows."""
+        if isinstance(rows, PackedTable):
+            self.packed_values, self.packed_scales = rows
+            self.register_parameter("weight", None)
+        else:
+            self.packed_values = self.packed_scales = None
+            self.weight = nn.Parameter(rows, requires_grad=False)
 
     def rows_of(self, codes: Tensor) -> Tensor:
         """Return the row of each code: its own, the unknown row, or one of the two rows of a dense field. Shape: ``(n,) -> (n,)``.
@@ -163,7 +202,7 @@ class Embeddings(nn.Module):
             {index[name]: tables[name].rows_of(codes) for name, codes in group.items()} for group in groups
         ]
         return lookup(
-            [table.weight for table in tables.values()], rows, names=names, accumulator=self.accumulator
+            [table.content for table in tables.values()], rows, names=names, accumulator=self.accumulator
         )
 
     def _table(self, name: str) -> Table:

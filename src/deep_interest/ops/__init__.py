@@ -38,12 +38,14 @@ The three layers import downwards only, and nothing outside ``ops`` imports ``op
 Public operations
 -----------------
 `embedding`          lookup of rows of tables, with row-sparse gradients
+`packed_tables`      tables in half precision or int8, for inference
 `histories`          histories as slices of the behaviour log
 `jagged`             `Jagged`, the segments of a batch without padding: values ``(N, D)`` and offsets ``(B + 1,)``
 `segments`           sum, softmax, repeat and expand within segments
 `jagged_products`    weighted sums and dot products over segments
 `mlp`                multi-layer perceptrons
 `attention`          DIN's activation unit (an MLP over pairs) and attention pooling
+`attention_bfloat16` the same with products in bfloat16, on CPUs with AMX, for inference
 `search`             search in long histories: by category, dot product or Hamming distance of hashes
 `target_attention`   attention of a candidate to behaviours by dot products
 `buckets`            sums of the behaviours that share a hash bucket with the candidate

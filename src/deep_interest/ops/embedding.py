@@ -12,13 +12,14 @@ from deep_interest.errors import InputError
 from deep_interest.ops.bounds import check_codes
 from deep_interest.ops.gradients import GradientAccumulator, SparseGrad
 from deep_interest.ops.kernels.embedding import gather_rows
+from deep_interest.ops.packed_tables import PackedTable, look_up_packed
 from deep_interest.ops.runtime.dispatch import as_arrays, can_use_compiled
 from deep_interest.ops.runtime.memory import empty_rows
 from deep_interest.ops.runtime.parallel import run_kernel
 
 
 def lookup(
-    tables: Sequence[Tensor],
+    tables: Sequence[Tensor | PackedTable],
     groups: Sequence[Mapping[int, Tensor]],
     *,
     names: Sequence[str] | None = None,
@@ -30,7 +31,7 @@ def lookup(
     `training.data.FeatureStore` or a `serving.scorer.Scorer`, which check them on the host.
 
     Args:
-        tables: ``(R_f, D_f)`` of each field f.
+        tables: ``(R_f, D_f)`` of each field f; packed ones have no gradients.
         groups: ``{f: codes (n,)}`` of each group.
         names: names of the fields in error messages; their indices if None.
         accumulator: where to add the gradients of the tables; None for sparse gradients that are returned to autograd.
@@ -42,20 +43,23 @@ def lookup(
         InputError: a code is outside its table, or the fields of a group have different numbers of codes.
     """
     _check_codes(tables, groups, names or [f"table {field}" for field in range(len(tables))])
-    if can_use_compiled(*tables):
+    tensors = [table for table in tables if not isinstance(table, PackedTable)]
+    if len(tensors) < len(tables):
+        return look_up_packed(tables, groups)
+    if can_use_compiled(*tensors):
         fields = [list(group) for group in groups]
         codes = [group[field] for group in groups for field in group]
-        return list(_Lookup.apply(fields, len(tables), accumulator, *tables, *codes))
+        return list(_Lookup.apply(fields, len(tensors), accumulator, *tensors, *codes))
     rows = {}  # one lookup per field for all groups: sparse gradients are never added to each other
     for field in {field: None for group in groups for field in group}:
         codes = [group[field] for group in groups if field in group]
-        found = F.embedding(torch.cat(codes), tables[field], sparse=True)
+        found = F.embedding(torch.cat(codes), tensors[field], sparse=True)
         rows[field] = iter(found.split([len(code) for code in codes]))
     return [torch.cat([next(rows[field]) for field in group], dim=1) for group in groups]
 
 
 def _check_codes(
-    tables: Sequence[Tensor], groups: Sequence[Mapping[int, Tensor]], names: Sequence[str]
+    tables: Sequence[Tensor | PackedTable], groups: Sequence[Mapping[int, Tensor]], names: Sequence[str]
 ) -> None:
     for group in groups:
         lengths = {codes.shape[0] for codes in group.values()}

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,6 +16,9 @@ from deep_interest.evaluation.significance import (
     difference_interval,
 )
 from deep_interest.retraining.parameters import GateParameters
+
+if TYPE_CHECKING:
+    from deep_interest.retraining.precision_loss import PrecisionLoss
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,7 @@ class Verdict:
         champion: metrics of the champion; None for a first version.
         gain: GAUC of the challenger minus that of the champion (of popularity for a first version) with its interval; None if
             undefined.
+        precision: what the reduced precision costs in which the version serves; None for float32.
     """
 
     promoted: bool
@@ -73,6 +77,7 @@ class Verdict:
     challenger: Metrics
     champion: Metrics | None
     gain: Interval | None
+    precision: "PrecisionLoss | None" = None
 
     def with_checks(self, checks: Iterable[Check]) -> "Verdict":
         """Return the verdict with further checks, all of which must pass as well."""

@@ -4,7 +4,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from deep_interest.models.config import Precision
 from deep_interest.models.registry import MODELS
+from deep_interest.ops.limits import AttentionPrecision, TablePrecision
 from deep_interest.simulation.days import DailyLog
 from deep_interest.training.parameters import KnownOptions
 
@@ -55,6 +57,7 @@ class GateParameters(_Strict):
         parity: whether the scores that the service has logged for the champion, and those that it would serve with the challenger for the
             same requests, must equal batch scoring's to 10⁻⁶. A first version is not checked, since nothing has been served yet.
         parity_requests: number of logged requests of the champion that ``parity`` needs; the newest ones are checked.
+        quantisation_loss: largest loss in GAUC by reduced precision; the upper end of the interval must not be above it.
     """
 
     level: float = Field(0.05, gt=0, lt=1)
@@ -65,6 +68,7 @@ class GateParameters(_Strict):
     minimum_coverage: float = Field(0.02, ge=0, le=1)
     parity: bool = False
     parity_requests: int = Field(1000, ge=1)
+    quantisation_loss: float = Field(0.001, ge=0)
 
 
 class ScoringParameters(_Strict):
@@ -98,6 +102,8 @@ class RetrainingParameters(_Strict):
         warm_rate: learning rate of a warm start as a multiple of the model's, unless ``warm_training`` sets it.
         teacher_weight: weight of the champion's prediction in the labels of a distilled model (Hinton et al. 2015).
         seed: seed of the fits.
+        tables: precision of the embedding tables with which new versions serve and are judged; training is always in float32.
+        attention: precision of the factors in DIN's activation unit with which new versions serve and are judged.
         days: bounds for new days.
         gate: conditions for promotion.
         keep_versions: number of versions to keep; the champion and the previous champion are always kept.
@@ -116,6 +122,8 @@ class RetrainingParameters(_Strict):
     warm_rate: float = Field(1.0, gt=0)
     teacher_weight: float = Field(0.5, gt=0, lt=1)
     seed: int = Field(1, ge=0)
+    tables: TablePrecision = "float32"
+    attention: AttentionPrecision = "float32"
     days: DayBounds = DayBounds()
     gate: GateParameters = GateParameters()
     keep_versions: int = Field(10, ge=1)
@@ -123,6 +131,11 @@ class RetrainingParameters(_Strict):
     webhook_seconds: float = Field(5.0, gt=0)
     mlflow_uri: str | None = None
     scoring: ScoringParameters = ScoringParameters()
+
+    @property
+    def precision(self) -> Precision:
+        """Precision in which new versions score."""
+        return Precision(tables=self.tables, attention=self.attention)
 
 
 class BacktestParameters(_Strict):

@@ -10,16 +10,22 @@ import torch
 
 import deep_interest
 from deep_interest.logs.vocabulary import FieldVocabularies
+from deep_interest.models.config import Precision
+from deep_interest.models.packed_tables import pack_tables
+from deep_interest.models.registry import build_model
 from deep_interest.retraining.baseline import popularity_scores
 from deep_interest.retraining.fitting import FittedModel, Parent, fit_challenger, held_out_scores
 from deep_interest.retraining.gate import Verdict, judge
 from deep_interest.retraining.parameters import GateParameters, RetrainingParameters
 from deep_interest.retraining.plan import Plan
+from deep_interest.retraining.precision_loss import check_can_reduce, precision_loss, with_precision_loss
 from deep_interest.serving.registry import Registry
 from deep_interest.serving.version import Version, VersionArtifacts
 from deep_interest.training.parameters import Recipes, RowOptions, RunParameters
 from deep_interest.training.runs import Data, Experiment, choose_recipe
 from deep_interest.training.state import code_hash
+
+_FLOAT32 = Precision()
 
 
 def retraining_experiment(
@@ -48,7 +54,15 @@ def retraining_experiment(
 def fit_by_plan(
     experiment: Experiment, data: Data, plan: Plan, registry: Registry, retraining: RetrainingParameters
 ) -> FittedModel:
-    """Fit the challenger with the strategy of the plan; a killed fit resumes."""
+    """Fit the challenger with the strategy of the plan; a killed fit resumes.
+
+    Raises:
+        InputError: the model cannot score in the configured precision, or cannot continue from the parent.
+    """
+    config = experiment.recipe.model_of(experiment.model, experiment.options)
+    check_can_reduce(
+        lambda: build_model(experiment.model, config, data.features.schema), retraining.precision
+    )
     warm = plan.strategy != "full_window"
     return fit_challenger(
         experiment, data, overrides=overrides_of(experiment, retraining, warm=warm), seed=retraining.seed,
@@ -81,8 +95,13 @@ def judge_by_plan(
     plan: Plan,
     registry: Registry,
     gate: GateParameters,
+    *,
+    precision: Precision = _FLOAT32,
 ) -> Verdict:
-    """Compare challenger and champion, or a first version and popularity, on the held-out day."""
+    """Compare challenger and champion, or a first version and popularity, on the held-out day.
+
+    Both are scored in the precision in which they serve; ``precision`` is that of the challenger.
+    """
     is_held_out = data.samples["split"] == "test"
     held_out = data.samples[is_held_out]
     champion: np.ndarray | None = None
@@ -91,17 +110,29 @@ def judge_by_plan(
         champion = held_out_scores(
             version.model(), version.schema, data, experiment, version.manifest["training"]
         )
-    challenger = held_out_scores(
-        fitted.model(experiment.model), fitted.schema, data, experiment, fitted.training
-    )
+    users, labels = held_out["user"], held_out["label"]
+    challenger, loss = precision_loss(
+        users, labels, lambda model: held_out_scores(model, fitted.schema, data, experiment, fitted.training),
+        lambda: fitted.model(experiment.model), precision, gate,
+    )  # fmt: skip
     popularity = popularity_scores(data.samples[~is_held_out], held_out)
-    return judge(held_out["user"], held_out["label"], challenger, champion, gate, popularity=popularity)
+    verdict = judge(users, labels, challenger, champion, gate, popularity=popularity)
+    return with_precision_loss(verdict, loss, gate)
 
 
-def version_name(plan: Plan, fitted: FittedModel, gate: GateParameters) -> str:
+def version_name(
+    plan: Plan, fitted: FittedModel, gate: GateParameters, *, precision: Precision = _FLOAT32
+) -> str:
     """Return the newest training day with a hash of everything that determines the version."""
     identity = json.dumps(
-        [fitted.identity, plan.strategy, plan.parent, plan.trained, gate.model_dump(mode="json")]
+        [
+            fitted.identity,
+            plan.strategy,
+            plan.parent,
+            plan.trained,
+            gate.model_dump(mode="json"),
+            precision.model_dump(),
+        ]
     )
     return f"{plan.trained[-1]}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
 
@@ -115,11 +146,19 @@ def artifacts_of(
     vocabularies: FieldVocabularies,
 ) -> VersionArtifacts:
     """Return the challenger as a version for the registry."""
+    found = verdict.precision
+    precision = _FLOAT32 if found is None else Precision(tables=found.tables, attention=found.attention)
     manifest = {
         "dataset": dataset, "model": model, "strategy": plan.strategy, "parent": plan.parent,
         "days": {"trained": list(plan.trained), "fitted_on": list(plan.train), "held_out": plan.held_out},
         "config": fitted.config, "training": fitted.training, "schema": fitted.schema.model_dump(mode="json"),
-        "samples": fitted.samples, "verdict": verdict.as_dict(),
+        "samples": fitted.samples, "precision": precision.model_dump(), "verdict": verdict.as_dict(),
         "code": {"deep_interest": deep_interest.__version__, "sources": code_hash(), "torch": torch.__version__},
     }  # fmt: skip
-    return VersionArtifacts(manifest, fitted.weights, fitted.optimizer, vocabularies)
+    return VersionArtifacts(
+        manifest,
+        fitted.weights,
+        fitted.optimizer,
+        vocabularies,
+        pack_tables(fitted.model(model), precision.tables),
+    )

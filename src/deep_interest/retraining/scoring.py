@@ -157,7 +157,7 @@ def score_with(
         gamma=scoring.gamma, top_k=scoring.top_k, pairs_at_once=scoring.pairs_at_once,
         batch_size=run.evaluation_batch_size,
     )  # fmt: skip
-    return Scores(champion.id, blocks)
+    return Scores(champion.id, blocks, champion.precision)
 
 
 def _check(table: pd.DataFrame, name: str, key: str) -> None:

@@ -8,6 +8,7 @@ from http.client import HTTPMessage
 from typing import TYPE_CHECKING, Any, Literal
 
 from deep_interest.evaluation.page import markdown_row
+from deep_interest.models.config import Precision
 from deep_interest.retraining.gate import Verdict
 from deep_interest.retraining.plan import Plan
 
@@ -77,6 +78,8 @@ def summary_page(summary: dict[str, Any]) -> str:
             lines.append(
                 f"| {name} | {' | '.join('–' if value is None else f'{value:.4f}' for value in values)} |"
             )
+    if summary["precision"]:
+        lines += ["", precision_sentence(summary["precision"]) + "."]
     lines += ["", "| check | found | expected | passed |", "|---|---:|---|---|"]
     for check in summary["checks"]:
         found = "–" if check["found"] is None else f"{check['found']:.5g}"
@@ -84,6 +87,20 @@ def summary_page(summary: dict[str, Any]) -> str:
             markdown_row([check["name"], found, check["expected"], "yes" if check["passed"] else "**no**"])
         )
     return "\n".join([*lines, ""])
+
+
+def precision_sentence(found: dict[str, Any]) -> str:
+    """Describe the reduced precision of a version, and its loss in GAUC, from a verdict as plain values."""
+    loss = found["loss"]
+    cost = (
+        "unknown"
+        if loss is None
+        else f"{loss['difference']:+.5f} ({loss['low']:+.5f} to {loss['high']:+.5f})"
+    )
+    return (
+        f"Precision: {Precision(tables=found['tables'], attention=found['attention'])}, tables of {found['megabytes']:.3g} MB instead of "
+        f"{found['megabytes_float32']:.3g} MB, loss in GAUC {cost}"
+    )
 
 
 def _changed(days: list[str]) -> list[str]:

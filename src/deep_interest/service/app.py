@@ -102,8 +102,12 @@ class Service:
             logger.exception("request %s is not in the request log", request.state.request_id)
 
     def _observe(self, request: Request, deployment: Deployment, ranker: Ranker, features: Features) -> None:
-        request.state.version, request.state.candidates = ranker.version, features.size
-        self.metrics.serves(deployment.primary.version)
+        request.state.version, request.state.precision, request.state.candidates = (
+            ranker.version,
+            ranker.precision,
+            features.size,
+        )
+        self.metrics.serves(deployment.primary.version, deployment.primary.precision)
         self.metrics.candidates.inc(features.size)
         self.metrics.unknown_items.inc(features.unknown_items)
         self.metrics.unknown_users.inc(features.unknown_user)
@@ -179,7 +183,8 @@ class Service:
 
     async def exposition(self, request: Request) -> Response:
         """Return the metrics."""
-        self.metrics.serves(self.loader.current.primary.version)
+        primary = self.loader.current.primary
+        self.metrics.serves(primary.version, primary.precision)
         return PlainTextResponse(self.metrics.exposition(), media_type="text/plain; version=0.0.4")
 
     async def openapi(self, request: Request) -> Response:
@@ -259,6 +264,7 @@ def _answer(request: Request, wanted: RankRequest, ranker: Ranker, ranking: Rank
             "request_id": request.state.request_id,
             "model": ranker.facts.experiment,
             "version": ranker.version,
+            "precision": ranker.precision.model_dump(),
             "unknown_user": ranking.features.unknown_user,
             "unknown_items": ranking.features.unknown_items,
             "ranking": [

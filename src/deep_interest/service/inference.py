@@ -48,6 +48,7 @@ def metadata(name: str, deployment: Deployment) -> dict[str, Any]:
         "platform": "deep-interest",
         "inputs": [{"name": key, "datatype": kind, "shape": shape} for key, kind, shape in inputs],
         "outputs": [{"name": key, "datatype": kind, "shape": [-1]} for key, kind in _OUTPUTS.items()],
+        "parameters": {of.version: str(of.precision) for of in deployment.rankers.values()},
     }
 
 
@@ -125,7 +126,7 @@ def encode(request_id: str, outputs: Sequence[InferOutput], ranker: Ranker, rank
     header = orjson.dumps(
         {
             "id": request_id, "model_name": ranker.facts.experiment, "model_version": ranker.version,
-            "outputs": described,
+            "outputs": described, "parameters": ranker.precision.model_dump(),
         }
     )  # fmt: skip
     if not binary:

@@ -6,6 +6,9 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
+from deep_interest.models.config import Precision
+
+_FLOAT32 = Precision()
 _BUCKETS = (0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1, 0.25, 1.0)
 MULTIPROCESS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 """Environment variable of prometheus_client: folder in which the workers share their metrics."""
@@ -52,18 +55,20 @@ class Metrics:
             multiprocess_mode="livesum",
         )
         self.version = Gauge(
-            "deep_interest_version_info", "1 for the version that serves.", ["experiment", "version"], registry=self.registry,
+            "deep_interest_version_info", "1 for the version that serves, with its precision.",
+            ["experiment", "version", "tables", "attention"], registry=self.registry,
             multiprocess_mode="livemostrecent",
         )  # fmt: skip
-        self._served = ""
+        self._served: tuple[str, str, str] | None = None
 
-    def serves(self, version: str) -> None:
-        """Set the version that serves."""
-        if version != self._served:
+    def serves(self, version: str, precision: Precision = _FLOAT32) -> None:
+        """Set the version that serves, and its precision."""
+        serves = version, precision.tables, precision.attention
+        if serves != self._served:
             if self._served:
-                self.version.labels(self._experiment, self._served).set(0)
-            self.version.labels(self._experiment, version).set(1)
-            self._served = version
+                self.version.labels(self._experiment, *self._served).set(0)
+            self._served = serves
+            self.version.labels(self._experiment, *self._served).set(1)
 
     def exposition(self) -> bytes:
         """Return the metrics of all workers in Prometheus' text format."""

@@ -41,5 +41,5 @@ def log_access(request: Request, route: str, status: int, seconds: float) -> Non
         "method": request.method, "route": route, "status": status, "ms": round(1000 * seconds, 2),
     }  # fmt: skip
     if state.candidates is not None:
-        entry |= {"candidates": state.candidates, "version": state.version}
+        entry |= {"candidates": state.candidates, "version": state.version, "precision": str(state.precision)}
     access.info(json.dumps(entry))

@@ -107,7 +107,8 @@ def page(settings: ServiceSettings, deployment: Deployment) -> str:
     title = html.escape(described["info"]["title"])
     return (
         f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'><title>{title}</title>"
-        f"<style>{_STYLE}</style><h1>{title}</h1><p>Version <code>{html.escape(deployment.primary.version)}</code> serves. "
+        f"<style>{_STYLE}</style><h1>{title}</h1><p>Version <code>{html.escape(deployment.primary.version)}</code> serves, in "
+        f"{deployment.primary.precision}. "
         "<a href=openapi.json>openapi.json</a> · <a href=metrics>metrics</a></p>"
         f"<h2>Try it</h2><pre>curl{token} -H 'Content-Type: application/json' \\\n  http://{html.escape(settings.host)}:"
         f"{settings.port}/rank \\\n  -d '{example}'</pre>"

@@ -14,6 +14,7 @@ from pydantic import (
     model_validator,
 )
 
+from deep_interest.models.config import Precision
 from deep_interest.serving.events import Event
 from deep_interest.serving.ranker import RankingRequest
 
@@ -86,6 +87,7 @@ class RankResponse(_Body):
     request_id: str
     model: str
     version: str = Field(description="Version of the model that has scored all candidates.")
+    precision: Precision = Field(description="Precision in which the version scores.")
     unknown_user: bool = Field(description="Whether nothing is known about the user.")
     unknown_items: int = Field(description="Number of candidates that are not in the catalogue.")
     ranking: list[RankedItem]

@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from deep_interest.models.config import Precision
+
 if TYPE_CHECKING:
     from deep_interest.training.data import FeatureStore
+
+_FLOAT32 = Precision()
 
 
 @dataclass(frozen=True)
@@ -17,12 +21,14 @@ class Scores:
 
     Attributes:
         version: id of the model's version.
+        precision: precision in which it scores.
         blocks: tables with the columns ``user``, ``item``, ``rank``, ``ctr``, ``bid``, ``ecpm``, ``model_version``; one per group
             of users.
     """
 
     version: str
     blocks: Iterator[pd.DataFrame]
+    precision: Precision = _FLOAT32
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Rank candidates for one user by CTR^γ × bid, with a history of the log and of the events since then."""
 
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -13,6 +14,8 @@ from torch import Tensor
 
 from deep_interest.logs.encoding import code_column
 from deep_interest.logs.feature_columns import GAP
+from deep_interest.models.config import Precision
+from deep_interest.ops.attention_bfloat16 import has_amx
 from deep_interest.ops.jagged import Jagged
 from deep_interest.serving.events import Event, EventStore, Id
 from deep_interest.serving.ranking import Features, Ranking, RankingRequest, order
@@ -21,6 +24,7 @@ from deep_interest.serving.snapshot import Snapshot, load_snapshot
 from deep_interest.training.data import FeatureStore
 from deep_interest.training.derived_fields import derived_codes
 
+logger = logging.getLogger(__name__)
 _CACHED_USERS = 10_000  # whose events since the log are kept encoded
 
 
@@ -44,10 +48,18 @@ class Ranker:
     def load(cls, folder: Path, events: EventStore | None = None) -> "Ranker":
         """Verify and load a snapshot, and rank once so that the first request does not wait for compilation.
 
+        Products in bfloat16 are slow on a CPU without AMX: that is logged as a warning.
+
         Raises:
             InputError: a file of the snapshot is missing or has changed.
         """
         ranker = cls(load_snapshot(folder), events)
+        if ranker.precision.attention == "bfloat16" and not has_amx():
+            logger.warning(
+                "version %s multiplies in bfloat16, but this CPU has no AMX: it scores correctly, but slower than in float32; serve it on "
+                "a CPU with AMX, or retrain with retraining.attention=float32",
+                ranker.version,
+            )
         ranker.warm_up()
         return ranker
 
@@ -55,6 +67,11 @@ class Ranker:
     def version(self) -> str:
         """Id of the version."""
         return self.facts.version
+
+    @property
+    def precision(self) -> Precision:
+        """Precision in which the version scores."""
+        return self.snapshot.version.precision
 
     @property
     def context(self) -> tuple[str, ...]:

@@ -2,9 +2,10 @@
 
     2024-03-14-1f0c2a9b/
         manifest.json          model, options, schema, training days, metrics, the gate's decision, code version
-        weights.pt             parameters
+        weights.pt             parameters, in float32
         optimizer.pt           state of the optimizer, for a later training run that continues from it
         vocabulary.<field>.parquet
+        <table>.values.npy     embedding tables of reduced precision, with which the version serves; <table>.scales.npy in int8
         SHA256SUMS             checksums of these files, in the format of ``sha256sum --check``
 
 A version is written under a temporary name, flushed to disk and renamed. Its files are compared with their checksums before
@@ -13,18 +14,20 @@ they are read.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deep_interest.errors import InputError
 from deep_interest.io.atomic import atomic_path
 from deep_interest.io.checksums import damage_of
+from deep_interest.models.config import Precision
 
 if TYPE_CHECKING:  # listing versions needs neither pandas nor the compiled loops
     from deep_interest.logs.schema import FeatureSchema
     from deep_interest.logs.standardised import Standardisation
     from deep_interest.logs.vocabulary import FieldVocabularies, FieldVocabulary
+    from deep_interest.ops.packed_tables import PackedTable
 
 _MANIFEST, _WEIGHTS, _OPTIMIZER = "manifest.json", "weights.pt", "optimizer.pt"
 
@@ -42,12 +45,14 @@ class VersionArtifacts:
         weights: parameters of the model by name.
         optimizer: state of the optimizer.
         vocabularies: vocabularies of the features.
+        tables: embedding tables of reduced precision by name, if ``precision`` of the manifest names one.
     """
 
     manifest: dict[str, Any]
     weights: dict[str, Any]
     optimizer: dict[str, Any]
     vocabularies: "FieldVocabularies"
+    tables: "Mapping[str, PackedTable]" = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -71,16 +76,32 @@ class Version:
 
         return FeatureSchema.model_validate(self.manifest["schema"])
 
+    @property
+    def precision(self) -> Precision:
+        """Precision in which the version scores."""
+        return Precision.model_validate(self.manifest.get("precision", {}))
+
     def model(self) -> Any:
         """Return the model with its parameters, on the CPU and in evaluation mode, without the parts that only training needs.
 
-        Their parameters stay in `weights`, from which training continues.
+        Their parameters stay in `weights`, from which training continues. Tables of reduced precision are memory-mapped.
         """
-        from deep_interest.models.registry import build_model, stored_config  # noqa: PLC0415  # torch
+        from deep_interest.models.embeddings import tables_without_rows  # noqa: PLC0415  # torch
+        from deep_interest.models.packed_tables import set_tables  # noqa: PLC0415
+        from deep_interest.models.precision import set_attention  # noqa: PLC0415
+        from deep_interest.models.registry import build_model, stored_config  # noqa: PLC0415
+        from deep_interest.serving.packed_files import load_tables  # noqa: PLC0415
 
-        key = self.manifest["model"]
-        model = build_model(key, stored_config(key, self.manifest["config"]), self.schema)
-        model.load_state_dict(self.weights())
+        key, packed = self.manifest["model"], load_tables(self.folder, self.precision.tables)
+        with tables_without_rows():
+            model = build_model(key, stored_config(key, self.manifest["config"]), self.schema)
+        set_tables(model, packed)
+        weights = _load(self.folder / _WEIGHTS, mmap=bool(packed))  # without the rows of packed tables
+        names = model.state_dict()
+        model.load_state_dict(
+            {name: weights[name].clone() if packed else weights[name] for name in names}, assign=True
+        )
+        set_attention(model, self.precision)  # after the parameters, which it caches
         for part in getattr(model, "training_only", ()):
             setattr(model, part, None)
         return model.eval()
@@ -122,10 +143,14 @@ def write_version(folder: Path, artifacts: VersionArtifacts) -> None:
     """
     import pandas as pd  # noqa: PLC0415
 
+    from deep_interest.serving.packed_files import save_tables  # noqa: PLC0415  # torch
+
     fields = {name: _stored(field) for name, field in artifacts.vocabularies.fields.items()}
     with atomic_path(folder, directory=True) as temporary:
         _save(temporary / _WEIGHTS, artifacts.weights)
         _save(temporary / _OPTIMIZER, artifacts.optimizer)
+        if artifacts.tables:
+            save_tables(temporary, artifacts.tables)
         for name, field in artifacts.vocabularies.fields.items():
             pd.DataFrame({"value": field.vocabulary.values}).to_parquet(temporary / _vocabulary_file(name))
         manifest = {"version": folder.name, **artifacts.manifest, "fields": fields}
@@ -178,7 +203,7 @@ def _save(path: Path, tensors: Mapping[str, Any]) -> None:
         torch.save(dict(tensors), file)
 
 
-def _load(path: Path) -> dict[str, Any]:
+def _load(path: Path, *, mmap: bool = False) -> dict[str, Any]:
     import torch  # noqa: PLC0415
 
-    return torch.load(path, map_location="cpu", weights_only=True)
+    return torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)

@@ -97,7 +97,9 @@ def make_judge(dataset: str, model: str) -> Callable[..., Any]:
         experiment = retraining_experiment(
             dataset, model, RowOptions(options.root), settings, recipes, run, retraining
         )
-        return judge_by_plan(experiment, fitted, data, plan, registry, retraining.gate)
+        return judge_by_plan(
+            experiment, fitted, data, plan, registry, retraining.gate, precision=retraining.precision
+        )
 
     return judge
 
@@ -144,7 +146,7 @@ def make_register(dataset: str, model: str) -> Callable[..., str]:
         """Add the challenger to the registry, whatever the verdict, and return the name of its version."""
         from deep_interest.retraining.runs import artifacts_of, version_name
 
-        version = version_name(plan, fitted, retraining.gate)
+        version = version_name(plan, fitted, retraining.gate, precision=retraining.precision)
         registry.add(version, artifacts_of(dataset, model, plan, fitted, verdict, vocabularies))
         return version
 

@@ -1,0 +1,11 @@
+"""The benchmark of the activation unit's precision measures both."""
+
+import pytest
+from attention_precision import scoring_ms
+
+
+@pytest.mark.slow
+def test_both_precisions_are_measured():
+    found = scoring_ms(3, rounds=1)
+    assert set(found) == {"float32", "bfloat16"}
+    assert all(ms > 0 for ms in found.values())
