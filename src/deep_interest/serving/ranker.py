@@ -25,6 +25,7 @@ from deep_interest.training.data import FeatureStore
 from deep_interest.training.derived_fields import derived_codes
 
 logger = logging.getLogger(__name__)
+_WARM_UP = (1, 2, 100)  # candidates; kernels for few rows are compiled apart from those for many
 _CACHED_USERS = 10_000  # whose events since the log are kept encoded
 
 
@@ -83,8 +84,13 @@ class Ranker:
         """Names of the own columns of a behaviour that the model sees."""
         return tuple(self.facts.columns.own_columns)
 
-    def warm_up(self, candidates: int = 100) -> None:
-        """Rank the first items of the catalogue for the user with the longest history."""
+    def warm_up(self) -> None:
+        """Rank few and many of the first items of the catalogue for the user with the longest history."""
+        for candidates in _WARM_UP:
+            for _ in range(3):
+                self._rank_first_items(candidates)
+
+    def _rank_first_items(self, candidates: int) -> None:
         store, schema = self.store, self.store.schema
         size = min(candidates, len(next(iter(store.items.values()))) - 1)
         features = Features(
@@ -97,8 +103,7 @@ class Ranker:
             },
             {}, unknown_user=True, unknown_items=0,
         )  # fmt: skip
-        for _ in range(3):
-            self.score(features)
+        self.score(features)
 
     def rank(self, request: RankingRequest) -> Ranking:
         """Score and order the candidates.
