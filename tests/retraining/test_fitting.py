@@ -41,6 +41,7 @@ def log(days):
     """The first days as one log; an item has a seal of its category and one of the day it was listed, a place is one of two values."""
     tables = [day_tables(number, users=30) for number in range(days)]
     for number, one in enumerate(tables):
+        one["behaviors"]["action"] = f"action {number}"
         one["items"]["seals"] = [f"of {kind} | day {number}" for kind in one["items"]["category"]]
         one["impressions"]["place"] = np.where(
             one["impressions"]["placement"] == 0, f"day {number},top", "top"
@@ -66,9 +67,11 @@ def window(train, held_out, vocabularies, features=FEATURES):
     )  # fmt: skip
 
 
-def fit(tmp_path, data, *, parent=None, teacher_weight=0.0, model="base", name="fit.pt", **training):
+def fit(
+    tmp_path, data, *, parent=None, teacher_weight=0.0, model="base", options=None, name="fit.pt", **training
+):
     return fit_challenger(
-        experiment(tmp_path, model, **training), data, overrides={}, seed=1, state_file=tmp_path / name, parent=parent,
+        experiment(tmp_path, model, options, **training), data, overrides={}, seed=1, state_file=tmp_path / name, parent=parent,
         teacher_weight=teacher_weight,
     )  # fmt: skip
 
@@ -242,6 +245,17 @@ def test_a_warm_start_keeps_every_parameter_and_gives_new_ids_rows_of_their_own(
     torch.testing.assert_close(
         item_ids[rows:], fresh.weights["embeddings.tables.item_id.weight"][rows:], rtol=0, atol=1e-12
     )
+
+
+def test_a_warm_start_with_match_counts_gives_a_new_action_weights_of_its_own(tmp_path):
+    features = FEATURES | {"behavior": ["item_id", "category", "action"]}
+    options = {"match_counts": True}
+    vocabularies = FieldVocabularies()
+    first = fit(tmp_path, window([0, 1], 2, vocabularies, features), options=options)
+    grown = window([2, 3], 4, vocabularies, features)
+    after = fit(tmp_path, grown, parent=first.as_parent(), options=options, name="second.pt").weights
+    name = "match_counts.log_weights.action.weight"
+    assert len(after[name]) > len(first.weights[name])
 
 
 def test_a_warm_start_keeps_the_rows_of_ids_that_its_window_lacks(tmp_path, champion):
