@@ -16,7 +16,7 @@ from deep_interest.serving.ranking import features_json
 class RequestLog:
     """Appends rankings to a file of the worker, ``requests.<start>-<process>.jsonl``.
 
-    Each line has ``request_id``, ``version``, ``snapshot``, the request as it came, ``features`` (codes by group and field), ``ctr``, and for a
+    Each line has ``request_id``, ``time`` (seconds since the epoch), ``version``, ``snapshot``, the request as it came, ``features`` (codes by group and field), ``ctr``, and for a
     shadow its ``version`` and ``ctr``.
 
     Args:
@@ -33,7 +33,7 @@ class RequestLog:
     ) -> None:
         """Append a ranking; a shadow scores it as well."""
         entry: dict[str, Any] = {
-            "request_id": request_id, "version": ranker.version, "last_day": ranker.facts.last_day,
+            "request_id": request_id, "time": time.time(), "version": ranker.version, "last_day": ranker.facts.last_day,
             "request": request.model_dump(exclude_none=True), "features": features_json(ranking.features),
             "ctr": ranking.ctr.tolist(),
         }  # fmt: skip
