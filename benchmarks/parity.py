@@ -75,14 +75,14 @@ class Requests:
         request["context"] = {name: self._context(name, len(items)) for name in self._values}
         return request
 
-    def event(self, number: int) -> dict[str, Any]:
+    def event(self, index: int) -> dict[str, Any]:
         """Return an event after the end of the log."""
         user, item = self._draw.choice(self._users), self._draw.choice(self._items)
-        return {"user": user, "item": item, "time": self.log_end + 1 + number}
+        return {"user": user, "item": item, "time": self.log_end + 1 + index}
 
-    def _kind(self, of: str, shares: dict[str, float]) -> str:
+    def _kind(self, name: str, shares: dict[str, float]) -> str:
         (kind,) = self._draw.choices(list(shares), list(shares.values()))
-        self.kinds[f"{of} {kind}"] += 1
+        self.kinds[f"{name} {kind}"] += 1
         return kind
 
     def _context(self, name: str, size: int) -> Any:
@@ -91,17 +91,17 @@ class Requests:
         return chosen if self._draw.random() < 0.2 else chosen[0]
 
     def _unknown(self, known: list[Any]) -> Any:
-        number = self._draw.randint(10**9, 10**12)
-        return f"unknown-{number}" if isinstance(known[0], str) else number
+        unknown_id = self._draw.randint(10**9, 10**12)
+        return f"unknown-{unknown_id}" if isinstance(known[0], str) else unknown_id
 
 
 def send(port: int, drawn: Requests, count: int) -> set[Any]:
     """Send events and requests, and return the users with events."""
     with_events = set()
     with requests.Session() as session:
-        for number in range(count):
-            if number % EVENTS_EVERY == 0:
-                event = drawn.event(number)
+        for index in range(count):
+            if index % EVENTS_EVERY == 0:
+                event = drawn.event(index)
                 with_events.add(event["user"])
                 session.post(f"http://127.0.0.1:{port}/events", json={"events": [event]}).raise_for_status()
             answer = session.post(f"http://127.0.0.1:{port}/rank", json=drawn.request())
@@ -165,12 +165,14 @@ def main() -> int:
         parity = make_compare(dataset, model)(folder / "requests", days, registry, settings, retraining)
         champion = CurrentVersion(registry.champion(), tables, settings.features)
         in_log = [
-            of
-            for of in read_request_log(folder / "requests")
-            if not {"history", "time"} & set(of.request) and of.request.get("user") not in with_events
+            served
+            for served in read_request_log(folder / "requests")
+            if not {"history", "time"} & set(served.request) and served.request.get("user") not in with_events
         ]
         scores = batch_scores(in_log, champion)
-        differences = [np.abs(np.asarray(of.ctr) - ctr).max() for of, ctr in zip(in_log, scores, strict=True)]
+        differences = [
+            np.abs(np.asarray(served.ctr) - ctr).max() for served, ctr in zip(in_log, scores, strict=True)
+        ]
     largest = float(np.max(differences))
     line = {
         "bench": "parity", "case": options.experiment, "requests": parity["requests"], "candidates": parity["candidates"],

@@ -6,7 +6,7 @@
 All sides rank the same requests, with histories of 100 behaviours: ``ours``, the whole service; ``onnx`` and ``onnx_pool``, the ONNX export
 of the same model, run by ONNX Runtime, one request after the other with all threads, or several at once with one thread each;
 ``deepctr_torch``, DIN of DeepCTR-Torch with layers of the same widths (random weights; DIN only). The three thin servers
-(``peers/thin_server.py``) are Starlette and uvicorn with arrays in memory, and know neither events, metrics nor versions. DIN is
+(``peers/thin_server.py``) are Starlette and uvicorn with arrays in memory, without events, metrics and versions. DIN is
 built as all peers build it (``cases.DIN``).
 
 The sides alternate: ``--turns`` turns of one client that sends the next request when the last one is answered (p50 and p99: medians of
@@ -83,14 +83,14 @@ def write_sides(options: argparse.Namespace, model: str, folder: Path) -> list[S
     if model == "din":
         jobs["deepctr_torch"] = {"engine": "deepctr_torch"}
     serve = [sys.executable, str(PROJECT / "benchmarks/serve.py"), "--serve", str(service)]
-    found = [Side("ours", port, serve)]
-    for number, (name, more) in enumerate(jobs.items(), 1):
+    sides = [Side("ours", port, serve)]
+    for offset, (name, more) in enumerate(jobs.items(), 1):
         file = folder / f"{name}.json"
-        file.write_text(json.dumps(job | more | {"port": port + number}))
+        file.write_text(json.dumps(job | more | {"port": port + offset}))
         python = WORK / "environments/deepctr_torch/bin/python" if name == "deepctr_torch" else sys.executable
         script = str(PROJECT / "benchmarks/peers/thin_server.py")
-        found.append(Side(name, port + number, [str(python), script, str(file)]))
-    return [side for side in found if side.name in options.sides]
+        sides.append(Side(name, port + offset, [str(python), script, str(file)]))
+    return [side for side in sides if side.name in options.sides]
 
 
 def write_arrays(path: Path) -> Path:
@@ -165,7 +165,7 @@ async def saturated(port: int, requests: list[bytes], *, seconds: float, connect
         writer.close()
 
     start = time.perf_counter()
-    await asyncio.gather(*(client(number) for number in range(connections)))
+    await asyncio.gather(*(client(index) for index in range(connections)))
     return count / (time.perf_counter() - start)
 
 
@@ -186,43 +186,45 @@ def measure(
         for side in sides:
             rate = saturated(side.port, requests, seconds=options.seconds, connections=options.connections)
             throughput[side.name].append(asyncio.run(rate))
-    found: dict[str, dict[str, Any]] = {}
+    results: dict[str, dict[str, Any]] = {}
     for side in sides:
         name = side.name
-        found[name] = {
+        results[name] = {
             "p50_ms": round(statistics.median(p50s[name]), 2), "p99_ms": round(statistics.median(p99s[name]), 2),
             "saturated_per_s": round(statistics.median(throughput[name]), 1),
         }  # fmt: skip
         if options.capacity:
-            found[name]["requests_per_s"] = round(rate_within_limit(options, side, requests, found[name]), 1)
-    return found
+            results[name]["requests_per_s"] = round(
+                rate_within_limit(options, side, requests, results[name]), 1
+            )
+    return results
 
 
 def rate_within_limit(
-    options: argparse.Namespace, side: Side, requests: list[bytes], found: dict[str, Any]
+    options: argparse.Namespace, side: Side, requests: list[bytes], results: dict[str, Any]
 ) -> float:
     """Return the highest rate at which the 99th percentile is at most the limit; 0 if it is above with a single client."""
-    if found["p50_ms"] > LIMIT_MS:
+    if results["p50_ms"] > LIMIT_MS:
         return 0.0
     best, _ = capacity(
-        side.port, requests, seconds=options.seconds, connections=16, start=0.3 * found["saturated_per_s"]
+        side.port, requests, seconds=options.seconds, connections=16, start=0.3 * results["saturated_per_s"]
     )
     return best
 
 
 def line_of(
-    options: argparse.Namespace, model: str, candidates: int, found: dict[str, dict[str, Any]]
+    options: argparse.Namespace, model: str, candidates: int, results: dict[str, dict[str, Any]]
 ) -> dict[str, Any]:
     """Return the line of a case."""
     line: dict[str, Any] = {
         "bench": "serve_peers", "case": f"history 100, {candidates} candidates", "model": model,
         "embedding_dim": MODELS[model][1], "threads": options.threads, "turns": options.turns, "connections": options.connections,
     }  # fmt: skip
-    for name, values in found.items():
+    for name, values in results.items():
         line[name] = values
-        if name != "ours" and "ours" in found:
-            values["ratio"] = round(found["ours"]["saturated_per_s"] / values["saturated_per_s"], 2)
-            values["ratio_p50"] = round(values["p50_ms"] / found["ours"]["p50_ms"], 2)
+        if name != "ours" and "ours" in results:
+            values["ratio"] = round(results["ours"]["saturated_per_s"] / values["saturated_per_s"], 2)
+            values["ratio_p50"] = round(values["p50_ms"] / results["ours"]["p50_ms"], 2)
     return line
 
 

@@ -83,18 +83,18 @@ def deepctr_score(job: Job, arrays: Arrays) -> Score:
         columns(rows, dim=job.dim, window=window, auxiliary=False), ["item", "cat"], dnn_hidden_units=(200, 80),
         dnn_activation="prelu", att_hidden_size=(80, 40), att_activation="sigmoid",
     ).eval()  # fmt: skip
-    places = {name: slice(*bounds) for name, bounds in model.feature_index.items()}
-    width = max(of.stop for of in places.values())
+    slices = {name: slice(*bounds) for name, bounds in model.feature_index.items()}
+    width = max(bounds.stop for bounds in slices.values())
 
     def score(user: int, items: np.ndarray) -> np.ndarray:
         begin, end = offsets[user : user + 2]
-        one = np.zeros(width, np.float32)
-        one[places["hist_item"]][: end - begin] = arrays["item_id"][begin:end]
-        one[places["hist_cat"]][: end - begin] = arrays["category"][begin:end]
-        one[places["seq_length"]] = end - begin
-        x = np.repeat(one[None], len(items), axis=0)
-        x[:, places["item"]] = items[:, None]
-        x[:, places["cat"]] = arrays["item_category"][items][:, None]
+        row = np.zeros(width, np.float32)
+        row[slices["hist_item"]][: end - begin] = arrays["item_id"][begin:end]
+        row[slices["hist_cat"]][: end - begin] = arrays["category"][begin:end]
+        row[slices["seq_length"]] = end - begin
+        x = np.repeat(row[None], len(items), axis=0)
+        x[:, slices["item"]] = items[:, None]
+        x[:, slices["cat"]] = arrays["item_category"][items][:, None]
         with torch.inference_mode():
             return model(torch.from_numpy(x)).numpy().ravel()
 
@@ -126,10 +126,10 @@ def make_app(score: Score, arrays: Arrays, pool: ThreadPoolExecutor | None) -> S
     async def rank(request: Request) -> Response:
         body = await request.body()
         if pool is None:
-            found = answer(body)
+            content = answer(body)
         else:
-            found = await asyncio.get_running_loop().run_in_executor(pool, answer, body)
-        return Response(found, media_type="application/json")
+            content = await asyncio.get_running_loop().run_in_executor(pool, answer, body)
+        return Response(content, media_type="application/json")
 
     async def ready(_: Request) -> Response:
         return Response(b"{}", media_type="application/json")
@@ -140,8 +140,8 @@ def make_app(score: Score, arrays: Arrays, pool: ThreadPoolExecutor | None) -> S
 def main() -> None:
     """Serve the job named on the command line."""
     job = Job(**json.loads(Path(sys.argv[1]).read_text()))
-    with np.load(job.arrays) as found:
-        arrays = dict(found)
+    with np.load(job.arrays) as file:
+        arrays = dict(file)
     score = ENGINES[job.engine](job, arrays)
     score(1, np.ones(100, np.int64))  # warms up
     pool = ThreadPoolExecutor(job.threads) if job.pool else None

@@ -1,6 +1,7 @@
-"""The gate's demand for parity: too few requests, and served scores that differ from batch scores, are refused with one reason."""
+"""The parity check of the gate: too few requests, and served scores that differ from batch scores, are refused with one reason."""
 
 import json
+import time
 
 import numpy as np
 import pandas as pd
@@ -125,13 +126,50 @@ def test_requests_that_the_challenger_refuses_do_not_count(versions, tmp_path):
     assert checks[-2].found == 19
 
 
-def test_the_newest_requests_of_the_champion_are_checked(versions):
-    def line(number, version):
-        return Served(request_id=str(number), version=version, request={}, features={}, ctr=[])
+def test_older_requests_replace_those_that_the_challenger_refuses(versions, tmp_path):
+    folder, champion, challenger = versions
+    (file,) = folder.glob("*.jsonl")
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    for line in lines[-2:]:
+        line["request"]["context"] = {"weekday": 1}
+    (tmp_path / "requests.1.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.MonkeyPatch.context() as patch:  # what the champion saw is in the log
+        patch.setattr("deep_interest.retraining.parity._other_context", lambda *_: False)
+        checks = parity_checks(tmp_path, champion, challenger, requests=4)
+    assert failed(checks) == []
+    assert checks[2].found == 4
 
-    served = [line(number, version) for number, version in enumerate(["v1", "v2", "v1", "v1", "v2"])]
-    assert [of.request_id for of in newest(served, "v1", 2)] == ["2", "3"]
+
+def test_the_newest_requests_of_the_champion_are_checked(versions):
+    def line(index, version):
+        return Served(request_id=str(index), version=version, request={}, features={}, ctr=[])
+
+    served = [line(index, version) for index, version in enumerate(["v1", "v2", "v1", "v1", "v2"])]
+    assert [request.request_id for request in newest(served, "v1", 2)] == ["3", "2"]
     assert len(list(read_request_log(versions[0]))) == len(REQUESTS)
+
+
+def test_the_newest_requests_are_those_of_all_workers(tmp_path):
+    files = {  # names by start and process; the first line was logged by an older service
+        "requests.100-7.jsonl": [("a", None), ("b", 111.0), ("c", 114.5)],
+        "requests.100-8.jsonl": [("d", 110.0), ("e", 112.0), ("f", 113.0)],
+    }
+    for name, requests in files.items():
+        lines = [
+            {"request_id": request_id, "version": "v1", "request": {}, "features": {}, "ctr": []}
+            | ({} if seconds is None else {"time": seconds})
+            for request_id, seconds in requests
+        ]
+        (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    served = list(read_request_log(tmp_path))
+    assert [request.request_id for request in newest(served, "v1", 3)] == ["c", "f", "e"]
+    assert [request.request_id for request in newest(served, "v1", 9)] == list("cfebda")
+
+
+def test_the_service_logs_the_time_of_a_request(versions):
+    logged = [request.time for request in read_request_log(versions[0])]
+    assert logged == sorted(logged)
+    assert abs(logged[-1] - time.time()) < 3600
 
 
 def test_a_failed_check_refuses_the_promotion():

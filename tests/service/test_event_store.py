@@ -1,20 +1,44 @@
 """Where the service has its events: SQLite in its folder, or a Redis server with a password that no file has."""
 
 import logging
+import socket
 import sys
 
 import pytest
 from support.redis_server import redis_server
-from support.service import LOG_END, prepared, running
+from support.service import LOG_END, make_settings, prepared, running
 
 from deep_interest.errors import InputError
+from deep_interest.service.clean_up import clean_up
 from deep_interest.service.deployment import Serving
-from deep_interest.service.event_store import check_address, check_events, open_events, read_password
-from deep_interest.service.settings import SECRETS, VARIABLE, settings_of_worker
-from deep_interest.service.supervisor import clean_up
+from deep_interest.service.event_store import (
+    check_address,
+    check_events,
+    open_events,
+    read_password,
+    service_id,
+)
+from deep_interest.service.settings import (
+    EVENTS_PASSWORD_VARIABLE,
+    TOKEN_VARIABLE,
+    VARIABLE,
+    settings_of_worker,
+)
+from deep_interest.service.supervisor import run_service
 from deep_interest.serving.events import Event, EventStoreError
 
 PASSWORD = "a-password-of-the-tests"
+TOKEN = "a-token-of-the-tests"
+
+
+class NoWorkers:
+    """In place of the worker processes: the service stops at once."""
+
+    def __init__(self, config, sockets):
+        pass
+
+    def run(self):
+        pass
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +70,7 @@ def test_services_on_two_machines_see_the_events_of_each_other(tmp_path, options
 
 
 @pytest.mark.slow
-def test_a_server_that_ends_is_a_503_and_not_a_hang(tmp_path):
+def test_a_server_that_stops_is_a_503_and_not_a_hang(tmp_path):
     with redis_server(tmp_path / "redis") as server:
         with running(prepared(tmp_path / "service", events=server.url)) as client:
             assert client.rank().status_code == 200
@@ -67,20 +91,30 @@ def test_events_that_every_log_has_are_deleted(tmp_path, options):
     assert [of.time for of in events.of_user("ann", after=0, limit=9)] == [LOG_END + 1]
 
 
-def test_the_password_is_in_no_file_of_the_settings(tmp_path, options, monkeypatch):
-    settings = prepared(tmp_path, **options)
-    file = tmp_path / "settings.json"
-    file.write_text(settings.model_dump_json(exclude=SECRETS))
-    assert PASSWORD not in file.read_text()
-    monkeypatch.setenv(VARIABLE, str(file))
-    monkeypatch.setenv("DEEP_INTEREST_EVENTS_PASSWORD", PASSWORD)
+def test_two_services_of_a_machine_have_different_ids(tmp_path):
+    first, second = make_settings(tmp_path / "a"), make_settings(tmp_path / "b")
+    assert service_id(first) != service_id(second)
+    assert service_id(first) == service_id(make_settings(tmp_path / "b" / ".." / "a"))
+    assert service_id(first).startswith(socket.gethostname())
+
+
+def test_the_supervisor_writes_the_password_into_no_file(tmp_path, options, monkeypatch):
+    settings = prepared(tmp_path, port=0, token=TOKEN, **options)
+    for name in (VARIABLE, TOKEN_VARIABLE, EVENTS_PASSWORD_VARIABLE):
+        monkeypatch.setenv(name, "")  # so that it is restored
+    monkeypatch.setattr("deep_interest.service.supervisor.Multiprocess", NoWorkers)
+    run_service(settings, lambda: Serving(primary="v1.2024-01-01"), interval=60)
     assert settings_of_worker() == settings
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert tmp_path / "settings.json" in files
+    for secret in (PASSWORD, TOKEN):
+        assert not [path for path in files if secret.encode() in path.read_bytes()]
 
 
 def test_a_server_that_could_lose_events_is_a_warning_at_the_start(tmp_path, options, caplog):
     with caplog.at_level(logging.WARNING):
         check_events(prepared(tmp_path, **options))  # this server has no append-only file
-    assert "acknowledged events are lost when it ends" in caplog.text
+    assert "acknowledged events are lost when it stops" in caplog.text
     assert PASSWORD not in caplog.text
 
 
@@ -115,6 +149,8 @@ def test_an_address_of_redis_is_accepted(url):
         "redis://cache/first",
         "redis://cache:x",
         "redis://cache/0?db=3",
+        "redis://cache/²",
+        "redis://cache/٣",
     ],
 )
 def test_another_address_is_an_error(url):
@@ -122,20 +158,39 @@ def test_another_address_is_an_error(url):
         check_address(url)
 
 
-def test_a_password_in_the_address_is_refused_and_not_repeated():
-    with pytest.raises(InputError, match="leave it out, and put it into a file") as raised:
-        check_address(f"redis://:{PASSWORD}@127.0.0.1/0")
-    assert PASSWORD not in str(raised.value)
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://:s3cret@127.0.0.1/0",
+        "redis://h:6379/0?password=s3cret",
+        "redis://h:6379/0#s3cret",
+        "redis:s3cret@h",
+        "redis://:s3cret/x@h",
+        "redis://:x/s3cret@h",
+        "s3cret@h:6379",
+        "redis://[s3cret@h",
+        "redis://h:s3cret/0",
+    ],
+)
+def test_a_password_in_the_address_is_refused_and_not_repeated(url):
+    with pytest.raises(InputError, match="put it into a file for --events-password-file") as raised:
+        check_address(url)
+    assert "s3cret" not in str(raised.value)
+    assert raised.value.__suppress_context__ or raised.value.__context__ is None
 
 
 def test_the_password_is_read_from_a_file_or_the_environment(tmp_path, monkeypatch):
     (tmp_path / "password.txt").write_text("with blanks \n")
-    (tmp_path / "empty.txt").write_text("\n")
+    (tmp_path / "two-lines.txt").write_text("first\r\nsecond\n")
+    (tmp_path / "empty.txt").write_text("\nsecond\n")
+    (tmp_path / "binary.txt").write_bytes(b"s3cret\xe9")
     assert read_password(str(tmp_path / "password.txt"), "NAME") == "with blanks "
+    assert read_password(str(tmp_path / "two-lines.txt"), "NAME") == "first"
     monkeypatch.delenv("NAME", raising=False)
     assert read_password(None, "NAME") is None
     monkeypatch.setenv("NAME", "secret")
     assert read_password(None, "NAME") == "secret"
-    for name, message in (("empty.txt", "is empty"), ("nothing.txt", "cannot be read")):
+    errors = {"empty.txt": "is empty", "nothing.txt": "cannot be read", "binary.txt": "is not UTF-8; save"}
+    for name, message in errors.items():
         with pytest.raises(InputError, match=message):
             read_password(str(tmp_path / name), "NAME")

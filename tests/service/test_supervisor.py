@@ -17,8 +17,9 @@ from filelock import FileLock
 from support.service import CONTEXT, LOG_END, Client, make_snapshot, prepared
 
 from deep_interest.errors import InputError
+from deep_interest.service.clean_up import clean_up
 from deep_interest.service.deployment import Serving
-from deep_interest.service.supervisor import _verified, clean_up, run_service
+from deep_interest.service.supervisor import _verified, run_service
 from deep_interest.service.worker import create_app
 from deep_interest.serving.events import Event, SqliteEvents
 

@@ -28,7 +28,7 @@ def open_store(request, tmp_path):
         return lambda: SqliteEvents(tmp_path / "events.sqlite")
     server = request.getfixturevalue("server")
     server.command("FLUSHALL")
-    return lambda: RedisEvents(server.url, experiment=EXPERIMENT)
+    return lambda: RedisEvents(server.url, experiment=EXPERIMENT, service="host:/folder")
 
 
 @pytest.fixture
@@ -139,7 +139,7 @@ from pathlib import Path
 from deep_interest.serving.events import Event, SqliteEvents
 from deep_interest.serving.redis_events import RedisEvents
 kind, where = sys.argv[1:]
-store = SqliteEvents(Path(where)) if kind == "sqlite" else RedisEvents(where, experiment="shop.din")
+store = SqliteEvents(Path(where)) if kind == "sqlite" else RedisEvents(where, experiment="shop.din", service="host:/folder")
 for number in range(1, 1_000_000):
     store.add([Event("ann", number, number)])
     print(number, flush=True)
@@ -176,4 +176,4 @@ def test_an_acknowledged_event_survives_a_kill_of_the_redis_server(tmp_path):
     with redis_server(tmp_path) as server:
         acknowledged = acknowledged_before(lambda _: server.kill(), "redis", server.url)
         server.start()
-        check_stored(RedisEvents(server.url, experiment=EXPERIMENT), acknowledged)
+        check_stored(RedisEvents(server.url, experiment=EXPERIMENT, service="host:/folder"), acknowledged)

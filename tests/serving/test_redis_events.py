@@ -2,6 +2,7 @@
 
 import re
 import socket
+import time
 
 import pytest
 from support.redis_server import redis_server
@@ -10,6 +11,7 @@ from deep_interest.serving.events import Event, EventStoreError
 from deep_interest.serving.redis_events import RedisEvents
 
 PASSWORD = "a-password-of-the-tests"
+A, B = "host-a:/service", "host-b:/service"
 
 
 @pytest.fixture(scope="module")
@@ -35,12 +37,16 @@ def restored(server):
         server.command("CONFIG", "SET", name, value)
 
 
-def open_events(server, **options):
-    return RedisEvents(server.url, experiment="shop.din", **options)
+def open_events(server, service=A, **options):
+    return RedisEvents(server.url, experiment="shop.din", service=service, **options)
+
+
+def times(store, user="ann"):
+    return [event.time for event in store.of_user(user, after=0, limit=9)]
 
 
 def test_experiments_do_not_share_events(server):
-    store, other = open_events(server), RedisEvents(server.url, experiment="shop.dien")
+    store, other = open_events(server), RedisEvents(server.url, experiment="shop.dien", service=A)
     store.add([Event("ann", 1, 1)])
     assert other.of_user("ann", after=0, limit=9) == []
     assert other.prune(9) == 0
@@ -55,7 +61,46 @@ def test_deleting_leaves_other_keys_of_the_database(restored):
     assert {key for key in restored.command("KEYS", "*")} == {
         b"of-somebody-else",
         b"deep-interest:{shop.din}:sequence",
+        b"deep-interest:{shop.din}:log-end:host-a:/service",
     }
+
+
+def test_events_that_another_service_needs_are_kept(restored):
+    first, second = open_events(restored, A), open_events(restored, B)
+    first.add([Event("ann", 1, end) for end in (50, 150, 250)])
+    assert second.prune(100) == 1  # its newest day ends at 100
+    assert first.prune(200) == 0  # the new days have arrived on this machine alone
+    assert times(second) == [150, 250]
+    assert second.prune(200) == 1
+    assert times(second) == [250]
+
+
+def test_a_service_that_restarts_has_one_log_end(restored):
+    open_events(restored, A).prune(100)
+    restarted = open_events(restored, A)
+    restarted.add([Event("ann", 1, 150)])
+    assert restarted.prune(200) == 1
+
+
+def test_the_log_end_of_a_service_expires_after_30_days(restored):
+    first, second = open_events(restored, A), open_events(restored, B)
+    second.prune(100)
+    key = f"deep-interest:{{shop.din}}:log-end:{B}"
+    days = restored.command("TTL", key) / (24 * 3600)
+    assert 29.9 < days <= 30
+    restored.command("PEXPIRE", key, 1)
+    time.sleep(0.01)
+    first.add([Event("ann", 1, 150)])
+    assert first.prune(200) == 1
+
+
+def test_deleting_takes_one_round_trip_per_page_of_keys(restored):
+    store = open_events(restored)
+    store.add([Event(user, 1, 1) for user in range(2500)])
+    before = restored.command("INFO", "stats")["total_reads_processed"]
+    assert store.prune(9) == 2500
+    reads = restored.command("INFO", "stats")["total_reads_processed"] - before
+    assert reads < 100  # pages of about 1000 keys, and a pipeline is read in several parts
 
 
 def test_the_arrival_counts_across_connections(server):
@@ -73,7 +118,7 @@ def test_a_server_that_is_not_reachable_is_an_error():
     with pytest.raises(
         EventStoreError, match=rf"^redis://127.0.0.1:{port}/0: .* cannot be reached .*--events$"
     ):
-        RedisEvents(f"redis://127.0.0.1:{port}/0", experiment="shop.din")
+        RedisEvents(f"redis://127.0.0.1:{port}/0", experiment="shop.din", service=A)
 
 
 def test_a_server_that_does_not_answer_is_an_error_in_time():
@@ -82,7 +127,7 @@ def test_a_server_that_does_not_answer_is_an_error_in_time():
         silent.listen()
         url = f"redis://127.0.0.1:{silent.getsockname()[1]}/0"
         with pytest.raises(EventStoreError, match="cannot be reached"):
-            RedisEvents(url, experiment="shop.din", timeout=0.1)
+            RedisEvents(url, experiment="shop.din", service=A, timeout=0.1)
 
 
 @pytest.mark.parametrize("password", ["another", None])
@@ -101,7 +146,7 @@ def test_the_password_opens_a_protected_server(protected):
 
 def test_a_database_that_does_not_exist_is_an_error(server):
     with pytest.raises(EventStoreError, match=r"has no such database .* number at the end of --events"):
-        RedisEvents(server.url.removesuffix("0") + "99", experiment="shop.din")
+        RedisEvents(server.url.removesuffix("0") + "99", experiment="shop.din", service=A)
 
 
 def test_a_full_memory_stores_no_event_of_a_request(restored):
@@ -154,14 +199,15 @@ def test_a_server_that_writes_each_command_has_no_warning(restored):
 )
 def test_a_server_that_could_lose_events_has_a_warning(restored, name, value, warning):
     restored.command("CONFIG", "SET", name, value)
-    (found,) = open_events(restored).durability_warnings()
-    assert re.search(warning, found)
+    (shown,) = open_events(restored).durability_warnings()
+    assert re.search(warning, shown)
 
 
 def test_a_hidden_configuration_has_a_warning(protected):
     words = ("ACL", "SETUSER", "service", "on", f">{PASSWORD}", "~*", "+@all", "-config")
     protected.command(*words)
-    store = RedisEvents(protected.url.replace("//", "//service@"), experiment="shop.din", password=PASSWORD)
-    (found,) = store.durability_warnings()
-    assert "does not show its configuration" in found
-    assert PASSWORD not in found
+    url = protected.url.replace("//", "//service@")
+    store = RedisEvents(url, experiment="shop.din", service=A, password=PASSWORD)
+    (warning,) = store.durability_warnings()
+    assert "does not show its configuration" in warning
+    assert PASSWORD not in warning

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
 from deep_interest.errors import InputError
@@ -30,6 +30,7 @@ class Served(BaseModel):
 
     Attributes:
         request_id, version: id of the request, and version that has answered it.
+        time: when it was answered, in seconds since the epoch; 0 in lines that older services have logged.
         request: the request as it came.
         features: codes by group (``history``, ``candidates``, ``profile``, ``context``) and field.
         ctr: ``(C,)`` scores that were served.
@@ -39,6 +40,7 @@ class Served(BaseModel):
 
     request_id: str
     version: str
+    time: float = Field(0.0, allow_inf_nan=False)
     request: dict[str, Any]
     features: dict[str, dict[str, Any]]
     ctr: list[float]

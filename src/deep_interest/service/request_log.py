@@ -16,8 +16,9 @@ from deep_interest.serving.ranking import features_json
 class RequestLog:
     """Appends rankings to a file of the worker, ``requests.<start>-<process>.jsonl``.
 
-    Each line has ``request_id``, ``version``, ``precision``, ``last_day``, the request as it came, ``features`` (codes by group and field), ``ctr``, and for a
-    shadow its ``version`` and ``ctr``.
+    Each line has ``request_id``, ``time`` (seconds since the epoch), ``version``, ``precision``, ``last_day``, the request as it came,
+    ``features`` (codes by group and field), ``ctr``, and for a shadow its ``version``
+    and ``ctr``.
 
     Args:
         folder: folder of the log.
@@ -33,7 +34,8 @@ class RequestLog:
     ) -> None:
         """Append a ranking; a shadow scores it as well."""
         entry: dict[str, Any] = {
-            "request_id": request_id, "version": ranker.version, "precision": ranker.precision.model_dump(), "last_day": ranker.facts.last_day,
+            "request_id": request_id, "time": time.time(), "version": ranker.version, "precision": ranker.precision.model_dump(),
+            "last_day": ranker.facts.last_day,
             "request": request.model_dump(exclude_none=True), "features": features_json(ranking.features),
             "ctr": ranking.ctr.tolist(),
         }  # fmt: skip

@@ -12,8 +12,9 @@ from uvicorn.supervisors import Multiprocess
 
 from deep_interest.errors import InputError
 from deep_interest.io.atomic import atomic_path
+from deep_interest.service.clean_up import CleanUp
 from deep_interest.service.deployment import Serving
-from deep_interest.service.event_store import check_events, open_events
+from deep_interest.service.event_store import check_events
 from deep_interest.service.metrics import clear_shared_metrics
 from deep_interest.service.settings import (
     EVENTS_PASSWORD_VARIABLE,
@@ -80,7 +81,6 @@ def _run_locked(
         check_events(settings)
         serving = _verified(settings, prepare)
         serving.write(settings.serving_file)
-        clean_up(settings, serving)
         file = settings.folder / "settings.json"
         with atomic_path(file) as temporary:
             temporary.write_text(settings.model_dump_json(exclude=SECRETS) + "\n", encoding="utf-8")
@@ -125,20 +125,20 @@ def _verified(settings: ServiceSettings, prepare: Prepare) -> Serving:
 def _watch(
     settings: ServiceSettings, prepare: Prepare, serving: Serving, stop: threading.Event, interval: float
 ) -> None:
-    """Put what should serve into effect; what has failed once is not tried again before it changes."""
-    failure, refused = "", None
+    """Clean up, and put what should serve into effect; what has failed once is not tried again before it changes."""
+    failure, refused, clean_up = "", None, CleanUp(settings, serving)
+    clean_up.run()
     while not stop.wait(interval):
         wanted = None
         try:
             wanted = prepare()
-            if wanted in (serving, refused):
-                continue
-            for name in wanted.snapshots:
-                load_snapshot(settings.snapshots / name)  # a damaged one is not offered to the workers
-            wanted.write(settings.serving_file)
-            logger.info("%s replaces %s", wanted.primary, serving.primary)
-            clean_up(settings, wanted, serving)
-            serving, refused, failure = wanted, None, ""
+            if wanted not in (serving, refused):
+                for name in wanted.snapshots:
+                    load_snapshot(settings.snapshots / name)  # a damaged one is not offered to the workers
+                wanted.write(settings.serving_file)
+                logger.info("%s replaces %s", wanted.primary, serving.primary)
+                serving, refused, failure = wanted, None, ""
+                clean_up.replace(serving)
         except Exception as error:
             if str(error) != failure:  # once for each reason
                 logger.error(
@@ -148,29 +148,4 @@ def _watch(
                     exc_info=None if isinstance(error, InputError) else error,
                 )
             failure, refused = str(error), wanted
-
-
-def clean_up(settings: ServiceSettings, *used: Serving) -> None:
-    """Delete snapshots that no version uses, and events that all logs in use have.
-
-    Those of the serving before stay until the next change, for workers that use them.
-    """
-    remove_old_snapshots(settings, *used)
-    ends = [
-        load_snapshot(settings.snapshots / name, verify=False).facts.log_end
-        for serving in used
-        for name in serving.snapshots
-        if (settings.snapshots / name).is_dir()
-    ]
-    if ends:
-        events = open_events(settings)
-        events.prune(min(ends))
-        events.close()
-
-
-def remove_old_snapshots(settings: ServiceSettings, *used: Serving) -> None:
-    """Delete the snapshots that no version uses; those of the serving before stay until the next change, for workers that use them."""
-    kept = {name for serving in used for name in serving.snapshots}
-    for folder in settings.snapshots.iterdir():
-        if folder.name not in kept:
-            shutil.rmtree(folder, ignore_errors=True)
+        clean_up.run()

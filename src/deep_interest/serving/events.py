@@ -45,7 +45,7 @@ class EventStore(Protocol):
         """Return a user's newest events later than a time, from oldest to newest; of equal times in the order of arrival."""
 
     def prune(self, until: int) -> int:
-        """Delete the events up to a time, which are in the log by then, and return their number."""
+        """Delete the events up to the log end of this service, unless another service still needs them, and return their number."""
 
     def close(self) -> None:
         """Close the connection."""
@@ -54,7 +54,7 @@ class EventStore(Protocol):
 class SqliteEvents:
     """Events in a SQLite database; processes and threads may share the file.
 
-    ``synchronous`` is FULL: a transaction is on disk when it ends, so that an acknowledged event survives the end of the process
+    ``synchronous`` is FULL: a transaction is on disk when it ends, so that an acknowledged event survives a crash of the process
     and of the machine.
 
     Args:

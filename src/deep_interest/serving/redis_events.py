@@ -2,6 +2,9 @@
 
 All members of a set have the score 0, so that Redis orders them by their bytes: the time and a sequence number, both of fixed length,
 then the item and the columns as JSON. Times are exact, unlike scores, which are floats. The keys of an experiment share a hash tag.
+
+Each service records the log end of its snapshots in a key of its own, which expires after 30 days. Only events up to the oldest recorded
+log end are deleted, because a service on another machine can get the new days later.
 """
 
 import json
@@ -23,20 +26,24 @@ for i = 1, #ARGV / 2 do
     redis.call('ZADD', KEYS[i + 1], 0, ARGV[2 * i - 1] .. string.format('%016d', first + i) .. ARGV[2 * i])
 end
 """
-"""Adds events; Redis refuses a script without memory at its first write, so that all of them are stored or none."""
+"""Adds events; a Redis server that is out of memory refuses the script at its first write, so that all of them are stored or none."""
 _TIME, _SEQUENCE = 16, 16  # characters of a member
 _MINIMUM = -(2**63)  # of a time
+_PAGE = 1000  # keys per step of a scan
+LOG_END_EXPIRY = 30 * 24 * 3600
+"""Seconds after which the log end of a service that no longer runs is forgotten."""
 
 
 class RedisEvents:
     """Events in a Redis server; threads, processes and machines may share it.
 
-    An event survives the end of the server if the server writes each command to its disk before it answers; `durability_warnings`
+    An event survives a crash of the server if the server writes each command to its disk before it answers; `durability_warnings`
     says whether it does.
 
     Args:
         url: ``redis://[USER@]HOST[:PORT][/DATABASE]``, or ``rediss://`` for TLS.
         experiment: ``DATASET.MODEL``, whose events these are.
+        service: id of the service that uses the store, under which `prune` records its log end; the same after a restart.
         password: password of the server; None for none.
         timeout: seconds after which the server counts as not reachable.
 
@@ -45,9 +52,9 @@ class RedisEvents:
     """
 
     def __init__(
-        self, url: str, *, experiment: str, password: str | None = None, timeout: float = 2.0
+        self, url: str, *, experiment: str, service: str, password: str | None = None, timeout: float = 2.0
     ) -> None:
-        self._url, self._prefix = url, f"deep-interest:{{{experiment}}}:"
+        self._url, self._prefix, self._service = url, f"deep-interest:{{{experiment}}}:", service
         self._client: redis.Redis = redis.Redis.from_url(
             url, password=password, socket_timeout=timeout, socket_connect_timeout=timeout,
             retry=Retry(NoBackoff(), 0),  # an event that is sent twice would be stored twice
@@ -73,16 +80,23 @@ class RedisEvents:
     def of_user(self, user: Id, *, after: int, limit: int) -> list[Event]:
         """Return a user's newest events later than ``after``, at most ``limit``, from oldest to newest."""
         with self._errors():
-            found: Any = self._client.zrevrangebylex(
+            members: Any = self._client.zrevrangebylex(
                 self._key(user), "+", "(" + _last_of(after), start=0, num=limit
             )
-        return [_decode(user, member) for member in reversed(found)]
+        return [_decode(user, member) for member in reversed(members)]
 
     def prune(self, until: int) -> int:
-        """Delete the events up to a time."""
+        """Record the log end of this service, delete the events up to the oldest recorded log end, and return their number."""
         with self._errors():
-            keys = self._client.scan_iter(match=_escape(self._prefix) + "user:*", count=1000)
-            return sum(int(self._client.zremrangebylex(key, "-", "[" + _last_of(until))) for key in keys)
+            self._client.set(self._prefix + "log-end:" + self._service, until, ex=LOG_END_EXPIRY)
+            last = "[" + _last_of(self._oldest_log_end())
+            deleted = 0
+            for keys in self._pages("user:"):
+                pipeline = self._client.pipeline(transaction=False)  # one round trip per page
+                for key in keys:
+                    pipeline.zremrangebylex(key, "-", last)
+                deleted += sum(pipeline.execute())
+            return deleted
 
     def close(self) -> None:
         """Close the connections."""
@@ -101,23 +115,38 @@ class RedisEvents:
             ]
         except redis.RedisError as error:
             raise self._error(error) from error
-        found = []
+        warnings = []
         if settings.get("appendonly") != "yes":
-            found.append(
+            warnings.append(
                 f"{self._url}: the server does not write each command to a file (appendonly {settings.get('appendonly')}); acknowledged "
-                "events are lost when it ends. Set appendonly yes and appendfsync always"
+                "events are lost when it stops. Set appendonly yes and appendfsync always"
             )
         elif settings.get("appendfsync") != "always":
-            found.append(
+            warnings.append(
                 f"{self._url}: the server does not wait for its disk (appendfsync {settings.get('appendfsync')}); acknowledged events of "
-                "the last second or more can be lost when its machine ends. Set appendfsync always"
+                "the last second or more can be lost when its machine crashes. Set appendfsync always"
             )
         if str(settings.get("maxmemory-policy")).startswith("allkeys"):
-            found.append(
+            warnings.append(
                 f"{self._url}: the server deletes events when its memory is full (maxmemory-policy {settings['maxmemory-policy']}). Set "
                 "maxmemory-policy noeviction"
             )
-        return found
+        return warnings
+
+    def _oldest_log_end(self) -> int:
+        """Return the minimum of the log ends that services have recorded."""
+        ends: list[Any] = []
+        for keys in self._pages("log-end:"):
+            ends += self._client.mget(keys) if keys else []
+        return min(int(end) for end in ends if end is not None)  # None: expired since the scan
+
+    def _pages(self, kind: str) -> Iterator[list[bytes]]:
+        """Yield the keys of a kind, ``user:`` or ``log-end:``, in pages."""
+        cursor, pattern = -1, _escape(self._prefix + kind) + "*"
+        while cursor != 0:
+            page: Any = self._client.scan(max(cursor, 0), match=pattern, count=_PAGE)
+            cursor, keys = page
+            yield keys
 
     def _key(self, user: Id) -> str:
         return f"{self._prefix}user:{json.dumps(user)}"
