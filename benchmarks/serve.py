@@ -33,8 +33,9 @@ LIMIT_MS = 20.0
 
 
 def write_service(
-    folder: Path, model: str, dim: int, settings: dict, *, versions: int = 1, options: dict | None = None
-) -> Path:
+    folder: Path, model: str, dim: int, settings: dict, *, versions: int = 1, options: dict | None = None,
+    attention: str = "float32",
+) -> Path:  # fmt: skip
     """Write versions ``v1`` …, their snapshots and the settings of a service; return the file of the settings. ``v1`` serves.
 
     Args:
@@ -44,6 +45,7 @@ def write_service(
         settings: settings of the service.
         versions: number of versions, with other random weights each.
         options: options of the model.
+        attention: precision of DIN's activation unit.
     """
     import numpy as np
     import pandas as pd
@@ -74,7 +76,7 @@ def write_service(
         net = build_model(model, config, store.schema)
         manifest = {
             "model": model, "config": config.model_dump(mode="json"), "schema": store.schema.model_dump(),
-            "training": {"max_len": 100},
+            "training": {"max_len": 100}, "precision": {"attention": attention},
         }  # fmt: skip
         write_version(
             folder / version, VersionArtifacts(manifest, net.state_dict(), {}, FieldVocabularies({}))
@@ -217,7 +219,7 @@ def measure(options: argparse.Namespace, model: str, folder: Path) -> None:
     settings = {
         "port": port, "workers": options.workers, "threads": options.threads, "queue": 256, "access_log": False,
     }  # fmt: skip
-    file = write_service(folder, key, dim, settings)
+    file = write_service(folder, key, dim, settings, attention=options.attention)
     command = [sys.executable, __file__, "--serve", str(file)]
     pin = ["taskset", "-c", options.pin_service] if options.pin_service else []
     with subprocess.Popen([*pin, *command]) as process:
@@ -227,7 +229,7 @@ def measure(options: argparse.Namespace, model: str, folder: Path) -> None:
                 requests = bodies(candidates)
                 alone = asyncio.run(one_client(port, requests, 300 if options.quick else 3000))
                 line = {
-                    "bench": "serve", "case": f"history 100, {candidates} candidates", "model": model, "embedding_dim": dim,
+                    "bench": "serve", "case": f"history 100, {candidates} candidates", "model": model, "embedding_dim": dim, "attention": options.attention,
                     "one_client_p50_ms": round(1000 * statistics.median(alone), 2), "one_client_p99_ms": round(p99(alone), 2),
                 }  # fmt: skip
                 if not options.latency_only:
@@ -265,6 +267,9 @@ def main() -> None:
     )
     parser.add_argument("--quick", action="store_true", help="fewer and shorter runs")
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
+    parser.add_argument(
+        "--attention", default="float32", choices=["float32", "bfloat16"], help="precision of DIN's unit"
+    )
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--threads", type=int)
     parser.add_argument("--connections", type=int, default=16)
