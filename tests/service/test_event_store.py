@@ -103,6 +103,9 @@ def test_the_supervisor_writes_the_password_into_no_file(tmp_path, options, monk
     for name in (VARIABLE, TOKEN_VARIABLE, EVENTS_PASSWORD_VARIABLE):
         monkeypatch.setenv(name, "")  # so that it is restored
     monkeypatch.setattr("deep_interest.service.supervisor.Multiprocess", NoWorkers)
+    monkeypatch.setattr(
+        "deep_interest.service.supervisor.clear_shared_metrics", lambda _: None
+    )  # of this process
     run_service(settings, lambda: Serving(primary="v1.2024-01-01"), interval=60)
     assert settings_of_worker() == settings
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
