@@ -1,13 +1,16 @@
 """What products in bfloat16 save when DIN scores: ``python benchmarks/attention_precision.py [--quick]``; one JSON line per number of candidates.
 
-CPU time of a forward pass for one user with a history of 100 behaviours, on one thread; medians over alternating rounds.
+CPU time of a forward pass for one user with a history of 100 behaviours, on one thread; medians over alternating rounds. ``bfloat16_without_amx``
+is what a CPU without AMX runs.
 """
 
 import argparse
 import json
 import statistics
 import time
+from contextlib import nullcontext
 from typing import get_args
+from unittest.mock import patch
 
 from machine import this_commit, this_machine
 from serve import CANDIDATES, MODELS
@@ -16,6 +19,7 @@ from deep_interest.ops.limits import AttentionPrecision
 from deep_interest.process import prepare_process
 
 PRECISIONS: tuple[AttentionPrecision, ...] = get_args(AttentionPrecision)
+WITHOUT_AMX = "bfloat16_without_amx"
 prepare_process()
 
 
@@ -42,16 +46,22 @@ def scoring_ms(candidates: int, *, rounds: int) -> dict[str, float]:
         offsets=torch.tensor([0, 100]), profile={}, context={}, labels=torch.zeros(candidates),
         owner=torch.zeros(candidates, dtype=torch.int64),
     )  # fmt: skip
-    times: dict[str, list[float]] = {of: [] for of in PRECISIONS}
+    cases = {**models, WITHOUT_AMX: models["bfloat16"]}
+    times: dict[str, list[float]] = {of: [] for of in cases}
     set_kernel_threads(1)
     with torch.inference_mode():
         for _ in range(rounds + 3):
-            for precision, model in models.items():
-                start = time.process_time()
-                model(batch)
-                times[precision].append(1000 * (time.process_time() - start))
+            for case, model in cases.items():
+                with _without_amx() if case == WITHOUT_AMX else nullcontext():
+                    start = time.process_time()
+                    model(batch)
+                    times[case].append(1000 * (time.process_time() - start))
     set_kernel_threads(None)
     return {of: statistics.median(found[3:]) for of, found in times.items()}
+
+
+def _without_amx():
+    return patch("deep_interest.ops.attention_bfloat16.has_amx", lambda: False)
 
 
 def main() -> None:

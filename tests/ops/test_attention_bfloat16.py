@@ -1,20 +1,24 @@
 """DIN's attention in bfloat16: its equations in NumPy, and the compiled implementation against the plain one.
 
-On CPUs without AMX there is only the plain one.
+The tests whose names begin with ``test_without_amx`` run the compiled implementation as on CPUs without AMX; the others on what the CPU has.
 """
 
 import numpy as np
 import pytest
 import torch
+from numba import njit
 from support.ops import jagged, layers_of, parameter_shapes, partitioned, use_engine
 
 from deep_interest.ops.attention import attention_pool
 from deep_interest.ops.attention_bfloat16 import (
     attention_pool_bfloat16,
     can_use_bfloat16,
+    has_amx,
     round_to_bfloat16,
 )
 from deep_interest.ops.jagged import share_segments
+from deep_interest.ops.kernels import amx, bfloat16
+from deep_interest.ops.mlp import Layer, Layers
 
 KINDS = ["prelu", "prelu", "linear"]
 
@@ -102,15 +106,96 @@ def test_candidates_share_histories_in_both_implementations(threads):
     torch.testing.assert_close(compiled, copies, rtol=0, atol=0)
 
 
-def test_a_score_does_not_depend_on_the_other_candidates():
-    values, queries, layers, _ = case([40] * 6)
-    history, candidates = jagged([40]), torch.arange(6)
-    shared = share_segments(history, torch.zeros(6, dtype=torch.int64))
-    with torch.inference_mode():
-        together = attention_pool_bfloat16(values[:40], queries, layers, shared)
-        for b in candidates.tolist():
-            alone = attention_pool_bfloat16(values[:40], queries[b : b + 1], layers, history)
-            torch.testing.assert_close(alone[0], together[b], rtol=0, atol=0)
+@pytest.fixture(params=["as on this CPU", "without AMX"])
+def cpu(request, monkeypatch):
+    """The compiled implementation that the CPU has, and the one without AMX."""
+    if request.param == "without AMX":
+        monkeypatch.setattr("deep_interest.ops.attention_bfloat16.has_amx", lambda: False)
+
+
+@torch.inference_mode()
+def pooled(values, queries, layers, owner, lengths):
+    """What `attention_pool_bfloat16` returns for candidates that share histories."""
+    segments = share_segments(jagged(lengths), torch.tensor(owner))
+    return attention_pool_bfloat16(values, queries, layers, segments)
+
+
+@pytest.mark.usefixtures("cpu")
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("width", [12, 36, 128])
+def test_a_score_does_not_depend_on_the_other_candidates(width, threads):
+    values, queries, layers, _ = case([41] * 100, width=width, hidden=(80, 40))
+    history = values[:41]
+    with partitioned(threads):
+        alone = [pooled(history, query[None], layers, [0], [41]) for query in queries]
+        for size in (2, 100):
+            together = pooled(history, queries[:size], layers, [0] * size, [41])
+            torch.testing.assert_close(together, torch.cat(alone[:size]), rtol=0, atol=0)
+
+
+@pytest.mark.usefixtures("cpu")
+def test_a_score_does_not_depend_on_the_other_histories():
+    lengths = [150, 3, 0, 41]  # the longest needs two chunks, and more rows than the others
+    values, queries, layers, segments = case(lengths, width=36, hidden=(80, 40))
+    together = pooled(values, queries, layers, [0, 1, 2, 3], lengths)
+    for b, length in enumerate(lengths):
+        own = values[int(segments.offsets[b]) : int(segments.offsets[b + 1])]
+        alone = pooled(own, queries[b : b + 1], layers, [0], [length])
+        torch.testing.assert_close(alone[0], together[b], rtol=0, atol=0)
+
+
+def test_without_amx_the_results_have_the_same_bits(monkeypatch):
+    for width, blocks in ((12, 3), (36, 4), (128, 3)):
+        values, queries, layers, segments = case([33, 0, 150, 1], width=width, hidden=(80, 40), blocks=blocks)
+        with torch.inference_mode():
+            expected = attention_pool_bfloat16(values, queries, layers, segments)
+            with monkeypatch.context() as patch:
+                patch.setattr("deep_interest.ops.attention_bfloat16.has_amx", lambda: False)
+                found = attention_pool_bfloat16(values, queries, layers, segments)
+        torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
+@njit
+def product(left, right, out, tiles):
+    if tiles is None:
+        bfloat16.multiply(left, right, out)
+    else:
+        amx.configure_tiles(tiles.ctypes.data)
+        amx.multiply(left, right, out)
+        amx.release_tiles()
+
+
+@pytest.mark.parametrize("shape", [(32, 32, 16), (64, 96, 48), (32, 128, 80)])
+def test_products_are_summed_in_the_order_that_intel_documents(shape):
+    rows, inner, columns = shape
+    left, right = np.random.default_rng(0).standard_normal((2, 128, 128)).astype(np.float32)
+    a, b = nearest(left[:rows, :inner]), nearest(right[:inner, :columns])
+    bits = [(x.astype(np.float32).view(np.uint32) >> 16).astype(np.uint32) for x in (a, b)]
+    expected = np.zeros((rows, columns), np.float32)
+    for first in range(0, inner, 32):
+        halves = np.zeros((2, rows, columns), np.float32)
+        for k in range(first, first + 32):
+            halves[k % 2] += (a[:, k, None] * b[k]).astype(np.float32)
+        expected += halves[0] + halves[1]
+    for tiles in (None, amx.tile_configuration())[: 1 + has_amx()]:
+        found = np.empty((rows, columns), np.float32)
+        product(bits[0].astype(np.uint16), bits[1][0::2] | bits[1][1::2] << 16, found, tiles)
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_tensors_that_kernels_cannot_take_are_computed_in_float32():
+    values, queries, layers, segments = case([7, 0, 33])
+    doubles = Layers(
+        Layer(weight.double(), bias.double(), kind, None if slope is None else slope.double())
+        for weight, bias, kind, slope in layers
+    )
+    shared = share_segments(segments, torch.tensor([0, 2, 2]))
+    for each in (segments, shared):
+        with torch.inference_mode():
+            expected = attention_pool_bfloat16(values, queries, layers, each)
+            found = attention_pool_bfloat16(values.double(), queries.double(), doubles, each)
+        assert found.dtype == torch.float64
+        torch.testing.assert_close(found.float(), expected, rtol=0, atol=0)
 
 
 def test_the_results_are_close_to_those_in_float32():

@@ -19,6 +19,7 @@ from support.ops import assert_implementations_agree, jagged, partitioned, use_e
 from deep_interest.ops.activations import dice, prelu
 from deep_interest.ops.adam import adam, adam_rows
 from deep_interest.ops.attention import attention_pool, pair_mlp
+from deep_interest.ops.attention_bfloat16 import attention_pool_bfloat16
 from deep_interest.ops.buckets import Hashing, bucket_sums, distinct
 from deep_interest.ops.embedding import lookup
 from deep_interest.ops.gradients import GradientAccumulator
@@ -121,6 +122,15 @@ with partitioned(2):
     ours = lookup(packed, [{0: torch.arange(9), 1: torch.arange(9), 2: torch.arange(9)}])[0]
 torch.testing.assert_close(ours, torch.cat([table.all_rows() for table in packed], dim=1))
 print("pack_table")
+
+unit = Layers([Layer(torch.randn(18, 15), torch.randn(18), "relu"), Layer(torch.randn(3, 18), torch.randn(3), "relu"),
+               Layer(torch.randn(1, 3), torch.randn(1))])
+v, q = torch.randn(N, 5), torch.randn(B, 5)
+with torch.inference_mode():
+    ours = attention_pool_bfloat16(v, q, unit, own)
+    with use_engine("plain"):
+        torch.testing.assert_close(ours, attention_pool_bfloat16(v, q, unit, own), rtol=2e-3, atol=2e-3)
+print("attention_pool_bfloat16")
 logits, labels = torch.randn(6), torch.tensor([0.0, 1, 0, 1, 1, 0])
 for ours, expected in zip(log_loss(logits, labels), log_loss(logits.double(), labels.double())):
     torch.testing.assert_close(ours.double(), expected, atol=1e-6, rtol=1e-5)
@@ -157,7 +167,7 @@ print("history_slices gather_slices lookup coalesce adam_rows adam")
 """
 OPERATIONS = {
     "segment_sum", "segment_softmax", "segment_repeat", "expand", "weighted_sum", "segment_dot", "shifted_dot",
-    "circular_dot", "prelu", "dice", "mlp", "pair_mlp", "attention_pool", "gru", "gru_last_states", "log_loss",
+    "circular_dot", "prelu", "dice", "mlp", "pair_mlp", "attention_pool", "attention_pool_bfloat16", "gru", "gru_last_states", "log_loss",
     "history_slices", "gather_slices", "lookup", "coalesce", "adam_rows", "adam", "target_attention", "bucket_sums",
     "distinct", "dot_scores", "sim_hash", "hamming_scores", "top_scores", "newest_matching", "pack_table",
 }  # fmt: skip

@@ -45,7 +45,7 @@ Public operations
 `jagged_products`    weighted sums and dot products over segments
 `mlp`                multi-layer perceptrons
 `attention`          DIN's activation unit (an MLP over pairs) and attention pooling
-`attention_bfloat16` the same with products in bfloat16, on CPUs with AMX, for inference
+`attention_bfloat16` the same with products in bfloat16, for inference; fast on CPUs with AMX
 `search`             search in long histories: by category, dot product or Hamming distance of hashes
 `target_attention`   attention of a candidate to behaviours by dot products
 `buckets`            sums of the behaviours that share a hash bucket with the candidate

@@ -1,7 +1,8 @@
-"""DIN's attention with products of bfloat16 factors and sums in float32, for inference on CPUs with AMX.
+"""DIN's attention with products of bfloat16 factors and sums in float32, for inference; fast on CPUs with AMX.
 
 Behaviours, ``W1 + W3 diag v`` of each query, and the first hidden layer are rounded to bfloat16 (8 significant bits) before they are multiplied;
-everything else is float32.
+everything else is float32. The compiled kernel adds in one order on every CPU, with and without AMX, so that a score has the same bits whichever
+queries are scored with it. The plain implementation adds in the order of torch: values that round to a neighbour in bfloat16 differ.
 """
 
 import ctypes
@@ -22,6 +23,7 @@ from deep_interest.ops.kernels.attention_bfloat16 import attention_pool_bfloat16
 from deep_interest.ops.kernels.pair_layer import Pairs
 from deep_interest.ops.mlp import Layer, Layers, activate
 from deep_interest.ops.runtime.dispatch import as_arrays, can_use_compiled
+from deep_interest.ops.runtime.engine import current_engine
 from deep_interest.ops.runtime.jit import is_jit_disabled
 from deep_interest.ops.runtime.memory import empty
 from deep_interest.ops.runtime.parallel import run_kernel
@@ -68,14 +70,20 @@ def attention_pool_bfloat16(
     Returns:
         ``(B, D)``; 0 for an empty segment.
     """
-    w1, w2, w3, *w4 = layers[0].weight.detach().split(values.shape[1], dim=1)
+    if current_engine() == "plain":
+        scores = _plain_scores(values, queries, layers, jagged)
+        return pool_by_scores(scores, values, jagged, softmax_scale=softmax_scale)
+    if not can_use_compiled(values, queries, layers[0].weight):
+        return _compiled_elsewhere(values, queries, layers, jagged, softmax_scale)
+    return _compiled(values, queries, layers, jagged, softmax_scale or 0.0)
+
+
+def _factors(layer: Layer, width: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return W1 of e, W2 of v and W3 of e∘v, ``(O, D)`` each."""
+    w1, w2, w3, *w4 = layer.weight.detach().split(width, dim=1)
     for difference in w4:
         w1, w2 = w1 + difference, w2 - difference
-    constants = torch.addmm(layers[0].bias.detach(), queries, w2.t())
-    if can_use_compiled(values, queries, w1) and has_amx():
-        return _compiled(values, queries, (w1, w3, constants), layers, jagged, softmax_scale or 0.0)
-    scores = _plain_scores(values, queries, (w1, w3, constants), layers, jagged)
-    return pool_by_scores(scores, values, jagged, softmax_scale=softmax_scale)
+    return w1, w2, w3
 
 
 def round_to_bfloat16(x: Tensor) -> Tensor:
@@ -84,44 +92,61 @@ def round_to_bfloat16(x: Tensor) -> Tensor:
     return ((bits + 0x8000) & -0x10000).view(torch.float32).to(x.dtype)
 
 
-def _plain_scores(
-    values: Tensor, queries: Tensor, first: tuple[Tensor, Tensor, Tensor], layers: Layers, jagged: Jagged
-) -> Tensor:
-    """Return the score of each pair, ``(N,)``, query by query, since each has a matrix of its own."""
-    w1, w3, constants = first
+def _plain_scores(values: Tensor, queries: Tensor, layers: Layers, jagged: Jagged) -> Tensor:
+    """Return the score of each pair, ``(N,)``, query by query, since each has a matrix of its own: a slow reference."""
+    w1, w2, w3 = _factors(layers[0], values.shape[1])
     rows, offsets = round_to_bfloat16(expand(values, jagged)), jagged.offsets.tolist()
     _, second, last = layers
     weight, found = round_to_bfloat16(second.weight), []
     for b, query in enumerate(queries):
         matrix = round_to_bfloat16(w1 + w3 * query)
-        hidden = rows[offsets[b] : offsets[b + 1]] @ matrix.t() + constants[b]
+        hidden = rows[offsets[b] : offsets[b + 1]] @ matrix.t() + torch.addmv(layers[0].bias, w2, query)
         hidden = round_to_bfloat16(activate(hidden, layers[0]))
         hidden = activate(hidden @ weight.t() + second.bias, second)
         found.append((hidden @ last.weight.t() + last.bias).squeeze(-1))
     return torch.cat(found) if found else values.new_empty(0)
 
 
-def _compiled(
-    values: Tensor, queries: Tensor, first: tuple[Tensor, Tensor, Tensor], layers: Layers, jagged: Jagged, scale: float
-) -> Tensor:  # fmt: skip
+def _compiled_elsewhere(
+    values: Tensor, queries: Tensor, layers: Layers, jagged: Jagged, softmax_scale: float | None
+) -> Tensor:
+    """Compute on the CPU in float32 what is on a GPU or in float64: training judges a version by the scores that are served."""
+
+    def moved(tensor: Tensor) -> Tensor:
+        return tensor.detach().to("cpu", torch.float32)
+
+    host_layers = Layers(
+        Layer(moved(weight), moved(bias), kind, None if slope is None else moved(slope))
+        for weight, bias, kind, slope in layers
+    )
+    offsets = jagged.offsets.cpu()
+    segments = (
+        SharedSegments(offsets, jagged.starts.cpu())
+        if isinstance(jagged, SharedSegments)
+        else Jagged(offsets)
+    )
+    return _compiled(moved(values), moved(queries), host_layers, segments, softmax_scale or 0.0).to(values)
+
+
+def _compiled(values: Tensor, queries: Tensor, layers: Layers, jagged: Jagged, scale: float) -> Tensor:
     total = jagged.total
     starts = jagged.starts if isinstance(jagged, SharedSegments) else jagged.offsets[:-1]
     pooled, weights = empty(values, len(queries), values.shape[1]), empty(values, total, 1)
     pairs = Pairs(*as_arrays(values, queries, jagged.offsets, starts))
-    arguments = pairs, _unit(queries, first, layers), tile_configuration(), np.float32(scale)
+    tiles = tile_configuration() if has_amx() else None
+    arguments = pairs, _unit(queries, layers), tiles, np.float32(scale)
     run_kernel(pool_kernel, *arguments, *as_arrays(weights, pooled), work=total * layers.shape.work // 4)
     return pooled
 
 
-def _unit(queries: Tensor, first: tuple[Tensor, Tensor, Tensor], layers: Layers) -> Unit:
-    w1, w3, constants = first
+def _unit(queries: Tensor, layers: Layers) -> Unit:
+    w1, w2, w3 = (_padded(w.t(), DEPTH, TILE) for w in _factors(layers[0], queries.shape[1]))
     _, second, last = layers
     upper = (
         _padded(round_to_bfloat16(second.weight.detach().t()), DEPTH, TILE).view(np.uint32)
     ) >> np.uint32(16)
     return Unit(
-        w1=_padded(w1.t(), DEPTH, TILE), w3=_padded(w3.t(), DEPTH, TILE), constants=_padded(constants, 1, TILE),
-        queries=_padded(queries, 1, DEPTH), slope=_slope(layers[0]), second=upper[0::2] | upper[1::2] << np.uint32(16),
+        w1=w1, w2=w2, w3=w3, bias=_padded(layers[0].bias, TILE), queries=_padded(queries, 1, DEPTH), slope=_slope(layers[0]), second=upper[0::2] | upper[1::2] << np.uint32(16),
         second_bias=_padded(second.bias, TILE), second_slope=_slope(second), last=_padded(last.weight[0], TILE),
         last_bias=last.bias.detach().numpy(),
     )  # fmt: skip
