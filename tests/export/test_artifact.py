@@ -86,6 +86,7 @@ def documented_loader(tmp_path, monkeypatch) -> SimpleNamespace:
     return SimpleNamespace(**runpy.run_path(str(tmp_path / "loader.py")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "key",
     [
@@ -113,6 +114,7 @@ def test_the_documented_loader_predicts_like_the_package(key, tmp_path, monkeypa
     assert np.ptp(ctrs) > 0.01
 
 
+@pytest.mark.slow
 def test_the_folder_describes_the_model(tmp_path):
     predictor, folder = make_predictor("din"), tmp_path / "export"
     export(predictor, folder, "pt2")
@@ -146,6 +148,7 @@ def test_the_folder_describes_the_model(tmp_path):
     assert items["grams"]["a"] == pytest.approx(-1.0)
 
 
+@pytest.mark.slow
 def test_an_older_export_is_replaced_and_other_files_are_not(tmp_path):
     predictor, folder = make_predictor("popularity"), tmp_path / "export"
     export(predictor, folder)

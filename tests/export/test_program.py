@@ -59,6 +59,7 @@ def check_export(key, format, tmp_path):
     assert np.ptp(ctrs) > 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("key", ["din", "dien"])
 def test_an_exported_model_equals_the_scorer(key, format, tmp_path):
@@ -73,6 +74,7 @@ def test_an_exported_model_equals_the_scorer(key, format, tmp_path):
         np.testing.assert_allclose(found, expected.numpy(), rtol=0, atol=TOLERANCE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", FORMATS)
 def test_duplicate_candidates_have_the_same_ctr(format, tmp_path):
     model = random_model("dien", PLAIN_SCHEMA)
@@ -89,6 +91,7 @@ def test_models_with_the_same_graph_are_exported_once():
     assert graph_of("din") == graph_of("din_mba")
 
 
+@pytest.mark.slow
 def test_inputs_that_a_model_does_not_read_are_left_out():
     model = random_model("popularity", SCHEMA)
     assert [spec.name for spec in trace(model).inputs] == ["candidates.item_id"]
@@ -97,6 +100,7 @@ def test_inputs_that_a_model_does_not_read_are_left_out():
     assert names == ["history.category", "candidates.category", "profile.gender", "context.hour"]
 
 
+@pytest.mark.slow
 def test_parameters_of_a_training_loss_are_not_exported():
     model = random_model("sim_soft", PLAIN_SCHEMA)
     assert any(name.startswith("soft.mlp.") for name in model.state_dict())

@@ -273,6 +273,7 @@ def test_a_state_predicts_the_same_after_loading():
     assert torch.equal(loaded(batch).logits, other(batch).logits)
 
 
+@pytest.mark.slow
 def test_predictions_do_not_depend_on_the_batch():
     model, test = fitted(random_samples(600)), random_samples(50, seed=1)
     together = model(test.batch(torch.arange(50))).logits

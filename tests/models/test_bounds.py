@@ -70,6 +70,7 @@ def test_a_code_that_a_filter_would_drop_is_named_too():
             model(batch_with("history", "item_id", code))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["din", "dien", "wide_deep", "lr"])
 def test_a_training_step_with_a_bad_code_changes_nothing_and_the_next_one_works(key):
     model, twin = build(key), build(key)

@@ -18,6 +18,7 @@ def segments(lengths, shared):
     return share_segments(own, torch.arange(len(lengths)).repeat_interleave(2)) if shared else own
 
 
+@pytest.mark.slow
 @given(LENGTHS, st.booleans(), st.sampled_from([3, 4]), WIDTHS, ACTIVATIONS)
 @settings(max_examples=15, deadline=None)
 @example([150, 3, 0, 1, 99], True, 4, [5, 80, 40], ["prelu"] * 3)

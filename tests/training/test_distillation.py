@@ -69,6 +69,7 @@ def test_no_booster_is_trained_before_other_light_nets(tmp_path, booster):
     assert [path.name for path in (tmp_path / "small").iterdir()] == ["din_light"]
 
 
+@pytest.mark.slow
 def test_the_hint_brings_the_logits_closer_to_those_of_the_booster(tmp_path):
     data, distance = small_data(users=200), {}
     recipe = RECIPE.model_copy(update={"training": RECIPE.training | {"epochs": 20, "patience": 100}})

@@ -11,7 +11,7 @@ import torch
 from support.ops import use_engine
 from support.training import sample_set, small_data
 
-from deep_interest.models.registry import MODELS
+from deep_interest.models.registry import MODELS, model_config
 from deep_interest.ops.runtime.engine import set_engine
 from deep_interest.training import runs
 from deep_interest.training.loop import Fit
@@ -137,9 +137,7 @@ def test_the_settings_of_a_model_name_the_engine(monkeypatch, variable, paramete
 def test_a_plain_step_uses_all_threads_of_torch(tmp_path, monkeypatch, engine, threads):
     samples, seen, before = sample_set(small_data()), [], torch.get_num_threads()
     with use_engine(engine):
-        model = runs.build_model(
-            "base", runs.model_config("base", {}, common=RECIPE.model), samples.store.schema
-        )
+        model = runs.build_model("base", model_config("base", {}, common=RECIPE.model), samples.store.schema)
         fit = Fit(
             label="test", model=model, train=samples, validation=samples, options=TrainingOptions(batch_size=32), seed=0,
             state_file=tmp_path / "state.pt", fingerprint="",
