@@ -14,5 +14,5 @@ def test_behaviours_have_the_columns_and_every_option_is_measured():
     assert set(after) == {*before, "column_0", "column_1"}
     assert set(after["column_1"].tolist()) == set(range(1, 11))
     seconds = step_seconds("din", batch_size=50, rounds=1)
-    assert set(seconds) == {"none", *OPTIONS}
+    assert set(seconds) == {"none", *OPTIONS, "match_counts"}
     assert all(value > 0 for value in seconds.values())
