@@ -212,7 +212,10 @@ MISTAKES = {
     ): "--shadow: the scores of a shadow are only in the request log; add --log-requests",
     ("shop.din", "--shadow=v9", "--log-requests"): "there is no version v9; existing versions: 2024-03-",
     ("shop.din", "--token-file=nothing"): "--token-file: nothing cannot be read",
-    ("shop.din", "--events=sqlite"): "--events: it does not begin with redis:// or rediss://; expected an address of the form redis://HOST:PORT/DATABASE",
+    (
+        "shop.din",
+        "--events=sqlite",
+    ): "--events: it does not begin with redis:// or rediss://; expected an address of the form redis://HOST:PORT/DATABASE",
     (
         "shop.din",
         "--events=redis://127.0.0.1:1/0",
