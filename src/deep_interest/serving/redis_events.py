@@ -48,7 +48,7 @@ class RedisEvents:
         timeout: seconds after which the server counts as not reachable.
 
     Raises:
-        EventStoreError: the server is not reachable, the password is wrong, or there is no such database.
+        EventStoreError: the server is not reachable, the password is wrong, or the database does not exist.
     """
 
     def __init__(
