@@ -1,4 +1,4 @@
-"""A small search for tests; as a script it runs one: ``python tuning.py FOLDER N_TRIALS WORKERS EPOCHS``."""
+"""A small search for tests; as a script it runs one: ``python tuning.py FOLDER N_TRIALS WORKERS EPOCHS [SERVER]``."""
 
 import sys
 from dataclasses import replace
@@ -49,5 +49,9 @@ def data_to_kill() -> Data:
 
 
 if __name__ == "__main__":
-    folder, n_trials, workers, epochs = sys.argv[1], *map(int, sys.argv[2:])
-    tune(small_search(Path(folder), n_trials=n_trials, workers=workers, epochs=epochs), data_to_kill())
+    folder, n_trials, workers, epochs = sys.argv[1], *map(int, sys.argv[2:5])
+    server = {"storage": sys.argv[5], "lost_after_seconds": 4} if len(sys.argv) > 5 else {}
+    tune(
+        small_search(Path(folder), n_trials=n_trials, workers=workers, epochs=epochs, **server),
+        data_to_kill(),
+    )

@@ -4,13 +4,22 @@ import math
 from collections.abc import Iterable
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 
 from deep_interest.config import rename_key
 from deep_interest.errors import InputError
 from deep_interest.models.registry import find_model
 from deep_interest.training.parameters import TrainingOptions
+from deep_interest.tuning.storage import check_address
 
 SET_BY_THE_SEARCH = {
     "selection",
@@ -108,7 +117,10 @@ class TuningParameters(BaseModel):
 
     Attributes:
         n_trials: number of trials to finish, including those of earlier runs.
-        workers: number of processes that run trials at the same time.
+        workers: number of processes that run trials at the same time, on each machine.
+        storage: PostgreSQL server whose study several machines share, ``postgresql://USER@HOST/DATABASE``; a file of this machine
+            if None. The password is read from the environment variable ``DEEP_INTEREST_TUNING_PASSWORD``.
+        lost_after_seconds: time after which a trial of a shared study is repeated if its machine no longer reports.
         seed: seed of the sampler that draws options.
         fit_seed: seed of the training run of every trial.
         random_trials: number of first trials with random options; later ones are drawn by the Tree-structured Parzen Estimator.
@@ -120,10 +132,14 @@ class TuningParameters(BaseModel):
         models: dotted names of the options to search, by model key.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", hide_input_in_errors=True
+    )  # storage may have a password
 
     n_trials: int = Field(40, ge=1)
     workers: int = Field(1, ge=1)
+    storage: Annotated[str, AfterValidator(check_address)] | None = None
+    lost_after_seconds: int = Field(120, ge=4)
     seed: int = Field(0, ge=0)
     fit_seed: int = Field(1, ge=0)
     random_trials: int = Field(10, ge=1)

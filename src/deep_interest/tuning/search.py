@@ -4,10 +4,10 @@ import hashlib
 import json
 import logging
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,25 +21,29 @@ from deep_interest.training.loop import DivergedError
 from deep_interest.training.parallel import map_seeds
 from deep_interest.training.runs import Data, fit_seed
 from deep_interest.tuning.parameters import SearchRange
+from deep_interest.tuning.storage import fail_lost_trials
 from deep_interest.tuning.study import (
     DIVERGED,
     EVALUATIONS,
     FINISHED,
-    RETRIED,
+    SEARCHED,
     SECONDS,
     Search,
     best_so_far,
     open_study,
+    repeat,
 )
 
 logger = logging.getLogger(__name__)
+POLL_SECONDS = 2.0  # of a machine that waits for the last trials of the others
 
 
 def tune(search: Search, data: Data) -> optuna.Study:
     """Run trials until ``n_trials`` are finished, including those of earlier runs.
 
     Trials that a killed run left unfinished are repeated with the same options. With one worker, an interrupted search draws
-    the same options as an uninterrupted one; with several, the draws depend on the order in which trials finish.
+    the same options as an uninterrupted one; with several, the draws depend on the order in which trials finish. Machines
+    that share a study count their trials together, and each returns when all of them are finished.
 
     Args:
         search: what to search.
@@ -53,10 +57,11 @@ def tune(search: Search, data: Data) -> optuna.Study:
     search.folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(search.folder / "study.lock")
     try:
-        with lock.acquire(timeout=0), _naming(search.folder / "study.db"):
-            study = open_study(search)
-            _require_same_settings(study, search, data)
-            _requeue_unfinished(study, set(search.ranges))
+        with lock.acquire(timeout=0), _naming(search):
+            with search.exclusive():
+                study = open_study(search)
+                _require_same_settings(study, search, data)
+            _requeue_unfinished(study, search)
             _log_if_finished(study, search)
             workers = range(search.tuning.workers)
             map_seeds(_work, (search, data, study.user_attrs["data"]), workers, processes=len(workers))
@@ -70,12 +75,13 @@ def tune(search: Search, data: Data) -> optuna.Study:
 
 
 @contextmanager
-def _naming(file: Path) -> Iterator[None]:
+def _naming(search: Search) -> Iterator[None]:
     """Add the name of the study's file to errors of the database, which do not know it."""
     try:
         yield
     except Exception as error:
-        error.add_note(f"filepath={file}")
+        if search.tuning.storage is None:
+            error.add_note(f"filepath={search.folder / 'study.db'}")
         raise
 
 
@@ -106,26 +112,30 @@ def _require_same_settings(study: optuna.Study, search: Search, data: Data) -> N
         "training.options": json.dumps(experiment.run.options, sort_keys=True),
         "ranges": json.dumps({name: searched.model_dump() for name, searched in search.ranges.items()}),
         "seeds": json.dumps([search.tuning.seed, search.tuning.fit_seed]),
+        SEARCHED: list(search.ranges),
     }
     recorded = study.user_attrs
     changed = [name for name, value in settings.items() if name in recorded and recorded[name] != value]
     if changed:
+        where, remove = str(search.folder / "study.db"), "remove the file"
+        if search.tuning.storage is not None:
+            where, remove = f"{search.tuning.storage}, {search.experiment.name}", "use another database"
         raise InputError(
-            f"{search.folder / 'study.db'}: the study was started with other {', '.join(changed)}, so its trials cannot be compared "
-            "with new ones. Restore these settings, or remove the file to start again"
+            f"{where}: the study was started with other {', '.join(changed)}, so its trials cannot be compared with new ones. "
+            f"Restore these settings, or {remove} to start again"
         )
     for name, value in settings.items():
         study.set_user_attr(name, value)
 
 
-def _requeue_unfinished(study: optuna.Study, searched: set[str]) -> None:
-    """Queue the trials that a killed run left unfinished; the lock of the study excludes other runs."""
-    for trial in study.get_trials(states=(TrialState.RUNNING,)):
+def _requeue_unfinished(study: optuna.Study, search: Search) -> None:
+    """Queue the trials that a killed run left unfinished; of a study that machines share, those that have been lost."""
+    if search.tuning.storage is not None:
+        fail_lost_trials(study)
+        return
+    for trial in study.get_trials(states=(TrialState.RUNNING,)):  # the lock of the folder excludes other runs
         study.tell(trial.number, state=TrialState.FAIL)
-        if set(trial.params) == searched:  # otherwise training had not started, and the next draw is the same
-            first_attempt = trial.user_attrs.get(RETRIED, trial.number)
-            study.enqueue_trial(trial.params, user_attrs={RETRIED: first_attempt})
-            logger.info("trial %d was interrupted and will be repeated", trial.number)
+        repeat(study, trial)
 
 
 def _log_if_finished(study: optuna.Study, search: Search) -> None:
@@ -159,38 +169,60 @@ def _work(search: Search, data: Data, fingerprint: str, worker: int) -> None:
             "command again"
         )
     study = open_study(search)
-    while (started := _start_trial(study, search)) is not None:
-        trial, values = started
-        try:
-            gauc = _fit(search, data, values, _Reporter(trial))
-        except optuna.TrialPruned:
-            study.tell(trial, state=TrialState.PRUNED)
-        except DivergedError:
-            trial.set_user_attr(DIVERGED, True)
-            study.tell(trial, state=TrialState.PRUNED)
-        else:
-            study.tell(trial, gauc)
-        logger.info(
-            "%s · %s · %d of %d trials finished", search.experiment.name,
-            _describe(study.get_trials(deepcopy=False)[trial.number]), _count_finished(study), search.tuning.n_trials,
-        )  # fmt: skip
+    while True:
+        with ExitStack() as turn:
+            turn.enter_context(search.exclusive())
+            started = _count_started(study)
+            if started < search.tuning.n_trials:
+                _run_trial(study, search, data, started, release=turn.close)
+                continue
+        if search.tuning.storage is None or not study.get_trials(
+            deepcopy=False, states=(TrialState.RUNNING,)
+        ):
+            return
+        time.sleep(POLL_SECONDS)  # another machine may be lost, and its trial be repeated here
+        fail_lost_trials(study)
 
 
-def _start_trial(study: optuna.Study, search: Search) -> tuple[Trial, dict[str, Any]] | None:
-    """Start a trial and draw its options; return None if enough trials are finished or running.
+def _count_started(study: optuna.Study) -> int:
+    return sum(trial.state in (*FINISHED, TrialState.RUNNING) for trial in study.get_trials(deepcopy=False))
+
+
+def _run_trial(
+    study: optuna.Study, search: Search, data: Data, started: int, *, release: Callable[[], None]
+) -> None:
+    """Start a trial, draw its options, release the lock of the study, and train.
 
     The random state follows from the search's seed and the number of trials started before, so the draws do not depend on
     interruptions.
     """
-    with FileLock(search.folder / "trials.lock"):
-        states = [trial.state for trial in study.get_trials(deepcopy=False)]
-        started = sum(state in (*FINISHED, TrialState.RUNNING) for state in states)
-        if started >= search.tuning.n_trials:
-            return None
-        seed = int(np.random.SeedSequence([search.tuning.seed, started]).generate_state(1)[0])
-        study.sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=search.tuning.random_trials)
-        trial = study.ask()
-        return trial, {name: _draw(trial, name, searched) for name, searched in search.ranges.items()}
+    seed = int(np.random.SeedSequence([search.tuning.seed, started]).generate_state(1)[0])
+    study.sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=search.tuning.random_trials)
+
+    begun: list[int] = []
+
+    def objective(trial: Trial) -> float:
+        begun.append(trial.number)
+        values = {name: _draw(trial, name, searched) for name, searched in search.ranges.items()}
+        release()
+        try:
+            return _fit(search, data, values, _Reporter(trial))
+        except DivergedError:
+            trial.set_user_attr(DIVERGED, True)
+            raise optuna.TrialPruned from None
+
+    def after_trial(study: optuna.Study, trial: FrozenTrial) -> None:
+        logger.info(
+            "%s · %s · %d of %d trials finished", search.experiment.name, _describe(trial), _count_finished(study),
+            search.tuning.n_trials,
+        )  # fmt: skip
+
+    try:
+        study.optimize(objective, n_trials=1, callbacks=[after_trial])
+    except BaseException:  # Ctrl-C as well
+        for number in begun:
+            repeat(study, study.get_trials(deepcopy=False)[number])
+        raise
 
 
 def _draw(trial: Trial, name: str, searched: SearchRange) -> CategoricalChoiceType:

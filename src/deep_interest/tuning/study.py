@@ -1,6 +1,8 @@
-"""The study of one experiment: an SQLite file from which an interrupted search resumes, and what its trials have found."""
+"""The study of one experiment: the trials from which an interrupted search resumes, and what they have found."""
 
+import logging
 import math
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,9 +14,13 @@ from optuna.trial import FrozenTrial, TrialState
 from deep_interest.errors import InputError
 from deep_interest.training.runs import Experiment
 from deep_interest.tuning.parameters import SearchRange, TuningParameters
+from deep_interest.tuning.storage import exclusive, file_storage, server_storage
+
+logger = logging.getLogger(__name__)
 
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
 RETRIED, DIVERGED, SECONDS, EVALUATIONS = "retry_of", "diverged", "train_seconds", "evaluations"
+SEARCHED = "searched"  # of a study: the dotted names of its options
 MIN_TRIALS_FOR_IMPORTANCE = 4
 
 
@@ -38,6 +44,10 @@ class Search:
         experiment = self.experiment
         return Path(experiment.run.workspace) / experiment.dataset / experiment.model / "tuning"
 
+    def exclusive(self) -> AbstractContextManager[None]:
+        """Let one worker at a time count and start trials."""
+        return exclusive(self.tuning.storage, self.experiment.name, self.folder)
+
     @property
     def ranges(self) -> dict[str, SearchRange]:
         """Search ranges by dotted name of the option."""
@@ -45,12 +55,18 @@ class Search:
 
 
 def open_study(search: Search) -> optuna.Study:
-    """Open the study of a search, or create it."""
+    """Open the study of a search, or create it.
+
+    Raises:
+        InputError: the server of a shared study cannot be reached.
+    """
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    storage = optuna.storages.RDBStorage(
-        f"sqlite:///{search.folder / 'study.db'}", engine_kwargs={"connect_args": {"timeout": 60}}
-    )
     tuning = search.tuning
+    storage = (
+        file_storage(search.folder / "study.db")
+        if tuning.storage is None
+        else server_storage(tuning.storage, lost_after=tuning.lost_after_seconds, when_lost=repeat)
+    )
     pruner = optuna.pruners.MedianPruner(
         n_startup_trials=tuning.unpruned_trials, n_warmup_steps=tuning.unpruned_evaluations
     )
@@ -58,6 +74,16 @@ def open_study(search: Search) -> optuna.Study:
         study_name=search.experiment.name, storage=storage, load_if_exists=True, direction="maximize",
         pruner=pruner if tuning.pruning else optuna.pruners.NopPruner(),
     )  # fmt: skip
+
+
+def repeat(study: optuna.Study, trial: FrozenTrial) -> None:
+    """Queue a trial that did not finish, with the same options.
+
+    A trial whose options were not all drawn is not queued: training had not started, and the next draw is the same.
+    """
+    if set(trial.params) == set(study.user_attrs[SEARCHED]):
+        study.enqueue_trial(trial.params, user_attrs={RETRIED: trial.user_attrs.get(RETRIED, trial.number)})
+        logger.info("trial %d was interrupted and will be repeated", trial.number)
 
 
 def best_values(study: optuna.Study, search: Search) -> dict[str, Any]:
