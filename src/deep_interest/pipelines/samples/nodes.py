@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from deep_interest.logs.behavior_log import BehaviorLog
+from deep_interest.logs.content_order import in_content_order
 from deep_interest.logs.coverage import unknown_fields
 from deep_interest.logs.encoded_log import EncodedLog, encode_log
 from deep_interest.logs.encoding import (
@@ -19,6 +20,7 @@ from deep_interest.logs.encoding import (
 )
 from deep_interest.logs.impressions import impression_samples
 from deep_interest.logs.protocols import (
+    ProtocolParameters,
     catalogue_samples,
     known_to_training,
     target_behaviors,
@@ -48,12 +50,12 @@ def samples_from_behaviors(
     left_out: dict[str, Any], dataset: DatasetParameters,
 ) -> Outputs:  # fmt: skip
     """Return log, features, samples and their summary for a dataset without impressions."""
-    tables = CanonicalTables(behaviors, items)
+    tables = _ordered(CanonicalTables(behaviors, items), user_ids, item_ids, dataset.protocol)
     log = encode_log(tables, users=_vocabulary(user_ids), items=_vocabulary(item_ids))
-    log = replace(log, target=target_behaviors(behaviors, dataset.protocol))
+    log = replace(log, target=target_behaviors(tables.behaviors, dataset.protocol))
     samples = catalogue_samples(log, dataset.protocol)
     known_items, known_users = known_to_training(log, samples)
-    own = encode_behaviors(behaviors, dataset.features, known=training_histories(log, samples))
+    own = encode_behaviors(tables.behaviors, dataset.features, known=training_histories(log, samples))
     features = encode_features(
         tables, log, dataset.features, known_items=known_items, known_users=known_users, own=own
     )
@@ -72,9 +74,10 @@ def samples_from_impressions(
 ) -> Outputs:  # fmt: skip
     """Return log, features, samples and their summary for a dataset with impressions."""
     tables = CanonicalTables(behaviors, items, users, impressions)
+    tables = _ordered(tables, user_ids, item_ids, dataset.protocol)
     log = encode_log(tables, users=_vocabulary(user_ids), items=_vocabulary(item_ids))
-    result = impression_samples(impressions, log, dataset.protocol, features=dataset.features)
-    own = encode_behaviors(behaviors, dataset.features, known=training_histories(log, result.samples))
+    result = impression_samples(tables.shown, log, dataset.protocol, features=dataset.features)
+    own = encode_behaviors(tables.behaviors, dataset.features, known=training_histories(log, result.samples))
     features = encode_features(
         tables, log, dataset.features, known_items=result.known_items, known_users=result.known_users,
         context=result.context, own=own,
@@ -94,6 +97,16 @@ def samples_from_impressions(
     return *_with_neighbours(dataset, behaviors_log, features, frame.assign(**ranges)), summary
 
 
+def _ordered(
+    tables: CanonicalTables, user_ids: pd.DataFrame, item_ids: pd.DataFrame, protocol: ProtocolParameters
+) -> CanonicalTables:
+    """Return the tables in the order of their rows, or with hashed sampling in one that depends on their content alone."""
+    if not protocol.hashed:
+        return tables
+    users, items = _vocabulary(user_ids), _vocabulary(item_ids)
+    return in_content_order(tables, users=users, items=items, seed=protocol.seed)
+
+
 def _with_sequences(
     dataset: DatasetParameters,
     log: EncodedLog,
@@ -106,7 +119,10 @@ def _with_sequences(
     protocol = dataset.protocol
     behaviors = behavior_log(log, features, own)
     if protocol.auxiliary_negatives == "shown":
-        behaviors = replace(behaviors, negatives=shown_negatives(log, tables.shown, seed=protocol.seed))
+        behaviors = replace(
+            behaviors,
+            negatives=shown_negatives(log, tables.shown, seed=protocol.seed, hashed=protocol.hashed),
+        )
     if not dataset.features.sequences:
         return behaviors, features, {}
     sequences = encode_sequences(
