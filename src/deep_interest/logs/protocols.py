@@ -176,15 +176,34 @@ def catalogue_samples(log: EncodedLog, protocol: ProtocolParameters) -> Samples:
         days = protocol.calendar.days(samples.time)
         dated = protocol.calendar.with_days(log)
         samples.history_begin = history_begins(dated, samples.user, days, protocol.history_days)
-    needed = (TRAIN, TEST) if protocol.mode == "paper" else (TRAIN, VALIDATION, TEST)
     present = np.bincount(samples.split, minlength=len(SPLITS))
+    require_splits(
+        protocol, present, users=int((log.length > 0).sum()), behaviors=len(log.user), left_out=samples.left_out
+    )
+    return samples
+
+
+def require_splits(
+    protocol: ProtocolParameters, present: np.ndarray, *, users: int, behaviors: int, left_out: dict[str, int]
+) -> None:
+    """Check that no split is empty.
+
+    Args:
+        protocol: protocol.
+        present: ``(3,)`` number of samples of each split.
+        users, behaviors: size of the log, for the message.
+        left_out: behaviours that are not samples, as ``{reason: rows}``, for the message.
+
+    Raises:
+        InputError: a split is empty.
+    """
+    needed = (TRAIN, TEST) if protocol.mode == "paper" else (TRAIN, VALIDATION, TEST)
     empty = [SPLITS[k] for k in needed if not present[k]]
     if empty:
         raise InputError(
-            f"protocol {protocol.name}: no {' and no '.join(empty)} samples from {int((log.length > 0).sum())} users with "
-            f"{len(log.user)} behaviours (dropped: {samples.left_out or 'none'}); provide more data or change the parameters of the protocol"
+            f"protocol {protocol.name}: no {' and no '.join(empty)} samples from {users} users with {behaviors} behaviours (dropped: "
+            f"{left_out or 'none'}); provide more data or change the parameters of the protocol"
         )
-    return samples
 
 
 def training_histories(log: EncodedLog, samples: Samples) -> np.ndarray:
@@ -302,12 +321,17 @@ def _user_split(log: EncodedLog, users: np.ndarray, protocol: ProtocolParameters
         if protocol.hashed
         else np.random.default_rng([protocol.seed, 1]).permutation(users)
     )
-    tests = round(len(users) * protocol.test_users)
-    validations = round((len(users) - tests) * protocol.validation_users)
+    tests, validations = user_shares(len(users), protocol)
     split = np.full(len(log.length), TRAIN, np.int8)
     split[shuffled[:tests]] = TEST
     split[shuffled[tests : tests + validations]] = VALIDATION
     return split
+
+
+def user_shares(users: int, protocol: ProtocolParameters) -> tuple[int, int]:
+    """Return how many of the users are test users, and how many are validation users."""
+    tests = round(users * protocol.test_users)
+    return tests, round((users - tests) * protocol.validation_users)
 
 
 def _too_few(log: EncodedLog, protocol: ProtocolParameters) -> dict[str, int]:
