@@ -3,12 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deep_interest.engines.engine import PARTITION, Build, Engine
-from deep_interest.engines.user_functions import hash_function
-from deep_interest.logs.hashing import Purpose
+from deep_interest.logs.hashing import Purpose, hash63
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -18,8 +18,23 @@ class DuckDBEngine(Engine):
     """An engine in this process; see `Engine`."""
 
     def hash63(self, seed: int, purpose: Purpose, *keys: Any) -> Any:
-        """Return an expression of `logs.hashing.hash63`."""
-        return hash_function("pyarrow", pa.array, seed, purpose, keys)
+        """Return an expression of `logs.hashing.hash63`, which DuckDB calls with Arrow arrays."""
+        import ibis  # noqa: PLC0415
+
+        def hashed(*columns: pa.ChunkedArray) -> pa.Array:
+            return pa.array(hash63(seed, purpose, *(np.asarray(column) for column in columns)))
+
+        of_arity: dict[int, Callable[..., Any]] = {1: lambda a: hashed(a), 2: lambda a, b: hashed(a, b)}
+        name = f"hash63_{purpose.name.lower()}_{seed}"
+        signature = (("int64",) * len(keys), "int64")
+        function = ibis.udf.scalar.pyarrow(of_arity[len(keys)], name=name, signature=signature)
+        return function(*(key.cast("int64") for key in keys))
+
+    def table(self, table: pa.Table) -> "ir.Table":
+        """Return a table of this process for use in expressions."""
+        import ibis  # noqa: PLC0415
+
+        return ibis.memtable(table)
 
     def store(self, name: str, build: Build, inputs: Sequence[str] = ()) -> None:
         """Write one folder of Parquet for each partition, one after another if the expression reads stored tables."""

@@ -33,7 +33,7 @@ class Engine(ABC):
 
     @abstractmethod
     def hash63(self, seed: int, purpose: Purpose, *keys: Any) -> Any:
-        """Return an expression of `logs.hashing.hash63` of integer columns."""
+        """Return an expression of `logs.hashing.hash63` of one or two integer columns."""
 
     @abstractmethod
     def store(self, name: str, build: Build, inputs: Sequence[str] = ()) -> None:
@@ -63,11 +63,9 @@ class Engine(ABC):
     def stored(self, name: str) -> "ir.Table":
         """Return a stored table."""
 
+    @abstractmethod
     def table(self, table: pa.Table) -> "ir.Table":
         """Return a table of this process for use in expressions."""
-        import ibis  # noqa: PLC0415
-
-        return ibis.memtable(table)
 
     def collect(self, expression: Any) -> pa.Table:
         """Evaluate an expression into memory."""

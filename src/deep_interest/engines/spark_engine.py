@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pandas as pd
 import pyarrow as pa
 
 from deep_interest.engines.engine import PARTITION, Build, Engine
-from deep_interest.engines.user_functions import hash_function
-from deep_interest.logs.hashing import Purpose
+from deep_interest.logs.hashing import Purpose, hash63
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -18,8 +18,34 @@ class SparkEngine(Engine):
     """An engine in a Spark session; see `Engine`."""
 
     def hash63(self, seed: int, purpose: Purpose, *keys: Any) -> Any:
-        """Return an expression of `logs.hashing.hash63`."""
-        return hash_function("pandas", pd.Series, seed, purpose, keys)
+        """Return an expression of `logs.hashing.hash63`, which Spark calls with columns of pandas.
+
+        The function is registered in the session: Spark calls Arrow functions of ibis for each row, and views of ibis do not register
+        functions.
+        """
+        import ibis  # noqa: PLC0415
+        from pyspark.sql.functions import pandas_udf  # noqa: PLC0415
+
+        name = f"hash63_{purpose.name.lower()}_{seed}"
+
+        def one(a: pd.Series) -> pd.Series:
+            return pd.Series(hash63(seed, purpose, a.to_numpy()))
+
+        def two(a: pd.Series, b: pd.Series) -> pd.Series:
+            return pd.Series(hash63(seed, purpose, a.to_numpy(), b.to_numpy()))
+
+        of_arity: dict[int, Callable[..., Any]] = {1: one, 2: two}
+        self._session.udf.register(name, pandas_udf(of_arity[len(keys)], "long"))
+        function = ibis.udf.scalar.builtin(
+            of_arity[len(keys)], name=name, signature=(("int64",) * len(keys), "int64")
+        )
+        return function(*(key.cast("int64") for key in keys))
+
+    def table(self, table: pa.Table) -> "ir.Table":
+        """Return a table of this process for use in expressions."""
+        view = f"deep_interest_{uuid4().hex}"
+        self._session.createDataFrame(table).createOrReplaceTempView(view)
+        return self.connection.table(view)
 
     def store(self, name: str, build: Build, inputs: Sequence[str] = ()) -> None:
         """Evaluate the expression for all partitions at once."""
