@@ -34,7 +34,9 @@ DAY = 86_400
 
 def main() -> None:
     """Generate what is missing and measure, or measure the path that ``--measure`` names in this process."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="200,000 behaviours")
     parser.add_argument("--behaviors", type=int, default=10_000_000)
     parser.add_argument("--memory-limit", default="2GB", help="of DuckDB")
@@ -63,7 +65,9 @@ def generate(folder: Path, size: int) -> None:
     items = max(1000, size // BEHAVIORS_PER_ITEM)
     if not (folder / "items.parquet").exists():
         categories = np.random.default_rng(0).integers(1, 500, items)
-        pd.DataFrame({"item": np.arange(1, items + 1), "category": categories}).to_parquet(folder / "items.parquet")
+        pd.DataFrame({"item": np.arange(1, items + 1), "category": categories}).to_parquet(
+            folder / "items.parquet"
+        )
     if (folder / "behaviors.parquet").exists():
         return
     schema = pa.schema([("user", pa.int64()), ("item", pa.int64()), ("time", pa.int64())])
@@ -84,7 +88,9 @@ def behaviors_of(first_user: int, users: int, items: int) -> pa.Table:
     item = (rng.random(len(user)) ** 3 * items).astype(np.int64) + 1
     rows = np.lexsort((item, time, user))
     user, item, time = user[rows], item[rows], time[rows]
-    same = np.concatenate([[False], (user[1:] == user[:-1]) & (time[1:] == time[:-1]) & (item[1:] == item[:-1])])
+    same = np.concatenate(
+        [[False], (user[1:] == user[:-1]) & (time[1:] == time[:-1]) & (item[1:] == item[:-1])]
+    )
     return pa.table({"user": user[~same], "item": item[~same], "time": time[~same]})
 
 
@@ -145,7 +151,7 @@ def run_duckdb(folder: Path, made: Path, arguments: argparse.Namespace) -> int:
     dataset = parameters()
     result = make_samples(
         engine, behaviors, None, entities=CanonicalTables(items.head(0), items),
-        user_ids=vocabularies.user_ids(engine, behaviors, None), item_ids=items[["item"]].rename(columns={"item": "id"}),
+        user_ids=vocabularies.user_ids(connection, behaviors, None), item_ids=items[["item"]].rename(columns={"item": "id"}),
         left_out={}, protocol=dataset.protocol, features=dataset.features,
     )  # fmt: skip
     BehaviorLogFolder(filepath=str(made / "log")).save(result.log)

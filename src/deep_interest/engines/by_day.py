@@ -55,7 +55,9 @@ def store_samples(
     }
     begins, probability = ("history_begin", TRUE_PROBABILITY)
     columns = engine.stored("seen").columns
-    schema = _schema([begins] if begins in columns else [], vocabularies, has_probability=probability in columns)
+    schema = _schema(
+        [begins] if begins in columns else [], vocabularies, has_probability=probability in columns
+    )
     engine.store_mapped("samples", EncodeContext(vocabularies, schema), "seen", schema)
     return left_out, vocabularies
 
@@ -77,13 +79,25 @@ class EncodeContext:
         seen = seen.sort_by([(name, "ascending") for name in ("user", "time", "item")])
         columns = {name: seen[name] for name in seen.column_names if not name.startswith("context_")}
         for k, (name, vocabulary) in enumerate(self.vocabularies.items()):
-            columns[name] = pa.chunked_array([vocabulary.encode(seen[f"context_{k}"].to_pandas())], pa.int32())
+            columns[name] = pa.chunked_array(
+                [vocabulary.encode(seen[f"context_{k}"].to_pandas())], pa.int32()
+            )
         return pa.table({field.name: columns[field.name] for field in self.schema}).cast(self.schema)
 
 
 def _schema(begins: list[str], context: dict[str, Any], *, has_probability: bool) -> pa.Schema:
-    kinds = {"user": pa.int32(), "item": pa.int32(), "label": pa.int8(), "time": pa.int64(), "history_end": pa.int32()}
-    kinds |= {name: pa.int32() for name in begins} | {"split": pa.string()} | {name: pa.int32() for name in context}
+    kinds = {
+        "user": pa.int32(),
+        "item": pa.int32(),
+        "label": pa.int8(),
+        "time": pa.int64(),
+        "history_end": pa.int32(),
+    }
+    kinds |= (
+        {name: pa.int32() for name in begins}
+        | {"split": pa.string()}
+        | {name: pa.int32() for name in context}
+    )
     kinds |= {TRUE_PROBABILITY: pa.float32()} if has_probability else {}
     return pa.schema(list(kinds.items()))
 
@@ -120,19 +134,25 @@ def _days_in_use(engine: Engine, protocol: ProtocolParameters) -> tuple[Days, di
     return days, {reason: count for reason, count in left_out.items() if count}
 
 
-def _seen(impressions: "ir.Table", log: "ir.Table", *, days: Days, protocol: ProtocolParameters) -> "ir.Table":
+def _seen(
+    impressions: "ir.Table", log: "ir.Table", *, days: Days, protocol: ProtocolParameters
+) -> "ir.Table":
     """Return the impressions in use with their splits, and what each sees of the log: behaviours strictly before its time."""
     import ibis  # noqa: PLC0415
 
     day = impressions["day"]
     used = impressions.filter((day >= days.first) & (day <= days.last))
     split = ibis.cases(
-        (used["day"] >= days.first_test, TEST), (used["day"] >= days.first_validation, VALIDATION), else_=TRAIN
+        (used["day"] >= days.first_test, TEST),
+        (used["day"] >= days.first_validation, VALIDATION),
+        else_=TRAIN,
     )
     used = used.mutate(split=split_name(split))
     seen = count_before(used, "time", log, "time", "history_end")
     if protocol.history_days is not None:
-        dated = log.mutate(log_day=log["day"] if "day" in log.columns else days_of(log["time"], protocol.calendar))
+        dated = log.mutate(
+            log_day=log["day"] if "day" in log.columns else days_of(log["time"], protocol.calendar)
+        )
         seen = seen.mutate(first_day=seen["day"] - protocol.history_days)
         seen = count_before(seen, "first_day", dated, "log_day", "history_begin").drop("first_day")
     return seen.drop("day")
@@ -150,6 +170,3 @@ def _learned(engine: Engine, column: str, name: str, features: FeatureColumns) -
     vocabularies = FieldVocabularies()
     vocabularies.learn(name, learned, buckets=buckets)
     return vocabularies.fields[name]
-
-
-

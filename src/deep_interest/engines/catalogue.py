@@ -46,7 +46,9 @@ def store_samples(engine: Engine, codes: Codes, protocol: ProtocolParameters) ->
     return _left_out(engine, protocol)
 
 
-def _log(engine: Engine, behaviors: "ir.Table", splits: "ir.Table | None", protocol: ProtocolParameters) -> "ir.Table":
+def _log(
+    engine: Engine, behaviors: "ir.Table", splits: "ir.Table | None", protocol: ProtocolParameters
+) -> "ir.Table":
     """Return the sorted log with the split of each target, `NO_TARGET` for other behaviours."""
     import ibis  # noqa: PLC0415
 

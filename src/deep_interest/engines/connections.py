@@ -13,6 +13,8 @@ from deep_interest.engines.spark_engine import SparkEngine
 from deep_interest.errors import InputError
 
 _EXTRA = "install the extra: pip install -c constraints.txt 'deep-interest[spark]', in a clone pip install -c constraints.txt -e '.[spark]'"
+_NEEDED = {"duckdb": ("ibis",), "pyspark": ("ibis", "pyspark")}
+_DUCKDB_SETTINGS = {"preserve_insertion_order": False}
 _SPARK_SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.caseSensitive": "true",  # names of features may differ in case only
@@ -23,24 +25,38 @@ _SPARK_SETTINGS = {
 }
 
 
-def connect(backend: str, options: Mapping[str, Any]) -> Any:
-    """Return an ibis connection.
+def connection_config(backend: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Check that a backend can be used, start Spark's session, and return the configuration of the ibis connection.
 
     Args:
         backend: ``duckdb`` or ``pyspark``.
         options: for DuckDB its settings, such as ``memory_limit``, ``threads`` and ``temp_directory``; for Spark ``master`` and
             ``settings``, the settings of the session.
 
+    Returns:
+        ``backend`` and the arguments of its ibis connection, as kedro-datasets take them.
+
     Raises:
         InputError: the extra ``spark`` or Java is not installed, or the backend is unknown.
     """
-    connectors = {"duckdb": _connect_duckdb, "pyspark": _connect_spark}
-    if backend not in connectors:
-        raise InputError(f"connection.backend: found {backend}; use one of {', '.join(connectors)}")
-    needed = ["ibis", "pyspark"] if backend == "pyspark" else ["ibis"]
-    if missing := [name for name in needed if find_spec(name) is None]:
+    if backend not in _NEEDED:
+        raise InputError(f"connection.backend: found {backend}; use one of {', '.join(_NEEDED)}")
+    if missing := [name for name in _NEEDED[backend] if find_spec(name) is None]:
         raise InputError(f"connection.backend: {backend} needs {' and '.join(missing)}; {_EXTRA}")
-    return connectors[backend](dict(options))
+    if backend == "duckdb":
+        if folder := options.get("temp_directory"):
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        return {"backend": backend, **_DUCKDB_SETTINGS, **options}
+    _start_spark(options)
+    return {"backend": backend}
+
+
+def connect(backend: str, options: Mapping[str, Any]) -> Any:
+    """Return an ibis connection; see `connection_config`."""
+    config = connection_config(backend, options)
+    import ibis  # noqa: PLC0415
+
+    return getattr(ibis, config.pop("backend")).connect(**config)
 
 
 def engine_of(connection: Any, folder: Path, partitions: int) -> Engine:
@@ -55,28 +71,15 @@ def engine_of(connection: Any, folder: Path, partitions: int) -> Engine:
     return engines[connection.name](connection, folder, partitions)
 
 
-def _connect_duckdb(options: dict[str, Any]) -> Any:
-    import ibis  # noqa: PLC0415
-
-    if folder := options.get("temp_directory"):
-        Path(folder).mkdir(parents=True, exist_ok=True)
-    connection = ibis.duckdb.connect(**options)
-    connection.raw_sql("SET TimeZone = 'UTC'")
-    connection.raw_sql("SET preserve_insertion_order = false")
-    return connection
-
-
-def _connect_spark(options: dict[str, Any]) -> Any:
-    import ibis  # noqa: PLC0415
-    from pyspark.sql import SparkSession  # noqa: PLC0415
-
-    master = options.get("master", "local[*]")
+def _start_spark(options: Mapping[str, Any]) -> None:
     if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
         raise InputError(
             "connection.backend: pyspark needs Java, but there is no command java and JAVA_HOME is not set; install Java 17, for "
             "example openjdk-17-jre-headless"
         )
-    builder: Any = SparkSession.builder.appName("deep-interest").master(master)
-    for name, value in (_SPARK_SETTINGS | dict(options.get("settings", {}))).items():
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    builder: Any = SparkSession.builder.appName("deep-interest").master(options.get("master", "local[*]"))
+    for name, value in (_SPARK_SETTINGS | dict(options.get("settings") or {})).items():
         builder = builder.config(name, value)
-    return ibis.pyspark.connect(builder.getOrCreate())
+    builder.getOrCreate()

@@ -21,10 +21,13 @@ class DuckDBEngine(Engine):
         """Return an expression of `logs.hashing.hash63`, which DuckDB calls with Arrow arrays."""
         import ibis  # noqa: PLC0415
 
-        def hashed(*columns: pa.ChunkedArray) -> pa.Array:
-            return pa.array(hash63(seed, purpose, *(np.asarray(column) for column in columns)))
+        def one(a: pa.ChunkedArray) -> pa.Array:
+            return pa.array(hash63(seed, purpose, np.asarray(a)))
 
-        of_arity: dict[int, Callable[..., Any]] = {1: lambda a: hashed(a), 2: lambda a, b: hashed(a, b)}
+        def two(a: pa.ChunkedArray, b: pa.ChunkedArray) -> pa.Array:
+            return pa.array(hash63(seed, purpose, np.asarray(a), np.asarray(b)))
+
+        of_arity: dict[int, Callable[..., Any]] = {1: one, 2: two}
         name = f"hash63_{purpose.name.lower()}_{seed}"
         signature = (("int64",) * len(keys), "int64")
         function = ibis.udf.scalar.pyarrow(of_arity[len(keys)], name=name, signature=signature)
@@ -76,5 +79,7 @@ class DuckDBEngine(Engine):
 
         if not self._folder(name, number).exists():
             return self.stored(name).limit(0)
-        table = self.connection.read_parquet(self._folder(name, number) / "*.parquet", hive_partitioning=False)
+        table = self.connection.read_parquet(
+            self._folder(name, number) / "*.parquet", hive_partitioning=False
+        )
         return table.mutate(**{PARTITION: ibis.literal(number, "int32")})

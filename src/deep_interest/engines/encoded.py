@@ -41,10 +41,19 @@ class Codes:
         chosen = events.select(user_id=events["user"], item_id=events["item"], **columns)
         users, items = self._user_codes, self._item_codes
         chosen = chosen.mutate(
-            user_id=chosen["user_id"].cast(users["id"].type()), item_id=chosen["item_id"].cast(items["id"].type())
+            user_id=chosen["user_id"].cast(users["id"].type()),
+            item_id=chosen["item_id"].cast(items["id"].type()),
         )
-        joined = chosen.left_join(users, chosen["user_id"] == users["id"]).drop("user_id", "id").rename(user="code")
-        joined = joined.left_join(items, joined["item_id"] == items["id"]).drop("item_id", "id").rename(item="code")
+        joined = (
+            chosen.left_join(users, chosen["user_id"] == users["id"])
+            .drop("user_id", "id")
+            .rename(user="code")
+        )
+        joined = (
+            joined.left_join(items, joined["item_id"] == items["id"])
+            .drop("item_id", "id")
+            .rename(item="code")
+        )
         joined = joined.mutate(
             user=joined["user"].fill_null(0).cast("int32"), item=joined["item"].fill_null(0).cast("int32")
         )

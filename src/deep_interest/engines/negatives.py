@@ -59,7 +59,11 @@ class PairWithNegatives:
             )  # fmt: skip
         possible = negatives > 0
         rows, negatives = rows[possible], negatives[possible]
-        pairs = {name: np.repeat(columns[name][rows], 2) for name in ("user", "time", "history_end", "history_begin") if name in columns}
+        pairs = {
+            name: np.repeat(columns[name][rows], 2)
+            for name in ("user", "time", "history_end", "history_begin")
+            if name in columns
+        }
         pairs |= {
             "item": np.stack([columns["item"][rows], negatives], axis=1).ravel(),
             "label": np.tile(np.array([1, 0], np.int8), len(rows)),

@@ -47,7 +47,9 @@ def positions(engine: Engine, behaviors: "ir.Table", protocol: ProtocolParameter
     if protocol.history_days is None:
         return log
     days = days_of(log["time"], protocol.calendar)
-    log = log.mutate(first_day=days - protocol.history_days, log_day=log["day"] if "day" in log.columns else days)
+    log = log.mutate(
+        first_day=days - protocol.history_days, log_day=log["day"] if "day" in log.columns else days
+    )
     return count_before(log, "first_day", log, "log_day", "history_begin").drop("first_day", "log_day")
 
 
@@ -59,9 +61,7 @@ def days_of(time: Any, calendar: Calendar) -> Any:
     return ((shifted - remainder) / length).round().cast("int64")
 
 
-def count_before(
-    rows: "ir.Table", key: str, events: "ir.Table", event_key: str, name: str
-) -> "ir.Table":
+def count_before(rows: "ir.Table", key: str, events: "ir.Table", event_key: str, name: str) -> "ir.Table":
     """Count for each row the events of its user whose key is smaller.
 
     This is a running sum over rows and events in one order, because Spark has no join by inequality that uses the order.

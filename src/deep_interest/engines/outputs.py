@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -70,9 +69,7 @@ def known_to_training(engine: Engine, users: int, items: int, columns: FeatureCo
     known_items[0] = known_users[0] = False
     check_fits_int32("behaviors: behaviours of one user", int(lengths.max(initial=0)))
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    return Known(
-        known_items, known_users, offsets, logged, {name: of.learned() for name, of in own.items()}
-    )
+    return Known(known_items, known_users, offsets, logged, {name: of.learned() for name, of in own.items()})
 
 
 def log_and_features(
@@ -101,7 +98,8 @@ def log_and_features(
         for k, name in enumerate(codes):
             codes[name][rows] = known.own[name].encode(log[f"own_{k}"].to_pandas())
     own = {
-        name: CodedColumn(Field(name=name, size=len(known.own[name].vocabulary)), of) for name, of in codes.items()
+        name: CodedColumn(Field(name=name, size=len(known.own[name].vocabulary)), of)
+        for name, of in codes.items()
     }
     fields = {
         name: CodedColumn(Field(name=name, size=len(of.vocabulary)), np.zeros(0, np.int32))
@@ -125,7 +123,11 @@ def counted(engine: Engine, known: Known, features: FeatureTables) -> SummaryCou
     flags |= {of.name: ("user", unknown(of.name, features.users[of.name])) for of in schema.profile}
     flags |= {of.name: (of.name, np.arange(of.size) == 0) for of in schema.context}
     counts = SummaryCounts(
-        len(known.users), len(known.items), unknown_users=~known.users, unknown_items=~known.items, unknown_fields=flags
+        len(known.users),
+        len(known.items),
+        unknown_users=~known.users,
+        unknown_items=~known.items,
+        unknown_fields=flags,
     )
     for _, samples in _partitions(engine):
         counts.add(samples)
@@ -144,5 +146,3 @@ def _read(engine: Engine, name: str, number: int) -> pa.Table:
         return pq.read_table(folder, partitioning=None)
     file = next((engine.folder / name).glob(f"{PARTITION}=*/*.parquet"))
     return pq.read_schema(file).empty_table()
-
-

@@ -74,14 +74,18 @@ def make_samples(
     for name, ids in (("users", user_ids), ("items", item_ids)):
         check_fits_int32(name, len(ids) + 1)
     codes = Codes(engine, user_ids, item_ids)
-    engine.store("behaviors", lambda: codes.encode(behaviors, _behavior_columns(behaviors, protocol, features)))
+    engine.store(
+        "behaviors", lambda: codes.encode(behaviors, _behavior_columns(behaviors, protocol, features))
+    )
     check_items_known(engine, "behaviors")
     context: dict[str, FieldVocabulary] = {}
     if impressions is None:
         dropped = catalogue.store_samples(engine, codes, protocol)
     else:
         shown, whole = impressions, protocol.model_copy(update={"history_days": None})
-        engine.store("impressions", lambda: codes.encode(shown, _impression_columns(shown, protocol, features)))
+        engine.store(
+            "impressions", lambda: codes.encode(shown, _impression_columns(shown, protocol, features))
+        )
         engine.store("log", lambda log: positions(engine, log, whole), ["behaviors"])
         dropped, context = by_day.store_samples(engine, protocol, features)
     known = known_to_training(engine, codes.users + 1, codes.items + 1, features)
@@ -91,11 +95,15 @@ def make_samples(
     users, size = int((known.offsets[1:] > known.offsets[:-1]).sum()), int(known.offsets[-1])
     if impressions is None:
         require_splits(protocol, counts.rows, users=users, behaviors=size, left_out=dropped)
-    summary = counts.table(left_out | dropped, users=users, items=int(known.logged_items.sum()), behaviors=size)
+    summary = counts.table(
+        left_out | dropped, users=users, items=int(known.logged_items.sum()), behaviors=size
+    )
     return MadeSamples(log, tables, engine.folder / "samples", summary)
 
 
-def _behavior_columns(behaviors: "ir.Table", protocol: ProtocolParameters, features: FeatureColumns) -> dict[str, Any]:
+def _behavior_columns(
+    behaviors: "ir.Table", protocol: ProtocolParameters, features: FeatureColumns
+) -> dict[str, Any]:
     kinds = {"time": "int64", "rating": "float32", "day": "int32"}
     columns = {name: behaviors[name].cast(kind) for name, kind in kinds.items() if name in behaviors.columns}
     columns["is_target"] = is_target(behaviors, protocol)
@@ -117,7 +125,9 @@ def _own_column(behaviors: "ir.Table", name: str) -> Any:
     )
 
 
-def _impression_columns(impressions: "ir.Table", protocol: ProtocolParameters, features: FeatureColumns) -> dict[str, Any]:
+def _impression_columns(
+    impressions: "ir.Table", protocol: ProtocolParameters, features: FeatureColumns
+) -> dict[str, Any]:
     missing = [name for name in ("label", *features.context) if name not in impressions.columns]
     if missing:
         raise InputError(

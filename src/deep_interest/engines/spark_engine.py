@@ -34,7 +34,7 @@ class SparkEngine(Engine):
         def two(a: pd.Series, b: pd.Series) -> pd.Series:
             return pd.Series(hash63(seed, purpose, a.to_numpy(), b.to_numpy()))
 
-        of_arity: dict[int, Callable[..., Any]] = {1: one, 2: two}
+        of_arity: dict[int, Any] = {1: one, 2: two}
         self._session.udf.register(name, pandas_udf(of_arity[len(keys)], "long"))
         function = ibis.udf.scalar.builtin(
             of_arity[len(keys)], name=name, signature=(("int64",) * len(keys), "int64")

@@ -26,9 +26,13 @@ class SummaryCounts:
     ) -> None:  # fmt: skip
         self._unknown = {"unknown_users": ("user", unknown_users), "unknown_items": ("item", unknown_items)}
         self._unknown |= {
-            f"unknown_{name}": flags for name, flags in unknown_fields.items() if f"unknown_{name}" not in self._unknown
+            f"unknown_{name}": flags
+            for name, flags in unknown_fields.items()
+            if f"unknown_{name}" not in self._unknown
         }
-        self._seen = {name: np.zeros((len(SPLITS), size), bool) for name, size in (("user", users), ("item", items))}
+        self._seen = {
+            name: np.zeros((len(SPLITS), size), bool) for name, size in (("user", users), ("item", items))
+        }
         names = ("rows", "positives", "history", "longest", *self._unknown)
         self._counts = {name: np.zeros(len(SPLITS), np.int64) for name in names}
 

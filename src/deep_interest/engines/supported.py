@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 
 def check_supported(
-    behaviors: "ir.Table", impressions: "ir.Table | None", protocol: ProtocolParameters, features: FeatureColumns
+    behaviors: "ir.Table",
+    impressions: "ir.Table | None",
+    protocol: ProtocolParameters,
+    features: FeatureColumns,
 ) -> None:
     """Check that protocol and features are supported on engines.
 

@@ -1,16 +1,14 @@
 """Ids of users and items, from tables on an engine."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-
-from deep_interest.engines.engine import Engine
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
 
-def user_ids(engine: Engine, behaviors: "ir.Table", impressions: "ir.Table | None") -> pd.DataFrame:
+def user_ids(connection: Any, behaviors: "ir.Table", impressions: "ir.Table | None") -> pd.DataFrame:
     """Return the distinct user ids in increasing order; the code of an id is its row index plus 1."""
     ids = behaviors.select(id=behaviors["user"])
     if impressions is not None:
@@ -19,14 +17,9 @@ def user_ids(engine: Engine, behaviors: "ir.Table", impressions: "ir.Table | Non
         kind = dt.highest_precedence([behaviors["user"].type(), impressions["user"].type()])
         shown = impressions.select(id=impressions["user"].cast(kind))
         ids = ids.mutate(id=ids["id"].cast(kind)).union(shown)
-    return _sorted_ids(engine, ids)
+    return _sorted_ids(connection, ids)
 
 
-def item_ids(engine: Engine, items: "ir.Table") -> pd.DataFrame:
-    """Return the item ids in increasing order; the code of an id is its row index plus 1."""
-    return _sorted_ids(engine, items.select(id=items["item"]))
-
-
-def _sorted_ids(engine: Engine, ids: "ir.Table") -> pd.DataFrame:
+def _sorted_ids(connection: Any, ids: "ir.Table") -> pd.DataFrame:
     distinct = ids.filter(ids["id"].notnull()).distinct()
-    return engine.collect(distinct.order_by("id")).to_pandas()
+    return connection.to_pyarrow(distinct.order_by("id")).to_pandas()

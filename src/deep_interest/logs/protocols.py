@@ -178,7 +178,11 @@ def catalogue_samples(log: EncodedLog, protocol: ProtocolParameters) -> Samples:
         samples.history_begin = history_begins(dated, samples.user, days, protocol.history_days)
     present = np.bincount(samples.split, minlength=len(SPLITS))
     require_splits(
-        protocol, present, users=int((log.length > 0).sum()), behaviors=len(log.user), left_out=samples.left_out
+        protocol,
+        present,
+        users=int((log.length > 0).sum()),
+        behaviors=len(log.user),
+        left_out=samples.left_out,
     )
     return samples
 
