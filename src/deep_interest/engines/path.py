@@ -12,7 +12,7 @@ from deep_interest.engines.engine import Engine
 from deep_interest.engines.ordered_log import days_of, positions
 from deep_interest.engines.outputs import counted, known_to_training, log_and_features
 from deep_interest.engines.supported import check_supported
-from deep_interest.engines.targets import is_target
+from deep_interest.engines.targets import check_targets, is_target
 from deep_interest.errors import InputError
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
@@ -78,6 +78,7 @@ def make_samples(
         "behaviors", lambda: codes.encode(behaviors, _behavior_columns(behaviors, protocol, features))
     )
     check_items_known(engine, "behaviors")
+    check_targets(engine, protocol)
     context: dict[str, FieldVocabulary] = {}
     if impressions is None:
         dropped = catalogue.store_samples(engine, codes, protocol)

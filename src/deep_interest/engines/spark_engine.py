@@ -35,7 +35,8 @@ class SparkEngine(Engine):
             return pd.Series(hash63(seed, purpose, a.to_numpy(), b.to_numpy()))
 
         of_arity: dict[int, Any] = {1: one, 2: two}
-        self._session.udf.register(name, pandas_udf(of_arity[len(keys)], "long"))
+        define: Any = pandas_udf  # its types do not know functions of several columns
+        self._session.udf.register(name, define(of_arity[len(keys)], "long"))
         function = ibis.udf.scalar.builtin(
             of_arity[len(keys)], name=name, signature=(("int64",) * len(keys), "int64")
         )

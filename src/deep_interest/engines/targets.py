@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from deep_interest.engines.engine import Engine
 from deep_interest.errors import InputError
 from deep_interest.logs.protocols import ProtocolParameters
 
@@ -28,6 +29,20 @@ def is_target(behaviors: "ir.Table", protocol: ProtocolParameters) -> Any:
             )
         chosen = chosen & _is_one_of(behaviors[column], values).fill_null(False)
     return chosen
+
+
+def check_targets(engine: Engine, protocol: ProtocolParameters) -> None:
+    """Check that a stored behaviour can be a target.
+
+    Raises:
+        InputError: ``protocol.targets`` selects none.
+    """
+    behaviors = engine.stored("behaviors")
+    if protocol.targets and not engine.collect(behaviors.filter(behaviors["is_target"]).count()).as_py():
+        wanted = " and ".join(
+            f"{column} {' or '.join(map(str, values))}" for column, values in protocol.targets.items()
+        )
+        raise InputError(f"protocol.targets: no behaviour has {wanted}; check the values of the column")
 
 
 def _is_one_of(column: Any, values: tuple[bool | int | float | str, ...]) -> Any:
