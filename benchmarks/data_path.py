@@ -4,8 +4,8 @@
 
 Behaviours are generated once, streamed to Parquet, with a fixed seed: 20 per user on average, by user and time, items with a
 long tail. Each measurement is a process of its own, the paths alternate, and each prints one JSON line: ``seconds`` from the
-Parquet file to log, features and samples on disk, imports not counted; ``peak_rss_mb`` of the process; ``output_mb`` of what it
-has written; ``sha256`` of the sorted samples with ``--hashes``.
+Parquet file to log, features and samples on disk, imports not counted; ``peak_rss_mb`` of the process; ``output_mb`` of log,
+features and samples; ``intermediate_mb`` of the tables that the engine has stored in between; ``sha256`` of the sorted samples with ``--hashes``.
 """
 
 import argparse
@@ -108,14 +108,22 @@ def measure(path: str, folder: Path, arguments: argparse.Namespace) -> dict[str,
             rows = run_duckdb(folder, Path(made), arguments)
         seconds = time.perf_counter() - begin
         kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        output = sum(file.stat().st_size for file in Path(made).rglob("*") if file.is_file())
+        output, stored = (
+            size_of(Path(made), names) for names in (("log", "features", "samples"), ("engine",))
+        )
         line = {
             "bench": "data_path", "case": path, "behaviors": pq.read_metadata(folder / "behaviors.parquet").num_rows,
             "samples": rows, "seconds": round(seconds, 1), "peak_rss_mb": round(kilobytes / 1024), "output_mb": round(output / 2**20),
+            "intermediate_mb": round(stored / 2**20),
         }  # fmt: skip
         if path == "duckdb":
             line["memory_limit"] = arguments.memory_limit
         return line | ({"sha256": digest(Path(made) / "samples")} if arguments.hashes else {})
+
+
+def size_of(folder: Path, names: tuple[str, ...]) -> int:
+    """Return the bytes of the files below some folders."""
+    return sum(file.stat().st_size for name in names for file in (folder / name).rglob("*") if file.is_file())
 
 
 def run_numpy(folder: Path, made: Path) -> int:

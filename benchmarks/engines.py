@@ -13,6 +13,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -60,16 +61,14 @@ def main() -> None:
         block["protocol"]["sampling"] = "hashed"
         if arguments.max_users:
             block["reading"] = block.get("reading", {}) | {"max_users": arguments.max_users}
-        tables = read(
-            dataset,
-            DatasetParameters.model_validate(block),
-            datasets_of({dataset: block})[dataset].impressions,
-        )
-        runs: dict[str, Callable[[], pd.DataFrame]] = {"numpy": lambda: on_numpy(*tables)}
+        has_impressions = datasets_of({dataset: block})[dataset].impressions
+        tables = read(dataset, DatasetParameters.model_validate(block), has_impressions)
+        runs: dict[str, Callable[[], pd.DataFrame]] = {"numpy": partial(on_numpy, *tables)}
         runs |= {
-            f"{name}_{count}": lambda connection=connection, count=count: on_engine(connection, count, *tables)
-            for name, connection in (("duckdb", duckdb), ("spark", spark)) for count in arguments.partitions
-        }  # fmt: skip
+            f"{name}_{count}": partial(on_engine, connection, count, *tables)
+            for name, connection in (("duckdb", duckdb), ("spark", spark))
+            for count in arguments.partitions
+        }
         print(json.dumps(compare(dataset, runs)), flush=True)
     duckdb.disconnect()
 
