@@ -67,10 +67,12 @@ class PairWithNegatives:
         pairs |= {
             "item": np.stack([columns["item"][rows], negatives], axis=1).ravel(),
             "label": np.tile(np.array([1, 0], np.int8), len(rows)),
-            "split": np.repeat(np.array(SPLITS, object)[columns["split"][rows]], 2),
+            "split": pa.DictionaryArray.from_arrays(np.repeat(columns["split"][rows], 2), list(SPLITS)).cast(
+                pa.string()
+            ),
         }
         schema = samples_schema(has_begins=self.has_begins)
-        return pa.table({field.name: pa.array(pairs[field.name], field.type) for field in schema}, schema)
+        return pa.table({field.name: pairs[field.name] for field in schema}, schema)
 
 
 def samples_schema(*, has_begins: bool) -> pa.Schema:

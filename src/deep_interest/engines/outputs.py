@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 
 from deep_interest.engines.engine import PARTITION, Engine
 from deep_interest.engines.own_fields import OwnVocabulary
-from deep_interest.engines.summary import SummaryCounts
+from deep_interest.engines.summary import SummaryCounts, split_codes
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoded_log import EncodedLog
 from deep_interest.logs.encoding import CodedColumn, FeatureTables, behavior_log, encode_features
 from deep_interest.logs.feature_columns import FeatureColumns
-from deep_interest.logs.protocols import SPLITS, TRAIN
+from deep_interest.logs.protocols import TRAIN
 from deep_interest.logs.schema import Field
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabulary, Vocabulary, check_fits_int32
@@ -55,7 +55,7 @@ def known_to_training(engine: Engine, users: int, items: int, columns: FeatureCo
     lengths, longest = np.zeros(users, np.int64), np.zeros(users, np.int32)
     own = {name: OwnVocabulary(name, columns) for name in columns.own_columns}
     for log, samples in _partitions(engine):
-        train = samples["split"].to_numpy() == SPLITS[TRAIN]
+        train = split_codes(samples) == TRAIN
         user, item = (samples[name].to_numpy()[train] for name in ("user", "item"))
         np.maximum.at(longest, user, samples["history_end"].to_numpy()[train])
         known_items[item] = known_users[user] = True

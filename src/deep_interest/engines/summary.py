@@ -5,9 +5,15 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from deep_interest.logs.protocols import SPLITS
 from deep_interest.logs.summary import summary_table
+
+
+def split_codes(samples: pa.Table) -> np.ndarray:
+    """Return the split of each sample as an index into SPLITS, ``(n,)``."""
+    return pc.index_in(samples["split"], pa.array(SPLITS)).to_numpy()
 
 
 class SummaryCounts:
@@ -38,9 +44,10 @@ class SummaryCounts:
 
     def add(self, samples: pa.Table) -> None:
         """Count a partition of the samples."""
-        columns = {name: samples[name].to_numpy() for name in samples.column_names}
-        for index, split in enumerate(SPLITS):
-            chosen = columns["split"] == split
+        columns = {name: samples[name].to_numpy() for name in samples.column_names if name != "split"}
+        splits = split_codes(samples)
+        for index in range(len(SPLITS)):
+            chosen = splits == index
             if not chosen.any():
                 continue
             history = columns["history_end"][chosen]
