@@ -5,7 +5,7 @@ DATASETS ?= simulated
 BIN := $(VENV)/bin
 export DO_NOT_TRACK := 1
 
-.PHONY: run test test-fast test-nightly coverage test-kills audit mutants lint format viz notebook docs bench clean
+.PHONY: run test test-fast test-cluster test-nightly coverage test-kills audit mutants lint format viz notebook docs bench clean
 .DEFAULT_GOAL := run
 
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -24,6 +24,13 @@ test: $(VENV)/.installed  ## run all tests but those marked nightly
 
 test-fast: $(VENV)/.installed  ## run the tests that take at most half a second each (under a minute)
 	$(BIN)/python -m pytest --numprocesses=2 --dist=worksteal -m "not slow"
+
+$(VENV)/.cluster: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,spark]'
+	@touch $@
+
+test-cluster: $(VENV)/.cluster  ## run the tests of DuckDB's and Spark's data path; they need Java 17
+	DEEP_INTEREST_CLUSTER=1 $(BIN)/python -m pytest -m cluster tests/cluster
 
 test-nightly: $(VENV)/.installed  ## run the tests that are too slow for `make test`: every export, ablations, the notebook
 	DEEP_INTEREST_NIGHTLY=1 $(BIN)/python -m pytest --numprocesses=2 --dist=worksteal -m nightly

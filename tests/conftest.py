@@ -20,14 +20,15 @@ if not Path("/dev/nvidiactl").exists():
 
 
 def pytest_collection_modifyitems(config, items):
-    """Mark end-to-end tests as slow, and leave those marked ``nightly`` to ``make test-nightly``.
+    """Mark end-to-end tests as slow, and leave those marked ``nightly`` or ``cluster`` to their own targets of make.
 
     For mutmut, which stops at the first failure, run the fastest tests first.
     """
-    if not os.environ.get("DEEP_INTEREST_NIGHTLY"):
-        nightly = [item for item in items if item.get_closest_marker("nightly")]
-        config.hook.pytest_deselected(items=nightly)
-        items[:] = [item for item in items if item not in set(nightly)]
+    for marker in ("nightly", "cluster"):
+        if not os.environ.get(f"DEEP_INTEREST_{marker.upper()}"):
+            left = [item for item in items if item.get_closest_marker(marker)]
+            config.hook.pytest_deselected(items=left)
+            items[:] = [item for item in items if item not in set(left)]
     for item in items:
         if "end_to_end" in item.path.parts:
             item.add_marker(pytest.mark.slow)

@@ -58,7 +58,7 @@ def test_each_click_is_paired_with_other_items_of_its_list():
     requests = np.array([0, 0, 0, 0, 0, 0, 1, 1, 1, 2, 2, 3, 3])
     labels = np.array([0, 1, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0])
     sampled = requests < 3
-    kept = list_negatives(requests, labels, sampled, 2, rng=np.random.default_rng(0))
+    kept = list_negatives(requests, labels, sampled, 2, draws=np.random.default_rng(0))
     negatives = kept & (labels == 0)
     assert np.bincount(requests[negatives], minlength=4).tolist() == [2, 1, 0, 2]
     assert kept[labels == 1].all()
@@ -69,7 +69,7 @@ def test_each_click_is_paired_with_other_items_of_its_list():
 def test_lists_keep_as_many_negatives_as_their_clicks_allow(seed, per_click):
     rng = np.random.default_rng(seed)
     requests, labels, sampled = rng.integers(0, 8, 60), rng.integers(0, 2, 60), rng.random(60) < 0.8
-    kept = list_negatives(requests, labels, sampled, per_click, rng=rng)
+    kept = list_negatives(requests, labels, sampled, per_click, draws=rng)
     assert kept[~sampled | (labels == 1)].all()
     for request in np.unique(requests):
         own = sampled & (requests == request)

@@ -12,12 +12,14 @@ _MODULES = {
     "ChartFile": "charts",
     "CheckpointFile": "checkpoint",
     "DayFolders": "streams",
+    "EngineTable": "engine_table",
     "FeatureTablesFolder": "encoded",
     "JSONFiles": "partitions",
     "OptionalCSV": "optional",
     "ParquetFolder": "streams",
     "RawFile": "raw",
     "RegistryFolder": "registry",
+    "SamplesFolder": "samples_folder",
     "ScoresFile": "streams",
 }
 

@@ -11,6 +11,7 @@ from deep_interest.logs.coverage import Uncovered, uncovered_values
 from deep_interest.logs.encoded_log import EncodedLog
 from deep_interest.logs.encoding import CodedColumn, code_column
 from deep_interest.logs.feature_columns import FeatureColumns
+from deep_interest.logs.hashing import Purpose, hash63
 from deep_interest.logs.history_ranges import history_begins, history_ends
 from deep_interest.logs.negatives import list_negatives
 from deep_interest.logs.protocols import (
@@ -91,7 +92,9 @@ def impression_samples(
     context = {
         name: code_column(vocabularies, name, impressions[name], features, train) for name in features.context
     }
-    columns = {name: column.codes for name, column in context.items()} | _given_columns(impressions)
+    columns = {name: column.codes for name, column in context.items()} | _given_columns(
+        impressions, by_content=protocol.hashed
+    )
     if TRUE_PROBABILITY in impressions:
         columns[TRUE_PROBABILITY] = impressions[TRUE_PROBABILITY].to_numpy(np.float32)
     known_items, known_users = known_to_training(log, samples)
@@ -146,9 +149,10 @@ def _used(
         split = _split_by_day(day, protocol)
     if protocol.list_negatives is None:
         return impressions, day, split, left_out
+    requests = requests_of(impressions, by_content=protocol.hashed)
     kept = list_negatives(
-        requests_of(impressions), impressions["label"].to_numpy(), split == TRAIN, protocol.list_negatives,
-        rng=np.random.default_rng([protocol.seed, 3]),
+        requests, impressions["label"].to_numpy(), split == TRAIN, protocol.list_negatives,
+        draws=_list_hashes(impressions, requests, protocol.seed) if protocol.hashed else np.random.default_rng([protocol.seed, 3]),
     )  # fmt: skip
     reason = f"training impressions that are not among the negatives of a click (protocol.list_negatives: {protocol.list_negatives})"
     left_out |= {reason: int((~kept).sum())}
@@ -156,18 +160,33 @@ def _used(
     return impressions, None if day is None else day[kept], split[kept], left_out
 
 
-def _given_columns(impressions: pd.DataFrame) -> dict[str, np.ndarray]:
+def _list_hashes(impressions: pd.DataFrame, requests: np.ndarray, seed: int) -> np.ndarray:
+    """Return a hash of each impression, ``(n,)``: of its request, and of its position by time, item and label in the request."""
+    item = pd.factorize(impressions["item"], sort=True)[0]
+    order = np.lexsort((impressions["label"], item, impressions["time"], requests))
+    of_list = requests[order]
+    hashes = np.empty(len(order), np.int64)
+    position = np.arange(len(order)) - np.searchsorted(of_list, of_list)
+    hashes[order] = hash63(seed, Purpose.LIST_NEGATIVE, of_list, position)
+    return hashes
+
+
+def _given_columns(impressions: pd.DataFrame, *, by_content: bool) -> dict[str, np.ndarray]:
     """Return the request and the weight of each sample, where the source gives them."""
     columns: dict[str, np.ndarray] = {}
     if "request" in impressions:
-        columns["request"] = requests_of(impressions)
+        columns["request"] = requests_of(impressions, by_content=by_content)
     if "weight" in impressions:
         columns["weight"] = impressions["weight"].to_numpy(np.float32)
     return columns
 
 
-def requests_of(impressions: pd.DataFrame) -> np.ndarray:
+def requests_of(impressions: pd.DataFrame, *, by_content: bool = False) -> np.ndarray:
     """Return a code of each row's request, ``(n,)`` int32: rows of a user with the same request were shown together.
+
+    Args:
+        impressions: impressions.
+        by_content: whether requests are numbered in the order of their users and ids, instead of the order of the rows.
 
     Raises:
         InputError: the impressions have no requests.
@@ -177,7 +196,7 @@ def requests_of(impressions: pd.DataFrame) -> np.ndarray:
             "protocol.list_negatives needs requests, but source.impressions gives none; set request to the column of their ids, or "
             "sequence to the column of lists"
         )
-    return impressions.groupby(["user", "request"], sort=False).ngroup().to_numpy(np.int32)
+    return impressions.groupby(["user", "request"], sort=by_content).ngroup().to_numpy(np.int32)
 
 
 def _days_in_use(

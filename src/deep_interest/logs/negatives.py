@@ -29,22 +29,27 @@ def sample_negatives(
     Returns:
         ``(n,)`` int32 item codes; 0 if the user has interacted with the whole pool, so that no negative exists.
     """
-    seen = np.sort(_pack(seen_users, seen_items))
+    seen = np.sort(pack_pairs(seen_users, seen_items))
     draw = _drawer(pool, weights, rng)
     negatives = draw(len(users))
     open_rows = np.arange(len(users))
     for _ in range(_ROUNDS):
-        open_rows = open_rows[_contains(seen, _pack(users[open_rows], negatives[open_rows]))]
+        open_rows = open_rows[contains_pairs(seen, pack_pairs(users[open_rows], negatives[open_rows]))]
         if not len(open_rows):
             return negatives
         negatives[open_rows] = draw(len(open_rows))
-    for row in open_rows[_contains(seen, _pack(users[open_rows], negatives[open_rows]))]:
+    for row in open_rows[contains_pairs(seen, pack_pairs(users[open_rows], negatives[open_rows]))]:
         negatives[row] = _draw_from_complement(users[row], seen, pool, weights, rng)
     return negatives
 
 
 def list_negatives(
-    requests: np.ndarray, labels: np.ndarray, sampled: np.ndarray, per_click: int, *, rng: np.random.Generator
+    requests: np.ndarray,
+    labels: np.ndarray,
+    sampled: np.ndarray,
+    per_click: int,
+    *,
+    draws: np.random.Generator | np.ndarray,
 ) -> np.ndarray:
     """Choose the rows to keep if each click is paired with a few items of its list that were not clicked (NRMS, Wu et al. 2019, §2.3).
 
@@ -55,14 +60,15 @@ def list_negatives(
         labels: ``(n,)`` in {0, 1}.
         sampled: ``(n,)`` bool, rows whose lists are reduced; all others are kept.
         per_click: negatives of a click.
-        rng: random generator.
+        draws: random generator, or hashes ``(n,)`` of the rows, of which the smallest of each list are kept.
 
     Returns:
         ``(n,)`` bool.
     """
     rows = np.flatnonzero(sampled & (labels == 0))
     clicks = np.bincount(requests[sampled & (labels == 1)], minlength=int(requests.max(initial=0)) + 1)
-    order = np.lexsort((rng.random(len(rows)), requests[rows]))
+    drawn = draws[rows] if isinstance(draws, np.ndarray) else draws.random(len(rows))
+    order = np.lexsort((drawn, requests[rows]))
     of_list = requests[rows][order]
     first = np.searchsorted(of_list, of_list)  # of the same list
     kept = np.ones(len(requests), bool)
@@ -84,18 +90,20 @@ def _draw_from_complement(
     user: int, seen: np.ndarray, pool: np.ndarray, weights: np.ndarray | None, rng: np.random.Generator
 ) -> int:
     """Sample from the items that remain for a user who has interacted with nearly the whole pool; 0 if there are none."""
-    free = ~_contains(seen, _pack(np.full(len(pool), user), pool))
+    free = ~contains_pairs(seen, pack_pairs(np.full(len(pool), user), pool))
     if not free.any():
         return 0
     chance = None if weights is None else weights[free] / weights[free].sum()
     return int(rng.choice(pool[free], p=chance))
 
 
-def _pack(users: np.ndarray, items: np.ndarray) -> np.ndarray:
+def pack_pairs(users: np.ndarray, items: np.ndarray) -> np.ndarray:
+    """Return one int64 for each pair of a user and an item code, ``(n,)``."""
     return (users.astype(np.int64) << 32) | items.astype(np.int64)
 
 
-def _contains(sorted_keys: np.ndarray, keys: np.ndarray) -> np.ndarray:
+def contains_pairs(sorted_keys: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """Return whether each of the ``keys (n,)`` occurs in ``sorted_keys (N,)``, which has at least one, ``(n,)`` bool."""
     positions = np.searchsorted(sorted_keys, keys)
     positions[positions == len(sorted_keys)] = 0
     return sorted_keys[positions] == keys

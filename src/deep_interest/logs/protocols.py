@@ -15,6 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from deep_interest.errors import InputError
 from deep_interest.logs.encoded_log import EncodedLog
+from deep_interest.logs.hashed_sampling import hashed_negatives, shuffled_users
+from deep_interest.logs.hashing import Purpose
 from deep_interest.logs.history_ranges import Calendar, history_begins
 from deep_interest.logs.negatives import Sampler, sample_negatives
 
@@ -46,6 +48,9 @@ class ProtocolParameters(BaseModel):
             are run.
         train_days: number of training days before them; all if None (``by_day``).
         last_day: last day to use; later impressions are dropped (``by_day``).
+        sampling: how random choices (ties, splits by user, negatives) are made: ``sequential`` by a random generator that goes through the
+            rows in order, or ``hashed`` by a hash of seed, user and position, so that they depend neither on the order of the rows nor
+            on the engine that makes the samples (`logs.hashing`).
         list_negatives: for each click of a request, the number of its other items that are sampled as negatives for training, as
             in news recommendation; all are used if None (``by_day``, ``given``).
         history_days: number of days before that of the sample whose behaviours are part of its history, next to those of the day itself;
@@ -65,6 +70,7 @@ class ProtocolParameters(BaseModel):
     negative_pool: Literal["trained", "catalogue"] = "trained"
     ties: Literal["before", "exclude"] = "before"
     targets: dict[str, tuple[bool | int | float | str, ...]] = {}
+    sampling: Literal["sequential", "hashed"] = "sequential"
     min_behaviors: int = Field(3, ge=2)
     positive_rating: float = 4.0
     test_users: float = Field(0.1, gt=0, lt=1)
@@ -101,6 +107,11 @@ class ProtocolParameters(BaseModel):
                 f"auxiliary_negatives: shown needs impressions that are split by_day, found {self.name}; remove auxiliary_negatives"
             )
         return self
+
+    @property
+    def hashed(self) -> bool:
+        """Whether random choices are made by hash."""
+        return self.sampling == "hashed"
 
     @property
     def calendar(self) -> Calendar:
@@ -165,15 +176,38 @@ def catalogue_samples(log: EncodedLog, protocol: ProtocolParameters) -> Samples:
         days = protocol.calendar.days(samples.time)
         dated = protocol.calendar.with_days(log)
         samples.history_begin = history_begins(dated, samples.user, days, protocol.history_days)
-    needed = (TRAIN, TEST) if protocol.mode == "paper" else (TRAIN, VALIDATION, TEST)
     present = np.bincount(samples.split, minlength=len(SPLITS))
+    require_splits(
+        protocol,
+        present,
+        users=int((log.length > 0).sum()),
+        behaviors=len(log.user),
+        left_out=samples.left_out,
+    )
+    return samples
+
+
+def require_splits(
+    protocol: ProtocolParameters, present: np.ndarray, *, users: int, behaviors: int, left_out: dict[str, int]
+) -> None:
+    """Check that no split is empty.
+
+    Args:
+        protocol: protocol.
+        present: ``(3,)`` number of samples of each split.
+        users, behaviors: size of the log, for the message.
+        left_out: behaviours that are not samples, as ``{reason: rows}``, for the message.
+
+    Raises:
+        InputError: a split is empty.
+    """
+    needed = (TRAIN, TEST) if protocol.mode == "paper" else (TRAIN, VALIDATION, TEST)
     empty = [SPLITS[k] for k in needed if not present[k]]
     if empty:
         raise InputError(
-            f"protocol {protocol.name}: no {' and no '.join(empty)} samples from {int((log.length > 0).sum())} users with "
-            f"{len(log.user)} behaviours (dropped: {samples.left_out or 'none'}); provide more data or change the parameters of the protocol"
+            f"protocol {protocol.name}: no {' and no '.join(empty)} samples from {users} users with {behaviors} behaviours (dropped: "
+            f"{left_out or 'none'}); provide more data or change the parameters of the protocol"
         )
-    return samples
 
 
 def training_histories(log: EncodedLog, samples: Samples) -> np.ndarray:
@@ -286,13 +320,22 @@ def _history_end(log: EncodedLog, protocol: ProtocolParameters) -> np.ndarray:
 
 def _user_split(log: EncodedLog, users: np.ndarray, protocol: ProtocolParameters) -> np.ndarray:
     """Return the split of each user, ``(U,)``: a seeded share of test users, and a share of the others for validation."""
-    shuffled = np.random.default_rng([protocol.seed, 1]).permutation(users)
-    tests = round(len(users) * protocol.test_users)
-    validations = round((len(users) - tests) * protocol.validation_users)
+    shuffled = (
+        shuffled_users(users, protocol.seed)
+        if protocol.hashed
+        else np.random.default_rng([protocol.seed, 1]).permutation(users)
+    )
+    tests, validations = user_shares(len(users), protocol)
     split = np.full(len(log.length), TRAIN, np.int8)
     split[shuffled[:tests]] = TEST
     split[shuffled[tests : tests + validations]] = VALIDATION
     return split
+
+
+def user_shares(users: int, protocol: ProtocolParameters) -> tuple[int, int]:
+    """Return how many of the users are test users, and how many are validation users."""
+    tests = round(users * protocol.test_users)
+    return tests, round((users - tests) * protocol.validation_users)
 
 
 def _too_few(log: EncodedLog, protocol: ProtocolParameters) -> dict[str, int]:
@@ -310,7 +353,6 @@ def _with_negatives(
     left_out: dict[str, int],
 ) -> Samples:
     """Pair each positive with a negative that its user never interacted with."""
-    user = log.user[rows]
     negative = np.zeros(len(rows), np.int32)
     counts = _training_counts(log, rows, split)
     everything = np.arange(1, len(log.items), dtype=np.int32)
@@ -323,10 +365,7 @@ def _with_negatives(
         weights = counts[pool] if protocol.negatives == "popularity" else None
         if weights is not None:
             pool, weights = pool[weights > 0], weights[weights > 0]
-        negative[wanted] = sample_negatives(
-            user[wanted], seen_users=log.user, seen_items=log.item, pool=pool, weights=weights,
-            rng=np.random.default_rng([protocol.seed, 2, index]),
-        )  # fmt: skip
+        negative[wanted] = _negatives(log, protocol, rows[wanted], pool, weights, held_out=index == 1)
     possible = negative > 0
     left_out[
         "targets of users who have interacted with all items that may be sampled (no negative possible)"
@@ -340,6 +379,27 @@ def _with_negatives(
     return Samples(
         item=item, label=label, left_out={reason: n for reason, n in left_out.items() if n},
         **{name: np.repeat(values, 2) for name, values in pairs.items()},
+    )  # fmt: skip
+
+
+def _negatives(
+    log: EncodedLog,
+    protocol: ProtocolParameters,
+    rows: np.ndarray,
+    pool: np.ndarray,
+    weights: np.ndarray | None,
+    *,
+    held_out: bool,
+) -> np.ndarray:
+    """Return an item of the pool for each target that its user never interacted with, ``(n,)`` int32; 0 if there is none."""
+    if not protocol.hashed:
+        return sample_negatives(
+            log.user[rows], seen_users=log.user, seen_items=log.item, pool=pool, weights=weights,
+            rng=np.random.default_rng([protocol.seed, 2, int(held_out)]),
+        )  # fmt: skip
+    return hashed_negatives(
+        log.user[rows], log.position[rows], seen_users=log.user, seen_items=log.item, pool=pool, weights=weights,
+        seed=protocol.seed, purpose=Purpose.HELD_OUT_NEGATIVE if held_out else Purpose.TRAINING_NEGATIVE,
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from deep_interest.logs.behavior_log import BehaviorLog, run_offsets
 from deep_interest.logs.encoded_log import EncodedLog
 from deep_interest.logs.encoding import CodedColumn, FeatureTables, derived_fields
 from deep_interest.logs.feature_columns import CLICKED, DERIVED, GAP, FeatureColumns, SequenceColumns
+from deep_interest.logs.hashing import Purpose, below, hash64
 from deep_interest.logs.history_ranges import Calendar, history_begins, history_ends
 from deep_interest.logs.protocols import is_one_of
 from deep_interest.logs.schema import Field, Sequence
@@ -94,7 +95,9 @@ def encode_sequences(
     return Sequences(logs, schemas, ranges)
 
 
-def shown_negatives(log: EncodedLog, impressions: pd.DataFrame, *, seed: int) -> np.ndarray:
+def shown_negatives(
+    log: EncodedLog, impressions: pd.DataFrame, *, seed: int, hashed: bool = False
+) -> np.ndarray:
     """Draw for each behaviour one of the user's newest impressions before it that were not clicked.
 
     This is how DIEN samples the negatives of its auxiliary loss on industrial data ("shown but not clicked").
@@ -103,14 +106,19 @@ def shown_negatives(log: EncodedLog, impressions: pd.DataFrame, *, seed: int) ->
         log: encoded behaviours, sorted by user and time.
         impressions: canonical table of impressions, sorted by user and time.
         seed: seed of the draw.
+        hashed: whether the draw is a hash of user and position, see `logs.hashing`.
 
     Returns:
         ``(N,)`` int32 item code; 0 if there is none, or if it is the item of the behaviour.
     """
     skipped = _select(_encode_impressions(log, impressions), (impressions["label"] == 0).to_numpy())
     before = history_ends(skipped, log.user, log.time)
-    uniforms = np.random.default_rng([seed, 3]).random(len(before))
-    chosen = before - 1 - (uniforms * np.minimum(before, _NEWEST_SHOWN)).astype(np.int64)
+    candidates = np.minimum(before, _NEWEST_SHOWN)
+    if hashed:
+        back = below(hash64(seed, Purpose.SHOWN_NEGATIVE, log.user, log.position), candidates)
+    else:
+        back = (np.random.default_rng([seed, 3]).random(len(before)) * candidates).astype(np.int64)
+    chosen = before - 1 - back
     rows = skipped.offsets[log.user] + chosen
     items = np.zeros(len(before), np.int32)
     exists = before > 0

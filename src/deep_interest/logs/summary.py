@@ -39,11 +39,21 @@ def samples_summary(
     rows = [_row(name, samples, unknown, samples.split == index) for index, name in enumerate(SPLITS)]
     total = _row("all", samples, unknown, np.ones(len(samples.user), bool))
     total |= {"users": _distinct(log.user), "items": _distinct(log.item), "behaviors": len(log.user)}
-    reasons = left_out | samples.left_out
-    lost = [{"split": "left out", "rows": count, "reason": reason} for reason, count in reasons.items()]
+    return summary_table([*rows, total], left_out | samples.left_out, list(unknown))
+
+
+def summary_table(rows: list[dict[str, object]], left_out: dict[str, int], shares: list[str]) -> pd.DataFrame:
+    """Return the summary from the counts of the splits and of all samples.
+
+    Args:
+        rows: ``train``, ``validation``, ``test`` and ``all``, each with its counts.
+        left_out: dropped rows, as ``{reason: rows}``.
+        shares: names of the columns of shares.
+    """
+    lost = [{"split": "left out", "rows": count, "reason": reason} for reason, count in left_out.items()]
     counts = ["rows", "positives", "users", "items", "behaviors"]
-    columns = ["split", *counts, "mean_history", "max_history", *unknown, "reason"]
-    table = pd.DataFrame([*rows, total, *lost], columns=columns)
+    columns = ["split", *counts, "mean_history", "max_history", *shares, "reason"]
+    table = pd.DataFrame([*rows, *lost], columns=columns)
     return table.astype(dict.fromkeys([*counts, "max_history"], "Int64"))
 
 

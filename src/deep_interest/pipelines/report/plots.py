@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from deep_interest.engines.engine_input import EngineInput
 from deep_interest.experiments import ALL_MODELS, model_spec
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
@@ -105,13 +106,15 @@ def draw_validation(results: pd.DataFrame, dataset: DatasetParameters) -> Any:
     return validation_chart(results, title=f"{dataset.title}: GAUC on validation and test set")
 
 
-def draw_days(impressions: pd.DataFrame, dataset: DatasetParameters) -> Any:
+def draw_days(impressions: pd.DataFrame | EngineInput, dataset: DatasetParameters) -> Any:
     """Draw CTR and number of impressions by day."""
     from deep_interest.figures.comparison import days_chart
     from deep_interest.logs.impressions import days_and_splits
     from deep_interest.logs.protocols import SPLITS
     from deep_interest.reporting.groups import ctr_by_day
 
+    if isinstance(impressions, EngineInput):
+        impressions = impressions.to_pandas()
     shown, days, splits = days_and_splits(impressions, dataset.protocol)
     assert days is not None  # this node belongs to datasets that are split by day
     table = ctr_by_day(days, np.array(SPLITS)[splits], shown["label"].to_numpy())

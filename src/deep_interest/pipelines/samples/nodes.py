@@ -2,12 +2,15 @@
 
 import logging
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from deep_interest.engines.engine_input import EngineInput
 from deep_interest.logs.behavior_log import BehaviorLog
+from deep_interest.logs.content_order import in_content_order
 from deep_interest.logs.coverage import unknown_fields
 from deep_interest.logs.encoded_log import EncodedLog, encode_log
 from deep_interest.logs.encoding import (
@@ -19,6 +22,7 @@ from deep_interest.logs.encoding import (
 )
 from deep_interest.logs.impressions import impression_samples
 from deep_interest.logs.protocols import (
+    ProtocolParameters,
     catalogue_samples,
     known_to_training,
     target_behaviors,
@@ -29,31 +33,44 @@ from deep_interest.logs.summary import samples_summary
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import Vocabulary
 from deep_interest.pipelines.parameters import DatasetParameters
+from deep_interest.pipelines.samples.on_engine import samples_on_engine, user_ids_of
 
 logger = logging.getLogger(__name__)
 
-Outputs = tuple[BehaviorLog, FeatureTables, pd.DataFrame, pd.DataFrame]
+Outputs = tuple[BehaviorLog, FeatureTables, pd.DataFrame | Path, pd.DataFrame]
+"""Log, features, samples (on an engine their folder) and summary."""
+_NO_EVENTS = pd.DataFrame()  # behaviours that are on an engine
 
 
 def build_vocabularies(
-    behaviors: pd.DataFrame, items: pd.DataFrame, impressions: pd.DataFrame | None = None
+    behaviors: pd.DataFrame | EngineInput,
+    items: pd.DataFrame,
+    impressions: pd.DataFrame | EngineInput | None = None,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the user and item ids; the code of an id is its row index plus 1."""
+    if isinstance(behaviors, EngineInput):
+        assert not isinstance(impressions, pd.DataFrame)  # an environment reads both on its engine
+        return user_ids_of(behaviors, impressions), _table(Vocabulary.fit(items["item"]))
+    assert not isinstance(impressions, EngineInput)
     user_columns = [behaviors["user"]] if impressions is None else [behaviors["user"], impressions["user"]]
     return _table(Vocabulary.fit(*user_columns)), _table(Vocabulary.fit(items["item"]))
 
 
 def samples_from_behaviors(
-    behaviors: pd.DataFrame, items: pd.DataFrame, user_ids: pd.DataFrame, item_ids: pd.DataFrame,
+    behaviors: pd.DataFrame | EngineInput, items: pd.DataFrame, user_ids: pd.DataFrame, item_ids: pd.DataFrame,
     left_out: dict[str, Any], dataset: DatasetParameters,
 ) -> Outputs:  # fmt: skip
     """Return log, features, samples and their summary for a dataset without impressions."""
-    tables = CanonicalTables(behaviors, items)
+    if isinstance(behaviors, EngineInput):
+        return samples_on_engine(
+            behaviors, None, CanonicalTables(_NO_EVENTS, items), user_ids, item_ids, left_out, dataset
+        )
+    tables = _ordered(CanonicalTables(behaviors, items), user_ids, item_ids, dataset.protocol)
     log = encode_log(tables, users=_vocabulary(user_ids), items=_vocabulary(item_ids))
-    log = replace(log, target=target_behaviors(behaviors, dataset.protocol))
+    log = replace(log, target=target_behaviors(tables.behaviors, dataset.protocol))
     samples = catalogue_samples(log, dataset.protocol)
     known_items, known_users = known_to_training(log, samples)
-    own = encode_behaviors(behaviors, dataset.features, known=training_histories(log, samples))
+    own = encode_behaviors(tables.behaviors, dataset.features, known=training_histories(log, samples))
     features = encode_features(
         tables, log, dataset.features, known_items=known_items, known_users=known_users, own=own
     )
@@ -67,14 +84,21 @@ def samples_from_behaviors(
 
 
 def samples_from_impressions(
-    behaviors: pd.DataFrame, items: pd.DataFrame, user_ids: pd.DataFrame, item_ids: pd.DataFrame,
-    left_out: dict[str, Any], dataset: DatasetParameters, users: pd.DataFrame, impressions: pd.DataFrame,
+    behaviors: pd.DataFrame | EngineInput, items: pd.DataFrame, user_ids: pd.DataFrame, item_ids: pd.DataFrame,
+    left_out: dict[str, Any], dataset: DatasetParameters, users: pd.DataFrame,
+    impressions: pd.DataFrame | EngineInput,
 ) -> Outputs:  # fmt: skip
     """Return log, features, samples and their summary for a dataset with impressions."""
+    if isinstance(behaviors, EngineInput):
+        assert isinstance(impressions, EngineInput)
+        tables = CanonicalTables(_NO_EVENTS, items, users)
+        return samples_on_engine(behaviors, impressions, tables, user_ids, item_ids, left_out, dataset)
+    assert not isinstance(impressions, EngineInput)
     tables = CanonicalTables(behaviors, items, users, impressions)
+    tables = _ordered(tables, user_ids, item_ids, dataset.protocol)
     log = encode_log(tables, users=_vocabulary(user_ids), items=_vocabulary(item_ids))
-    result = impression_samples(impressions, log, dataset.protocol, features=dataset.features)
-    own = encode_behaviors(behaviors, dataset.features, known=training_histories(log, result.samples))
+    result = impression_samples(tables.shown, log, dataset.protocol, features=dataset.features)
+    own = encode_behaviors(tables.behaviors, dataset.features, known=training_histories(log, result.samples))
     features = encode_features(
         tables, log, dataset.features, known_items=result.known_items, known_users=result.known_users,
         context=result.context, own=own,
@@ -94,6 +118,16 @@ def samples_from_impressions(
     return *_with_neighbours(dataset, behaviors_log, features, frame.assign(**ranges)), summary
 
 
+def _ordered(
+    tables: CanonicalTables, user_ids: pd.DataFrame, item_ids: pd.DataFrame, protocol: ProtocolParameters
+) -> CanonicalTables:
+    """Return the tables in the order of their rows, or with hashed sampling in one that depends on their content alone."""
+    if not protocol.hashed:
+        return tables
+    users, items = _vocabulary(user_ids), _vocabulary(item_ids)
+    return in_content_order(tables, users=users, items=items, seed=protocol.seed)
+
+
 def _with_sequences(
     dataset: DatasetParameters,
     log: EncodedLog,
@@ -106,7 +140,10 @@ def _with_sequences(
     protocol = dataset.protocol
     behaviors = behavior_log(log, features, own)
     if protocol.auxiliary_negatives == "shown":
-        behaviors = replace(behaviors, negatives=shown_negatives(log, tables.shown, seed=protocol.seed))
+        behaviors = replace(
+            behaviors,
+            negatives=shown_negatives(log, tables.shown, seed=protocol.seed, hashed=protocol.hashed),
+        )
     if not dataset.features.sequences:
         return behaviors, features, {}
     sequences = encode_sequences(

@@ -1,0 +1,189 @@
+"""Time, memory and disk of the data path from canonical behaviours to samples: NumPy in memory, and DuckDB within a limit.
+
+    python benchmarks/data_path.py [--behaviors 10000000] [--memory-limit 2GB] [--repeats 1] [--paths numpy duckdb] [--work DIR]
+
+Behaviours are generated once, streamed to Parquet, with a fixed seed: 20 per user on average, by user and time, items with a
+long tail. Each measurement is a process of its own, the paths alternate, and each prints one JSON line: ``seconds`` from the
+Parquet file to log, features and samples on disk, imports not counted; ``peak_rss_mb`` of the process; ``output_mb`` of log,
+features and samples; ``intermediate_mb`` of the tables that the engine has stored in between; ``sha256`` of the sorted samples with ``--hashes``.
+"""
+
+import argparse
+import hashlib
+import json
+import multiprocessing
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from deep_interest.io.atomic import atomic_path
+
+BEHAVIORS_PER_USER = 20
+BEHAVIORS_PER_ITEM = 50
+BLOCK = 1_000_000  # users per block
+DAY = 86_400
+
+
+def main() -> None:
+    """Generate what is missing and measure, or measure the path that ``--measure`` names in this process."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="200,000 behaviours")
+    parser.add_argument("--behaviors", type=int, default=10_000_000)
+    parser.add_argument("--memory-limit", default="2GB", help="of DuckDB")
+    parser.add_argument("--rows-per-partition", type=int, default=2_000_000)
+    parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--paths", nargs="+", choices=["numpy", "duckdb"], default=["numpy", "duckdb"])
+    parser.add_argument("--hashes", action="store_true", help="hash the sorted samples, which takes memory")
+    parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "deep_interest_bench")
+    parser.add_argument("--measure", choices=["numpy", "duckdb"], help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    size = 200_000 if arguments.quick else arguments.behaviors
+    folder = arguments.work / f"data_path_{size}"
+    if arguments.measure:
+        print(json.dumps(measure(arguments.measure, folder, arguments)), flush=True)
+        return
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        pool.apply(generate, (folder, size))
+    for _ in range(arguments.repeats):
+        for path in arguments.paths:
+            subprocess.run([sys.executable, __file__, *sys.argv[1:], "--measure", path], check=True)
+
+
+def generate(folder: Path, size: int) -> None:
+    """Write ``behaviors.parquet`` and ``items.parquet`` unless they exist."""
+    folder.mkdir(parents=True, exist_ok=True)
+    items = max(1000, size // BEHAVIORS_PER_ITEM)
+    if not (folder / "items.parquet").exists():
+        categories = np.random.default_rng(0).integers(1, 500, items)
+        pd.DataFrame({"item": np.arange(1, items + 1), "category": categories}).to_parquet(
+            folder / "items.parquet"
+        )
+    if (folder / "behaviors.parquet").exists():
+        return
+    schema = pa.schema([("user", pa.int64()), ("item", pa.int64()), ("time", pa.int64())])
+    with atomic_path(folder / "behaviors.parquet") as path, pq.ParquetWriter(path, schema) as writer:
+        users, written = 0, 0
+        while written < size:
+            block = behaviors_of(users, min(BLOCK, 1 + (size - written) // BEHAVIORS_PER_USER), items)
+            writer.write_table(block.slice(0, size - written))
+            users, written = users + BLOCK, written + len(block)
+
+
+def behaviors_of(first_user: int, users: int, items: int) -> pa.Table:
+    """Draw the behaviours of a block of users; no user has an item twice at the same time."""
+    rng = np.random.default_rng([0, first_user])
+    lengths = rng.geometric(1 / BEHAVIORS_PER_USER, users)
+    user = np.repeat(np.arange(first_user + 1, first_user + users + 1), lengths)
+    time = rng.integers(1_600_000_000 // 60, 1_610_000_000 // 60, len(user)) * 60
+    item = (rng.random(len(user)) ** 3 * items).astype(np.int64) + 1
+    rows = np.lexsort((item, time, user))
+    user, item, time = user[rows], item[rows], time[rows]
+    same = np.concatenate(
+        [[False], (user[1:] == user[:-1]) & (time[1:] == time[:-1]) & (item[1:] == item[:-1])]
+    )
+    return pa.table({"user": user[~same], "item": item[~same], "time": time[~same]})
+
+
+def measure(path: str, folder: Path, arguments: argparse.Namespace) -> dict[str, object]:
+    """Run one path in this process."""
+    import deep_interest.datasets
+    import deep_interest.engines.path
+    import deep_interest.pipelines.samples.nodes  # noqa: F401  # imports are not what is measured
+
+    with tempfile.TemporaryDirectory(dir=folder) as made:
+        begin = time.perf_counter()
+        if path == "numpy":
+            rows = run_numpy(folder, Path(made))
+        else:
+            rows = run_duckdb(folder, Path(made), arguments)
+        seconds = time.perf_counter() - begin
+        kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        output, stored = (
+            size_of(Path(made), names) for names in (("log", "features", "samples"), ("engine",))
+        )
+        line = {
+            "bench": "data_path", "case": path, "behaviors": pq.read_metadata(folder / "behaviors.parquet").num_rows,
+            "samples": rows, "seconds": round(seconds, 1), "peak_rss_mb": round(kilobytes / 1024), "output_mb": round(output / 2**20),
+            "intermediate_mb": round(stored / 2**20),
+        }  # fmt: skip
+        if path == "duckdb":
+            line["memory_limit"] = arguments.memory_limit
+        return line | ({"sha256": digest(Path(made) / "samples")} if arguments.hashes else {})
+
+
+def size_of(folder: Path, names: tuple[str, ...]) -> int:
+    """Return the bytes of the files below some folders."""
+    return sum(file.stat().st_size for name in names for file in (folder / name).rglob("*") if file.is_file())
+
+
+def run_numpy(folder: Path, made: Path) -> int:
+    """Today's nodes, in memory."""
+    from deep_interest.datasets import BehaviorLogFolder, FeatureTablesFolder
+    from deep_interest.pipelines.samples import nodes
+
+    behaviors, items = (pd.read_parquet(folder / f"{name}.parquet") for name in ("behaviors", "items"))
+    ids = nodes.build_vocabularies(behaviors, items)
+    log, features, samples, _ = nodes.samples_from_behaviors(behaviors, items, *ids, {}, parameters())
+    BehaviorLogFolder(filepath=str(made / "log")).save(log)
+    FeatureTablesFolder(filepath=str(made / "features")).save(features)
+    (made / "samples").mkdir()
+    samples.to_parquet(made / "samples" / "part.parquet", index=False)
+    return len(samples)
+
+
+def run_duckdb(folder: Path, made: Path, arguments: argparse.Namespace) -> int:
+    """The expressions on DuckDB, within its memory limit."""
+    from deep_interest.datasets import BehaviorLogFolder, FeatureTablesFolder
+    from deep_interest.engines import vocabularies
+    from deep_interest.engines.connections import connect, engine_of
+    from deep_interest.engines.path import make_samples
+    from deep_interest.logs.tables import CanonicalTables
+
+    options = {"memory_limit": arguments.memory_limit, "temp_directory": str(made / "spill")}
+    connection = connect("duckdb", options)
+    rows = pq.read_metadata(folder / "behaviors.parquet").num_rows
+    (made / "engine").mkdir()
+    engine = engine_of(connection, made / "engine", max(1, -(-rows // arguments.rows_per_partition)))
+    behaviors = connection.read_parquet(str(folder / "behaviors.parquet"))
+    items = pd.read_parquet(folder / "items.parquet")
+    dataset = parameters()
+    result = make_samples(
+        engine, behaviors, None, entities=CanonicalTables(items.head(0), items),
+        user_ids=vocabularies.user_ids(connection, behaviors, None), item_ids=items[["item"]].rename(columns={"item": "id"}),
+        left_out={}, protocol=dataset.protocol, features=dataset.features,
+    )  # fmt: skip
+    BehaviorLogFolder(filepath=str(made / "log")).save(result.log)
+    FeatureTablesFolder(filepath=str(made / "features")).save(result.features)
+    result.samples.rename(made / "samples")
+    connection.disconnect()
+    return int(result.summary.loc[result.summary["split"] == "all", "rows"].iloc[0])
+
+
+def parameters():
+    """Parameters of the dataset: ``next_item``, hashed."""
+    from deep_interest.pipelines.parameters import DatasetParameters
+
+    block = {"title": "Data path", "protocol": {"name": "next_item", "sampling": "hashed"}}
+    return DatasetParameters.model_validate(block)
+
+
+def digest(folder: Path) -> str:
+    """SHA-256 of the samples, sorted by all columns."""
+    frame = pd.read_parquet(folder).drop(columns="partition", errors="ignore")
+    frame["split"] = frame["split"].astype("str")
+    frame = frame.sort_values(list(frame), ignore_index=True)
+    return hashlib.sha256(pd.util.hash_pandas_object(frame, index=False).to_numpy().tobytes()).hexdigest()
+
+
+if __name__ == "__main__":
+    main()
