@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -79,7 +80,10 @@ def _start_spark(options: Mapping[str, Any]) -> None:
         )
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
-    builder: Any = SparkSession.builder.appName("deep-interest").master(options.get("master", "local[*]"))
+    master = str(options.get("master", "local[*]"))
+    if master.startswith("local"):  # otherwise the python3 of PATH, which may be another one
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder: Any = SparkSession.builder.appName("deep-interest").master(master)
     for name, value in (_SPARK_SETTINGS | dict(options.get("settings") or {})).items():
         builder = builder.config(name, value)
     builder.getOrCreate()
