@@ -94,7 +94,10 @@ def shared_last_states(
     inputs: GRUInputs, starts: Tensor, state_weight: Tensor, variant: int, states: Tensor
 ) -> bool:
     """As `last_states` for an attention-gated GRU, if several segments in a row have the same behaviours; returns whether it has run."""
-    arrays, (weight, first_rows, out) = GRUInputs(*as_arrays(*inputs)), as_arrays(state_weight, starts, states)
+    arrays, (weight, first_rows, out) = (
+        GRUInputs(*as_arrays(*inputs)),
+        as_arrays(state_weight, starts, states),
+    )
     groups = shared_groups(arrays.offsets, first_rows)
     if MIN_SHARING * len(groups) > len(first_rows):
         return False

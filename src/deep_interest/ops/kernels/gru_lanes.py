@@ -20,7 +20,6 @@ from deep_interest.ops.kernels.llvm import (
     HAS_AVX512,
     INT64,
     LANES,
-    VECTOR,
     ZERO,
     broadcast,
     constant,
@@ -113,7 +112,7 @@ def gru_shared_forward(inputs, starts, groups, packed, variant, states, partitio
 
 @njit_strict
 def _workspace(longest, packed, hidden):
-    blocks, inner, columns = packed.shape
+    blocks, columns = packed.shape[0], packed.shape[2]
     gates, padded = columns // UNITS, blocks * UNITS
     states = aligned_buffer(2 * padded * LANES_PER_GROUP).reshape((2, padded, LANES_PER_GROUP))
     attention = aligned_buffer(longest * LANES_PER_GROUP).reshape((longest, LANES_PER_GROUP))
@@ -152,7 +151,10 @@ def _advance(group, packed, variant, length, count):
     gates, attention, states = group
     unit_rows, inner = UNITS * states.strides[1], packed.shape[1]
     for t in range(length):
-        before, after = states.ctypes.data + (t % 2) * states.strides[0], states.ctypes.data + (1 - t % 2) * states.strides[0]
+        before, after = (
+            states.ctypes.data + (t % 2) * states.strides[0],
+            states.ctypes.data + (1 - t % 2) * states.strides[0],
+        )
         step = gates.ctypes.data + t * gates.strides[0]
         a = attention.ctypes.data + t * attention.strides[0]
         for j in range(len(packed)):
@@ -206,7 +208,8 @@ def _units_step(variant: int, vectors: int):
             sums = _products(builder, count, vectors, *operands[:2], operands[3])
             for vector in range(vectors):
                 own = [
-                    [sums[(g * UNITS + unit) * vectors + vector] for unit in range(UNITS)] for g in range(count)
+                    [sums[(g * UNITS + unit) * vectors + vector] for unit in range(UNITS)]
+                    for g in range(count)
                 ]
                 _store_new_states(builder, variant, vector, own, *operands[1:])
             return context.get_dummy_value()
@@ -237,7 +240,9 @@ def _products(builder, count: int, vectors: int, weights, gates, states) -> list
         results: list = []
         for column in range(count * UNITS):
             factor = broadcast(builder, load(builder, builder.add(left, INT64(4 * column)), _FLOAT))
-            results += [multiply_add(builder, totals[len(results) + i], factor, rows[i]) for i in range(vectors)]
+            results += [
+                multiply_add(builder, totals[len(results) + i], factor, rows[i]) for i in range(vectors)
+            ]
         return results
 
     streams = [(weights[0], INT64(4 * count * UNITS)), (states[0], states[1])]
@@ -249,7 +254,9 @@ def _gate_input(builder, gates, g: int, unit: int):
     return broadcast(builder, load(builder, address, _FLOAT))
 
 
-def _store_new_states(builder, variant: int, vector: int, sums: Sequence[Sequence], gates, attention, states) -> None:
+def _store_new_states(
+    builder, variant: int, vector: int, sums: Sequence[Sequence], gates, attention, states
+) -> None:
     """Store ``h + z (h~ - h)``, with one division by the denominators of z and of h~."""
     half = constant(0.5)
     a = load(builder, builder.add(attention, INT64(4 * LANES * vector)))

@@ -13,7 +13,9 @@ def fraction_of_tanh(builder, x):
         inside = builder.fcmp_ordered(relation, x, constant(limit))
         x = builder.select(inside, x, constant(limit))
     square = builder.fmul(x, x)
-    return builder.fmul(x, _polynomial(builder, _NUMERATOR, square)), _polynomial(builder, _DENOMINATOR, square)
+    return builder.fmul(x, _polynomial(builder, _NUMERATOR, square)), _polynomial(
+        builder, _DENOMINATOR, square
+    )
 
 
 def _polynomial(builder, coefficients, x):
