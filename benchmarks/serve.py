@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import gc
 import json
+import math
 import os
 import random
 import shutil
@@ -20,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from machine import this_commit, this_machine
@@ -30,6 +32,7 @@ prepare_process()
 MODELS = {"din": ("din", 64), "dien": ("dien", 18), "dien_light": ("dien_light", 54)}
 CANDIDATES = (100, 400)
 LIMIT_MS = 20.0
+GROWTH = 1.2  # of the rates that `capacity` tries
 
 
 def write_service(
@@ -185,6 +188,21 @@ async def at_rate(
     return found, failed
 
 
+async def saturated(port: int, requests: list[bytes], *, count: int, connections: int) -> int:
+    """Send requests so that every connection always has one waiting, and return their number."""
+    remaining = iter(range(count))
+
+    async def client() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for index in remaining:
+            status = await answer_to(reader, writer, requests[index % len(requests)])
+            assert status == 200, status
+        writer.close()
+
+    await asyncio.gather(*(client() for _ in range(connections)))
+    return count
+
+
 def p99(seconds: list[float]) -> float:
     """Return the 99th percentile in milliseconds."""
     return 1000 * sorted(seconds)[int(0.99 * len(seconds))]
@@ -193,33 +211,47 @@ def p99(seconds: list[float]) -> float:
 def capacity(
     port: int, requests: list[bytes], *, seconds: float, connections: int, start: float = 40.0
 ) -> tuple[float, float]:
-    """Return the highest of rates that grow by a fifth at which the limit is kept, and its 99th percentile.
+    """Return the highest rate, to a fortieth, at which the limit is kept, and its 99th percentile.
 
-    At low rates requests find cold caches, so that a rate may fail where a higher one passes; the search ends after three failures
-    in a row. It begins with ``start`` requests per second.
+    Rates grow by a fifth from ``start`` requests per second on. At low rates requests find cold caches, so that a rate may fail where a
+    higher one passes; the search ends after three failures in a row. It then halves the interval to the next rate three times.
     """
-    asyncio.run(at_rate(port, requests, rate=start, seconds=3, connections=connections))  # warms up
+
+    def run(rate: float, least: float) -> tuple[list[float], int]:
+        length = max(least, 300 / rate)
+        return asyncio.run(at_rate(port, requests, rate=rate, seconds=length, connections=connections))
+
+    def passes(rate: float) -> float | None:
+        found, failed = run(rate, seconds)
+        return None if failed or p99(found) > LIMIT_MS else p99(found)
+
+    run(start, 3)  # warms up
     rate, best, failures = start, (0.0, 0.0), 0
     while failures < 3:
-        found, failed = asyncio.run(
-            at_rate(port, requests, rate=rate, seconds=max(seconds, 300 / rate), connections=connections)
-        )
-        if failed or p99(found) > LIMIT_MS:
-            failures += 1
-        else:
-            best, failures = (rate, p99(found)), 0
-        rate *= 1.2
+        percentile = passes(rate)
+        best, failures = (best, failures + 1) if percentile is None else ((rate, percentile), 0)
+        rate *= GROWTH
+    step = math.sqrt(GROWTH)
+    while best[0] and step > GROWTH**0.1:
+        percentile = passes(best[0] * step)
+        best = best if percentile is None else (best[0] * step, percentile)
+        step = math.sqrt(step)
     return best
 
 
-def measure(options: argparse.Namespace, model: str, folder: Path) -> None:
+def cases(models: Iterable[str], precisions: Iterable[str]) -> list[tuple[str, str]]:
+    """Return each model with each precision of an activation unit; only DIN has one."""
+    return [(model, of) for model in models for of in precisions if of == "float32" or model == "din"]
+
+
+def measure(options: argparse.Namespace, model: str, attention: str, folder: Path) -> None:
     """Start the service of a model and print its lines."""
     key, dim = MODELS[model]
     port = options.port
     settings = {
         "port": port, "workers": options.workers, "threads": options.threads, "queue": 256, "access_log": False,
     }  # fmt: skip
-    file = write_service(folder, key, dim, settings, attention=options.attention)
+    file = write_service(folder, key, dim, settings, attention=attention)
     command = [sys.executable, __file__, "--serve", str(file)]
     pin = ["taskset", "-c", options.pin_service] if options.pin_service else []
     with subprocess.Popen([*pin, *command]) as process:
@@ -229,7 +261,7 @@ def measure(options: argparse.Namespace, model: str, folder: Path) -> None:
                 requests = bodies(candidates)
                 alone = asyncio.run(one_client(port, requests, 300 if options.quick else 3000))
                 line = {
-                    "bench": "serve", "case": f"history 100, {candidates} candidates", "model": model, "embedding_dim": dim, "attention": options.attention,
+                    "bench": "serve", "case": f"history 100, {candidates} candidates", "model": model, "embedding_dim": dim, "attention": attention,
                     "one_client_p50_ms": round(1000 * statistics.median(alone), 2), "one_client_p99_ms": round(p99(alone), 2),
                 }  # fmt: skip
                 if not options.latency_only:
@@ -268,7 +300,11 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer and shorter runs")
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
     parser.add_argument(
-        "--attention", default="float32", choices=["float32", "bfloat16"], help="precision of DIN's unit"
+        "--attention",
+        nargs="+",
+        default=["float32", "bfloat16"],
+        choices=["float32", "bfloat16"],
+        help="precision of DIN's activation unit",
     )
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--threads", type=int)
@@ -281,9 +317,9 @@ def main() -> None:
     if options.serve:
         serve(options.serve)
         return
-    for model in options.models:
+    for model, attention in cases(options.models, options.attention):
         with tempfile.TemporaryDirectory() as folder:
-            measure(options, model, Path(folder))
+            measure(options, model, attention, Path(folder))
 
 
 if __name__ == "__main__":

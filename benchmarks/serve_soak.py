@@ -28,7 +28,7 @@ DISTINCT = 32  # requests, whose scores are known for both versions
 
 def expected_scores(settings_file: Path, requests: list[bytes]) -> list[dict[str, dict[int, float]]]:
     """Return the scores of each request by version and item."""
-    from deep_interest.service.schemas import RankRequest
+    from deep_interest.service.rank_request import parse_ranked
     from deep_interest.service.settings import ServiceSettings
     from deep_interest.serving.ranker import Ranker
 
@@ -36,8 +36,8 @@ def expected_scores(settings_file: Path, requests: list[bytes]) -> list[dict[str
     rankers = [Ranker.load(folder) for folder in sorted((settings.folder / "all").iterdir())]
     found = []
     for request in requests:
-        wanted = RankRequest.model_validate_json(request.partition(b"\r\n\r\n")[2])
-        items = [of.item for of in wanted.candidates]
+        wanted = parse_ranked(request.partition(b"\r\n\r\n")[2])
+        items = wanted.items
         ranked = {of.version: of.rank(wanted.ranking_request()).ctr.tolist() for of in rankers}
         found.append({version: dict(zip(items, ctr, strict=True)) for version, ctr in ranked.items()})
     return found

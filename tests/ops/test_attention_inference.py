@@ -1,13 +1,15 @@
 """DIN's attention without gradients has the results of the one with gradients, whatever columns repeat."""
 
+import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from support.ops import jagged, layers_of, parameter_shapes
+from support.ops import jagged, layers_of, parameter_shapes, partitioned
 
 from deep_interest.ops.attention import attention_pool
-from deep_interest.ops.attention_inference import RepeatedColumns, _common_columns
+from deep_interest.ops.attention_inference import RepeatedColumns
 from deep_interest.ops.jagged import share_segments
+from deep_interest.ops.mlp import Layer, Layers
 
 WIDTH = 6  # columns of a field
 
@@ -30,7 +32,7 @@ def case(behaviors, queries, fields, hidden, blocks):
         ["prelu"] * len(hidden) + ["linear"],
     )
     repeated = [
-        RepeatedColumns(field * WIDTH, (field + 1) * WIDTH, codes[0][field].int(), codes[1][field].int())
+        RepeatedColumns(field * WIDTH, (field + 1) * WIDTH, codes[0][field].int())
         for field in range(1, fields)
     ]
     history = jagged([behaviors])
@@ -50,21 +52,30 @@ def test_repeated_columns_change_nothing(behaviors, queries, fields, blocks, sca
     with torch.no_grad():
         plain = attention_pool(values, query, layers, pairs, softmax_scale=scale)
         split = attention_pool(values, query, layers, pairs, softmax_scale=scale, repeated=repeated)
-    assert torch.equal(plain, expected)
+    torch.testing.assert_close(plain, expected, rtol=1e-5, atol=1e-4)
     torch.testing.assert_close(split, expected, rtol=1e-5, atol=1e-4)
 
 
-def test_columns_are_split_only_where_it_saves_products():
-    values, query, layers, pairs, repeated = case(40, 60, 2, (8,), 3)
-    assert _common_columns(values, query, layers, pairs.total, repeated) is not None
-    assert _common_columns(values, query, layers, pairs.total, []) is None
-    distinct = [RepeatedColumns(WIDTH, 2 * WIDTH, torch.arange(40), torch.arange(60))]
-    assert _common_columns(values, query, layers, pairs.total, distinct) is None
-    few = query[:8]
-    assert (
-        _common_columns(values, few, layers, 320, [repeated[0]._replace(queries=repeated[0].queries[:8])])
-        is None
-    )
+@pytest.mark.parametrize("activation", ["relu", "sigmoid"])
+def test_other_activations_have_the_results_of_the_plain_implementation(activation):
+    values, query, layers, pairs, repeated = case(40, 60, 2, (17, 9), 3)
+    hidden = [layer._replace(activation=activation, slope=None) for layer in layers[:2]]
+    layers = Layers([*hidden, layers[2]])
+    doubled = Layers([Layer(of.weight.double(), of.bias.double(), of.activation) for of in layers])
+    with torch.no_grad():
+        found = attention_pool(values, query, layers, pairs, repeated=repeated)
+        plain = attention_pool(values.double(), query.double(), doubled, pairs)
+    torch.testing.assert_close(found.double(), plain, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("hidden", [(80, 40), (5,)])
+def test_the_number_of_threads_changes_no_bit(hidden):
+    values, query, layers, pairs, repeated = case(40, 60, 2, hidden, 3)
+    found = []
+    for threads in (1, 3):
+        with partitioned(threads), torch.no_grad():
+            found.append(attention_pool(values, query, layers, pairs, repeated=repeated))
+    assert torch.equal(*found)
 
 
 def test_an_empty_history_is_zero():

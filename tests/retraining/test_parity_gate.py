@@ -22,6 +22,7 @@ from deep_interest.logs.tables import CanonicalTables
 from deep_interest.retraining.gate import Check, Metrics, Verdict
 from deep_interest.retraining.parity import Served, read_request_log
 from deep_interest.retraining.parity_gate import CurrentVersion, newest, parity_checks
+from deep_interest.service.rank_request import Ranked
 from deep_interest.service.request_log import RequestLog
 from deep_interest.service.schemas import RankRequest
 from deep_interest.serving.ranker import Ranker
@@ -52,8 +53,8 @@ def versions(tmp_path_factory):
     champion, log = Ranker(snapshot_of(settings)), RequestLog(folder / "requests")
     for number, body in enumerate(REQUESTS):
         request = RankRequest.model_validate({key: value for key, value in body.items() if value is not None})
-        ranking = champion.rank(request.ranking_request())
-        log.write(f"r{number}", request, champion, ranking, None)
+        ranking = champion.rank(Ranked.of(request).ranking_request())
+        log.write(f"r{number}", Ranked.of(request), champion, ranking, None)
     log.close()
     tables = CanonicalTables(BEHAVIORS, ITEMS, USERS, IMPRESSIONS)
     both = [

@@ -21,6 +21,7 @@ from deep_interest.ops.jagged_products import segment_dot, weighted_sum
 from deep_interest.ops.limits import AttentionPrecision
 from deep_interest.ops.mlp import Layers
 from deep_interest.ops.segments import expand, segment_softmax
+from deep_interest.ops.shared_attention import attention_weights
 
 
 class LocalActivationUnit(nn.Module):
@@ -108,7 +109,7 @@ class BilinearAttention(nn.Module):
 
     def forward(self, states: Tensor, candidate: Tensor, pairs: Jagged) -> Tensor:
         """Shape: ``states (N, hidden)``, ``candidate (B, candidate)``, P behaviours in the B pairs -> ``(P,)``."""
-        return segment_softmax(segment_dot(expand(states, pairs), candidate @ self.weight.t(), pairs), pairs)
+        return attention_weights(states, candidate @ self.weight.t(), pairs)
 
 
 class ActivationAttention(nn.Module):

@@ -40,14 +40,12 @@ class DIN(EmbeddingMLP):
         )
 
     def _repeated_columns(self, batch: Batch) -> list[RepeatedColumns]:
-        """Return the embeddings of the fields that many items have in common, such as the category, as columns of a behaviour."""
+        """Return the embeddings of the fields that many behaviours have in common, such as the category, as columns of a behaviour."""
         if self.own_fields is not None or self.positions is not None or batch.owner is None:
             return []
         width = self.embedding_dim
         return [
-            RepeatedColumns(
-                index * width, (index + 1) * width, batch.history[field.name], batch.candidate[field.name]
-            )
+            RepeatedColumns(index * width, (index + 1) * width, batch.history[field.name])
             for index, field in enumerate(self.schema.shared)
             if field.name != ITEM_ID
         ]

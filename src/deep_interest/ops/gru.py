@@ -87,11 +87,17 @@ def gru_last_states(
     """
     if torch.is_grad_enabled() or not can_use_compiled(inputs, *weights):
         return _gru(inputs, weights, attention, jagged, variant, accumulator, last=True)
+    states, gates = empty(inputs, jagged.size, weights.state.shape[1]), weights.gates(inputs, accumulator)
+    code = VARIANTS.index(variant)
+    if isinstance(jagged, SharedSegments) and variant != "gru":
+        data = GRUInputs(gates, attention, jagged.offsets, jagged.starts)
+        if gru_cpu.shared_last_states(data, jagged.starts, weights.state, code, states):
+            return states
     order = jagged.lengths.argsort(descending=True, stable=True)
     starts = jagged.starts if isinstance(jagged, SharedSegments) else jagged.offsets[:-1]
-    states = empty(inputs, jagged.size, weights.state.shape[1])
-    data = GRUInputs(weights.gates(inputs, accumulator), attention, jagged.offsets, order)
-    gru_cpu.last_states(data, starts, weights.state, VARIANTS.index(variant), states)
+    gru_cpu.last_states(
+        GRUInputs(gates, attention, jagged.offsets, order), starts, weights.state, code, states
+    )
     return states
 
 

@@ -8,11 +8,14 @@ from torch import Tensor
 from deep_interest.ops.gradients import GradientAccumulator
 from deep_interest.ops.kernels.gemm import pack
 from deep_interest.ops.kernels.gru import GROUP_SIZE, GRUGrads, gru_backward, gru_forward, gru_last_forward
+from deep_interest.ops.kernels.gru_lanes import gru_shared_forward, pack_units, shared_groups
 from deep_interest.ops.kernels.gru_step import GRUInputs, GRUSaved
 from deep_interest.ops.runtime.dispatch import as_arrays
 from deep_interest.ops.runtime.memory import empty
 from deep_interest.ops.runtime.parallel import MIN_PARTITION_WORK, run_kernel
 from deep_interest.ops.weights import GradientSums
+
+MIN_SHARING = 4  # segments with the same behaviours, on average, from which on they advance together
 
 
 def forward(inputs: GRUInputs, weights: Sequence[Tensor], variant: int, saved: GRUSaved) -> None:
@@ -85,6 +88,22 @@ def last_states(
     weight, starts_array, out = as_arrays(state_weight, starts, states)
     arrays = GRUInputs(*as_arrays(*inputs))
     run_kernel(gru_last_forward, arrays, starts_array, pack(weight.T), variant, out, work=work)
+
+
+def shared_last_states(
+    inputs: GRUInputs, starts: Tensor, state_weight: Tensor, variant: int, states: Tensor
+) -> bool:
+    """As `last_states` for an attention-gated GRU, if several segments in a row have the same behaviours; returns whether it has run."""
+    arrays, (weight, first_rows, out) = (
+        GRUInputs(*as_arrays(*inputs)),
+        as_arrays(state_weight, starts, states),
+    )
+    groups = shared_groups(arrays.offsets, first_rows)
+    if MIN_SHARING * len(groups) > len(first_rows):
+        return False
+    work = _work(inputs.order, int(arrays.offsets[-1]), [state_weight])
+    run_kernel(gru_shared_forward, arrays, first_rows, groups, pack_units(weight), variant, out, work=work)
+    return True
 
 
 def _with_empty_input_weights(weights: Sequence[Tensor]) -> Sequence[Tensor]:

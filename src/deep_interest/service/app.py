@@ -21,8 +21,9 @@ from deep_interest.service.http import JSON, RequestError, check_size, check_tok
 from deep_interest.service.metrics import Metrics
 from deep_interest.service.observation import failure, log_access
 from deep_interest.service.openapi import document, page
+from deep_interest.service.rank_request import Ranked, parse_ranked
 from deep_interest.service.request_log import RequestLog
-from deep_interest.service.schemas import EventsRequest, RankRequest
+from deep_interest.service.schemas import EventsRequest
 from deep_interest.service.scoring_queue import Prepared, QueueFullError, ScoringQueue, Task
 from deep_interest.service.settings import ServiceSettings, available_cores
 from deep_interest.serving.events import EventStore
@@ -58,25 +59,26 @@ class Service:
         return await self._scored(partial(self._rank, request, body))
 
     def _rank(self, request: Request, body: bytes) -> Prepared:
-        wanted = parse(RankRequest, body)
+        wanted = parse_ranked(body)
         return self._prepared(request, wanted, partial(_answer, request, wanted))
 
     def _prepared(
         self,
         request: Request,
-        wanted: RankRequest,
+        wanted: Ranked,
         answer: Callable[[Ranker, Ranking], Response],
         version: str | None = None,
     ) -> Prepared:
         """Check the limits and encode a request for a version, that of its user by default."""
         limits = self.settings
-        check_size("candidates", len(wanted.candidates), limits.max_candidates)
-        check_size("history", len(wanted.history or ()), limits.max_history)
-        if wanted.request_id is not None:
-            request.state.request_id = wanted.request_id
+        options = wanted.options
+        check_size("candidates", len(wanted.items), limits.max_candidates)
+        check_size("history", len(options.history or ()), limits.max_history)
+        if options.request_id is not None:
+            request.state.request_id = options.request_id
         deployment = self.loader.current  # one deployment for the whole request
         ranker = (
-            deployment.ranker_of(wanted.user) if version is None else deployment.ranker_of_version(version)
+            deployment.ranker_of(options.user) if version is None else deployment.ranker_of_version(version)
         )
         ranking_request = wanted.ranking_request()
         features = ranker.features(ranking_request)
@@ -90,7 +92,7 @@ class Service:
         return Prepared(ranker, features, finish)
 
     def _log(
-        self, request: Request, wanted: RankRequest, ranker: Ranker, ranking: Ranking, shadow: Ranker | None
+        self, request: Request, wanted: Ranked, ranker: Ranker, ranking: Ranking, shadow: Ranker | None
     ) -> None:
         """Log a ranking and the scores of the shadow; a failure of either does not concern the client."""
         if self.request_log is None:
@@ -256,9 +258,16 @@ PUBLIC_PATHS = ("/v2/health/live", "/v2/health/ready")
 """Paths that need no token."""
 
 
-def _answer(request: Request, wanted: RankRequest, ranker: Ranker, ranking: Ranking) -> Response:
+def _answer(request: Request, wanted: Ranked, ranker: Ranker, ranking: Ranking) -> Response:
     """Return the answer to a ranking request."""
-    ctr, ecpm = ranking.ctr.tolist(), ranking.ecpm.tolist()
+    items, best = wanted.items, ranking.order[: wanted.options.top_k]
+    rows = zip(
+        best.tolist(),
+        ranking.ctr[best].tolist(),
+        wanted.bids[best].tolist(),
+        ranking.ecpm[best].tolist(),
+        strict=True,
+    )
     return JSON(
         {
             "request_id": request.state.request_id,
@@ -268,9 +277,7 @@ def _answer(request: Request, wanted: RankRequest, ranker: Ranker, ranking: Rank
             "unknown_user": ranking.features.unknown_user,
             "unknown_items": ranking.features.unknown_items,
             "ranking": [
-                {"item": of.item, "ctr": ctr[index], "bid": of.bid, "ecpm": ecpm[index]}
-                for index in ranking.order[: wanted.top_k].tolist()
-                for of in (wanted.candidates[index],)
+                {"item": items[index], "ctr": ctr, "bid": bid, "ecpm": ecpm} for index, ctr, bid, ecpm in rows
             ],
         }
     )

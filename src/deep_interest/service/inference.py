@@ -16,6 +16,7 @@ from starlette.responses import Response
 
 from deep_interest.service.deployment import Deployment
 from deep_interest.service.http import JSON, RequestError, invalid, parse
+from deep_interest.service.rank_request import Ranked
 from deep_interest.service.schemas import InferInput, InferOutput, InferRequest, RankRequest
 from deep_interest.serving.ranker import Ranker, Ranking
 
@@ -68,7 +69,7 @@ class Decoded(NamedTuple):
         id: its id, any string; None if it has none.
     """
 
-    request: RankRequest
+    request: Ranked
     outputs: list[InferOutput]
     id: str | None
 
@@ -138,7 +139,7 @@ def encode(request_id: str, outputs: Sequence[InferOutput], ranker: Ranker, rank
     )
 
 
-def _ranking_request(tensors: dict[str, list[Any]]) -> RankRequest:
+def _ranking_request(tensors: dict[str, list[Any]]) -> Ranked:
     if "items" not in tensors:
         raise RequestError(422, f"inputs: items is missing; found {', '.join(tensors)}", "items")
     items = tensors.pop("items")
@@ -155,7 +156,7 @@ def _ranking_request(tensors: dict[str, list[Any]]) -> RankRequest:
         block["history"] = tensors.pop("history")
     block["context"] = {name: values[0] if len(values) == 1 else values for name, values in tensors.items()}
     try:
-        return RankRequest.model_validate(block)
+        return Ranked.of(RankRequest.model_validate(block))
     except ValidationError as error:
         problem = invalid(error)
         field = (problem.field or "inputs").partition(".")[0]

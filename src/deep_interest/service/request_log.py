@@ -8,7 +8,7 @@ from typing import IO, Any
 
 import orjson
 
-from deep_interest.service.schemas import RankRequest
+from deep_interest.service.rank_request import Ranked
 from deep_interest.serving.ranker import Ranker, Ranking
 from deep_interest.serving.ranking import features_json
 
@@ -30,13 +30,13 @@ class RequestLog:
         self._file: IO[bytes] = (folder / f"requests.{int(time.time())}-{os.getpid()}.jsonl").open("ab")
 
     def write(
-        self, request_id: str, request: RankRequest, ranker: Ranker, ranking: Ranking, shadow: Ranker | None
+        self, request_id: str, request: Ranked, ranker: Ranker, ranking: Ranking, shadow: Ranker | None
     ) -> None:
         """Append a ranking; a shadow scores it as well."""
         entry: dict[str, Any] = {
             "request_id": request_id, "time": time.time(), "version": ranker.version, "precision": ranker.precision.model_dump(),
             "last_day": ranker.facts.last_day,
-            "request": request.model_dump(exclude_none=True), "features": features_json(ranking.features),
+            "request": request.as_json(), "features": features_json(ranking.features),
             "ctr": ranking.ctr.tolist(),
         }  # fmt: skip
         if shadow is not None:

@@ -2,7 +2,6 @@
 
 from typing import Annotated, Any
 
-import numpy as np
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -16,10 +15,10 @@ from pydantic import (
 
 from deep_interest.models.config import Precision
 from deep_interest.serving.events import Event
-from deep_interest.serving.ranker import RankingRequest
 
-_Integer = Annotated[StrictInt, Field(ge=-(2**63), le=2**63 - 1)]
-_String = Annotated[StrictStr, Field(max_length=1024)]
+LARGEST_INTEGER, LONGEST_STRING, LARGEST_BID = 2**63 - 1, 1024, 1e15
+_Integer = Annotated[StrictInt, Field(ge=-LARGEST_INTEGER - 1, le=LARGEST_INTEGER)]
+_String = Annotated[StrictStr, Field(max_length=LONGEST_STRING)]
 _Time = Annotated[StrictInt, Field(ge=-(2**61), le=2**61)]
 Id = _Integer | _String
 Value = StrictBool | _Integer | Annotated[StrictFloat, Field(allow_inf_nan=False)] | _String | None
@@ -33,14 +32,15 @@ class Candidate(_Body):
     """An item that may be shown."""
 
     item: Id = Field(description="Id of the item, as in the source.")
-    bid: float = Field(1.0, gt=0, le=1e15, allow_inf_nan=False, description="Bid; eCPM is CTR^γ × bid.")
+    bid: float = Field(
+        1.0, gt=0, le=LARGEST_BID, allow_inf_nan=False, description="Bid; eCPM is CTR^γ × bid."
+    )
 
 
-class RankRequest(_Body):
-    """Candidates to rank for a user."""
+class RankOptions(_Body):
+    """A ranking request without its candidates."""
 
     user: Id | None = Field(None, description="Id of the user; leave it out for a user without an id.")
-    candidates: list[Candidate] = Field(min_length=1, description="Candidates, with their bids.")
     context: dict[_String, Value | list[Value]] = Field(
         {}, description="Value of each context feature: one for all candidates, or one per candidate."
     )
@@ -64,12 +64,11 @@ class RankRequest(_Body):
         description="Id for logs; made by the service by default.",
     )
 
-    def ranking_request(self) -> RankingRequest:
-        """Return the request in the form of the ranker."""
-        return RankingRequest(
-            self.user, [candidate.item for candidate in self.candidates],
-            np.array([candidate.bid for candidate in self.candidates]), self.context, self.history, self.time, self.gamma,
-        )  # fmt: skip
+
+class RankRequest(RankOptions):
+    """Candidates to rank for a user."""
+
+    candidates: list[Candidate] = Field(min_length=1, description="Candidates, with their bids.")
 
 
 class RankedItem(_Body):

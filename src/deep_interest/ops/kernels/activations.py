@@ -2,10 +2,15 @@
 
 import numpy as np
 from numba import njit
-from numpy import float32
+from numpy import float32, int32, uint32
 
 from deep_interest.ops.runtime.jit import kernel
 from deep_interest.ops.runtime.parallel import partition_bounds
+
+_EXP = tuple(
+    map(float32, (1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1))
+)
+"""Coefficients of ``(exp(x) - 1 - x) / x²`` by descending powers, after the first (Cephes, expf)."""
 
 # Loops touch few arrays each: LLVM then proves at run time that they do not overlap, and vectorises.
 
@@ -60,6 +65,21 @@ def tanh(x):
     denominator = float32(0.026164461) + s * (float32(0.00034113000) + s * float32(8.5224931e-07))
     denominator = float32(1) + s * (float32(0.46777829) + s * denominator)
     return x * numerator / denominator
+
+
+@njit(inline="always")
+def exp_of_negative(x):
+    """``exp(x)`` of ``x <= 0`` to 2e-7 of its value, and 1.6e-38 below -87: 2^n times a polynomial on [-ln 2 / 2, ln 2 / 2]."""
+    x = max(x, float32(-87))
+    n = np.floor(x * float32(1.44269504) + float32(0.5))
+    rest = (x - n * float32(0.693359375)) + n * float32(
+        2.12194440e-4
+    )  # ln 2 in two parts, the first exact in products with n
+    total = float32(1.9875691500e-4)
+    for coefficient in _EXP:
+        total = total * rest + coefficient
+    total = total * rest * rest + rest + float32(1)
+    return total * uint32((int32(n) + int32(127)) << int32(23)).view(float32)
 
 
 @kernel
