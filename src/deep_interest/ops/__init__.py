@@ -46,6 +46,7 @@ Public operations
 `mlp`                multi-layer perceptrons
 `attention`          DIN's activation unit (an MLP over pairs) and attention pooling
 `attention_bfloat16` the same with products in bfloat16, for inference; fast on CPUs with AMX
+`shared_attention`   softmax of dot products of one history with many candidates
 `search`             search in long histories: by category, dot product or Hamming distance of hashes
 `target_attention`   attention of a candidate to behaviours by dot products
 `buckets`            sums of the behaviours that share a hash bucket with the candidate
