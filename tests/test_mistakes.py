@@ -63,7 +63,7 @@ COMMAND_LINE = {
     "--namespaces=simulated.dni": "--namespaces: simulated.dni is not a namespace",
     "--from-inputs=simulated.behaviours": "did you mean simulated.behaviors",
     "--to-outputs=simulated.result": "simulated.result is not a catalog entry of the pipeline __default__",
-    "--env=smok": "--env: smok is not an environment; the environments are base, industrial, local, smoke",
+    "--env=smok": "--env: smok is not an environment; the environments are base, duckdb, industrial, local, smoke, spark",
     "--runner=ParalelRunner": "--runner: ParalelRunner is not a runner; choose SequentialRunner",
     "--params=training.seeds=1,2": "separate the items of a list by blanks: --params='training.seeds=1 2 3'",
     "--params=training": "must contain a key and a value separated by `=`",

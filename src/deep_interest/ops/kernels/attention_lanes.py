@@ -212,7 +212,9 @@ def _take_from_lanes(scores, begin, length, count, bias, weights):
 
 @njit_no_refcount
 def _softmax_in_place(scores, scale):
-    top, total = scores.max(), float32(0)
+    top, total = scores[0], float32(0)
+    for t in range(1, len(scores)):
+        top = max(top, scores[t])
     for t in range(len(scores)):
         scores[t] = exp_of_negative(scale * (scores[t] - top))
     for t in range(len(scores)):
