@@ -75,7 +75,7 @@ def engine_of(connection: Any, folder: Path, partitions: int) -> Engine:
 def _start_spark(options: Mapping[str, Any]) -> None:
     if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
         raise InputError(
-            "connection.backend: pyspark needs Java, but there is no command java and JAVA_HOME is not set; install Java 17, for "
+            "connection.backend: pyspark needs Java, but the command java was not found and JAVA_HOME is not set; install Java 17, for "
             "example openjdk-17-jre-headless"
         )
     from pyspark.sql import SparkSession  # noqa: PLC0415
