@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from deep_interest.logs.protocols import ProtocolParameters
+from deep_interest.logs.protocol_parameters import ProtocolParameters
 from deep_interest.models.registry import MODELS
 from deep_interest.training.parameters import TrainingOptions
 

@@ -16,7 +16,7 @@ from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.impressions import days_and_splits, impression_samples
 from deep_interest.logs.inspection import inspect_log, report_lines
 from deep_interest.logs.negatives import list_negatives
-from deep_interest.logs.protocols import ProtocolParameters
+from deep_interest.logs.protocol_parameters import ProtocolParameters
 from deep_interest.pipelines.parameters import DatasetParameters
 
 GIVEN = ProtocolParameters(name="given")

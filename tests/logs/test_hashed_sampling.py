@@ -15,7 +15,8 @@ from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.hashed_sampling import hashed_negatives, hashed_order, shuffled_users
 from deep_interest.logs.hashing import Purpose
 from deep_interest.logs.impressions import impression_samples
-from deep_interest.logs.protocols import TEST, TRAIN, VALIDATION, ProtocolParameters, catalogue_samples
+from deep_interest.logs.protocol_parameters import ProtocolParameters
+from deep_interest.logs.protocols import TEST, TRAIN, VALIDATION, catalogue_samples
 from deep_interest.logs.sequences import shown_negatives
 from deep_interest.logs.vocabulary import Vocabulary
 

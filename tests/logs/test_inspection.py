@@ -9,7 +9,7 @@ from deep_interest.logs.canonical import canonical
 from deep_interest.logs.contracts import validate
 from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.inspection import inspect_log, report_lines, unknown_lines
-from deep_interest.logs.protocols import ProtocolParameters
+from deep_interest.logs.protocol_parameters import ProtocolParameters
 from deep_interest.logs.tables import CanonicalTables
 
 DAY, HOUR = 86_400, 3_600

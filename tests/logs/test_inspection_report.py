@@ -10,7 +10,7 @@ from support.log_warnings import BY_DAY, DAY, START
 from deep_interest.logs.canonical import canonical
 from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.inspection import inspect_log, report_lines, split_lines
-from deep_interest.logs.protocols import ProtocolParameters
+from deep_interest.logs.protocol_parameters import ProtocolParameters
 from deep_interest.logs.tables import CanonicalTables
 
 HISTORIES = pd.DataFrame(

@@ -12,7 +12,7 @@ from deep_interest.logs.encoding import behavior_log, code_column, encode_featur
 from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.impressions import impression_samples
 from deep_interest.logs.multi_hot import MultiHot, ValueSets
-from deep_interest.logs.protocols import ProtocolParameters
+from deep_interest.logs.protocol_parameters import ProtocolParameters
 from deep_interest.logs.storage import load_features, save_features
 from deep_interest.logs.vocabulary import FieldVocabularies
 

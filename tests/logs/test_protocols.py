@@ -5,11 +5,11 @@ from hypothesis import strategies as st
 from support.logs import encoded, random_log, tables_of
 
 from deep_interest.errors import InputError
+from deep_interest.logs.protocol_parameters import ProtocolParameters
 from deep_interest.logs.protocols import (
     TEST,
     TRAIN,
     VALIDATION,
-    ProtocolParameters,
     Samples,
     catalogue_samples,
     known_to_training,

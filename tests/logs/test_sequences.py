@@ -14,7 +14,8 @@ from deep_interest.logs.encoding import encode_behaviors, encode_features
 from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.history_ranges import Calendar, history_begins, history_ends
 from deep_interest.logs.impressions import impression_samples
-from deep_interest.logs.protocols import ProtocolParameters, catalogue_samples
+from deep_interest.logs.protocol_parameters import ProtocolParameters
+from deep_interest.logs.protocols import catalogue_samples
 from deep_interest.logs.sequences import SampleTimes, encode_sequences, shown_negatives
 from deep_interest.logs.storage import load_log, save_log
 from deep_interest.logs.tables import CanonicalTables

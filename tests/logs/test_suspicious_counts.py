@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from support.log_warnings import DAY, START, warnings_of
 
-from deep_interest.logs.protocols import ProtocolParameters
+from deep_interest.logs.protocol_parameters import ProtocolParameters
 
 
 def counted_log(items=20):

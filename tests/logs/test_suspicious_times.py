@@ -10,7 +10,7 @@ from support.log_warnings import DAY, HOUR, OTHER, START, quiet, shown_at, warni
 from deep_interest.logs.canonical import canonical
 from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.inspection import inspect_log, report_lines
-from deep_interest.logs.protocols import ProtocolParameters
+from deep_interest.logs.protocol_parameters import ProtocolParameters
 from deep_interest.logs.suspicious_times import incomplete_last_day
 from deep_interest.logs.tables import CanonicalTables
 

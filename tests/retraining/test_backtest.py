@@ -6,7 +6,7 @@ from support.days import FEATURES, day_name, write_days
 from deep_interest.evaluation.metrics import gauc, logloss
 from deep_interest.figures.backtest import backtest_chart
 from deep_interest.logs.feature_columns import FeatureColumns
-from deep_interest.logs.protocols import ProtocolParameters
+from deep_interest.logs.protocol_parameters import ProtocolParameters
 from deep_interest.logs.vocabulary import FieldVocabularies
 from deep_interest.retraining.backtest import COMPARED, backtest, backtest_page, backtest_summary
 from deep_interest.retraining.days import ReaderConfig, read_days

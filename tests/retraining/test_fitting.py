@@ -13,7 +13,7 @@ from deep_interest.errors import InputError
 from deep_interest.logs.canonical import canonical
 from deep_interest.logs.encoded_log import encode_log
 from deep_interest.logs.feature_columns import FeatureColumns
-from deep_interest.logs.protocols import ProtocolParameters
+from deep_interest.logs.protocol_parameters import ProtocolParameters
 from deep_interest.logs.standardised import decode
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies, Vocabulary

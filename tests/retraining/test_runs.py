@@ -16,7 +16,7 @@ from deep_interest.errors import InputError
 from deep_interest.evaluation.metrics import per_user_auc
 from deep_interest.logs.canonical import canonical
 from deep_interest.logs.feature_columns import FeatureColumns
-from deep_interest.logs.protocols import ProtocolParameters
+from deep_interest.logs.protocol_parameters import ProtocolParameters
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies
 from deep_interest.models.config import Precision

@@ -14,7 +14,8 @@ from deep_interest.engines.engine import Engine
 from deep_interest.engines.ordered_log import count_before, days_of
 from deep_interest.errors import InputError
 from deep_interest.logs.feature_columns import FeatureColumns
-from deep_interest.logs.protocols import TEST, TRAIN, VALIDATION, ProtocolParameters
+from deep_interest.logs.protocol_parameters import ProtocolParameters
+from deep_interest.logs.protocols import TEST, TRAIN, VALIDATION
 from deep_interest.logs.tables import TRUE_PROBABILITY
 from deep_interest.logs.vocabulary import FieldVocabularies, FieldVocabulary
 

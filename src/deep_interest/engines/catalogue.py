@@ -11,7 +11,8 @@ from deep_interest.engines.negatives import NO_TARGET, PairWithNegatives, Pool, 
 from deep_interest.engines.ordered_log import positions
 from deep_interest.errors import InputError
 from deep_interest.logs.hashed_sampling import shuffled_users
-from deep_interest.logs.protocols import SPLITS, TEST, TRAIN, VALIDATION, ProtocolParameters, user_shares
+from deep_interest.logs.protocol_parameters import ProtocolParameters
+from deep_interest.logs.protocols import SPLITS, TEST, TRAIN, VALIDATION, user_shares
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from deep_interest.engines.engine import PARTITION, Engine
 from deep_interest.logs.hashing import Purpose
 from deep_interest.logs.history_ranges import Calendar
-from deep_interest.logs.protocols import ProtocolParameters
+from deep_interest.logs.protocol_parameters import ProtocolParameters
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from deep_interest.errors import InputError
 from deep_interest.logs.feature_columns import FeatureColumns
-from deep_interest.logs.protocols import ProtocolParameters
+from deep_interest.logs.protocol_parameters import ProtocolParameters
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir

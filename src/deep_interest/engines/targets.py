@@ -6,7 +6,7 @@ import pandas as pd
 
 from deep_interest.engines.engine import Engine
 from deep_interest.errors import InputError
-from deep_interest.logs.protocols import ProtocolParameters
+from deep_interest.logs.protocol_parameters import ProtocolParameters
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir

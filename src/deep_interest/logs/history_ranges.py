@@ -12,7 +12,7 @@ class Calendar:
     """How days follow from times where the source has none.
 
     Attributes:
-        day_seconds, day_offset: see `protocols.ProtocolParameters`.
+        day_seconds, day_offset: see `protocol_parameters.ProtocolParameters`.
     """
 
     day_seconds: int

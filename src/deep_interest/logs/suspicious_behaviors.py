@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from deep_interest.logs.feature_columns import ITEM_ID, TIME_FEATURES, FeatureColumns
-from deep_interest.logs.protocols import ProtocolParameters
+from deep_interest.logs.protocol_parameters import ProtocolParameters
 from deep_interest.logs.tables import CanonicalTables
 
 _WITHOUT_FEATURES = 0.5  # share of events

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from deep_interest.logs.impressions import days_of
-from deep_interest.logs.protocols import ProtocolParameters
+from deep_interest.logs.protocol_parameters import ProtocolParameters
 from deep_interest.logs.tables import CanonicalTables
 
 _INCOMPLETE = 0.3  # of the median day

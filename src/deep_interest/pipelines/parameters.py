@@ -6,7 +6,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from deep_interest.config import as_list, rename_key
 from deep_interest.logs.feature_columns import GAP, TIME_FEATURES, USER_ID, FeatureColumns
-from deep_interest.logs.protocols import ProtocolParameters
+from deep_interest.logs.protocol_parameters import ProtocolParameters
 from deep_interest.sources.tables.declaration import Source
 from deep_interest.training.parameters import KnownOptions
 

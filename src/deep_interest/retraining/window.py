@@ -7,7 +7,8 @@ from deep_interest.logs.encoded_log import encode_log
 from deep_interest.logs.encoding import behavior_log, encode_behaviors, encode_features
 from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.impressions import impression_samples
-from deep_interest.logs.protocols import ProtocolParameters, training_histories
+from deep_interest.logs.protocol_parameters import ProtocolParameters
+from deep_interest.logs.protocols import training_histories
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies, Vocabulary
 from deep_interest.retraining.days import impressions_of

@@ -21,8 +21,8 @@ from deep_interest.logs.encoding import (
     encode_features,
 )
 from deep_interest.logs.impressions import impression_samples
+from deep_interest.logs.protocol_parameters import ProtocolParameters
 from deep_interest.logs.protocols import (
-    ProtocolParameters,
     catalogue_samples,
     known_to_training,
     target_behaviors,

@@ -13,7 +13,7 @@ from deep_interest.engines.path import make_samples
 from deep_interest.errors import InputError
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
-from deep_interest.logs.protocols import ProtocolParameters
+from deep_interest.logs.protocol_parameters import ProtocolParameters
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.pipelines.parameters import DatasetParameters
 
