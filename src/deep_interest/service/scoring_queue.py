@@ -13,9 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 
 from deep_interest.ops.runtime.parallel import set_kernel_threads
+from deep_interest.service.settings import ServiceSettings, available_cores
 from deep_interest.serving.ranker import Features, Ranker
+
+
+GPU_CANDIDATES = 4096  # of the requests that a GPU scores together; their intermediate results must fit its memory
 
 
 class QueueFullError(RuntimeError):
@@ -124,6 +129,16 @@ class ScoringQueue:
             self._share_cores(-1)
             if ends:
                 return
+
+
+def make_queue(settings: ServiceSettings, device: torch.device) -> ScoringQueue:
+    """Return the queue of a worker.
+
+    A GPU takes hardly longer for several requests than for one: all that wait are scored together, by one thread.
+    """
+    if device.type == "cpu":
+        return ScoringQueue(settings.queue, threads=settings.threads or available_cores())
+    return ScoringQueue(settings.queue, threads=settings.threads or 1, most_candidates=GPU_CANDIDATES)
 
 
 def _prepare(task: Task, future: "Future[Any]") -> tuple[Prepared, "Future[Any]"] | None:
