@@ -3,7 +3,7 @@
 ``speedup`` is the time of scoring requests one after the other over that of scoring them in one forward pass, by
 `serving.scorer.Scorer` as in the service: each request has a history of 100 behaviours and its own candidates, its codes are on
 the CPU, and its scores arrive there. Medians over alternating rounds; on a CPU, one thread. ``largest_difference`` is that of the
-scores from those of the CPU, request by request.
+scores from those of the plain implementation on the CPU, request by request.
 """
 
 import argparse
@@ -66,6 +66,7 @@ def lines(options: argparse.Namespace, model: str) -> Iterator[dict]:
     from workload import amazon_shaped
 
     from deep_interest.models.registry import build_model, model_config
+    from deep_interest.ops.runtime.engine import set_engine
     from deep_interest.serving.scorer import Scorer
 
     store, device = amazon_shaped(1000, full=True).store, torch.device(options.device)
@@ -79,7 +80,9 @@ def lines(options: argparse.Namespace, model: str) -> Iterator[dict]:
         scorer = Scorer(build_model(key, config, store.schema).to(device), device=device)
     for count, candidates in CASES:
         requests = requests_of(store, count, candidates)
+        set_engine("plain")
         expected = one_by_one(on_cpu, requests)
+        set_engine("compiled")
         runs = [lambda of=of: of(scorer, requests) for of in (one_by_one, together)]  # noqa: B023
         difference = max(float((run() - expected).abs().max()) for run in runs)
         alone, joint = alternating(runs, options.rounds)

@@ -5,6 +5,7 @@ import threading
 
 import numpy as np
 import pytest
+import torch
 from support.service import (
     COLUMNS,
     CONTEXT,
@@ -15,7 +16,8 @@ from support.service import (
     snapshot_of,
 )
 
-from deep_interest.service.scoring_queue import Prepared, QueueFullError, ScoringQueue
+from deep_interest.service.scoring_queue import Prepared, QueueFullError, ScoringQueue, make_queue
+from deep_interest.service.settings import ServiceSettings
 from deep_interest.serving.ranker import Ranker, RankingRequest
 
 REQUESTS = [
@@ -90,6 +92,23 @@ def test_waiting_requests_are_scored_together_up_to_a_number_of_candidates():
     results = run(ScoringQueue(16, most_candidates=10), [scoring(ranker, size) for size in (4, 5, 3, 20, 2)])
     assert results == [[float(size)] * size for size in (4, 5, 3, 20, 2)]
     assert ranker.calls == [[4, 5, 3], [20], [2]]
+
+
+def test_a_gpu_scores_all_requests_that_wait_together(tmp_path):
+    queue, ranker = (
+        make_queue(ServiceSettings(experiment="shop.din", folder=tmp_path), torch.device("cuda")),
+        Counting(),
+    )
+    run(queue, [scoring(ranker, 400) for _ in range(8)])
+    assert ranker.calls == [[400] * 8]
+
+
+def test_cores_share_the_requests_that_wait(tmp_path):
+    settings = ServiceSettings(experiment="shop.din", folder=tmp_path, threads=2)
+    queue, ranker = make_queue(settings, torch.device("cpu")), Counting()
+    run(queue, [scoring(ranker, 400) for _ in range(8)])
+    assert sum(map(len, ranker.calls)) == 8
+    assert max(map(len, ranker.calls)) <= 2
 
 
 def test_what_needs_no_score_does_not_keep_the_others_waiting():

@@ -151,8 +151,7 @@ class DeploymentLoader:
 
     def _load(self, serving: Serving, loaded: dict[str, Ranker]) -> Deployment:
         rankers = {
-            name: loaded.get(name)
-            or Ranker.load(self._snapshots / name, self._events, device=self.device)
+            name: loaded.get(name) or Ranker.load(self._snapshots / name, self._events, device=self.device)
             for name in sorted(serving.snapshots)
         }
         return Deployment(serving, rankers)

@@ -20,7 +20,9 @@ from deep_interest.service.settings import ServiceSettings, available_cores
 from deep_interest.serving.ranker import Features, Ranker
 
 
-GPU_CANDIDATES = 4096  # of the requests that a GPU scores together; their intermediate results must fit its memory
+GPU_CANDIDATES = (
+    4096  # of the requests that a GPU scores together; their intermediate results must fit its memory
+)
 
 
 class QueueFullError(RuntimeError):

@@ -59,9 +59,7 @@ class Ranker:
         return Scorer(self.model, self.store.schema, value_sets=known, device=device)
 
     @classmethod
-    def load(
-        cls, folder: Path, events: EventStore | None = None, *, device: torch.device = _CPU
-    ) -> "Ranker":
+    def load(cls, folder: Path, events: EventStore | None = None, *, device: torch.device = _CPU) -> "Ranker":
         """Verify and load a snapshot, and rank once so that the first request does not wait for compilation.
 
         Products in bfloat16 save no time on a CPU without AMX: that is logged as a warning.
