@@ -106,8 +106,8 @@ def main() -> None:
     if options.device.startswith("cuda"):
         name = f"{torch.cuda.get_device_name(options.device)}, {name}"
     for model in options.models:
-        for line in lines(options, model):
-            line = {"bench": "batching", "model": model, **line, "machine": name, "commit": this_commit()}
+        for found in lines(options, model):
+            line = {"bench": "batching", "model": model, **found, "machine": name, "commit": this_commit()}
             print(json.dumps(line), flush=True)
 
 

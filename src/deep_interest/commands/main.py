@@ -191,7 +191,7 @@ def results(dataset: str, run: str | None, table: str | None, against: str | Non
     "--threads",
     type=click.IntRange(1),
     metavar="N",
-    help="Scoring threads per worker (default: all cores; one with a GPU).",
+    help="Cores that each worker scores with (default: all cores, divided among the workers).",
 )
 @click.option(
     "--device",

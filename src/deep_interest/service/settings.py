@@ -23,7 +23,7 @@ class ServiceSettings(BaseModel):
         folder: folder of the service: snapshots, events, and the file that says which snapshots serve.
         host, port: address to listen on.
         workers: number of worker processes.
-        threads: scoring threads of each worker; if None, as many as cores, or one with a GPU.
+        threads: cores that each worker scores with; its share of all cores if None.
         device: device that scores: ``auto`` (a GPU if there is one), ``cpu``, ``cuda``, ``cuda:1``, …
         token: bearer token that requests must have; None for none.
         max_body: largest body of a request in bytes.
