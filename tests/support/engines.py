@@ -12,7 +12,9 @@ from deep_interest.datasets import SamplesFolder
 from deep_interest.engines import vocabularies
 from deep_interest.engines.connections import engine_of
 from deep_interest.engines.path import MadeSamples, make_samples
+from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.canonical import canonical
+from deep_interest.logs.storage import load_log
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.pipelines.parameters import DatasetParameters
 from deep_interest.pipelines.samples import nodes
@@ -105,9 +107,22 @@ def assert_equal_to_numpy(
     for of_engine, of_numpy in ((made.features.items, features.items), (made.features.users, features.users)):
         assert of_engine.keys() == of_numpy.keys()
         assert all((of_engine[name] == of_numpy[name]).all() for name in of_numpy)
-    assert (made.log.offsets == log.offsets).all()
-    assert made.log.fields.keys() == log.fields.keys()
-    assert all((made.log.fields[name] == log.fields[name]).all() for name in log.fields)
-    assert (made.log.times is None) == (log.times is None)
-    assert made.log.times is None or (made.log.times == log.times).all()
+    for name, value_sets in features.value_sets.items():
+        np.testing.assert_array_equal(made.features.value_sets[name].offsets, value_sets.offsets)
+        np.testing.assert_array_equal(made.features.value_sets[name].values, value_sets.values)
+    assert_equal_logs(load_log(made.log), log)
     return expected
+
+
+def assert_equal_logs(made: BehaviorLog, expected: BehaviorLog) -> None:
+    """Compare all arrays of two logs."""
+    np.testing.assert_array_equal(made.offsets, expected.offsets)
+    assert made.fields.keys() == expected.fields.keys()
+    for name, codes in expected.fields.items():
+        np.testing.assert_array_equal(made.fields[name], codes)
+    for of_made, of_expected in ((made.times, expected.times), (made.negatives, expected.negatives)):
+        assert (of_made is None) == (of_expected is None)
+        assert of_expected is None or (of_made == of_expected).all()
+    assert made.sequences.keys() == expected.sequences.keys()
+    for name, sequence in expected.sequences.items():
+        assert_equal_logs(made.sequences[name], sequence)

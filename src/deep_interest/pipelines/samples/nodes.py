@@ -37,8 +37,8 @@ from deep_interest.pipelines.samples.on_engine import samples_on_engine, user_id
 
 logger = logging.getLogger(__name__)
 
-Outputs = tuple[BehaviorLog, FeatureTables, pd.DataFrame | Path, pd.DataFrame]
-"""Log, features, samples (on an engine their folder) and summary."""
+Outputs = tuple[BehaviorLog | Path, FeatureTables, pd.DataFrame | Path, pd.DataFrame]
+"""Log, features, samples (on an engine the folders of log and samples) and summary."""
 _NO_EVENTS = pd.DataFrame()  # behaviours that are on an engine
 
 
