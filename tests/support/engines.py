@@ -18,6 +18,7 @@ from deep_interest.logs.storage import load_log
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.pipelines.parameters import DatasetParameters
 from deep_interest.pipelines.samples import nodes
+from deep_interest.pipelines.samples.neighbours import add_neighbours
 from deep_interest.simulation.behaviors import behavior_blocks
 from deep_interest.simulation.config import SimulationConfig
 from deep_interest.simulation.impressions import impression_blocks
@@ -73,13 +74,15 @@ def on_engine(
     if tables.impressions is not None:
         impressions = _written(connection, tables.impressions, folder / "impressions.parquet")
     (folder / "engine").mkdir()
-    return make_samples(
+    made = make_samples(
         engine_of(connection, folder / "engine", partitions), behaviors, impressions,
         entities=CanonicalTables(pd.DataFrame(), tables.items, tables.users),
         user_ids=vocabularies.user_ids(connection, behaviors, impressions),
         item_ids=nodes.build_vocabularies(tables.behaviors, tables.items)[1],
         left_out=LEFT_OUT, protocol=dataset.protocol, features=dataset.features,
     )  # fmt: skip
+    neighbours = dataset.features.neighbours
+    return made if neighbours is None else add_neighbours(made, max_len=neighbours)
 
 
 def _written(connection: Any, table: pd.DataFrame, file: Path) -> Any:

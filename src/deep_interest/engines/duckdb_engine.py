@@ -1,6 +1,7 @@
 """DuckDB: one process, one partition in memory at a time."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,15 +89,20 @@ class DuckDBEngine(Engine):
     def store_mapped(
         self, name: str, function: Callable[[pa.Table], pa.Table], source: str, schema: pa.Schema
     ) -> None:
-        """Read, map and write one partition after another."""
-        for number in range(self.partitions):
-            if not self._folder(source, number).exists():
-                continue
+        """Read, map and write as many partitions at a time as DuckDB has threads."""
+
+        def map_partition(number: int) -> None:
             mapped = function(pq.read_table(self._folder(source, number), partitioning=None))
             self._folder(name, number).mkdir(parents=True)
             pq.write_table(
                 mapped.cast(_with_dictionaries(schema, mapped)), self._folder(name, number) / "part.parquet"
             )
+
+        present = [number for number in range(self.partitions) if self._folder(source, number).exists()]
+        threads = int(self.connection.raw_sql("SELECT current_setting('threads')").fetchone()[0])
+        with ThreadPoolExecutor(threads) as pool:
+            for _ in pool.map(map_partition, present):
+                pass
 
     def stored(self, name: str) -> "ir.Table":
         """Return a stored table."""

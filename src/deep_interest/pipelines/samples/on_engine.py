@@ -15,6 +15,7 @@ from deep_interest.logs.encoding import FeatureTables
 from deep_interest.logs.protocol_parameters import ProtocolParameters
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.pipelines.parameters import DatasetParameters
+from deep_interest.pipelines.samples.neighbours import add_neighbours
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +40,8 @@ def samples_on_engine(
             engine, behaviors.table, None if impressions is None else impressions.table, entities=entities,
             user_ids=user_ids, item_ids=item_ids, left_out=left_out, protocol=dataset.protocol, features=dataset.features,
         )  # fmt: skip
+        if dataset.features.neighbours is not None:
+            made = add_neighbours(made, max_len=dataset.features.neighbours)
     except BaseException:
         shutil.rmtree(engine.folder, ignore_errors=True)
         raise
