@@ -38,6 +38,7 @@ def store_samples(engine: Engine, codes: Codes, protocol: ProtocolParameters, na
             "the column of the ratings"
         )
     engine.store("log", lambda behaviors: _log(engine, behaviors, splits, protocol), ["behaviors"])
+    engine.drop("behaviors")
     if protocol.name == "rated":
         engine.store(name, lambda log: _rated(log, protocol), ["log"])
         return {}

@@ -129,8 +129,9 @@ def _store(
             "impressions", lambda: codes.encode(shown, _impression_columns(shown, protocol, features))
         )
         _store_log(engine, protocol)
+        engine.drop("behaviors")
         dropped, context = impression_samples.store_samples(engine, protocol, features, name)
-    engine.drop("behaviors", "seen", "kept")
+    engine.drop("seen", "kept")
     if features.sequences:
         store_sequences(engine, protocol, features, name, has_impressions=impressions is not None)
     segment_count = codes.users + 1

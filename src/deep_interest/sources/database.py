@@ -17,7 +17,10 @@ _CONFIG = {
     "allow_persistent_secrets": False,  # secrets that the user stores for other programs
     "python_enable_replacements": False,  # a view must not read a variable of this process
 }
-_OPEN_FILES = 1000  # of tables that are written in partitions
+_PARTITIONED_WRITES = {
+    "partitioned_write_max_open_files": 1000,
+    "partitioned_write_flush_threshold": 2_000_000,  # rows; partitions get row groups of a useful size
+}
 
 
 @contextmanager
@@ -37,7 +40,8 @@ def connect(
         database = ":memory:" if workspace is None else str(Path(folder) / "tables.duckdb")
         with duckdb.connect(database, config={**_CONFIG, "temp_directory": folder}) as connection:
             connection.execute("SET TimeZone = 'UTC'")
-            connection.execute(f"SET partitioned_write_max_open_files = {_OPEN_FILES}")
+            for setting, value in _PARTITIONED_WRITES.items():
+                connection.execute(f"SET {setting} = {value}")
             if memory_limit is not None:
                 _limit_memory(connection, memory_limit)
             yield connection
