@@ -117,7 +117,7 @@ def _counts(
 
 
 def _with(counts: dict[str, int]) -> Counts:
-    return Counts(*(counts[name] for name in NAMES))
+    return Counts(**{name: counts[name] for name in NAMES})  # type: ignore[arg-type]
 
 
 def _count_files(
