@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from deep_interest.errors import InputError
+from deep_interest.models.batch import Batch, ModelOutput
 from deep_interest.models.layers import relies_on_torch
 from deep_interest.ops.compilation import CompilationTimer
 from deep_interest.ops.loss import log_loss
@@ -84,7 +85,7 @@ class Fit:
         plain = current_engine() == "plain" or relies_on_torch(self.model)
         self._threads = nullcontext if plain else threads_for_kernels
         self._scratch = BufferPool()
-        self.optimizer = Optimizer(self.model, self.options, occurrences=self.occurrences)
+        self.optimizer = self._make_optimizer()
         self.negative_fields = negative_fields(self.model)
         self.progress = Progress()
         self.best_model: dict[str, Tensor] | None = None
@@ -92,6 +93,9 @@ class Fit:
         parts = min(self.options.evaluations_per_epoch, self.steps)
         self.evaluation_steps = {round(self.steps * (k + 1) / parts) for k in range(parts)}
         self._loss_sums = torch.zeros(2, dtype=torch.float64, device=self.device)  # target and auxiliary loss
+
+    def _make_optimizer(self) -> Optimizer:
+        return Optimizer(self.model, self.options, occurrences=self.occurrences)
 
     def run(self) -> Progress:
         """Train, or resume an interrupted fit; afterwards the model has the selected parameters."""
@@ -152,7 +156,7 @@ class Fit:
                 progress.loss_samples += len(rows)
                 if bar.update(len(rows)):
                     bar.set_postfix_str(f"loss {losses[0].item():.4f}", refresh=False)
-                if time.monotonic() - self._last_save > self.checkpoint_seconds:
+                if self._is_save_due():
                     break
         progress.loss_sum, progress.auxiliary_sum = self._loss_sums.tolist()
         progress.seconds += time.perf_counter() - start - compilation.seconds
@@ -170,16 +174,23 @@ class Fit:
         batch = self.train.batch(rows, negatives=self.negative_fields)
         if self.options.behavior_dropout:
             batch = drop_behaviors(batch, self.options.behavior_dropout)
+        self._begin_batch(batch)
         with self.optimizer.accumulate():
             output = self.model(batch)
             loss, grad_logits = log_loss(output.logits, batch.labels, batch.weights)
-            auxiliary = output.auxiliary_loss
-            if auxiliary is None:
-                output.logits.backward(grad_logits)
-            else:
-                torch.autograd.backward([output.logits, auxiliary], [grad_logits, None])
+            self._backward(output, grad_logits)
             self.optimizer.step(batch)
+        auxiliary = output.auxiliary_loss
         return loss, None if auxiliary is None else auxiliary.detach()
+
+    def _begin_batch(self, batch: Batch) -> None:
+        """Called with the batch of each step before the model sees it."""
+
+    def _backward(self, output: ModelOutput, grad_logits: Tensor) -> None:
+        if output.auxiliary_loss is None:
+            output.logits.backward(grad_logits)
+        else:
+            torch.autograd.backward([output.logits, output.auxiliary_loss], [grad_logits, None])
 
     def learning_rate(self) -> float:
         """Return the learning rate of the next step."""
@@ -194,7 +205,7 @@ class Fit:
             self.unknown.fill()
         scores = None
         if len(self.validation):
-            scores = predict(self.model, self.validation, batch_size=self.evaluation_batch_size)
+            scores = self._predict(self.validation)
         self._check_finite(scores)
         row = {
             "epoch": progress.epoch + progress.step / self.steps,
@@ -215,7 +226,7 @@ class Fit:
                 progress.bad_evaluations += 1
                 progress.learning_rate_factor *= options.plateau_factor
         if self.watched is not None:
-            metrics = watch(self.model, self.watched, batch_size=self.evaluation_batch_size)
+            metrics = watch(self._predict(self.watched), self.watched)
             row |= {f"test_{name}": value for name, value in metrics.items()}
         progress.history.append(row)
         progress.loss_sum, progress.auxiliary_sum, progress.loss_samples = 0.0, 0.0, 0
@@ -226,8 +237,14 @@ class Fit:
         if self.after_evaluation is not None:
             self.after_evaluation(progress.history)
 
+    def _predict(self, samples: SampleSet) -> np.ndarray:
+        return predict(self.model, samples, batch_size=self.evaluation_batch_size)
+
+    def _parameters_are_finite(self) -> bool:
+        return all(bool(parameter.isfinite().all()) for parameter in self.model.parameters())
+
     def _check_finite(self, scores: np.ndarray | None) -> None:
-        finite = all(bool(parameter.isfinite().all()) for parameter in self.model.parameters())
+        finite = self._parameters_are_finite()
         finite = finite and (scores is None or bool(np.isfinite(scores).all()))
         if not finite or not math.isfinite(self.progress.loss_sum):
             raise DivergedError(
@@ -239,8 +256,11 @@ class Fit:
         speed = self.progress.samples / max(self.progress.seconds, 1e-9)
         log_evaluation(self.label, row, epochs=self.options.epochs, samples_per_second=speed)
 
+    def _is_save_due(self) -> bool:
+        return time.monotonic() - self._last_save > self.checkpoint_seconds
+
     def _save(self, *, force: bool) -> None:
-        if not force and time.monotonic() - self._last_save <= self.checkpoint_seconds:
+        if not force and not self._is_save_due():
             return
         tensors: dict[str, Any] = {"best_model": self.best_model}
         if not self.progress.done:
@@ -256,11 +276,17 @@ class Fit:
             tensors["best_model"] = self.model.state_dict()
         if self.progress.done and self.keep_optimizer:
             tensors["optimizer"] = self.optimizer.state_dict()
-        save_state(self.state_file, fingerprint=self.fingerprint, progress=self.progress, tensors=tensors)
+        self._write_state(tensors)
         self._last_save = time.monotonic()
 
+    def _write_state(self, tensors: dict[str, Any]) -> None:
+        save_state(self.state_file, fingerprint=self.fingerprint, progress=self.progress, tensors=tensors)
+
+    def _read_state(self) -> dict[str, Any] | None:
+        return load_state(self.state_file, fingerprint=self.fingerprint, device=self.device)
+
     def _resume(self) -> None:
-        state = load_state(self.state_file, fingerprint=self.fingerprint, device=self.device)
+        state = self._read_state()
         if state is None:
             return
         self.progress = Progress(**state["progress"])
