@@ -23,7 +23,11 @@ from deep_interest.training.parameters import Recipe, RowOptions, RunParameters
 from deep_interest.training.runs import predict_experiment, train_experiment
 
 SMALL = {"embedding_dim": 4, "hidden": [8, 4], "attention_hidden": [8, 4]}
-KINDS = {"plain": small_data, "tags": lambda: with_tags(small_data()), "prices": lambda: with_prices(small_data())}
+KINDS = {
+    "plain": small_data,
+    "tags": lambda: with_tags(small_data()),
+    "prices": lambda: with_prices(small_data()),
+}
 
 
 def main(folder: Path, settings: dict) -> None:
@@ -33,7 +37,10 @@ def main(folder: Path, settings: dict) -> None:
     _kill_at(settings.get("kill"))
     for model, options in settings["models"].items():
         losses.clear()
-        recipe = Recipe(training={"batch_size": 64, "epochs": 2, "patience": 9} | settings.get("training", {}), model=SMALL)
+        recipe = Recipe(
+            training={"batch_size": 64, "epochs": 2, "patience": 9} | settings.get("training", {}),
+            model=SMALL,
+        )
         run = RunParameters(
             workspace=str(folder), processes=1, checkpoint_seconds=settings.get("checkpoint_seconds", 60),
             evaluation_batch_size=50, device="cpu",
@@ -94,7 +101,12 @@ def _record_losses() -> list[float]:
 def _kill_at(kill: dict | None) -> None:
     """Kill a rank, or its launcher, after a step, in the first attempt only: ``{"rank": 0, "step": 7}`` or ``{"launcher": …}``."""
     ranks = current_ranks()
-    if kill is None or ranks is None or int(os.environ["TORCHELASTIC_RESTART_COUNT"]) or Path(kill["mark"]).exists():
+    if (
+        kill is None
+        or ranks is None
+        or int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+        or Path(kill["mark"]).exists()
+    ):
         return
     if ranks.rank != kill["rank"]:
         return

@@ -8,7 +8,6 @@
 TorchRec's row-wise input and output distributions do the communication, in both directions.
 """
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -19,21 +18,11 @@ from torch.autograd.function import once_differentiable
 
 from deep_interest.distributed import group
 from deep_interest.distributed.shards import own_shard
+from deep_interest.distributed.torchrec_parts import import_torchrec
 from deep_interest.models.embeddings import Table
 from deep_interest.ops.embedding import lookup
 from deep_interest.ops.gradients import GradientAccumulator, SparseGrad, dense_sums
 from deep_interest.ops.row_source import RowSource
-
-group.silence_imports()
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    from torchrec import KeyedJaggedTensor
-    from torchrec.distributed.comm_ops import set_gradient_division
-    from torchrec.distributed.sharding.rw_sequence_sharding import RwSequenceEmbeddingDist
-    from torchrec.distributed.sharding.rw_sharding import RwSparseFeaturesDist
-    from torchrec.distributed.sharding.sequence_sharding import SequenceShardingContext
-
-set_gradient_division(False)  # the gradients of the ranks are summed: each is divided by the size of the whole batch
 
 
 class Counted(NamedTuple):
@@ -61,6 +50,10 @@ class ShardedTable(RowSource):
         self.name, self.table, self.exchange = name, table, exchange
         self.shape = torch.Size((table.num_embeddings, table.embedding_dim))
         self.shard = own_shard(table.num_embeddings)
+
+    @property
+    def nbytes(self) -> int:
+        return self.table.weight.nbytes
 
     def look_up(
         self,
@@ -119,8 +112,9 @@ class RowExchange:
     ) -> Tensor:
         """Return the rows of distinct codes of tables of one width, concatenated ``(Σ k, D)``."""
         input_distribution, output_distribution = self._distribution(tables)
+        torchrec = import_torchrec()
         counted = self.counter is not None and torch.is_grad_enabled()
-        batch = KeyedJaggedTensor(
+        batch = torchrec.KeyedJaggedTensor(
             [table.name for table in tables], torch.cat(list(codes)),
             lengths=torch.tensor([len(part) for part in codes], dtype=torch.int32),
             weights=self._counts(tables, codes) if counted else None,
@@ -137,7 +131,7 @@ class RowExchange:
             [table.table.weight for table in tables], [{field: rows} for field, rows in enumerate(own)],
             names=[table.name for table in tables], accumulator=accumulator,
         )  # fmt: skip
-        context = SequenceShardingContext(
+        context = torchrec.SequenceShardingContext(
             features_before_input_dist=batch, input_splits=pending._input_splits["values"],
             output_splits=pending._output_splits["values"], unbucketize_permute_tensor=input_distribution.unbucketize_permute_tensor,
             lengths_after_input_dist=wanted.lengths().view(-1, wanted.stride()),
@@ -148,11 +142,12 @@ class RowExchange:
     def _distribution(self, tables: Sequence[ShardedTable]) -> tuple[Any, Any]:
         names = tuple(table.name for table in tables)
         if names not in self._distributions:
+            torchrec = import_torchrec()
             world, device = dist.group.WORLD, torch.device("cpu")
             sizes = [table.shape[0] for table in tables]
             self._distributions[names] = (
-                RwSparseFeaturesDist(world, len(names), sizes, device=device, is_sequence=True),
-                RwSequenceEmbeddingDist(world, len(names), device),
+                torchrec.RwSparseFeaturesDist(world, len(names), sizes, device=device, is_sequence=True),
+                torchrec.RwSequenceEmbeddingDist(world, len(names), device),
             )
         return self._distributions[names]
 
@@ -162,7 +157,7 @@ class RowExchange:
             [self.counter(table, part).float() for table, part in zip(tables, codes, strict=True)]
         )
 
-    def _count_bytes(self, context: SequenceShardingContext, *, width: int, counted: bool) -> None:
+    def _count_bytes(self, context: Any, *, width: int, counted: bool) -> None:
         rank, training = group.rank(), torch.is_grad_enabled()
         sent = sum(context.input_splits) - context.input_splits[rank]
         asked = sum(context.output_splits) - context.output_splits[rank]

@@ -1,6 +1,5 @@
 """The process group of a run: sums over all ranks, and decisions that all ranks must take alike."""
 
-import logging
 import os
 import threading
 import time
@@ -88,8 +87,3 @@ def gather_parts(part: Tensor, sizes: list[int]) -> Tensor:
 def bounds_of(count: int, index: int, parts: int) -> tuple[int, int]:
     """Return first and last + 1 of one of ``parts`` contiguous parts of ``count`` elements, whose sizes differ by at most 1."""
     return count * index // parts, count * (index + 1) // parts
-
-
-def silence_imports() -> None:
-    """Hide warnings that TorchRec's import logs and that say nothing to a user."""
-    logging.getLogger("torch.fx._symbolic_trace").setLevel(logging.ERROR)

@@ -55,7 +55,9 @@ class ShardedOptimizer(Optimizer):
     def _clip(self, of_tables: list[Tensor], limit: float) -> None:
         """Scale all gradients so that their global norm, over the rows of all ranks, is at most ``limit``."""
         own = [torch.linalg.vector_norm(gradient).double().square() for gradient in of_tables]
-        squares = group.sum_over_ranks(torch.stack(own).sum() if own else torch.zeros((), dtype=torch.float64))
+        squares = group.sum_over_ranks(
+            torch.stack(own).sum() if own else torch.zeros((), dtype=torch.float64)
+        )
         norm = (squares + torch.linalg.vector_norm(self.network.gradient).double().square()).sqrt()
         scale = (limit / (norm + 1e-12)).clamp(max=1.0).float()
         for gradient in (self.network.gradient, *of_tables):
@@ -126,7 +128,9 @@ class ShardedUnknownRows(UnknownRows):
             shard = of.table.source.shard
             own = (of.untrained >= shard.begin) & (of.untrained < shard.end)
             self.tables.append(
-                TableRows(of.table, of.trained[shard.begin : shard.end].clone(), of.untrained[own] - shard.begin)
+                TableRows(
+                    of.table, of.trained[shard.begin : shard.end].clone(), of.untrained[own] - shard.begin
+                )
             )
 
     def _mean(self, table: Tensor, chosen: Tensor) -> Tensor:

@@ -1,17 +1,15 @@
 """TorchRec's plan of the shards: whether the tables fit into the memory of the ranks, and which rows each rank owns."""
 
-import logging
 import os
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import nn
 
-from deep_interest.distributed import group
 from deep_interest.distributed.environment import Ranks
 from deep_interest.distributed.shards import Shard
+from deep_interest.distributed.torchrec_parts import import_torchrec
 from deep_interest.errors import InputError
 from deep_interest.models.embeddings import Table
 
@@ -29,27 +27,23 @@ def require_memory(tables: Mapping[str, Table], ranks: Ranks, *, copies: int) ->
     Raises:
         InputError: the tables do not fit into the memory of the machines.
     """
-    group.silence_imports()
-    logging.getLogger("torchrec.distributed.planner").setLevel(logging.ERROR)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from torchrec.distributed.embedding import EmbeddingCollectionSharder  # noqa: PLC0415  # slow to import
-        from torchrec.distributed.planner import EmbeddingShardingPlanner, ParameterConstraints, Topology  # noqa: PLC0415
-        from torchrec.distributed.planner.storage_reservations import FixedPercentageStorageReservation  # noqa: PLC0415
-        from torchrec.distributed.planner.types import PlannerError  # noqa: PLC0415
-
+    torchrec = import_torchrec()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    topology = Topology(
+    topology = torchrec.Topology(
         world_size=ranks.size, local_world_size=ranks.local_size, compute_device="cpu",
         ddr_cap=memory // ranks.local_size // copies,
     )  # fmt: skip
-    constraints = {_plain(name): ParameterConstraints(sharding_types=["row_wise"]) for name in tables}
-    planner = EmbeddingShardingPlanner(
-        topology=topology, constraints=constraints, storage_reservation=FixedPercentageStorageReservation(_RESERVED)
+    constraints = {
+        _plain(name): torchrec.ParameterConstraints(sharding_types=["row_wise"]) for name in tables
+    }
+    planner = torchrec.EmbeddingShardingPlanner(
+        topology=topology,
+        constraints=constraints,
+        storage_reservation=torchrec.FixedPercentageStorageReservation(_RESERVED),
     )
     try:
-        plan = planner.plan(_collections(tables), [EmbeddingCollectionSharder()])
-    except PlannerError as error:
+        plan = planner.plan(_collections(tables), [torchrec.EmbeddingCollectionSharder()])
+    except torchrec.PlannerError as error:
         total = 4 * copies * sum(table.num_embeddings * table.embedding_dim for table in tables.values())
         raise InputError(
             f"training: the embedding tables and their moments take {total / 1e9:.1f} GB, which is more than {ranks.size} ranks have, "
@@ -61,16 +55,15 @@ def require_memory(tables: Mapping[str, Table], ranks: Ranks, *, copies: int) ->
 
 def _collections(tables: Mapping[str, Table]) -> nn.Module:
     """Return TorchRec's collections of the tables, one for each width, without memory."""
-    from torchrec import EmbeddingCollection, EmbeddingConfig  # noqa: PLC0415  # slow to import
-
+    torchrec = import_torchrec()
     configs: dict[int, list[Any]] = {}
     for name, table in tables.items():
-        config = EmbeddingConfig(
+        config = torchrec.EmbeddingConfig(
             name=_plain(name), embedding_dim=table.embedding_dim, num_embeddings=table.num_embeddings, feature_names=[_plain(name)],
         )  # fmt: skip
         configs.setdefault(table.embedding_dim, []).append(config)
     return nn.ModuleList(
-        EmbeddingCollection(tables=each, device=torch.device("meta")) for each in configs.values()
+        torchrec.EmbeddingCollection(tables=each, device=torch.device("meta")) for each in configs.values()
     )
 
 

@@ -9,6 +9,14 @@ from torch import nn
 
 from deep_interest.distributed import group
 from deep_interest.distributed.environment import Ranks, current_ranks, require_torchrec
+from deep_interest.distributed.fit import (
+    RankFit,
+    logits_on_ranks,
+    predict_on_ranks,
+    sharded_parameters,
+    share_tables,
+)
+from deep_interest.distributed.optimizer import ShardedUnknownRows
 from deep_interest.distributed.plan import require_memory
 from deep_interest.distributed.shards import Shard, empty_rows, initial_rows, own_shard
 from deep_interest.errors import InputError
@@ -67,7 +75,6 @@ def join(run: RunParameters) -> Ranks:
         raise InputError(
             f"training.device: found {run.device}, but training on several processes runs on CPUs; set training.device=cpu"
         )
-    group.silence_imports()
     group.join_ranks()
     return ranks
 
@@ -91,8 +98,6 @@ def fit_on_ranks(
     Returns:
         The finished fit, whose parameters only rank 0 has, and the model with the rows of this rank.
     """
-    from deep_interest.distributed.fit import RankFit, logits_on_ranks, share_tables  # noqa: PLC0415  # slow to import
-
     config, options = experiment.config_and_options()
     store = FeatureStore.build(data.log, data.features, torch.device("cpu"))
     train, validation, test = (
@@ -140,8 +145,6 @@ def _require_memory(experiment: Experiment, data: Data) -> None:
 
 def _occurrences(model: nn.Module, train: SampleSet, *, fill: bool):
     """Return n_j of own rows, and what sets the untrained ones if ``fill``."""
-    from deep_interest.distributed.optimizer import ShardedUnknownRows  # noqa: PLC0415  # slow to import
-
     tables = embedding_tables(model)
     whole = occurrences_of(tables, train)
     unknown = ShardedUnknownRows(UnknownRows.of(model, whole)) if fill else None
@@ -166,11 +169,7 @@ def predict_with_ranks(
     """
     join(run)
     if find_model(checkpoint["model"]).closed_form:
-        return (
-            predict_experiment(checkpoint, run, data, split=split) if group.rank() == 0 else pd.DataFrame()
-        )
-    from deep_interest.distributed.fit import predict_on_ranks  # noqa: PLC0415  # slow to import
-
+        return predict_experiment(checkpoint, run, data, split=split) if group.rank() == 0 else pd.DataFrame()
     identity = group.from_rank_0(data.fingerprint() if group.rank() == 0 else "")
     require_same_data(checkpoint, identity)
     options = TrainingOptions.model_validate_json(checkpoint["training"])
@@ -188,8 +187,6 @@ def predict_with_ranks(
 
 def _restore(checkpoint: Checkpoint, seed: int) -> nn.Module:
     """Build the model of a checkpoint with the parameters of a seed and the rows of this rank."""
-    from deep_interest.distributed.fit import share_tables, sharded_parameters  # noqa: PLC0415  # slow to import
-
     with tables_with_rows(empty_rows):
         model = untrained(checkpoint, seed)
     tables = sharded_parameters(model)

@@ -95,7 +95,7 @@ class ShardedStates:
             out[begin : begin + len(part)] = part
 
     def _read(self, name: str, shard: Shard) -> Tensor:
-        found = []
+        found: list[Tensor] = []
         for begin, part in self._parts(name, shard.rows):
             first, last = max(shard.begin - begin, 0), min(shard.end - begin, len(part))
             if first < last or not found:

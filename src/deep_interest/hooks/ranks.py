@@ -6,10 +6,11 @@ from typing import Any
 
 from kedro.framework.context import KedroContext
 from kedro.framework.hooks import hook_impl
-from kedro.io import CatalogProtocol, MemoryDataset
+from kedro.io import CatalogProtocol
 from kedro.pipeline import Pipeline
 from kedro.pipeline.node import Node
 
+from deep_interest.datasets.unwritten import Unwritten
 from deep_interest.distributed.environment import Ranks, current_ranks, require_torchrec
 from deep_interest.errors import InputError
 from deep_interest.pipelines.ranks import runs_on_all_ranks
@@ -36,15 +37,14 @@ class RankHooks:
 
         end_with_launcher()
         if self._ranks.rank:
-            logging.getLogger("deep_interest").setLevel(logging.WARNING)
-            logging.getLogger("kedro").setLevel(logging.WARNING)
+            logging.disable(logging.INFO)
             os.environ["TQDM_DISABLE"] = "1"
 
     @hook_impl(tryfirst=True)
     def before_pipeline_run(
         self, run_params: dict[str, Any], pipeline: Pipeline, catalog: CatalogProtocol
     ) -> None:
-        """Join the process group; the outputs of other ranks than 0 stay in memory.
+        """Join the process group; other ranks than 0 do not write their outputs.
 
         Raises:
             InputError: the pipeline or the runner is for one process.
@@ -55,7 +55,7 @@ class RankHooks:
             _check(run_params, pipeline)
         else:
             for name in pipeline.all_outputs():
-                catalog[name] = MemoryDataset(copy_mode="assign")
+                catalog[name] = Unwritten(catalog[name])
         from deep_interest.distributed.group import join_ranks  # noqa: PLC0415  # imports torch
 
         join_ranks()
@@ -84,7 +84,9 @@ class RankHooks:
 
 
 def _check(run_params: dict[str, Any], pipeline: Pipeline) -> None:
-    found = sorted({(tag, *owner_of(node)) for node in pipeline.nodes for tag in _ONE_PROCESS if tag in node.tags})
+    found = sorted(
+        {(tag, *owner_of(node)) for node in pipeline.nodes for tag in _ONE_PROCESS if tag in node.tags}
+    )
     if found:
         tag, dataset, model = found[0]
         raise InputError(

@@ -40,7 +40,9 @@ def tables_with_rows(factory: RowsFactory) -> Iterator[None]:
 
 def tables_without_rows() -> AbstractContextManager[None]:
     """Build models whose tables take no memory, because their rows are loaded afterwards."""
-    return tables_with_rows(lambda size, dim, std: torch.zeros(1, 1).expand(size, dim))  # one number in memory
+    return tables_with_rows(
+        lambda size, dim, std: torch.zeros(1, 1).expand(size, dim)
+    )  # one number in memory
 
 
 class Table(nn.Embedding):
@@ -78,7 +80,9 @@ class Table(nn.Embedding):
         if factory is None:
             super().__init__(field.size, dim, sparse=True)
         else:
-            super().__init__(1, dim, sparse=True, _weight=torch.empty(1, dim))  # which draws no random numbers
+            super().__init__(
+                1, dim, sparse=True, _weight=torch.empty(1, dim)
+            )  # which draws no random numbers
             self.num_embeddings = field.size
         self.field, self.dense, self.groups, self.keep_top = field.name, field.dense, tuple(groups), keep_top
         self.sequences = tuple(sequences)

@@ -13,7 +13,6 @@ from deep_interest.ops.activations import dice, prelu, standardise_over_ranks
 from deep_interest.ops.gradients import GradientAccumulator
 from deep_interest.ops.mlp import Layer, LayerActivation, Layers, mlp
 
-
 SumOverRanks = Callable[[Tensor], Tensor]
 """Returns the sum of a tensor over all processes that train together; gradients flow through it."""
 
@@ -28,7 +27,9 @@ class Dice(nn.Module):
     Shape: ``(N, channels) -> (N, channels)``; statistics are those of the N rows in training, moving averages in evaluation.
     """
 
-    sum_over_ranks: SumOverRanks | None = None  # if several processes compute parts of a batch, for common statistics
+    sum_over_ranks: SumOverRanks | None = (
+        None  # if several processes compute parts of a batch, for common statistics
+    )
 
     def __init__(self, channels: int, *, eps: float = 1e-8) -> None:
         super().__init__()
@@ -36,7 +37,9 @@ class Dice(nn.Module):
         self.alpha = nn.Parameter(torch.zeros(channels))
 
     def forward(self, s: Tensor) -> Tensor:
-        if self.training and len(s) < 2 and self.sum_over_ranks is None:  # one row is its own mean: (s - E[s]) / sqrt(Var[s] + eps) = 0
+        if (
+            self.training and len(s) < 2 and self.sum_over_ranks is None
+        ):  # one row is its own mean: (s - E[s]) / sqrt(Var[s] + eps) = 0
             return (s + self.alpha * s) / 2
         norm = self.standardize
         assert norm.running_mean is not None and norm.running_var is not None and norm.momentum is not None
@@ -63,7 +66,9 @@ class BatchNorm(nn.BatchNorm1d):
     column-wise reductions, which torch partitions by column. A batch of one row has no variance and uses the moving averages.
     """
 
-    sum_over_ranks: SumOverRanks | None = None  # if several processes compute parts of a batch, for common statistics
+    sum_over_ranks: SumOverRanks | None = (
+        None  # if several processes compute parts of a batch, for common statistics
+    )
 
     def forward(self, x: Tensor) -> Tensor:
         """Shape: ``(N, channels) -> (N, channels)``."""

@@ -63,7 +63,9 @@ def lookup(
 
 
 def _check_codes(
-    tables: Sequence[Tensor | PackedTable | RowSource], groups: Sequence[Mapping[int, Tensor]], names: Sequence[str]
+    tables: Sequence[Tensor | PackedTable | RowSource],
+    groups: Sequence[Mapping[int, Tensor]],
+    names: Sequence[str],
 ) -> None:
     for group in groups:
         lengths = {codes.shape[0] for codes in group.values()}

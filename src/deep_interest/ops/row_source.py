@@ -18,6 +18,11 @@ class RowSource(ABC):
 
     shape: torch.Size
 
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Size of the rows in the memory of this process, in bytes."""
+
     @abstractmethod
     def look_up(
         self,

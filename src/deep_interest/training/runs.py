@@ -52,7 +52,11 @@ def train_experiment(experiment: Experiment, data: Data) -> tuple[Checkpoint, pd
 
 
 def checkpoint_of(
-    experiment: Experiment, schema: FeatureSchema, data: str, seeds: Sequence[int], fits: Sequence["FittedSeed"]
+    experiment: Experiment,
+    schema: FeatureSchema,
+    data: str,
+    seeds: Sequence[int],
+    fits: Sequence["FittedSeed"],
 ) -> tuple[Checkpoint, pd.DataFrame]:
     """Return the checkpoint of some fits, and their learning curves.
 

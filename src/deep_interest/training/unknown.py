@@ -93,9 +93,8 @@ class UnknownRows:
             table = rows.table
             table.weight[rows.untrained] = 0 if table.dense else self._mean(table.weight, rows.trained)
 
-
     def _mean(self, table: Tensor, chosen: Tensor) -> Tensor:
-        """Return the mean of the chosen rows. Shape: ``(rows, dim), (rows,) -> (dim,)`` of the table's dtype."""
+        """Return the mean of the chosen rows, of the table's dtype. Shape: ``(rows, dim), (rows,) -> (dim,)``."""
         return (sum_of_rows(table, chosen) / chosen.sum()).to(table.dtype)
 
 
