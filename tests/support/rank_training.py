@@ -17,6 +17,7 @@ import torch
 from support.training import small_data, with_prices, with_tags
 
 from deep_interest.distributed.environment import current_ranks
+from deep_interest.distributed.group import end_with_launcher
 from deep_interest.training.experiment import Experiment
 from deep_interest.training.loop import Fit
 from deep_interest.training.parameters import Recipe, RowOptions, RunParameters
@@ -33,6 +34,8 @@ KINDS = {
 def main(folder: Path, settings: dict) -> None:
     torch.set_num_threads(1)
     ranks = current_ranks()
+    if ranks is not None:
+        end_with_launcher()
     losses = _record_losses()
     _kill_at(settings.get("kill"))
     for model, options in settings["models"].items():
