@@ -11,7 +11,9 @@ ADAM = {"learning_rate": 0.01, "batch_size": 16, "epochs": 3}
 
 def largest_difference(found, expected):
     assert found.keys() == expected.keys()
-    return {name: float(np.abs(found[name].astype(np.float64) - expected[name]).max(initial=0)) for name in found}
+    return {
+        name: float(np.abs(found[name].astype(np.float64) - expected[name]).max(initial=0)) for name in found
+    }
 
 
 def assert_equal(found, expected, *, tolerance):

@@ -4,7 +4,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from deep_interest.training.dropout import drop_behaviors
 from deep_interest.training.evaluation import predict, validate, watch
 from deep_interest.training.log_lines import log_compilation, log_evaluation
 from deep_interest.training.optimizers import Optimizer
+from deep_interest.training.order import SampleOrder
 from deep_interest.training.parameters import TrainingOptions
 from deep_interest.training.state import Progress, load_state, save_state
 from deep_interest.training.unknown import UnknownRows, negative_fields
@@ -117,7 +118,7 @@ class Fit:
             total=len(self.train), initial=progress.step * options.batch_size, unit=" samples", unit_scale=True, disable=None,
             desc=f"{self.label}, epoch {progress.epoch + 1} of {options.epochs}", leave=False,
         )  # fmt: skip
-        with bar:
+        with bar, closing(order):
             while progress.step < self.steps and not progress.done:
                 until = min(step for step in self.evaluation_steps if step > progress.step)
                 self._train_steps(order, until, bar)
@@ -127,16 +128,14 @@ class Fit:
         if progress.step == self.steps and not progress.done:
             progress.epoch, progress.step = progress.epoch + 1, 0
 
-    def _order(self, epoch: int) -> Tensor:
-        """Return the order of the samples in an epoch, ``(n,)``."""
-        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + epoch)
-        if self.options.shuffle == "samples":
-            return torch.randperm(len(self.train), generator=generator)
-        requests = self.train.requests
-        rank = torch.randperm(int(requests.max()) + 1, generator=generator)
-        return rank[requests].argsort(stable=True)
+    def _order(self, epoch: int) -> SampleOrder:
+        """Return the order of the samples in an epoch."""
+        return SampleOrder(
+            self.train, seed=self.seed, epoch=epoch, window=self.options.shuffle_window,
+            by_request=self.options.shuffle == "requests",
+        )  # fmt: skip
 
-    def _train_steps(self, order: Tensor, until: int, bar: tqdm) -> None:
+    def _train_steps(self, order: SampleOrder, until: int, bar: tqdm) -> None:
         """Train up to step ``until``, or until the state is due to be saved; compilation does not count as training time."""
         progress, size = self.progress, self.options.batch_size
         self.model.train()
