@@ -1,5 +1,7 @@
 """The order of the samples in an epoch, and samples that are mapped into memory."""
 
+import itertools
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -34,7 +36,7 @@ def test_an_epoch_takes_every_sample_once_window_by_window(samples, window, by_r
     order = order_of(samples, window, by_request=by_request)
     assert sorted(order.tolist()) == list(range(len(samples)))
     places = (order // (window or len(samples))).tolist()
-    changes = sum(a != b for a, b in zip(places, places[1:], strict=False))
+    changes = sum(a != b for a, b in itertools.pairwise(places))
     assert changes == len(set(places)) - 1  # a window ends before the next one begins
 
 
@@ -55,7 +57,7 @@ def test_requests_stay_together_within_a_window(samples):
     for begin in range(0, 216, 40):
         rows = order[(order >= begin) & (order < begin + 40)]
         found = requests[rows].tolist()
-        assert sum(a != b for a, b in zip(found, found[1:], strict=False)) == len(set(found)) - 1
+        assert sum(a != b for a, b in itertools.pairwise(found)) == len(set(found)) - 1
 
 
 def mapped_data(folder):
@@ -67,7 +69,11 @@ def mapped_data(folder):
     stored = load_samples(folder / "samples")
     resident = pd.DataFrame({name: np.array(stored[name]) for name in stored if name != "split"})
     resident["split"] = stored["split"]
-    return Data(load_log(folder / "log"), data.features, stored), Data(data.log, data.features, resident), data
+    return (
+        Data(load_log(folder / "log"), data.features, stored),
+        Data(data.log, data.features, resident),
+        data,
+    )
 
 
 def test_stored_samples_are_those_of_the_table_ordered_by_split(tmp_path):

@@ -6,8 +6,11 @@ tables are divided by rows: TorchRec plans the division and carries codes, rows 
 
 =================  =================================================================================
 `environment`      what ``torchrun`` says about this process; without torch
+`meeting`          a store of the processes of one attempt
 `group`            the process group, sums and agreements over all ranks
+`plan`             whether the tables fit into the memory of all ranks
 `shards`           which rows a rank owns, and their initial values
+`torchrec_parts`   what is used of TorchRec
 `exchange`         rows for the codes of a batch, and the gradients of these rows
 `optimizer`        sums of gradients; penalties by the occurrences in the batches of all ranks
 `normalisation`    statistics of Dice and batch normalisation over the batches of all ranks

@@ -10,6 +10,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from deep_interest.distributed.meeting import store_of_attempt
+
 T = TypeVar("T")
 
 _TIMEOUT = timedelta(
@@ -20,8 +22,11 @@ _PARENT_INTERVAL = 0.5  # seconds
 
 def join_ranks() -> None:
     """Join the process group of the run, unless this process has joined already."""
-    if not dist.is_initialized():
-        dist.init_process_group("gloo", timeout=_TIMEOUT)
+    if dist.is_initialized():
+        return
+    store, rank, size = next(dist.rendezvous("env://"))
+    own = store_of_attempt(store, rank, size)
+    dist.init_process_group("gloo", store=own, rank=rank, world_size=size, timeout=_TIMEOUT)
 
 
 def leave_ranks() -> None:
