@@ -146,3 +146,17 @@ def test_a_search_needs_its_dataset_until_it_has_its_samples():
     alone = din.only_nodes("tune.simulated.din.tune")
     assert resources_of(alone) == {"simulated": READS, "simulated.din.tuning": WRITES}
     assert searches_of(alone) == {"simulated": {"tune.simulated.din.tune"}}
+
+
+@pytest.mark.slow
+def test_models_of_a_dataset_can_be_trained_at_the_same_time():
+    pipelines = register_pipelines()
+    whole = pipelines["simulated"]
+    din, base = (
+        whole.filter(node_namespaces=[f"models.{name}"]) for name in ("attention.din", "pooled.base")
+    )
+    assert resources_of(din) == {"simulated": READS, "simulated.din.fit": WRITES}
+    assert resources_of(base) == {"simulated": READS, "simulated.base.fit": WRITES}
+    assert resources_of(din + pipelines["report.simulated"]) == {"simulated": WRITES}
+    search = pipelines["tune.simulated.dien"].only_nodes("tune.simulated.dien.tune")
+    assert searches_of(search + din) == {}  # the model needs its samples until it is trained

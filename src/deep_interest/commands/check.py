@@ -23,7 +23,7 @@ from deep_interest.messages.configuration import Configuration
 from deep_interest.messages.validation import validation_message
 from deep_interest.pipeline_registry import DATASETS_VARIABLE
 from deep_interest.pipelines.ingest import create_pipeline
-from deep_interest.pipelines.parameters import DatasetParameters
+from deep_interest.pipelines.parameters import DatasetParameters, IngestParameters
 from deep_interest.pipelines.samples.nodes import (
     build_vocabularies,
     samples_from_behaviors,
@@ -56,9 +56,9 @@ def check_dataset(dataset: str, *, env: str | None = None, folder: Path | None =
         configuration = Configuration(context.config_loader)
         blocks = configuration.parameters()["datasets"]
         _require_block(dataset, blocks)
-        parameters = _validated(f"datasets.{dataset}", DatasetParameters, configuration)
-        minimum = _validated("evaluation", EvaluationParameters, configuration)
-        tables = _canonical_tables(dataset, parameters, context.catalog)
+        parameters = validated(f"datasets.{dataset}", DatasetParameters, configuration)
+        minimum = validated("evaluation", EvaluationParameters, configuration)
+        tables = canonical_tables(dataset, parameters, context.catalog)
     validate(tables)
     samples, summary = _make_samples(tables, parameters)
     has_times = parameters.source is None or parameters.source.has_times
@@ -165,7 +165,7 @@ def test_set_lines(test: pd.DataFrame, minimum: EvaluationParameters) -> list[st
     return ["", *lines]
 
 
-def _validated(where: str, kind: type[Parameters], configuration: Configuration) -> Parameters:
+def validated(where: str, kind: type[Parameters], configuration: Configuration) -> Parameters:
     """Validate the block of the parameters at a dotted path."""
     block: Any = configuration.loader["parameters"]
     for key in where.split("."):
@@ -177,13 +177,14 @@ def _validated(where: str, kind: type[Parameters], configuration: Configuration)
         raise InputError(message) from error
 
 
-def _canonical_tables(
+def canonical_tables(
     dataset: str, parameters: DatasetParameters, catalog: CatalogProtocol
 ) -> CanonicalTables:
     """Run the dataset's own ingest node, without saving its outputs."""
     spec = datasets_of({dataset: parameters.model_dump()})[dataset]
     (node,) = create_pipeline(dataset, spec).nodes
-    inputs = {name: parameters if name.startswith("params:") else catalog.load(name) for name in node.inputs}
+    given = {f"params:datasets.{dataset}": parameters, "params:ingest": IngestParameters()}  # in memory
+    inputs = {name: given[name] if name in given else catalog.load(name) for name in node.inputs}
     return CanonicalTables(
         **{name.removeprefix(f"{dataset}."): table for name, table in node.run(inputs).items()}
     )

@@ -112,6 +112,53 @@ def check(dataset: str, env: str | None) -> None:
 
 
 @cli.command()
+@click.argument("dataset", shell_complete=datasets)
+@click.option("--model", default="din", metavar="MODEL", help="Model to train (default: din).")
+@click.option("--users", type=click.IntRange(1), metavar="N", help="Number of users (default: counted).")
+@click.option("--items", type=click.IntRange(1), metavar="N", help="Number of items (default: counted).")
+@click.option(
+    "--behaviors", type=click.IntRange(1), metavar="N", help="Number of behaviours (default: counted)."
+)
+@click.option(
+    "--samples", type=click.IntRange(1), metavar="N", help="Number of samples (default: by the protocol)."
+)
+@click.option(
+    "--values", multiple=True, metavar="FEATURE=N", help="Number of values of a feature; can be repeated."
+)
+@click.option(
+    "--days",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Days of the samples (default: retraining.window_days).",
+)
+@click.option(
+    "--candidates",
+    type=click.IntRange(1),
+    default=1000,
+    metavar="N",
+    help="Candidates per user in scoring (default: 1000).",
+)
+@click.option("--memory", metavar="SIZE", help="Memory of the machine, such as 64GB (default: this one's).")
+@click.option(
+    "--cores", type=click.IntRange(1), metavar="N", help="Cores of the machine (default: this one's)."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@_ENV
+def plan(
+    dataset: str, model: str, values: tuple[str, ...], days: int | None, candidates: int, memory: str | None, cores: int | None,
+    as_json: bool, env: str | None, **counts: int | None,
+) -> None:  # fmt: skip
+    """Estimate memory, disk and time of each stage of a dataset on one machine, and say which engine pays."""
+    from deep_interest.commands.plan import print_plan  # noqa: PLC0415  # imports Kedro and torch
+
+    for line in print_plan(
+        dataset, model, counts=counts, values=values, memory=memory, cores=cores, days=days, candidates=candidates,
+        as_json=as_json, env=env,
+    ):  # fmt: skip
+        click.echo(line)
+
+
+@cli.command()
 @click.argument("experiment", metavar="DATASET.MODEL", shell_complete=experiments)
 @click.option("--user", required=True, metavar="U", help="User id in the source.")
 @click.option("--candidate", required=True, metavar="C", help="Item id in the source.")
@@ -188,7 +235,15 @@ def results(dataset: str, run: str | None, table: str | None, against: str | Non
     "--workers", type=click.IntRange(1), metavar="N", help="Number of worker processes (default: 1)."
 )
 @click.option(
-    "--threads", type=click.IntRange(1), metavar="N", help="Scoring threads per worker (default: all cores)."
+    "--threads",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Cores that each worker scores with (default: all cores, divided among the workers).",
+)
+@click.option(
+    "--device",
+    metavar="DEVICE",
+    help="Device that scores: auto (a GPU if there is one), cpu, cuda, cuda:1 … (default: auto).",
 )
 @click.option(
     "--token-file", metavar="FILE", help="File with the bearer token (default: $DEEP_INTEREST_TOKEN)."

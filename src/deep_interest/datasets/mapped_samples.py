@@ -1,6 +1,5 @@
 """Dataset of samples that are mapped into memory."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from deep_interest.datasets.folder import LocalDataset
+from deep_interest.datasets.samples_folder import remove_stored
 from deep_interest.logs.sample_columns import load_samples, save_samples
 
 
@@ -30,7 +30,7 @@ class MappedSamples(LocalDataset[pd.DataFrame | Path, pd.DataFrame]):
                 yield pq.read_table(file, partitioning=None).to_pandas()
 
         save_samples(partitions, path)
-        shutil.rmtree(data.parent)
+        remove_stored(data)
 
     def read(self, path: Path) -> pd.DataFrame:
         """Map all columns into memory."""

@@ -3,10 +3,12 @@
 =======================  =====================================================  ==========================================
 resource                 held exclusively by                                    shared by
 =======================  =====================================================  ==========================================
-``<dataset>``            every run that writes its tables, samples, models or
-                         reports; a search until it has read its samples
+``<dataset>``            every run that writes its tables, samples or           runs that only train models;
+                         reports                                                a search until it has read
+                                                                                its samples
 ``<dataset>.days``       ``simulate_days``, ``backtest``                        ``retrain.<dataset>.*``, ``score.<dataset>.*``
-``<dataset>.<model>.…``  ``tuning``: ``tune.<dataset>.<model>``;
+``<dataset>.<model>.…``  ``fit``: a run that only trains models;
+                         ``tuning``: ``tune.<dataset>.<model>``;
                          ``scores``: ``score.<dataset>.<model>``
 ``simulated.backtest``   ``backtest``
 =======================  =====================================================  ==========================================
@@ -28,6 +30,7 @@ from deep_interest.hooks.retraining import exit_with, retrained_models
 from deep_interest.io.locks import LockedError, ResourceLock, lock_path
 from deep_interest.pipelines.wiring import owner_of
 
+_FIT = ".fit"  # end of the name of what a run that trains a model writes
 _WAIT = "Wait until it ends, or run in another environment (`--env=NAME`), which has its own data."
 _WAIT_FOR_SEARCH = (
     "Wait until it ends, or start it again with a higher tuning.workers: workers share one study."
@@ -113,7 +116,11 @@ def resources_of(pipeline: Pipeline) -> dict[str, bool]:
             shared[resource] = False
         for resource in _read(node):
             shared.setdefault(resource, True)
-    return shared
+    return {
+        resource: share
+        for resource, share in shared.items()
+        if not (resource.endswith(_FIT) and shared[resource.split(".")[0]] is False)
+    }
 
 
 def searches_of(pipeline: Pipeline) -> dict[str, set[str]]:
@@ -130,6 +137,7 @@ def searches_of(pipeline: Pipeline) -> dict[str, set[str]]:
         for dataset, names in searches.items()
         if {node.name for node in pipeline.nodes if dataset in _written(node)}
         <= {node.name for node in pipeline.to_nodes(*names).nodes}
+        and not any(dataset in _read(node) and node.name not in names for node in pipeline.nodes)
     }
 
 
@@ -145,14 +153,14 @@ def _written(node: Node) -> set[str]:
     for tag, entry in (("score", "scores"), ("parity", "parity"), ("tune", "tuning")):
         if tag in node.tags and model:
             return {f"{dataset}.{model}.{entry}"}
-    return {dataset}
+    return {f"{dataset}.{model}{_FIT}"} if model else {dataset}
 
 
 def _read(node: Node) -> set[str]:
     """Return the resources that a node reads but does not write."""
     dataset = _dataset(node)
     return ({f"{dataset}.days"} if f"{dataset}.days" in node.inputs else set()) | (
-        {dataset} if _is_search(node) else set()
+        {dataset} if _is_search(node) or any(name.endswith(_FIT) for name in _written(node)) else set()
     )
 
 

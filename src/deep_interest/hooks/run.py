@@ -51,6 +51,7 @@ class RunHooks:
                 "backtest",
                 "datasets",
                 "evaluation",
+                "ingest",
                 "models",
                 "recipes",
                 "retraining",
