@@ -13,6 +13,7 @@ from typing import Any
 from kedro.pipeline import Pipeline
 
 from deep_interest.config import dataset_blocks
+from deep_interest.distributed.environment import is_worker
 from deep_interest.errors import InputError
 from deep_interest.experiments import (
     ABLATIONS,
@@ -38,6 +39,7 @@ from deep_interest.pipelines import (
     train,
     tune,
 )
+from deep_interest.pipelines.ranks import of_worker
 
 DATASETS_VARIABLE = "DEEP_INTEREST_DATASETS"  # comma-separated dataset names
 PIPELINES_VARIABLE = "DEEP_INTEREST_PIPELINES"  # comma-separated names of further pipelines to list
@@ -81,7 +83,8 @@ class LazyPipelines(Mapping[str, Pipeline]):
             with warnings.catch_warnings():
                 # Names of entries begin with the dataset, namespaces with the stage.
                 warnings.filterwarnings("ignore", "One or more dataset names contain", UserWarning)
-                self._pipelines[name] = self._factories[name]()
+                pipeline = self._factories[name]()
+            self._pipelines[name] = of_worker(pipeline) if is_worker() else pipeline
         return self._pipelines[name]
 
     def __iter__(self) -> Iterator[str]:

@@ -14,6 +14,7 @@ from kedro.io import CatalogProtocol
 from kedro.pipeline import Pipeline
 from kedro.pipeline.node import Node
 
+from deep_interest.distributed.environment import is_worker
 from deep_interest.errors import InputError, did_you_mean
 from deep_interest.experiments import MODELS, TUNABLE, datasets_of
 from deep_interest.io.atomic import clear_unfinished_below
@@ -71,7 +72,8 @@ class RunHooks:
     @hook_impl
     def before_pipeline_run(self, pipeline: Pipeline, catalog: CatalogProtocol) -> None:
         """Check device, engine, recipe and tuned values before any work is done; clear the files of killed runs."""
-        clear_killed_runs(self._data, pipeline)
+        if not is_worker():
+            clear_killed_runs(self._data, pipeline)
         if "params:training" not in pipeline.inputs():
             return
         from deep_interest.ops.runtime.engine import set_engine  # noqa: PLC0415

@@ -34,6 +34,8 @@ class TrainingOptions(BaseModel):
         shuffle: ``samples`` one by one, or ``requests``: samples of the same user and history stay together, such as the
             impressions of a request or a positive and its sampled negative, so that everything that depends on the history
             alone is computed once.
+        shuffle_window: number of neighbouring samples that are shuffled together; the windows come in a random order, so that samples
+            and log are read part by part from files that are mapped into memory. None shuffles all samples.
         epochs: maximum number of epochs.
         evaluations_per_epoch: number of evenly spaced validations per epoch.
         max_len: maximum length of a history, in training and in evaluation; the newest behaviours are kept.
@@ -59,6 +61,7 @@ class TrainingOptions(BaseModel):
     selection: Literal["gauc", "auc", "logloss"] = "gauc"
     batch_size: int = Field(512, ge=1)
     shuffle: Literal["samples", "requests"] = "samples"
+    shuffle_window: int | None = Field(None, ge=1)
     epochs: int = Field(20, ge=1)
     evaluations_per_epoch: int = Field(1, ge=1)
     max_len: int = Field(100, ge=1)

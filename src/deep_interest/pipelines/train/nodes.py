@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import pandas as pd
 from pydantic import model_validator
 
+from deep_interest.distributed.environment import current_ranks
 from deep_interest.errors import InputError
 from deep_interest.experiments import TUNABLE, TUNED_SUFFIX
 from deep_interest.logs.behavior_log import BehaviorLog
@@ -77,7 +78,7 @@ def make_train(
         settings: DatasetParameters, recipes: Recipes, run: RunParameters, tuned_results: dict[str, Any],
     ) -> tuple[dict[str, Any], pd.DataFrame, dict[str, Any]]:  # fmt: skip
         """Fit every seed; return the checkpoint, the learning curves and the settings of the fit."""
-        from deep_interest.training.runs import Data, Experiment, choose_recipe, settings_of, train_experiment
+        from deep_interest.training.runs import Data, Experiment, choose_recipe, settings_of
 
         recipe = choose_recipe(recipes.root, run, default=settings.recipe, training=settings.training)
         name = run.recipe or settings.recipe
@@ -96,7 +97,7 @@ def make_train(
             run=run,
             variant=TUNED_SUFFIX if tuned else "",
         )
-        checkpoint, curves = train_experiment(experiment, Data(log, features, samples))
+        checkpoint, curves = _train(experiment, Data(log, features, samples))
         return (
             checkpoint,
             curves,
@@ -106,6 +107,17 @@ def make_train(
         )
 
     return train
+
+
+def _train(experiment: Any, data: Any) -> tuple[dict[str, Any], pd.DataFrame]:
+    """Train in this process, or on all ranks if ``torchrun`` has started it."""
+    if current_ranks() is None:
+        from deep_interest.training.runs import train_experiment
+
+        return train_experiment(experiment, data)
+    from deep_interest.distributed.runs import train_on_ranks
+
+    return train_on_ranks(experiment, data)
 
 
 def tuned_values(result: dict[str, Any], *, dataset: str, model: str, recipe: str) -> dict[str, Any]:
@@ -167,4 +179,8 @@ def predict(
     """
     from deep_interest.training.runs import Data, predict_experiment
 
-    return predict_experiment(checkpoint, run, Data(log, features, samples))
+    if current_ranks() is None:
+        return predict_experiment(checkpoint, run, Data(log, features, samples))
+    from deep_interest.distributed.runs import predict_with_ranks
+
+    return predict_with_ranks(checkpoint, run, Data(log, features, samples))
