@@ -1,11 +1,12 @@
-"""Time, memory and disk of the data path from canonical behaviours to samples: NumPy in memory, and DuckDB within a limit.
+"""Time, memory and disk of the data path from raw files to samples: NumPy in memory, and DuckDB within a limit.
 
     python benchmarks/data_path.py [--behaviors 10000000] [--memory-limit 2GB] [--repeats 1] [--paths numpy duckdb] [--work DIR]
 
 Behaviours are generated once, streamed to Parquet, with a fixed seed: 20 per user on average, by user and time, items with a
-long tail. Each measurement is a process of its own, the paths alternate, and each prints one JSON line: ``seconds`` from the
-Parquet file to log, features and samples on disk, imports not counted; ``peak_rss_mb`` of the process; ``output_mb`` of log,
-features and samples; ``intermediate_mb`` of the tables that the engine has stored in between; ``sha256`` of the sorted samples with ``--hashes``.
+long tail. Each measurement is a process of its own, the paths alternate, and each prints one JSON line: ``ingest_seconds`` from the
+Parquet files to canonical tables on disk, ``seconds`` on to log, features and samples on disk, imports not counted; ``peak_rss_mb`` of
+the process, memory-mapped files included; ``output_mb`` of canonical behaviours, log, features and samples; ``sha256`` of the sorted
+samples with ``--hashes``.
 """
 
 import argparse
@@ -29,7 +30,7 @@ from deep_interest.io.atomic import atomic_path
 BEHAVIORS_PER_USER = 20
 BEHAVIORS_PER_ITEM = 50
 BLOCK = 1_000_000  # users per block
-DAY = 86_400
+OUTPUTS = ("behaviors.parquet", "log", "features", "samples")
 
 
 def main() -> None:
@@ -40,7 +41,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="200,000 behaviours")
     parser.add_argument("--behaviors", type=int, default=10_000_000)
     parser.add_argument("--memory-limit", default="2GB", help="of DuckDB")
-    parser.add_argument("--rows-per-partition", type=int, default=2_000_000)
+    parser.add_argument("--rows-per-partition", type=int, default=4_000_000)
+    parser.add_argument("--threads", type=int, default=2, help="of DuckDB")
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--paths", nargs="+", choices=["numpy", "duckdb"], default=["numpy", "duckdb"])
     parser.add_argument("--hashes", action="store_true", help="hash the sorted samples, which takes memory")
@@ -98,23 +100,21 @@ def measure(path: str, folder: Path, arguments: argparse.Namespace) -> dict[str,
     """Run one path in this process."""
     import deep_interest.datasets
     import deep_interest.engines.path
+    import deep_interest.pipelines.ingest.nodes
     import deep_interest.pipelines.samples.nodes  # noqa: F401  # imports are not what is measured
 
     with tempfile.TemporaryDirectory(dir=folder) as made:
+        tables = Tables(Path(made), arguments, on_engine=path == "duckdb")
         begin = time.perf_counter()
-        if path == "numpy":
-            rows = run_numpy(folder, Path(made))
-        else:
-            rows = run_duckdb(folder, Path(made), arguments)
-        seconds = time.perf_counter() - begin
+        tables.ingest(folder)
+        ingested = time.perf_counter()
+        rows = tables.samples()
+        end = time.perf_counter()
         kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        output, stored = (
-            size_of(Path(made), names) for names in (("log", "features", "samples"), ("engine",))
-        )
         line = {
             "bench": "data_path", "case": path, "behaviors": pq.read_metadata(folder / "behaviors.parquet").num_rows,
-            "samples": rows, "seconds": round(seconds, 1), "peak_rss_mb": round(kilobytes / 1024), "output_mb": round(output / 2**20),
-            "intermediate_mb": round(stored / 2**20),
+            "samples": rows, "ingest_seconds": round(ingested - begin, 1), "seconds": round(end - begin, 1),
+            "peak_rss_mb": round(kilobytes / 1024), "output_mb": round(size_of(Path(made), OUTPUTS) / 2**20),
         }  # fmt: skip
         if path == "duckdb":
             line["memory_limit"] = arguments.memory_limit
@@ -126,54 +126,74 @@ def size_of(folder: Path, names: tuple[str, ...]) -> int:
     return sum(file.stat().st_size for name in names for file in (folder / name).rglob("*") if file.is_file())
 
 
-def run_numpy(folder: Path, made: Path) -> int:
-    """Today's nodes, in memory."""
-    from deep_interest.datasets import BehaviorLogFolder, FeatureTablesFolder
-    from deep_interest.pipelines.samples import nodes
+class Tables:
+    """The nodes of ingest and samples with the datasets of the catalog, in memory or on DuckDB.
 
-    behaviors, items = (pd.read_parquet(folder / f"{name}.parquet") for name in ("behaviors", "items"))
-    ids = nodes.build_vocabularies(behaviors, items)
-    log, features, samples, _ = nodes.samples_from_behaviors(behaviors, items, *ids, {}, parameters())
-    BehaviorLogFolder(filepath=str(made / "log")).save(log)
-    FeatureTablesFolder(filepath=str(made / "features")).save(features)
-    (made / "samples").mkdir()
-    samples.to_parquet(made / "samples" / "part.parquet", index=False)
-    return len(samples)
+    Args:
+        made: folder of the results.
+        arguments: arguments of the benchmark.
+        on_engine: whether the environment is that of DuckDB.
+    """
 
+    def __init__(self, made: Path, arguments: argparse.Namespace, *, on_engine: bool) -> None:
+        from deep_interest.datasets import BehaviorLogFolder, EngineTable, FeatureTablesFolder, SamplesFolder
+        from deep_interest.datasets.checked import pandas_ParquetDataset as ParquetTable
 
-def run_duckdb(folder: Path, made: Path, arguments: argparse.Namespace) -> int:
-    """The expressions on DuckDB, within its memory limit."""
-    from deep_interest.datasets import BehaviorLogFolder, FeatureTablesFolder
-    from deep_interest.engines import vocabularies
-    from deep_interest.engines.connections import connect, engine_of
-    from deep_interest.engines.path import make_samples
-    from deep_interest.logs.tables import CanonicalTables
+        connection = {
+            "backend": "duckdb", "memory_limit": arguments.memory_limit, "temp_directory": str(made / "spill"), "threads": arguments.threads,
+        }  # fmt: skip
+        self._made, self._arguments, self._on_engine = made, arguments, on_engine
+        self._behaviors = ParquetTable(filepath=str(made / "behaviors.parquet"), save_args={"index": False})
+        self._samples = ParquetTable(
+            filepath=str(made / "samples" / "samples.parquet"), save_args={"index": False}
+        )
+        if on_engine:
+            self._behaviors = EngineTable(
+                filepath=str(made / "behaviors.parquet"),
+                connection=connection,
+                rows_per_partition=arguments.rows_per_partition,
+            )
+            self._samples = SamplesFolder(filepath=str(made / "samples"))
+        self._items = ParquetTable(filepath=str(made / "items.parquet"), save_args={"index": False})
+        self._log = BehaviorLogFolder(filepath=str(made / "log"))
+        self._features = FeatureTablesFolder(filepath=str(made / "features"))
 
-    options = {"memory_limit": arguments.memory_limit, "temp_directory": str(made / "spill")}
-    connection = connect("duckdb", options)
-    rows = pq.read_metadata(folder / "behaviors.parquet").num_rows
-    (made / "engine").mkdir()
-    engine = engine_of(connection, made / "engine", max(1, -(-rows // arguments.rows_per_partition)))
-    behaviors = connection.read_parquet(str(folder / "behaviors.parquet"))
-    items = pd.read_parquet(folder / "items.parquet")
-    dataset = parameters()
-    result = make_samples(
-        engine, behaviors, None, entities=CanonicalTables(items.head(0), items),
-        user_ids=vocabularies.user_ids(connection, behaviors, None), item_ids=items[["item"]].rename(columns={"item": "id"}),
-        left_out={}, protocol=dataset.protocol, features=dataset.features,
-    )  # fmt: skip
-    BehaviorLogFolder(filepath=str(made / "log")).save(result.log)
-    FeatureTablesFolder(filepath=str(made / "features")).save(result.features)
-    result.samples.rename(made / "samples")
-    connection.disconnect()
-    return int(result.summary.loc[result.summary["split"] == "all", "rows"].iloc[0])
+    def ingest(self, folder: Path) -> None:
+        """Read the raw files and save behaviours and items."""
+        from deep_interest.pipelines.ingest.nodes import make_ingest_behaviors
+        from deep_interest.pipelines.parameters import IngestParameters
+
+        limit = self._arguments.memory_limit if self._on_engine else None
+        options = IngestParameters(
+            memory_limit=limit,
+            rows_per_partition=self._arguments.rows_per_partition,
+            workspace=str(self._made),
+        )
+        behaviors, items, _ = make_ingest_behaviors("bench")(folder, parameters(), options)
+        self._behaviors.save(behaviors)
+        self._items.save(items)
+
+    def samples(self) -> int:
+        """Make log, features and samples, save them, and return the number of samples."""
+        from deep_interest.pipelines.samples import nodes
+
+        behaviors, items = self._behaviors.load(), self._items.load()
+        ids = nodes.build_vocabularies(behaviors, items)
+        log, features, samples, summary = nodes.samples_from_behaviors(
+            behaviors, items, *ids, {}, parameters()
+        )
+        self._log.save(log)
+        self._features.save(features)
+        self._samples.save(samples)
+        return int(summary.loc[summary["split"] == "all", "rows"].iloc[0])
 
 
 def parameters():
     """Parameters of the dataset: ``next_item``, hashed."""
     from deep_interest.pipelines.parameters import DatasetParameters
 
-    block = {"title": "Data path", "protocol": {"name": "next_item", "sampling": "hashed"}}
+    source = {"folder": ".", "behaviors": {"files": "behaviors.parquet"}, "items": {"files": "items.parquet"}}
+    block = {"title": "Data path", "source": source, "protocol": {"name": "next_item", "sampling": "hashed"}}
     return DatasetParameters.model_validate(block)
 
 

@@ -3,6 +3,7 @@
 import os
 import platform
 import re
+import shutil
 import subprocess
 import time
 from collections.abc import Callable
@@ -27,7 +28,9 @@ def this_machine() -> str:
 
 
 def this_commit() -> str:
-    """Name the checked-out commit, with ``-dirty`` if files were changed; ``unknown`` outside a repository."""
+    """Name the checked-out commit, with ``-dirty`` if files were changed; ``unknown`` outside a repository or without git."""
+    if shutil.which("git") is None:
+        return "unknown"
     command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
     done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
     return done.stdout.strip() or "unknown"

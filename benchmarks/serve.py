@@ -249,7 +249,8 @@ def measure(options: argparse.Namespace, model: str, attention: str, folder: Pat
     key, dim = MODELS[model]
     port = options.port
     settings = {
-        "port": port, "workers": options.workers, "threads": options.threads, "queue": 256, "access_log": False,
+        "port": port, "workers": options.workers, "threads": options.threads, "device": options.device, "queue": 256,
+        "access_log": False,
     }  # fmt: skip
     file = write_service(folder, key, dim, settings, attention=attention)
     command = [sys.executable, __file__, "--serve", str(file)]
@@ -270,7 +271,7 @@ def measure(options: argparse.Namespace, model: str, attention: str, folder: Pat
                     )
                     line |= {"requests_per_s": round(rate, 1), "p99_ms": round(percentile, 2)}
                 line |= {
-                    "workers": options.workers, "threads": options.threads, "pin_service": options.pin_service,
+                    "workers": options.workers, "threads": options.threads, "device": options.device, "pin_service": options.pin_service,
                     "connections": options.connections, "machine": this_machine(), "commit": this_commit(),
                 }  # fmt: skip
                 print(json.dumps(line), flush=True)
@@ -308,6 +309,7 @@ def main() -> None:
     )
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--threads", type=int)
+    parser.add_argument("--device", default="cpu", help="device of the service: cpu, cuda, …")
     parser.add_argument("--connections", type=int, default=16)
     parser.add_argument("--port", type=int, default=8099)
     parser.add_argument("--pin-service", metavar="CPUS", help="cores of the service, such as 0,1")

@@ -137,8 +137,6 @@ def test_a_user_who_has_touched_everything_is_left_out_and_counted(duckdb):
         ({"protocol": {"name": "next_item", "targets": {"acton": ["view"]}}}, "acton is not a column of the behaviours"),
         ({"protocol": {"name": "next_item", "targets": {"action": ["open"]}}}, "no behaviour has action open"),
         ({"protocol": {"name": "next_item", "min_behaviors": 1000}}, "no train and no validation and no test samples"),
-        ({"features": {**BEHAVIORS, "buckets": {}, "standardised": ["dwell"]}}, "features.standardised of behaviours"),
-        ({"features": {**BEHAVIORS, "neighbours": 10}}, "features.neighbours: not available on DuckDB and Spark"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_made_is_an_error_that_names_it(duckdb, change, message):

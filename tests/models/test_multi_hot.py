@@ -14,6 +14,7 @@ from deep_interest.models.batch import ValueSetLookup
 from deep_interest.models.embeddings import Embeddings
 from deep_interest.models.registry import MODELS, build_model, model_config
 from deep_interest.serving.scorer import Scorer
+from deep_interest.training.tensors import value_sets_on
 
 VALUES = {"category": 6, "likes": 5, "place": 4}  # codes, the unknown's included
 SETS = {
@@ -151,6 +152,11 @@ def test_samples_that_share_a_history_and_the_scorer_see_the_same_value_sets(key
     )
     np.testing.assert_allclose(
         scored, multi_hot(replace(user, value_sets=value_sets())).logits.sigmoid().detach(), rtol=1e-9
+    )
+    cpu = torch.device("cpu")
+    moved = Scorer(multi_hot, value_sets=value_sets_on(value_sets(), cpu), device=cpu)
+    assert torch.equal(
+        scored, moved(user.history, user.candidate, profile=user.profile, context=user.context)
     )
     with pytest.raises(
         InputError, match="value_sets: the value sets of the multi-hot category, likes, place are missing"

@@ -5,6 +5,7 @@ import threading
 
 import numpy as np
 import pytest
+import torch
 from support.service import (
     COLUMNS,
     CONTEXT,
@@ -15,7 +16,9 @@ from support.service import (
     snapshot_of,
 )
 
-from deep_interest.service.scoring_queue import Prepared, QueueFullError, ScoringQueue
+from deep_interest.service import scoring_queue
+from deep_interest.service.scoring_queue import Prepared, QueueFullError, ScoringQueue, make_queue
+from deep_interest.service.settings import ServiceSettings
 from deep_interest.serving.ranker import Ranker, RankingRequest
 
 REQUESTS = [
@@ -90,6 +93,50 @@ def test_waiting_requests_are_scored_together_up_to_a_number_of_candidates():
     results = run(ScoringQueue(16, most_candidates=10), [scoring(ranker, size) for size in (4, 5, 3, 20, 2)])
     assert results == [[float(size)] * size for size in (4, 5, 3, 20, 2)]
     assert ranker.calls == [[4, 5, 3], [20], [2]]
+
+
+def test_a_gpu_scores_all_requests_that_wait_together(tmp_path):
+    queue, ranker = (
+        make_queue(ServiceSettings(experiment="shop.din", folder=tmp_path), torch.device("cuda")),
+        Counting(),
+    )
+    run(queue, [scoring(ranker, 400) for _ in range(8)])
+    assert ranker.calls == [[400] * 8]
+
+
+@pytest.mark.parametrize(
+    ("options", "threads", "cores"),
+    [
+        ({}, 4, 8),
+        ({"workers": 4}, 1, 2),
+        ({"threads": 1}, 1, 1),
+        ({"threads": 2}, 1, 2),
+        ({"workers": 16}, 1, 1),
+    ],
+)
+def test_half_as_many_threads_as_cores_score(tmp_path, monkeypatch, options, threads, cores):
+    monkeypatch.setattr(scoring_queue, "available_cores", lambda: 8)
+    settings = ServiceSettings(experiment="shop.din", folder=tmp_path, **options)
+    names, kernels = set(threading.enumerate()), []
+    monkeypatch.setattr(scoring_queue, "set_kernel_threads", kernels.append)
+    queue = make_queue(settings, torch.device("cpu"))
+    assert len(set(threading.enumerate()) - names) == threads
+    asyncio.run(queue.run(lambda: "a request that is alone"))
+    queue.close()
+    assert kernels == [cores, None]
+
+
+def test_threads_that_score_at_once_share_the_cores(monkeypatch):
+    kernels, both = [], threading.Barrier(2)
+    monkeypatch.setattr(scoring_queue, "set_kernel_threads", kernels.append)
+    queue = ScoringQueue(16, threads=2, cores=4)
+
+    async def everything():
+        await asyncio.gather(*(queue.run(both.wait) for _ in range(2)))
+
+    asyncio.run(everything())
+    queue.close()
+    assert kernels[:2] == [4, 2]
 
 
 def test_what_needs_no_score_does_not_keep_the_others_waiting():

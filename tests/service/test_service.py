@@ -260,6 +260,11 @@ def test_missing_snapshots_are_errors(tmp_path):
         application(settings)
 
 
+def test_a_missing_device_is_an_error(tmp_path):
+    with pytest.raises(InputError, match=r"^--device: 'cuda:99' does not exist here; this machine has cpu"):
+        application(prepared(tmp_path, device="cuda:99"))
+
+
 @pytest.mark.parametrize("model", ["base", "dien", "sim_hard", "sdim", "lr", "popularity", "item_knn"])
 def test_other_models_serve_as_well(tmp_path, model):
     settings = prepared(tmp_path, versions=())

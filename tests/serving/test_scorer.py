@@ -44,6 +44,19 @@ def test_single_context_applies_to_all_candidates():
     assert torch.equal(*scores)
 
 
+@pytest.mark.parametrize("key", ["din", "dien", "base_matches"])
+def test_codes_are_copied_to_the_device_of_the_model(key):
+    batch = random_batch([3, 3])
+    user, model = take(batch, [0]), make(key, SCHEMA)
+    moved, here = Scorer(model, device=torch.device("cpu")), Scorer(model)
+    scores = [
+        of(user.history, batch.candidate, profile=user.profile, context=batch.context) for of in (moved, here)
+    ]
+    assert torch.equal(*scores)
+    request = (user.history, batch.candidate, user.profile, batch.context)
+    assert torch.equal(moved.together([request, request]), here.together([request, request]))
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

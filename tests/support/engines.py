@@ -12,10 +12,13 @@ from deep_interest.datasets import SamplesFolder
 from deep_interest.engines import vocabularies
 from deep_interest.engines.connections import engine_of
 from deep_interest.engines.path import MadeSamples, make_samples
+from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.canonical import canonical
+from deep_interest.logs.storage import load_log
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.pipelines.parameters import DatasetParameters
 from deep_interest.pipelines.samples import nodes
+from deep_interest.pipelines.samples.neighbours import add_neighbours
 from deep_interest.simulation.behaviors import behavior_blocks
 from deep_interest.simulation.config import SimulationConfig
 from deep_interest.simulation.impressions import impression_blocks
@@ -71,13 +74,15 @@ def on_engine(
     if tables.impressions is not None:
         impressions = _written(connection, tables.impressions, folder / "impressions.parquet")
     (folder / "engine").mkdir()
-    return make_samples(
+    made = make_samples(
         engine_of(connection, folder / "engine", partitions), behaviors, impressions,
         entities=CanonicalTables(pd.DataFrame(), tables.items, tables.users),
         user_ids=vocabularies.user_ids(connection, behaviors, impressions),
         item_ids=nodes.build_vocabularies(tables.behaviors, tables.items)[1],
         left_out=LEFT_OUT, protocol=dataset.protocol, features=dataset.features,
     )  # fmt: skip
+    neighbours = dataset.features.neighbours
+    return made if neighbours is None else add_neighbours(made, max_len=neighbours)
 
 
 def _written(connection: Any, table: pd.DataFrame, file: Path) -> Any:
@@ -105,9 +110,22 @@ def assert_equal_to_numpy(
     for of_engine, of_numpy in ((made.features.items, features.items), (made.features.users, features.users)):
         assert of_engine.keys() == of_numpy.keys()
         assert all((of_engine[name] == of_numpy[name]).all() for name in of_numpy)
-    assert (made.log.offsets == log.offsets).all()
-    assert made.log.fields.keys() == log.fields.keys()
-    assert all((made.log.fields[name] == log.fields[name]).all() for name in log.fields)
-    assert (made.log.times is None) == (log.times is None)
-    assert made.log.times is None or (made.log.times == log.times).all()
+    for name, value_sets in features.value_sets.items():
+        np.testing.assert_array_equal(made.features.value_sets[name].offsets, value_sets.offsets)
+        np.testing.assert_array_equal(made.features.value_sets[name].values, value_sets.values)
+    assert_equal_logs(load_log(made.log), log)
     return expected
+
+
+def assert_equal_logs(made: BehaviorLog, expected: BehaviorLog) -> None:
+    """Compare all arrays of two logs."""
+    np.testing.assert_array_equal(made.offsets, expected.offsets)
+    assert made.fields.keys() == expected.fields.keys()
+    for name, codes in expected.fields.items():
+        np.testing.assert_array_equal(made.fields[name], codes)
+    for of_made, of_expected in ((made.times, expected.times), (made.negatives, expected.negatives)):
+        assert (of_made is None) == (of_expected is None)
+        assert of_expected is None or (of_made == of_expected).all()
+    assert made.sequences.keys() == expected.sequences.keys()
+    for name, sequence in expected.sequences.items():
+        assert_equal_logs(made.sequences[name], sequence)

@@ -23,7 +23,7 @@ from deep_interest.messages.configuration import Configuration
 from deep_interest.messages.validation import validation_message
 from deep_interest.pipeline_registry import DATASETS_VARIABLE
 from deep_interest.pipelines.ingest import create_pipeline
-from deep_interest.pipelines.parameters import DatasetParameters
+from deep_interest.pipelines.parameters import DatasetParameters, IngestParameters
 from deep_interest.pipelines.samples.nodes import (
     build_vocabularies,
     samples_from_behaviors,
@@ -183,7 +183,8 @@ def canonical_tables(
     """Run the dataset's own ingest node, without saving its outputs."""
     spec = datasets_of({dataset: parameters.model_dump()})[dataset]
     (node,) = create_pipeline(dataset, spec).nodes
-    inputs = {name: parameters if name.startswith("params:") else catalog.load(name) for name in node.inputs}
+    given = {f"params:datasets.{dataset}": parameters, "params:ingest": IngestParameters()}  # in memory
+    inputs = {name: given[name] if name in given else catalog.load(name) for name in node.inputs}
     return CanonicalTables(
         **{name.removeprefix(f"{dataset}."): table for name, table in node.run(inputs).items()}
     )

@@ -235,7 +235,15 @@ def results(dataset: str, run: str | None, table: str | None, against: str | Non
     "--workers", type=click.IntRange(1), metavar="N", help="Number of worker processes (default: 1)."
 )
 @click.option(
-    "--threads", type=click.IntRange(1), metavar="N", help="Scoring threads per worker (default: all cores)."
+    "--threads",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Cores that each worker scores with (default: all cores, divided among the workers).",
+)
+@click.option(
+    "--device",
+    metavar="DEVICE",
+    help="Device that scores: auto (a GPU if there is one), cpu, cuda, cuda:1 … (default: auto).",
 )
 @click.option(
     "--token-file", metavar="FILE", help="File with the bearer token (default: $DEEP_INTEREST_TOKEN)."

@@ -1,20 +1,23 @@
-"""Dataset of a Parquet file that nodes write as a data frame and read on DuckDB or Spark."""
+"""Dataset of a table that nodes write as a data frame and read on DuckDB or Spark."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from deep_interest.datasets.folder import LocalDataset
+from deep_interest.datasets.samples_folder import remove_stored
 from deep_interest.engines.connections import connection_config
 from deep_interest.engines.engine_input import EngineInput
 from deep_interest.io.atomic import atomic_path
 
 
-class EngineTable(LocalDataset[pd.DataFrame, EngineInput]):
-    """A Parquet file, loaded by ``ibis.FileDataset`` of kedro-datasets into a table of an ibis connection.
+class EngineTable(LocalDataset[pd.DataFrame | Path, EngineInput]):
+    """A folder of Parquet files, loaded by ``ibis.FileDataset`` of kedro-datasets into a table of an ibis connection.
 
-    Saving is atomic and records a checksum, which is compared before each load.
+    A node returns a data frame, or a folder of Parquet files, which are moved. Saving is atomic and records checksums, which are compared
+    before each load.
 
     Args:
         filepath: path, relative to the project.
@@ -44,13 +47,18 @@ class EngineTable(LocalDataset[pd.DataFrame, EngineInput]):
         config = connection_config(str(self._connection.get("backend")), options)
         from kedro_datasets.ibis import FileDataset  # noqa: PLC0415  # needs the extra
 
-        table = FileDataset(filepath=str(path.absolute()), connection=config).load()
+        table = FileDataset(filepath=str(path.absolute() / "*.parquet"), connection=config).load()
         return EngineInput(table, path.absolute(), self._rows_per_partition)
 
-    def write(self, data: pd.DataFrame, path: Path) -> None:
-        """Write the file atomically, with its checksum."""
-        with atomic_path(path, checksum=True) as temporary:
-            data.to_parquet(temporary, index=False)
+    def write(self, data: pd.DataFrame | Path, path: Path) -> None:
+        """Write the folder atomically, with checksums."""
+        with atomic_path(path, directory=True) as folder:
+            if isinstance(data, pd.DataFrame):
+                data.to_parquet(folder / "part-00000.parquet", index=False)
+                return
+            for file in data.glob("*.parquet"):
+                shutil.move(file, folder / file.name)
+        remove_stored(data)
 
     def _describe(self) -> dict[str, Any]:
         return {"filepath": str(self._filepath), "connection": self._connection}

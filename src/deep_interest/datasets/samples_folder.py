@@ -1,5 +1,6 @@
 """Dataset of samples that an engine has written in partitions."""
 
+import contextlib
 import shutil
 from pathlib import Path
 
@@ -10,6 +11,13 @@ import pyarrow.parquet as pq
 from deep_interest.datasets.folder import LocalDataset
 from deep_interest.io.atomic import atomic_path
 from deep_interest.logs.protocols import SPLITS
+
+
+def remove_stored(folder: Path) -> None:
+    """Remove the folder of a table whose files were moved, and the folder of the engine if it is the last one."""
+    shutil.rmtree(folder)
+    with contextlib.suppress(OSError):  # another result is still in it
+        folder.parent.rmdir()
 
 
 class SamplesFolder(LocalDataset[Path, pd.DataFrame]):
@@ -26,7 +34,7 @@ class SamplesFolder(LocalDataset[Path, pd.DataFrame]):
                 number = int(folder.name.partition("=")[2])
                 for k, file in enumerate(sorted(folder.glob("*.parquet"))):
                     shutil.move(file, target / f"part-{number:05}-{k:03}.parquet")
-        shutil.rmtree(data.parent)
+        remove_stored(data)
 
     def read(self, path: Path) -> pd.DataFrame:
         """Read all partitions into memory."""

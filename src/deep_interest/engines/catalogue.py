@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     import ibis.expr.types as ir
 
 
-def store_samples(engine: Engine, codes: Codes, protocol: ProtocolParameters) -> dict[str, int]:
-    """Store ``log`` and ``samples`` from the stored ``behaviors``.
+def store_samples(engine: Engine, codes: Codes, protocol: ProtocolParameters, name: str) -> dict[str, int]:
+    """Store ``log`` and the samples from the stored ``behaviors``.
 
     Args:
         engine: engine.
         codes: codes of users and items.
         protocol: protocol.
+        name: name of the stored samples.
 
     Returns:
         ``{reason: rows}`` of behaviours that are not samples.
@@ -37,14 +38,15 @@ def store_samples(engine: Engine, codes: Codes, protocol: ProtocolParameters) ->
             "the column of the ratings"
         )
     engine.store("log", lambda behaviors: _log(engine, behaviors, splits, protocol), ["behaviors"])
+    engine.drop("behaviors")
     if protocol.name == "rated":
-        engine.store("samples", lambda log: _rated(log, protocol), ["log"])
+        engine.store(name, lambda log: _rated(log, protocol), ["log"])
         return {}
     pair = PairWithNegatives(
         *_pools(engine, codes, protocol), seed=protocol.seed, has_begins=protocol.history_days is not None
     )
-    engine.store_mapped("samples", pair, "log", samples_schema(has_begins=pair.has_begins))
-    return _left_out(engine, protocol)
+    engine.store_mapped(name, pair, "log", samples_schema(has_begins=pair.has_begins))
+    return _left_out(engine, protocol, name)
 
 
 def _log(
@@ -115,8 +117,8 @@ def _pools(engine: Engine, codes: Codes, protocol: ProtocolParameters) -> tuple[
     return Pool(trained) if protocol.negative_pool == "trained" else everything, everything
 
 
-def _left_out(engine: Engine, protocol: ProtocolParameters) -> dict[str, int]:
-    log, samples = engine.stored("log"), engine.stored("samples")
+def _left_out(engine: Engine, protocol: ProtocolParameters, name: str) -> dict[str, int]:
+    log, samples = engine.stored("log"), engine.stored(name)
     counts = engine.collect(
         log.aggregate(
             short=(log["length"] < protocol.min_behaviors).cast("int64").sum(),

@@ -15,7 +15,11 @@ from deep_interest.errors import InputError
 
 _EXTRA = "install the extra: pip install -c constraints.txt 'deep-interest[spark]', in a clone pip install -c constraints.txt -e '.[spark]'"
 _NEEDED = {"duckdb": ("ibis",), "pyspark": ("ibis", "pyspark")}
-_DUCKDB_SETTINGS = {"preserve_insertion_order": False}
+_DUCKDB_SETTINGS = {
+    "preserve_insertion_order": False,
+    "partitioned_write_max_open_files": 1000,
+    "partitioned_write_flush_threshold": 2_000_000,  # rows; partitions get row groups of a useful size
+}
 _SPARK_SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.caseSensitive": "true",  # names of features may differ in case only

@@ -1,13 +1,16 @@
 """What the data path needs from an engine."""
 
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
-from deep_interest.logs.hashing import Purpose
+from deep_interest.logs.hashing import Purpose, below, hash63, hash64
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -31,9 +34,27 @@ class Engine(ABC):
     def __init__(self, connection: Any, folder: Path, partitions: int) -> None:
         self.connection, self.folder, self.partitions = connection, folder, partitions
 
-    @abstractmethod
     def hash63(self, seed: int, purpose: Purpose, *keys: Any) -> Any:
         """Return an expression of `logs.hashing.hash63` of one or two integer columns."""
+        return self.call(f"hash63_{purpose.name.lower()}_{seed}", partial(hash63, seed, purpose), *keys)
+
+    def below(self, seed: int, purpose: Purpose, bound: Any, *keys: Any) -> Any:
+        """Return an expression of a number below an integer column ``bound``, by a hash of up to two integer columns; 0 if it is 0."""
+
+        def chosen(bounds: np.ndarray, *values: np.ndarray) -> np.ndarray:
+            return below(hash64(seed, purpose, *values), bounds)
+
+        return self.call(f"below_{purpose.name.lower()}_{seed}", chosen, bound, *keys)
+
+    @abstractmethod
+    def call(self, name: str, function: Callable[..., np.ndarray], *columns: Any) -> Any:
+        """Return an expression of a function of up to three int64 arrays, which has no state.
+
+        Args:
+            name: name of the function, which is the same for equal functions only.
+            function: returns an int64 array as long as its arguments.
+            columns: integer columns without missing values.
+        """
 
     @abstractmethod
     def store(self, name: str, build: Build, inputs: Sequence[str] = ()) -> None:
@@ -56,7 +77,7 @@ class Engine(ABC):
             name: name of the new table.
             function: function of a partition without the column ``partition``.
             source: stored table.
-            schema: columns of the result, without ``partition``.
+            schema: columns of the result, without ``partition``; the function may return strings as dictionaries.
         """
 
     @abstractmethod
@@ -66,6 +87,15 @@ class Engine(ABC):
     @abstractmethod
     def table(self, table: pa.Table) -> "ir.Table":
         """Return a table of this process for use in expressions."""
+
+    def drop(self, *names: str) -> None:
+        """Remove stored tables."""
+        for name in names:
+            shutil.rmtree(self.folder / name, ignore_errors=True)
+
+    def has_rows(self, name: str) -> bool:
+        """Return whether a stored table has rows."""
+        return bool(self.collect(self.stored(name).count()).as_py())
 
     def collect(self, expression: Any) -> pa.Table:
         """Evaluate an expression into memory."""

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EngineInput:
-    """A Parquet file as a table of an ibis connection.
+    """A folder of Parquet files as a table of an ibis connection.
 
     Attributes:
         table: the table.
-        file: the file; stored tables are written next to it.
+        file: the folder; stored tables are written next to it.
         rows_per_partition: approximate number of rows of a partition, which has to fit into memory.
     """
 
@@ -38,7 +38,7 @@ class EngineInput:
 
         The name of the folder is that of an unfinished file, so that the next run clears it if this one is killed.
         """
-        folder = Path(tempfile.mkdtemp(prefix=".samples.", suffix=".part", dir=self.file.parent))
+        folder = Path(tempfile.mkdtemp(prefix=".engine.", suffix=".part", dir=self.file.parent))
         rows = sum(int(self.connection.to_pyarrow(of.table.count()).as_py()) for of in (self, *others))
         return engine_of(self.connection, folder, max(1, -(-rows // self.rows_per_partition)))
 

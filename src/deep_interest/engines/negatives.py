@@ -5,10 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from deep_interest.engines.partitions import by_segment
 from deep_interest.logs.hashed_sampling import hashed_negatives
 from deep_interest.logs.hashing import Purpose
 from deep_interest.logs.protocols import SPLITS, TRAIN
 
+_USED = ("user", "item", "time", "position", "history_end", "history_begin", "split")
 NO_TARGET = -1
 """Value of ``split`` of a behaviour that is not a target."""
 
@@ -43,9 +45,9 @@ class PairWithNegatives:
 
     def __call__(self, log: pa.Table) -> pa.Table:
         """Return the samples of a partition of the log; targets for which no negative exists are left out."""
-        columns = {name: log[name].to_numpy() for name in log.column_names if name != "is_target"}
+        log = by_segment(log.select([name for name in _USED if name in log.column_names]))
+        columns = {name: log[name].to_numpy() for name in log.column_names}
         rows = np.flatnonzero(columns["split"] != NO_TARGET)
-        rows = rows[np.lexsort((columns["position"][rows], columns["user"][rows]))]
         train = columns["split"][rows] == TRAIN
         negatives = np.zeros(len(rows), np.int32)
         for chosen, pool, purpose in (
@@ -67,12 +69,10 @@ class PairWithNegatives:
         pairs |= {
             "item": np.stack([columns["item"][rows], negatives], axis=1).ravel(),
             "label": np.tile(np.array([1, 0], np.int8), len(rows)),
-            "split": pa.DictionaryArray.from_arrays(np.repeat(columns["split"][rows], 2), list(SPLITS)).cast(
-                pa.string()
-            ),
+            "split": pa.DictionaryArray.from_arrays(np.repeat(columns["split"][rows], 2), list(SPLITS)),
         }
         schema = samples_schema(has_begins=self.has_begins)
-        return pa.table({field.name: pairs[field.name] for field in schema}, schema)
+        return pa.table({field.name: pairs[field.name] for field in schema})
 
 
 def samples_schema(*, has_begins: bool) -> pa.Schema:

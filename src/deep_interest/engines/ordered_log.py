@@ -10,7 +10,7 @@ from deep_interest.logs.protocol_parameters import ProtocolParameters
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-_BY_USER = [PARTITION, "user"]
+_BY_USER = ["user"]
 
 
 def positions(engine: Engine, behaviors: "ir.Table", protocol: ProtocolParameters) -> "ir.Table":
@@ -27,23 +27,27 @@ def positions(engine: Engine, behaviors: "ir.Table", protocol: ProtocolParameter
     """
     import ibis  # noqa: PLC0415
 
+    if "segment" in behaviors.columns:  # given histories are in order
+        in_segment = ibis.window(group_by="segment", order_by="time")
+        return behaviors.mutate(position=ibis.row_number().over(in_segment).cast("int32"))
     tied = behaviors.mutate(
         tie=engine.hash63(protocol.seed, Purpose.TIE, behaviors["user"], behaviors["item"])
     )
     order = [tied["time"], tied["tie"], tied["item"]]
     sequence = ibis.window(group_by=_BY_USER, order_by=order)
-    until = ibis.cumulative_window(group_by=_BY_USER, order_by=order)
     whole = ibis.window(group_by=_BY_USER)
-    earlier_times = ibis.window(group_by=_BY_USER, order_by=["time"])
-    targets = tied["is_target"].cast("int64")
-    position = ibis.row_number().over(sequence)
-    ends = ibis.rank().over(earlier_times) if protocol.ties == "exclude" else position
     log = tied.mutate(
-        position=position.cast("int32"),
+        position=ibis.row_number().over(sequence).cast("int32"),
         length=ibis._.count().over(whole).cast("int64"),
-        later_targets=(targets.sum().over(whole) - targets.sum().over(until)).cast("int64"),
-        history_end=ends.cast("int32"),
-    ).drop("tie")
+    )
+    later, ends = log["length"] - 1 - log["position"], log["position"]
+    if protocol.targets:
+        until = ibis.cumulative_window(group_by=_BY_USER, order_by=order)
+        targets = log["is_target"].cast("int64")
+        later = targets.sum().over(whole) - targets.sum().over(until)
+    if protocol.ties == "exclude":
+        ends = ibis.rank().over(ibis.window(group_by=_BY_USER, order_by=["time"]))
+    log = log.mutate(later_targets=later.cast("int64"), history_end=ends.cast("int32")).drop("tie")
     if protocol.history_days is None:
         return log
     days = days_of(log["time"], protocol.calendar)
@@ -78,7 +82,7 @@ def count_before(rows: "ir.Table", key: str, events: "ir.Table", event_key: str,
     left = rows.mutate(sort_key=rows[key].cast("int64"), is_event=ibis.literal(0, "int64"))
     right = events.select(
         **{
-            column: events[column] if column in _BY_USER else ibis.null(left[column].type())
+            column: events[column] if column in (PARTITION, *_BY_USER) else ibis.null(left[column].type())
             for column in rows.columns
         },
         sort_key=events[event_key].cast("int64"),

@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
 from deep_interest.engines.engine import PARTITION, Build, Engine
-from deep_interest.logs.hashing import Purpose, hash63
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class SparkEngine(Engine):
     """An engine in a Spark session; see `Engine`."""
 
-    def hash63(self, seed: int, purpose: Purpose, *keys: Any) -> Any:
-        """Return an expression of `logs.hashing.hash63`, which Spark calls with columns of pandas.
+    def call(self, name: str, function: Callable[..., np.ndarray], *columns: Any) -> Any:
+        """Return an expression of a function, which Spark calls with columns of pandas.
 
         The function is registered in the session: Spark calls Arrow functions of ibis for each row, and views of ibis do not register
         functions.
@@ -26,21 +26,20 @@ class SparkEngine(Engine):
         import ibis  # noqa: PLC0415
         from pyspark.sql.functions import pandas_udf  # noqa: PLC0415
 
-        name = f"hash63_{purpose.name.lower()}_{seed}"
-
         def one(a: pd.Series) -> pd.Series:
-            return pd.Series(hash63(seed, purpose, a.to_numpy()))
+            return pd.Series(function(a.to_numpy()))
 
         def two(a: pd.Series, b: pd.Series) -> pd.Series:
-            return pd.Series(hash63(seed, purpose, a.to_numpy(), b.to_numpy()))
+            return pd.Series(function(a.to_numpy(), b.to_numpy()))
 
-        of_arity: dict[int, Any] = {1: one, 2: two}
+        def three(a: pd.Series, b: pd.Series, c: pd.Series) -> pd.Series:
+            return pd.Series(function(a.to_numpy(), b.to_numpy(), c.to_numpy()))
+
+        of_series: Any = {1: one, 2: two, 3: three}[len(columns)]
         define: Any = pandas_udf  # its types do not know functions of several columns
-        self._session.udf.register(name, define(of_arity[len(keys)], "long"))
-        function = ibis.udf.scalar.builtin(
-            of_arity[len(keys)], name=name, signature=(("int64",) * len(keys), "int64")
-        )
-        return function(*(key.cast("int64") for key in keys))
+        self._session.udf.register(name, define(of_series, "long"))
+        scalar = ibis.udf.scalar.builtin(of_series, name=name, signature=(("int64",) * len(columns), "int64"))
+        return scalar(*(column.cast("int64") for column in columns))
 
     def table(self, table: pa.Table) -> "ir.Table":
         """Return a table of this process for use in expressions."""

@@ -13,80 +13,79 @@ from deep_interest.logs.summary import summary_table
 
 def split_codes(samples: pa.Table) -> np.ndarray:
     """Return the split of each sample as an index into SPLITS, ``(n,)``."""
-    return pc.index_in(samples["split"], pa.array(SPLITS)).to_numpy()
+    split = samples["split"].combine_chunks()
+    if isinstance(split, pa.DictionaryArray):
+        index = pc.index_in(split.dictionary, pa.array(SPLITS)).to_numpy()
+        return index[split.indices.to_numpy()]
+    return pc.index_in(split, pa.array(SPLITS)).to_numpy()
 
 
 class SummaryCounts:
     """Counts of the samples of each split.
 
     Args:
-        users, items: number of user and item codes, including code 0.
-        unknown_users, unknown_items: bool by code, ids that training does not know.
-        unknown_fields: ``{feature: (column, bool by code)}``: codes of the column (user, item or a context feature) for which the value
-            of the feature is missing or unknown to training.
+        sizes: number of codes, including code 0, of the columns ``user``, ``item`` and of each context feature.
     """
 
-    def __init__(
-        self, users: int, items: int, *, unknown_users: np.ndarray, unknown_items: np.ndarray,
-        unknown_fields: Mapping[str, tuple[str, np.ndarray]],
-    ) -> None:  # fmt: skip
-        self._unknown = {"unknown_users": ("user", unknown_users), "unknown_items": ("item", unknown_items)}
-        self._unknown |= {
-            f"unknown_{name}": flags
-            for name, flags in unknown_fields.items()
-            if f"unknown_{name}" not in self._unknown
-        }
-        self._seen = {
-            name: np.zeros((len(SPLITS), size), bool) for name, size in (("user", users), ("item", items))
-        }
-        names = ("rows", "positives", "history", "longest", *self._unknown)
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        self._of_codes = {name: np.zeros((len(SPLITS), size), np.uint32) for name, size in sizes.items()}
+        names = ("rows", "positives", "history", "longest")
         self._counts = {name: np.zeros(len(SPLITS), np.int64) for name in names}
 
-    def add(self, samples: pa.Table) -> None:
-        """Count a partition of the samples."""
-        columns = {name: samples[name].to_numpy() for name in samples.column_names if name != "split"}
-        splits = split_codes(samples)
+    def add(self, samples: pa.Table, splits: np.ndarray) -> None:
+        """Count a partition of the samples; ``splits (n,)`` are indices into SPLITS."""
+        history, label = samples["history_end"].to_numpy(), samples["label"].to_numpy()
+        self._counts["rows"] += np.bincount(splits, minlength=len(SPLITS))
+        self._counts["positives"] += np.bincount(splits[label == 1], minlength=len(SPLITS))
+        self._counts["history"] += np.bincount(splits, history, minlength=len(SPLITS)).astype(np.int64)
         for index in range(len(SPLITS)):
-            chosen = splits == index
-            if not chosen.any():
-                continue
-            history = columns["history_end"][chosen]
-            self._counts["rows"][index] += np.count_nonzero(chosen)
-            self._counts["positives"][index] += int(columns["label"][chosen].sum())
-            self._counts["history"][index] += int(history.sum(dtype=np.int64))
-            self._counts["longest"][index] = max(self._counts["longest"][index], int(history.max()))
-            for name, seen in self._seen.items():
-                seen[index, columns[name][chosen]] = True
-            for name, (column, flags) in self._unknown.items():
-                self._counts[name][index] += int(flags[columns[column][chosen]].sum())
+            longest = int(history[splits == index].max(initial=0))
+            self._counts["longest"][index] = max(self._counts["longest"][index], longest)
+        for name, counts in self._of_codes.items():
+            cells = splits.astype(np.intp) * counts.shape[1] + samples[name].to_numpy()
+            np.add.at(
+                counts.ravel(), cells, np.uint32(1)
+            )  # forty times as fast as with a number of another type
+
+    @property
+    def columns(self) -> list[str]:
+        """Columns of the samples that are counted."""
+        return ["split", "label", "history_end", *self._of_codes]
 
     @property
     def rows(self) -> np.ndarray:
         """``(3,)`` samples of each split."""
         return self._counts["rows"]
 
-    def table(self, left_out: dict[str, int], *, users: int, items: int, behaviors: int) -> pd.DataFrame:
+    def table(
+        self, left_out: dict[str, int], *, unknown: Mapping[str, tuple[str, np.ndarray]], users: int, items: int, behaviors: int
+    ) -> pd.DataFrame:  # fmt: skip
         """Return the summary.
 
         Args:
             left_out: ``{reason: rows}``.
+            unknown: ``{column of the summary: (column, bool by code)}``: codes that are unknown to training.
             users, items, behaviors: distinct users and items of the log, and its behaviours.
         """
-        rows = [self._row(name, [index]) for index, name in enumerate(SPLITS)]
-        total = self._row("all", [0, 1, 2]) | {"users": users, "items": items, "behaviors": behaviors}
-        return summary_table([*rows, total], left_out, list(self._unknown))
+        shares = {
+            name: np.array([counts[flags].sum(dtype=np.int64) for counts in self._of_codes[column]])
+            for name, (column, flags) in unknown.items()
+        }
+        rows = [self._row(name, [index], shares) for index, name in enumerate(SPLITS)]
+        total = self._row("all", [0, 1, 2], shares) | {"users": users, "items": items, "behaviors": behaviors}
+        return summary_table([*rows, total], left_out, list(unknown))
 
-    def _row(self, name: str, splits: list[int]) -> dict[str, object]:
-        counts = {key: int(values[splits].sum()) for key, values in self._counts.items()}
-        rows = counts["rows"]
+    def _row(self, name: str, splits: list[int], shares: Mapping[str, np.ndarray]) -> dict[str, object]:
+        rows, positives, history = (
+            int(self._counts[key][splits].sum()) for key in ("rows", "positives", "history")
+        )
         return {
             "split": name,
             "rows": rows,
-            "positives": counts["positives"],
-            "users": int(self._seen["user"][splits].any(axis=0).sum()),
-            "items": int(self._seen["item"][splits].any(axis=0).sum()),
-            "mean_history": round(counts["history"] / rows, 3) if rows else 0.0,
+            "positives": positives,
+            **{f"{key}s": int(self._of_codes[key][splits].any(axis=0).sum()) for key in ("user", "item")},
+            "mean_history": round(history / rows, 3) if rows else 0.0,
             "max_history": int(self._counts["longest"][splits].max()),
-            **{key: round(counts[key] / rows, 4) if rows else 0.0 for key in self._unknown},
+            **{key: round(int(of[splits].sum()) / rows, 4) if rows else 0.0 for key, of in shares.items()},
             "reason": "",
         }

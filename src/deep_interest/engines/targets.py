@@ -27,7 +27,7 @@ def is_target(behaviors: "ir.Table", protocol: ProtocolParameters) -> Any:
                 f"protocol.targets: {column} is not a column of the behaviours ({', '.join(behaviors.columns)}); add it to "
                 "features.behavior, or remove it here"
             )
-        chosen = chosen & _is_one_of(behaviors[column], values).fill_null(False)
+        chosen = chosen & is_one_of(behaviors[column], values).fill_null(False)
     return chosen
 
 
@@ -45,8 +45,8 @@ def check_targets(engine: Engine, protocol: ProtocolParameters) -> None:
         raise InputError(f"protocol.targets: no behaviour has {wanted}; check the values of the column")
 
 
-def _is_one_of(column: Any, values: tuple[bool | int | float | str, ...]) -> Any:
-    """Compare as numbers in a column of numbers, otherwise as strings."""
+def is_one_of(column: Any, values: tuple[bool | int | float | str, ...]) -> Any:
+    """Return an expression of whether a value is in a list: compared as numbers in a column of numbers, otherwise as strings."""
     strings = [str(value) for value in values]
     if column.type().is_boolean():
         column = column.cast("int8")

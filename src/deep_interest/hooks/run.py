@@ -50,6 +50,7 @@ class RunHooks:
                 "backtest",
                 "datasets",
                 "evaluation",
+                "ingest",
                 "models",
                 "recipes",
                 "retraining",

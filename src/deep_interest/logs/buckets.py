@@ -47,5 +47,26 @@ def borders_of(
     return tuple(np.unique(np.quantile(fitted, shares)).tolist()) if len(fitted) else ()
 
 
+def borders_of_counts(column: pd.Series, rows: np.ndarray, buckets: int) -> tuple[float, ...]:
+    """Return the borders that `borders_of` returns if each number occurs ``rows (n,)`` times."""
+    numbers = _numbers(column)
+    present = ~np.isnan(numbers)
+    order = np.argsort(numbers[present], kind="stable")
+    values, ends = numbers[present][order], np.cumsum(rows[present][order])
+    if not len(values):
+        return ()
+    shares = np.arange(1, buckets) / buckets * (ends[-1] - 1)
+    before = np.floor(shares)
+    pairs = [
+        values[np.searchsorted(ends, np.minimum(index, ends[-1] - 1), side="right")]
+        for index in (before, before + 1)
+    ]
+    quantiles = [
+        np.quantile(np.array([low, high]), share)
+        for low, high, share in zip(*pairs, shares - before, strict=True)
+    ]
+    return tuple(np.unique(quantiles).tolist())
+
+
 def _numbers(column: pd.Series) -> np.ndarray:
     return column.to_numpy(np.float64, na_value=np.nan)

@@ -13,7 +13,7 @@ from deep_interest.logs.vocabulary import Vocabulary
 def in_content_order(
     tables: CanonicalTables, *, users: Vocabulary, items: Vocabulary, seed: int
 ) -> CanonicalTables:
-    """Sort behaviours and impressions by user, time, and a hash of user and item.
+    """Sort behaviours and impressions by user, time, a hash of user and item, and the label.
 
     Args:
         tables: canonical tables with their rows in any order.
@@ -27,7 +27,8 @@ def in_content_order(
 
     def ordered(events: pd.DataFrame) -> pd.DataFrame:
         user, item = users.encode(events["user"]), items.encode(events["item"])
-        order = hashed_order(user, item, events["time"].to_numpy(np.int64), seed)
+        label = events["label"].to_numpy() if "label" in events else None
+        order = hashed_order(user, item, events["time"].to_numpy(np.int64), seed, label)
         if (order == np.arange(len(order))).all():
             return events
         return pd.DataFrame({name: column.array.take(order) for name, column in events.items()})

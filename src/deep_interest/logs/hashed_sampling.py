@@ -12,17 +12,20 @@ ATTEMPTS = 64
 """Draws from the whole pool before a negative is drawn from the items that the user has not interacted with."""
 
 
-def hashed_order(user: np.ndarray, item: np.ndarray, time: np.ndarray, seed: int) -> np.ndarray:
-    """Return the order by user, time, hash of user and item, and item: it does not depend on the order of the rows.
+def hashed_order(
+    user: np.ndarray, item: np.ndarray, time: np.ndarray, seed: int, label: np.ndarray | None = None
+) -> np.ndarray:
+    """Return the order by user, time, hash of user and item, item, and label: it does not depend on the order of the rows.
 
     Args:
         user: ``(N,)`` user codes.
         item: ``(N,)`` item codes.
         time: ``(N,)`` int64.
         seed: seed of the hash.
+        label: ``(N,)`` labels of impressions; None for behaviours.
 
     Returns:
-        ``(N,)`` row indices. Rows that agree in all three keep their order.
+        ``(N,)`` row indices. Rows that agree in all of them keep their order.
     """
     rising = (user[1:] > user[:-1]) | ((user[1:] == user[:-1]) & (time[1:] >= time[:-1]))
     order = np.arange(len(user)) if rising.all() else np.lexsort((time, user))
@@ -32,7 +35,10 @@ def hashed_order(user: np.ndarray, item: np.ndarray, time: np.ndarray, seed: int
     tied = np.flatnonzero(repeated[1:] | repeated[:-1])
     group = np.cumsum(~repeated[:-1])[tied]
     rows = order[tied]
-    order[tied] = rows[np.lexsort((item[rows], hash63(seed, Purpose.TIE, user[rows], item[rows]), group))]
+    last = () if label is None else (label[rows],)
+    order[tied] = rows[
+        np.lexsort((*last, item[rows], hash63(seed, Purpose.TIE, user[rows], item[rows]), group))
+    ]
     return order
 
 

@@ -12,7 +12,8 @@ from enum import IntEnum
 
 import numpy as np
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+GOLDEN, FIRST_FACTOR, SECOND_FACTOR = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+_GOLDEN = np.uint64(GOLDEN)
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 
@@ -48,10 +49,16 @@ def hash64(seed: int, purpose: Purpose, *keys: np.ndarray | int) -> np.ndarray:
         ``(n,)`` uint64, uniform over all values.
     """
     with np.errstate(over="ignore"):
-        state = _mix(np.array([seed], np.uint64) + _GOLDEN * np.uint64(purpose))
+        state = np.array([first_state(seed, purpose)], np.uint64)
         for key in keys:
             state = _mix((state ^ np.atleast_1d(np.asarray(key)).astype(np.uint64)) + _GOLDEN)
     return state
+
+
+def first_state(seed: int, purpose: Purpose) -> int:
+    """Return the state of `hash64` before the first key."""
+    with np.errstate(over="ignore"):
+        return int(_mix(np.array([seed], np.uint64) + _GOLDEN * np.uint64(purpose))[0])
 
 
 def hash63(seed: int, purpose: Purpose, *keys: np.ndarray | int) -> np.ndarray:
@@ -78,6 +85,6 @@ def below(hashes: np.ndarray, bound: int | np.ndarray) -> np.ndarray:
 
 
 def _mix(x: np.ndarray) -> np.ndarray:
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(FIRST_FACTOR)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(SECOND_FACTOR)
     return x ^ (x >> np.uint64(31))

@@ -154,9 +154,26 @@ def _used(
 
 
 def _list_hashes(impressions: pd.DataFrame, requests: np.ndarray, seed: int) -> np.ndarray:
-    """Return a hash of each impression, ``(n,)``: of its request, and of its position by time, item and label in the request."""
     item = pd.factorize(impressions["item"], sort=True)[0]
-    order = np.lexsort((impressions["label"], item, impressions["time"], requests))
+    label, time = (impressions[name].to_numpy() for name in ("label", "time"))
+    return list_hashes(item, label, time, requests, seed)
+
+
+def list_hashes(
+    item: np.ndarray, label: np.ndarray, time: np.ndarray, requests: np.ndarray, seed: int
+) -> np.ndarray:
+    """Return a hash of each impression: of its request, and of its position by time, item and label in the request.
+
+    Args:
+        item: ``(n,)`` codes or ranks of the items, in the order of their ids.
+        label, time: ``(n,)`` labels and times.
+        requests: ``(n,)`` request of each impression, numbered by user and id.
+        seed: seed of the hash.
+
+    Returns:
+        ``(n,)`` int64.
+    """
+    order = np.lexsort((label, item, time, requests))
     of_list = requests[order]
     hashes = np.empty(len(order), np.int64)
     position = np.arange(len(order)) - np.searchsorted(of_list, of_list)

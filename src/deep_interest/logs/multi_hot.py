@@ -88,8 +88,8 @@ class SplitColumn:
 
     @classmethod
     def of(cls, column: pd.Series, separator: str) -> "SplitColumn":
-        """Split each distinct string once; whitespace around a value is removed."""
-        rows, distinct = pd.factorize(column)
+        """Split each distinct string once; whitespace around a value is removed. Value sets are in the order of their strings."""
+        rows, distinct = pd.factorize(column, sort=True)
         lists = pc.split_pattern(pa.array(distinct.astype(str), pa.large_string()), separator)
         lengths = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
         strings = pc.utf8_trim_whitespace(lists.flatten())

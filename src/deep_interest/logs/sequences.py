@@ -17,7 +17,7 @@ from deep_interest.logs.protocols import is_one_of
 from deep_interest.logs.schema import Field, Sequence
 
 _CLICKED_FIELD = Field(name=CLICKED, size=3)  # 1 for skipped, 2 for clicked
-_NEWEST_SHOWN = 20  # impressions before a behaviour from which its negative is drawn
+NEWEST_SHOWN = 20  # impressions before a behaviour from which its negative is drawn
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def encode_sequences(
         else:
             events, codes = _of_behaviors(name, declared, log, behaviors, own)
         events = calendar.with_days(events)
-        fields = _fields(declared, features, own)
+        fields = sequence_fields(declared, features, own)
         stored = {
             field.name: features.items[field.name][events.item]
             if field.name in features.items
@@ -113,7 +113,7 @@ def shown_negatives(
     """
     skipped = _select(_encode_impressions(log, impressions), (impressions["label"] == 0).to_numpy())
     before = history_ends(skipped, log.user, log.time)
-    candidates = np.minimum(before, _NEWEST_SHOWN)
+    candidates = np.minimum(before, NEWEST_SHOWN)
     if hashed:
         back = below(hash64(seed, Purpose.SHOWN_NEGATIVE, log.user, log.position), candidates)
     else:
@@ -192,7 +192,7 @@ def _select(log: EncodedLog, chosen: np.ndarray) -> EncodedLog:
     )  # fmt: skip
 
 
-def _fields(
+def sequence_fields(
     declared: SequenceColumns, features: FeatureTables, own: Mapping[str, CodedColumn]
 ) -> tuple[Field, ...]:
     """Return the fields of a sequence, those of the item first."""

@@ -74,10 +74,8 @@ class Vocabulary:
 
     def encode(self, column: pd.Series) -> np.ndarray:
         """Return the codes of a column, ``(n,)`` int32; 0 for values that are missing or not in the vocabulary."""
-        if self._is_integer_range():
-            codes = (
-                column.to_numpy() - (self.values[0] - 1) if len(self.values) else np.zeros(len(column), int)
-            )
+        if (first := self.first_of_range) is not None:
+            codes = column.to_numpy() - (first - 1)
             return np.where((codes >= 1) & (codes < len(self)), codes, UNKNOWN).astype(np.int32)
         if isinstance(self.values.dtype, pd.StringDtype) and isinstance(column.dtype, pd.StringDtype):
             vocabulary, values = (pa.array(strings, pa.large_string()) for strings in (self.values, column))
@@ -85,12 +83,14 @@ class Vocabulary:
             return index.fill_null(-1).to_numpy() + np.int32(1)
         return (self.values.get_indexer(column) + 1).astype(np.int32)
 
-    def _is_integer_range(self) -> bool:
-        """Whether the values are consecutive integers, so that a code is one subtraction."""
+    @property
+    def first_of_range(self) -> int | None:
+        """Smallest value if the values are consecutive integers, so that a code is one subtraction; otherwise None."""
         values = self.values
         if not len(values) or not pd.api.types.is_integer_dtype(values.dtype):
-            return False
-        return int(values[-1]) - int(values[0]) + 1 == len(values) and values.is_monotonic_increasing
+            return None
+        first, last = int(values[0]), int(values[-1])
+        return first if last - first + 1 == len(values) and values.is_monotonic_increasing else None
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ def _check(key: str, value: Any, locate: Locate) -> list[str]:
 def model_of(key: str) -> Any:
     """Return the pydantic model of a block of parameters, such as ``training`` or ``datasets.simulated``; None if unknown."""
     from deep_interest.evaluation.evidence import EvaluationParameters  # noqa: PLC0415
-    from deep_interest.pipelines.parameters import DatasetParameters  # noqa: PLC0415
+    from deep_interest.pipelines.parameters import DatasetParameters, IngestParameters  # noqa: PLC0415
     from deep_interest.retraining.parameters import BacktestParameters, RetrainingParameters  # noqa: PLC0415
     from deep_interest.simulation.config import SimulationConfig  # noqa: PLC0415
     from deep_interest.training.parameters import Recipes, RowOptions, RunParameters  # noqa: PLC0415
@@ -89,6 +89,7 @@ def model_of(key: str) -> Any:
         "backtest": BacktestParameters,
         "datasets": DatasetParameters,
         "evaluation": EvaluationParameters,
+        "ingest": IngestParameters,
         "models": RowOptions,
         "recipes": Recipes,
         "retraining": RetrainingParameters,

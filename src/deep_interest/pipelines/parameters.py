@@ -33,6 +33,23 @@ class ReadingParameters(BaseModel):
     max_users: int | None = Field(None, ge=1)
 
 
+class IngestParameters(BaseModel):
+    """How declared tables are read.
+
+    Attributes:
+        memory_limit: memory of the database that reads tables, such as ``4GB``; behaviours and impressions are then written to disk in
+            parts, for environments that read them on an engine. Tables in memory if None.
+        rows_per_partition: approximate number of rows of a part.
+        workspace: folder for the database and the parts.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    memory_limit: str | None = None
+    rows_per_partition: int = Field(4_000_000, ge=1)
+    workspace: str = "data/02_intermediate"
+
+
 class DatasetScoring(BaseModel):
     """Batch scoring of a dataset.
 

@@ -24,8 +24,8 @@ from deep_interest.service.openapi import document, page
 from deep_interest.service.rank_request import Ranked, parse_ranked
 from deep_interest.service.request_log import RequestLog
 from deep_interest.service.schemas import EventsRequest
-from deep_interest.service.scoring_queue import Prepared, QueueFullError, ScoringQueue, Task
-from deep_interest.service.settings import ServiceSettings, available_cores
+from deep_interest.service.scoring_queue import Prepared, QueueFullError, Task, make_queue
+from deep_interest.service.settings import ServiceSettings
 from deep_interest.serving.events import EventStore
 from deep_interest.serving.ranker import Features, Ranker, Ranking, order
 
@@ -51,7 +51,7 @@ class Service:
     ) -> None:  # fmt: skip
         self.settings, self.loader, self.events, self.metrics = settings, loader, events, metrics
         self.request_log = request_log
-        self.queue = ScoringQueue(settings.queue, threads=settings.threads or available_cores())
+        self.queue = make_queue(settings, loader.device)
 
     async def rank(self, request: Request) -> Response:
         """Rank candidates."""

@@ -8,6 +8,7 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
 from pydantic import BaseModel, ConfigDict, Field
 
 from deep_interest.errors import InputError
@@ -16,6 +17,7 @@ from deep_interest.serving.events import EventStore, Id
 from deep_interest.serving.ranker import Ranker
 
 logger = logging.getLogger(__name__)
+_CPU = torch.device("cpu")
 
 
 class Serving(BaseModel):
@@ -99,11 +101,16 @@ class DeploymentLoader:
         path: file that says which snapshots serve.
         snapshots: folder of the snapshots.
         events: event store of the worker.
+        device: device that scores.
         interval: seconds between two checks of the file.
     """
 
-    def __init__(self, path: Path, snapshots: Path, events: EventStore, *, interval: float = 0.5) -> None:
+    def __init__(
+        self, path: Path, snapshots: Path, events: EventStore, *, device: torch.device = _CPU,
+        interval: float = 0.5,
+    ) -> None:  # fmt: skip
         self._path, self._snapshots, self._events, self._interval = path, snapshots, events, interval
+        self.device = device
         self._stop = threading.Event()
         self.current = self._load(self._read(), {})
         self._thread = threading.Thread(target=self._watch, name="deployment", daemon=True)
@@ -144,7 +151,7 @@ class DeploymentLoader:
 
     def _load(self, serving: Serving, loaded: dict[str, Ranker]) -> Deployment:
         rankers = {
-            name: loaded.get(name) or Ranker.load(self._snapshots / name, self._events)
+            name: loaded.get(name) or Ranker.load(self._snapshots / name, self._events, device=self.device)
             for name in sorted(serving.snapshots)
         }
         return Deployment(serving, rankers)

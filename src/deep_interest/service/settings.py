@@ -23,7 +23,8 @@ class ServiceSettings(BaseModel):
         folder: folder of the service: snapshots, events, and the file that says which snapshots serve.
         host, port: address to listen on.
         workers: number of worker processes.
-        threads: scoring threads of each worker; as many as cores if None.
+        threads: cores that each worker scores with; its share of all cores if None.
+        device: device that scores: ``auto`` (a GPU if there is one), ``cpu``, ``cuda``, ``cuda:1``, …
         token: bearer token that requests must have; None for none.
         max_body: largest body of a request in bytes.
         max_candidates: largest number of candidates of a request.
@@ -44,6 +45,7 @@ class ServiceSettings(BaseModel):
     port: int = Field(8080, ge=0, le=65535)
     workers: int = Field(1, ge=1)
     threads: int | None = Field(None, ge=1)
+    device: str = "auto"
     token: str | None = Field(None, min_length=1)
     max_body: int = Field(1 << 20, ge=1)
     max_candidates: int = Field(1000, ge=1)

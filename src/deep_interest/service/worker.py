@@ -32,7 +32,7 @@ def application(settings: ServiceSettings) -> Starlette:
     """Load the versions that serve and return the application.
 
     Raises:
-        InputError: a snapshot is missing or damaged, or the event store cannot be used.
+        InputError: the device does not exist, a snapshot is missing or damaged, or the event store cannot be used.
     """
     import torch  # noqa: PLC0415  # after the process is prepared
 
@@ -40,10 +40,12 @@ def application(settings: ServiceSettings) -> Starlette:
     from deep_interest.service.deployment import DeploymentLoader, exempt_from_collection  # noqa: PLC0415
     from deep_interest.service.metrics import Metrics  # noqa: PLC0415
     from deep_interest.service.request_log import RequestLog  # noqa: PLC0415
+    from deep_interest.training.device import resolve_device  # noqa: PLC0415
 
     torch.set_num_threads(1)  # the scoring threads and the kernels use the cores
+    device = resolve_device(settings.device, "--device")
     events = open_events(settings)
-    loader = DeploymentLoader(settings.serving_file, settings.snapshots, events)
+    loader = DeploymentLoader(settings.serving_file, settings.snapshots, events, device=device)
     exempt_from_collection()
     log = None if settings.request_log is None else RequestLog(settings.request_log)
     return make_app(Service(settings, loader, events, Metrics(settings.experiment), log))

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from deep_interest.logs.encoding import code_column
 from deep_interest.logs.feature_columns import GAP
+from deep_interest.models.batch import ValueSetsByField
 from deep_interest.models.config import Precision
 from deep_interest.ops.attention_bfloat16 import has_amx
 from deep_interest.ops.jagged import Jagged
@@ -23,10 +24,12 @@ from deep_interest.serving.scorer import Scorer
 from deep_interest.serving.snapshot import Snapshot, load_snapshot
 from deep_interest.training.data import FeatureStore
 from deep_interest.training.derived_fields import derived_codes
+from deep_interest.training.tensors import value_sets_on
 
 logger = logging.getLogger(__name__)
 _WARM_UP = (1, 2, 100)  # candidates; kernels for few rows are compiled apart from those for many
 _CACHED_USERS = 10_000  # whose events since the log are kept encoded
+_CPU = torch.device("cpu")
 
 
 class Ranker:
@@ -35,18 +38,28 @@ class Ranker:
     Args:
         snapshot: version, log and features.
         events: behaviours since the log ends; None for none.
+        device: device that scores. Requests are encoded on the CPU.
     """
 
-    def __init__(self, snapshot: Snapshot, events: EventStore | None = None) -> None:
+    def __init__(
+        self, snapshot: Snapshot, events: EventStore | None = None, *, device: torch.device = _CPU
+    ) -> None:
         self.snapshot, self.facts, self._events = snapshot, snapshot.facts, events
-        self.model = snapshot.version.model()
-        self.store = FeatureStore.build(snapshot.log, snapshot.features, torch.device("cpu"))
-        self._scorer = Scorer(self.model, self.store.schema, value_sets=self.store.value_sets)
+        self.model, self.device = snapshot.version.model().to(device), device
+        self.store = FeatureStore.build(snapshot.log, snapshot.features, _CPU)
+        self._value_sets = value_sets_on(self.store.value_sets, device)
+        self._scorer = self._scorer_with({})
         self._lock = threading.Lock()
         self._encoded: OrderedDict[Id, tuple[list[Event], dict[str, Tensor], Tensor]] = OrderedDict()
 
+    def _scorer_with(self, value_sets: ValueSetsByField) -> Scorer:
+        """Return a scorer that knows the value sets of a request besides those of the log."""
+        known = {**self._value_sets, **value_sets_on(value_sets, self.device)}
+        device = None if self.device.type == "cpu" else self.device
+        return Scorer(self.model, self.store.schema, value_sets=known, device=device)
+
     @classmethod
-    def load(cls, folder: Path, events: EventStore | None = None) -> "Ranker":
+    def load(cls, folder: Path, events: EventStore | None = None, *, device: torch.device = _CPU) -> "Ranker":
         """Verify and load a snapshot, and rank once so that the first request does not wait for compilation.
 
         Products in bfloat16 save no time on a CPU without AMX: that is logged as a warning.
@@ -54,7 +67,7 @@ class Ranker:
         Raises:
             InputError: a file of the snapshot is missing or has changed.
         """
-        ranker = cls(load_snapshot(folder), events)
+        ranker = cls(load_snapshot(folder), events, device=device)
         if ranker.precision.attention == "bfloat16" and not has_amx():
             logger.warning(
                 "version %s multiplies in bfloat16, but this CPU has no AMX: the scores are the same, but take "
@@ -117,23 +130,20 @@ class Ranker:
 
     def score(self, features: Features) -> np.ndarray:
         """Return the click probabilities, float32 ``(C,)``."""
-        scorer = self._scorer
-        if features.value_sets:
-            scorer = Scorer(
-                self.model, self.store.schema, value_sets={**self.store.value_sets, **features.value_sets}
-            )
-        ctr: np.ndarray = scorer(
-            features.history, features.candidates, profile=features.profile, context=features.context
-        ).numpy()
+        scorer = self._scorer_with(features.value_sets) if features.value_sets else self._scorer
+        ctr: np.ndarray = (
+            scorer(features.history, features.candidates, profile=features.profile, context=features.context)
+            .cpu()
+            .numpy()
+        )
         return ctr
 
     def score_many(self, requests: Sequence[Features]) -> list[np.ndarray]:
         """Return the click probabilities of several requests, scored in one forward pass if they have no value sets of their own."""
         if len(requests) == 1 or any(features.value_sets for features in requests):
             return [self.score(features) for features in requests]
-        ctr: np.ndarray = self._scorer.together(
-            [(of.history, of.candidates, of.profile, of.context) for of in requests]
-        ).numpy()
+        codes = [(of.history, of.candidates, of.profile, of.context) for of in requests]
+        ctr: np.ndarray = self._scorer.together(codes).cpu().numpy()
         return np.split(ctr, np.cumsum([of.size for of in requests])[:-1])
 
     def features(self, request: RankingRequest) -> Features:

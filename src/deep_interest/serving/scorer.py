@@ -23,6 +23,8 @@ class Scorer:
         model: trained model; it is set to evaluation mode.
         schema: schema of its features; that of the model if left out, which models without parameters do not have.
         value_sets: value sets of the multi-hot fields, from the feature store.
+        device: device of the model and of the value sets, to which codes are copied once they have been checked; None if the codes
+            are there already.
 
     Raises:
         InputError: the value sets of a multi-hot field are missing.
@@ -34,8 +36,9 @@ class Scorer:
         schema: FeatureSchema | None = None,
         *,
         value_sets: ValueSetsByField = NO_VALUE_SETS,
+        device: torch.device | None = None,
     ) -> None:
-        self.model = model.eval()
+        self.model, self.device = model.eval(), device
         known = model.schema if schema is None else schema
         assert isinstance(known, FeatureSchema)
         self.schema = known
@@ -58,7 +61,7 @@ class Scorer:
             context: ``{field: (1,)}`` or ``{field: (C,)}`` int32 codes of the impression, for models with context features.
 
         Returns:
-            Predicted CTRs, float32 ``(C,)``.
+            Predicted CTRs, float32 ``(C,)``, on the device of the model.
 
         Raises:
             InputError: a field is missing, fields differ in length, or a code is outside the field's table (values that are
@@ -78,7 +81,7 @@ class Scorer:
             labels=torch.zeros(size, device=device), owner=copy_to_device(np.zeros(size, np.int64), device),
             value_sets=self.value_sets,
         )  # fmt: skip
-        return torch.sigmoid(self.model(batch).logits)
+        return self._predict(batch)
 
     @torch.inference_mode()
     def together(self, requests: Sequence[tuple[Codes, Codes, Codes, Codes]]) -> Tensor:
@@ -115,6 +118,11 @@ class Scorer:
             context=joined(contexts, schema.context, expand=True), labels=torch.zeros(sum(sizes), device=device),
             owner=copy_to_device(np.repeat(np.arange(len(sizes)), sizes), device), value_sets=self.value_sets,
         )  # fmt: skip
+        return self._predict(batch)
+
+    def _predict(self, batch: Batch) -> Tensor:
+        if self.device is not None:
+            batch = batch.to_device(self.device, self.value_sets)
         return torch.sigmoid(self.model(batch).logits)
 
     def _check(self, what: str, codes: Codes, fields: tuple[Field, ...]) -> None:

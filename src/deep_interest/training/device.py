@@ -5,8 +5,12 @@ import torch
 from deep_interest.errors import InputError
 
 
-def resolve_device(name: str) -> torch.device:
+def resolve_device(name: str, what: str = "training.device") -> torch.device:
     """The torch device of a parameter value.
+
+    Args:
+        name: ``auto`` or a device of torch.
+        what: name of the parameter, for error messages.
 
     Raises:
         InputError: no such device here.
@@ -19,6 +23,6 @@ def resolve_device(name: str) -> torch.device:
     except (RuntimeError, AssertionError) as error:
         here = ", ".join(["cpu", *(f"cuda:{k}" for k in range(torch.cuda.device_count()))])
         raise InputError(
-            f"training.device: {name!r} does not exist here; this machine has {here}; 'auto' picks the fastest"
+            f"{what}: {name!r} does not exist here; this machine has {here}; 'auto' picks the fastest"
         ) from error
     return device

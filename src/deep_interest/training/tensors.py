@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from deep_interest.logs.multi_hot import ValueSets
-from deep_interest.models.batch import ValueSetLookup
+from deep_interest.models.batch import ValueSetLookup, ValueSetsByField
 from deep_interest.ops.runtime.host_copies import host_values, with_host_copy
 
 
@@ -26,6 +26,14 @@ def all_on_host(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def value_set_lookup(value_sets: ValueSets, device: torch.device) -> ValueSetLookup:
     return ValueSetLookup(as_tensor(value_sets.offsets, device), as_tensor(value_sets.values, device))
+
+
+def value_sets_on(value_sets: ValueSetsByField, device: torch.device) -> dict[str, ValueSetLookup]:
+    """Copy value sets to a device; they keep their host copies."""
+    return {
+        name: ValueSetLookup(*(as_tensor(host_values(of), device) for of in lookup))
+        for name, lookup in value_sets.items()
+    }
 
 
 def within(value_sets: ValueSetLookup, size: int) -> ValueSetLookup:

@@ -13,7 +13,10 @@ def create_pipeline(dataset: str, spec: DatasetSpec) -> Pipeline:
     """Return the pipeline from the raw files of ``dataset`` to canonical tables."""
     reader, raw_files = _reader(dataset, spec)
     outputs = ["behaviors", "items", "left_out", *(["users", "impressions"] if spec.impressions else [])]
-    node = Node(reader, inputs=[*raw_files, "params:dataset"], outputs=outputs, name=f"{dataset}.ingest")
+    declared = ["params:ingest"] if spec.source == "tables" else []
+    node = Node(
+        reader, inputs=[*raw_files, "params:dataset", *declared], outputs=outputs, name=f"{dataset}.ingest"
+    )
     return dataset_pipeline([node], dataset, namespace="ingest", tags=["ingest"])
 
 

@@ -33,12 +33,13 @@ from deep_interest.logs.summary import samples_summary
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import Vocabulary
 from deep_interest.pipelines.parameters import DatasetParameters
+from deep_interest.pipelines.samples.neighbours import with_neighbours
 from deep_interest.pipelines.samples.on_engine import samples_on_engine, user_ids_of
 
 logger = logging.getLogger(__name__)
 
-Outputs = tuple[BehaviorLog, FeatureTables, pd.DataFrame | Path, pd.DataFrame]
-"""Log, features, samples (on an engine their folder) and summary."""
+Outputs = tuple[BehaviorLog | Path, FeatureTables, pd.DataFrame | Path, pd.DataFrame]
+"""Log, features, samples (on an engine the folders of log and samples) and summary."""
 _NO_EVENTS = pd.DataFrame()  # behaviours that are on an engine
 
 
@@ -159,8 +160,6 @@ def _with_neighbours(
 ) -> tuple[BehaviorLog, FeatureTables, pd.DataFrame]:
     if dataset.features.neighbours is None:
         return log, features, samples
-    from deep_interest.training.neighbours import with_neighbours  # imports torch
-
     return log, *with_neighbours(log, features, samples, max_len=dataset.features.neighbours)
 
 

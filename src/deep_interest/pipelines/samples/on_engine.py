@@ -11,11 +11,11 @@ from deep_interest.engines import vocabularies
 from deep_interest.engines.engine_input import EngineInput
 from deep_interest.engines.path import make_samples
 from deep_interest.errors import InputError
-from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
 from deep_interest.logs.protocol_parameters import ProtocolParameters
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.pipelines.parameters import DatasetParameters
+from deep_interest.pipelines.samples.neighbours import add_neighbours
 
 logger = logging.getLogger(__name__)
 
@@ -29,8 +29,8 @@ def user_ids_of(behaviors: EngineInput, impressions: EngineInput | None) -> pd.D
 def samples_on_engine(
     behaviors: EngineInput, impressions: EngineInput | None, entities: CanonicalTables, user_ids: pd.DataFrame, item_ids: pd.DataFrame,
     left_out: dict[str, Any], dataset: DatasetParameters,
-) -> tuple[BehaviorLog, FeatureTables, Path, pd.DataFrame]:  # fmt: skip
-    """Return log, features, the folder of the samples and their summary."""
+) -> tuple[Path, FeatureTables, Path, pd.DataFrame]:  # fmt: skip
+    """Return the folder of the log, features, the folder of the samples and their summary."""
     _require_hashed(dataset.protocol)
     others = [] if impressions is None else [impressions]
     engine = behaviors.engine(*others)
@@ -40,6 +40,8 @@ def samples_on_engine(
             engine, behaviors.table, None if impressions is None else impressions.table, entities=entities,
             user_ids=user_ids, item_ids=item_ids, left_out=left_out, protocol=dataset.protocol, features=dataset.features,
         )  # fmt: skip
+        if dataset.features.neighbours is not None:
+            made = add_neighbours(made, max_len=dataset.features.neighbours)
     except BaseException:
         shutil.rmtree(engine.folder, ignore_errors=True)
         raise

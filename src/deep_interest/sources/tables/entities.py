@@ -105,7 +105,7 @@ def add_missing_items(events: Sequence[str], checks: RowChecks, *, is_declared: 
     connection = checks.connection
     event_items = " UNION ".join(f"SELECT DISTINCT item FROM {table}" for table in events)
     if not is_declared:
-        connection.execute(f"CREATE TEMP TABLE items AS SELECT item FROM ({event_items}) ORDER BY item")
+        connection.execute(f"CREATE TABLE items AS SELECT item FROM ({event_items}) ORDER BY item")
         return {}
     notes = {
         f"{table} whose item is not in the item table": checks.count_rows(

@@ -160,7 +160,7 @@ def use_clicks(
     if behaviors:
         for name in own.keys() - _column_types(connection, "behaviors").keys():
             connection.execute(f"ALTER TABLE behaviors ADD COLUMN {quote_identifier(name)} {own[name]}")
-    into = "INSERT INTO behaviors BY NAME" if behaviors else "CREATE TEMP TABLE behaviors AS"
+    into = "INSERT INTO behaviors BY NAME" if behaviors else "CREATE TABLE behaviors AS"
     connection.execute(f"{into} {clicks}")
     (rows,) = fetch_aggregates(connection, f"SELECT count(*) FROM ({clicks})")
     if not rows and not behaviors:

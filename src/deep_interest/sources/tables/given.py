@@ -55,7 +55,7 @@ def separate_histories(
     elements = zipped_sql(table, lists, history.separator, ids=len(history.item))
     segments, source_file = f"{table.name}_segments", quote_identifier(SOURCE_FILE)
     connection.execute(
-        f"""CREATE TEMP TABLE {segments} AS
+        f"""CREATE TABLE {segments} AS
             WITH histories AS (
                 SELECT {users}, {elements} AS elements, min({source_file}) AS {source_file} FROM {table.name} GROUP BY ALL
             ), ordered AS (
@@ -74,7 +74,7 @@ def separate_histories(
         f"element[{index}] AS {quote_identifier(name)}" for index, name in enumerate(lists, start=1)
     )
     connection.execute(
-        f"""CREATE TEMP TABLE {behaviors.name} AS
+        f"""CREATE TABLE {behaviors.name} AS
             SELECT {users}, {source_file}, segment AS {quote_identifier(SEGMENT)}, {columns}, position AS {quote_identifier(POSITION)}
             FROM (SELECT {users}, {source_file}, segment, unnest(elements) AS element, unnest(range(len(elements))) AS position
                   FROM {segments} WHERE is_longest)
@@ -84,7 +84,7 @@ def separate_histories(
         f"segments.{name} IS NOT DISTINCT FROM raw.{name}" for name in map(quote_identifier, block.user)
     )
     connection.execute(
-        f"""CREATE TEMP TABLE {table.name}_rows AS
+        f"""CREATE TABLE {table.name}_rows AS
             SELECT raw.* {_excluded(table, block)}, coalesce(segment, 0) AS {quote_identifier(SEGMENT)},
                    coalesce(len(elements), 0) AS {quote_identifier(HISTORY_LENGTH)}
             FROM (SELECT *, rowid AS place FROM {table.name}) raw LEFT JOIN {segments} segments

@@ -182,5 +182,5 @@ def _replace(
     parameters: dict[str, object] | None = None,
 ) -> None:
     """Replace a table by the result of a query on it."""
-    connection.execute(f"CREATE TEMP TABLE {table}_rows AS {select}", parameters or {})
+    connection.execute(f"CREATE TABLE {table}_rows AS {select}", parameters or {})
     connection.execute(f"DROP TABLE {table}; ALTER TABLE {table}_rows RENAME TO {table}")

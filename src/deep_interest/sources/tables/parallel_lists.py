@@ -107,7 +107,7 @@ def explode(
     values = ", ".join(f"element[{index}] AS {name}" for index, name in enumerate(names, start=1))
     file = quote_identifier(SOURCE_FILE)
     connection.execute(
-        f"""CREATE TEMP TABLE {table.name}_elements AS
+        f"""CREATE TABLE {table.name}_elements AS
             SELECT {values}, first AS {file} FROM (
                 SELECT element, min(place) AS place, min({file}) AS first FROM (
                     SELECT rowid AS place, {file}, unnest({elements}) AS element FROM {table.name}

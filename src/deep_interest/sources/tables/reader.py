@@ -64,11 +64,18 @@ def read_tables(
             an item or user id is repeated.
     """
     with tempfile.TemporaryDirectory() as copies, connect() as connection:
-        return _Reader(connection, folder, Path(copies), source, features, on_bad_line).read()
+        return TableReader(connection, folder, Path(copies), source, features, on_bad_line).read()
 
 
-class _Reader:
-    """Reads one source; each method is one step."""
+class TableReader:
+    """Reads one source; each method is one step.
+
+    Args:
+        connection: database of the raw and canonical tables.
+        folder, source, features, on_bad_line: see `read_tables`.
+        copies: folder for files in UTF-8 of those in other encodings.
+        workspace: folder in which the connection may write files; None for none.
+    """
 
     def __init__(
         self,
@@ -78,6 +85,7 @@ class _Reader:
         source: Source,
         features: FeatureColumns,
         on_bad_line: OnBadLine,
+        workspace: Path | None = None,
     ) -> None:
         self.connection, self.folder, self.source, self.features = connection, folder, source, features
         self.copies = copies  # files in UTF-8 of those in other encodings
@@ -99,7 +107,8 @@ class _Reader:
         all_files = [
             block_files for per_block in resolved.values() for block_files in per_block if block_files
         ]
-        restrict_to_files(connection, [file for block_files in all_files for file in block_files.files])
+        files = [file for block_files in all_files for file in block_files.files]
+        restrict_to_files(connection, files, workspace)
         self.given_histories: list[RawTable] = []
         of_clicks = list(features.columns_of_behaviors) if source.uses_clicks else []
         self.raw_tables = {
@@ -118,6 +127,19 @@ class _Reader:
             check_unchanged(block_files)
 
     def read(self) -> CanonicalTables:
+        """Return the canonical tables."""
+        notes = self.create()
+        return CanonicalTables(
+            behaviors=self.fetch("behaviors"),
+            items=self.fetch("items"),
+            users=self.fetch("users"),
+            impressions=self.fetch("impressions"),
+            left_out=self.checks.skipped_rows,
+            notes=notes,
+        )
+
+    def create(self) -> dict[str, int]:
+        """Create the canonical tables in the database, and return what is remarkable about them."""
         raw_tables, event_format = self.raw_tables, self._infer_event_format()
         check_positive_labels(self.connection, raw_tables["impressions"])
         check_splits(self.connection, raw_tables["impressions"])
@@ -150,14 +172,7 @@ class _Reader:
             rows = self.checks.count_rows("impressions ANTI JOIN users USING (user)")
             notes["impressions whose user is not in the user table"] = rows
         notes |= self.checks.notes
-        return CanonicalTables(
-            behaviors=self._fetch("behaviors"),
-            items=self._fetch("items"),
-            users=self._fetch("users"),
-            impressions=self._fetch("impressions"),
-            left_out=self.checks.skipped_rows,
-            notes={note: rows for note, rows in notes.items() if rows},
-        )
+        return {note: rows for note, rows in notes.items() if rows}
 
     def _infer_event_format(self) -> EventFormat:
         """Infer the types of ids and the unit of times that all tables can use."""
@@ -275,11 +290,12 @@ class _Reader:
 
     def _create(self, target: str, selects: list[str]) -> None:
         if selects:
-            self.connection.execute(f"CREATE TEMP TABLE {target} AS {' UNION ALL BY NAME '.join(selects)}")
+            self.connection.execute(f"CREATE TABLE {target} AS {' UNION ALL BY NAME '.join(selects)}")
         for table in self.raw_tables[target]:
             self.connection.execute(f"DROP TABLE {table.name}")
 
-    def _fetch(self, target: str) -> pd.DataFrame | None:
+    def fetch(self, target: str) -> pd.DataFrame | None:
+        """Return a canonical table and remove it from the database; None if the source does not declare it."""
         if target in ("users", "impressions") and not self.raw_tables[target]:
             return None
         has_source_file = self.raw_tables[target] and target in ("items", "users")

@@ -99,7 +99,7 @@ def load_files(
         scans.append(f"SELECT {', '.join([*map(quote_identifier, selected), source_file])} FROM {scan}")
     drop_rejects = "DROP TABLE IF EXISTS reject_errors; DROP TABLE IF EXISTS reject_scans"
     connection.execute(drop_rejects)
-    sql = f"CREATE TEMP TABLE {name} AS {' UNION ALL BY NAME '.join(scans)}"
+    sql = f"CREATE TABLE {name} AS {' UNION ALL BY NAME '.join(scans)}"
     _execute(connection, sql, parameters, resolved)
     if resolved.format == "duckdb":
         connection.execute("DETACH database0")
