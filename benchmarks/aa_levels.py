@@ -21,7 +21,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from deep_interest.evaluation.metrics import UserAUC, per_user_auc
-from deep_interest.evaluation.seed_variance import seed_variance
+from deep_interest.evaluation.seed_variance import variance_over_seeds
 from deep_interest.evaluation.significance import Interval, difference_interval, holm, mean_over_seeds
 
 Fits = list[UserAUC]
@@ -75,7 +75,7 @@ def simulated_table(rng: np.random.Generator, setting: Setting, *, models: int, 
 
 def intervals(table: Sequence[Fits]) -> list[Interval]:
     """Each model's difference to the first one."""
-    seeds, means = [seed_variance(fits) for fits in table], [mean_over_seeds(fits) for fits in table]
+    seeds, means = [variance_over_seeds(fits) for fits in table], [mean_over_seeds(fits) for fits in table]
     return [difference_interval(means[i], means[0], seeds=[seeds[i], seeds[0]]) for i in range(1, len(table))]
 
 
@@ -149,7 +149,7 @@ def _groups(fits: Fits, order: NDArray[np.integer], seeds: int) -> list[Fits]:
 
 def _ratio(fits: Fits) -> float:
     """Variance of the GAUC over all fits, over its part from the interaction: 1 without a main effect of the seed."""
-    variance = seed_variance(fits)
+    variance = variance_over_seeds(fits)
     return variance.total / variance.interaction
 
 

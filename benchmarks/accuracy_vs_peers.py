@@ -26,7 +26,7 @@ from environments import PROJECT, WORK, command, environment, install
 from padded import padded
 
 from deep_interest.evaluation.metrics import per_user_auc
-from deep_interest.evaluation.seed_variance import seed_variance
+from deep_interest.evaluation.seed_variance import variance_over_seeds
 from deep_interest.evaluation.significance import difference_interval, mean_over_seeds
 from deep_interest.io.atomic import atomic_path
 
@@ -178,7 +178,7 @@ def main() -> None:
             ours_all = our_scores(options.dataset, model, test=test)
             our_fits = [per_user_auc(test["user"], test["label"], s) for s in ours_all]
             ours = mean_over_seeds(our_fits)
-            variances = [seed_variance(our_fits), seed_variance(their_fits)]
+            variances = [variance_over_seeds(our_fits), variance_over_seeds(their_fits)]
             line = {
                 "bench": "accuracy_vs_peers", "case": options.dataset, "model": model, "peer": peer, **best,
                 "gauc": ours.gauc().value, "peer_gauc": theirs.gauc().value, "seeds": len(ours_all), "peer_seeds": len(scores),

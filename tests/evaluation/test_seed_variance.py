@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from deep_interest.evaluation.metrics import UserAUC
-from deep_interest.evaluation.seed_variance import FIXED, seed_variance
+from deep_interest.evaluation.seed_variance import FIXED, variance_over_seeds
 from deep_interest.evaluation.significance import difference_interval, mean_over_seeds
 
 
@@ -16,7 +16,7 @@ def fits(*aucs, impressions=None):
 
 
 def test_a_seed_that_moves_all_users_alike_has_no_interaction():
-    variance = seed_variance(fits([0.5, 0.7], [0.6, 0.8]))
+    variance = variance_over_seeds(fits([0.5, 0.7], [0.6, 0.8]))
     assert variance.total == pytest.approx(0.1**2 / 2)
     assert variance.interaction == pytest.approx(0, abs=1e-30)
 
@@ -24,25 +24,25 @@ def test_a_seed_that_moves_all_users_alike_has_no_interaction():
 def test_a_seed_that_moves_users_against_each_other_is_interaction_alone():
     # GAUC .6 twice. Residuals after the users' means ± .1 in each of two fits: Σ over fits .02 for each user, one degree of
     # freedom; weights 1/2: Σ 1/4 × .02 / (1/2) = .02.
-    variance = seed_variance(fits([0.5, 0.7], [0.7, 0.5]))
+    variance = variance_over_seeds(fits([0.5, 0.7], [0.7, 0.5]))
     assert variance.total == pytest.approx(0, abs=1e-30)
     assert variance.interaction == pytest.approx(0.02)
 
 
 def test_users_weigh_by_their_impressions():
     # Weights 1/4 and 3/4; GAUC .5 and .6 (only the second user moves, by .4/3).
-    variance = seed_variance(fits([0.5, 0.5], [0.5, 0.5 + 0.4 / 3], impressions=[1, 3]))
+    variance = variance_over_seeds(fits([0.5, 0.5], [0.5, 0.5 + 0.4 / 3], impressions=[1, 3]))
     assert variance.total == pytest.approx(0.1**2 / 2)
 
 
 def test_one_fit_has_no_variance_over_seeds():
-    assert seed_variance(fits([0.5, 0.7])) == FIXED
+    assert variance_over_seeds(fits([0.5, 0.7])) == FIXED
 
 
 def test_without_main_effects_the_interaction_is_as_large_as_the_variance_of_the_gauc():
     rng = np.random.default_rng(0)
     n = rng.integers(2, 30, 300)
-    variance = seed_variance(fits(*(0.6 + rng.normal(0, 0.1, (4000, 300))), impressions=n))
+    variance = variance_over_seeds(fits(*(0.6 + rng.normal(0, 0.1, (4000, 300))), impressions=n))
     assert variance.total / variance.interaction == pytest.approx(1, abs=0.1)  # deviation .022
 
 
@@ -54,7 +54,7 @@ def test_the_ratio_is_the_f_statistic_of_a_two_way_analysis_of_variance():
     of_users = (user[:, None] == np.arange(12)).astype(float)
     of_both = np.hstack([of_users, (seed[:, None] == np.arange(1, 4)).astype(float)])
     without, full = (np.linalg.lstsq(x, aucs.ravel(), rcond=None)[1][0] for x in (of_users, of_both))
-    variance = seed_variance(fits(*aucs))
+    variance = variance_over_seeds(fits(*aucs))
     assert variance.interaction == pytest.approx(full / (3 * 11) / 12)
     assert variance.total / variance.interaction == pytest.approx(((without - full) / 3) / (full / (3 * 11)))
 
@@ -73,7 +73,7 @@ def test_fits_that_move_all_users_alike_give_students_t_test_of_the_gaucs():
 
 
 def interval_of(ours, base):
-    seeds = [seed_variance(ours), seed_variance(base)]
+    seeds = [variance_over_seeds(ours), variance_over_seeds(base)]
     return difference_interval(mean_over_seeds(ours), mean_over_seeds(base), seeds=seeds)
 
 
@@ -123,7 +123,7 @@ def test_five_seeds_find_a_difference_of_two_standard_errors_nearly_as_often_as_
 
 def test_weights_of_users_enter_the_interaction():
     """Weights 1/4 and 3/4, users' AUCs moved by .2 and -.2: GAUC by -.1; residuals of two fits ± .15 and ∓ .05."""
-    variance = seed_variance(fits([0.5, 0.7], [0.7, 0.5], impressions=[1, 3]))
+    variance = variance_over_seeds(fits([0.5, 0.7], [0.7, 0.5], impressions=[1, 3]))
     squares = 2 * 0.15**2, 2 * 0.05**2
     expected = (1 / 16 * squares[0]) / (3 / 4) + (9 / 16 * squares[1]) / (1 / 4)
     assert variance.interaction == pytest.approx(expected)
@@ -132,6 +132,6 @@ def test_weights_of_users_enter_the_interaction():
 
 def test_three_fits_divide_by_two_degrees_of_freedom():
     """Residuals after user and fit means, users of equal weight: -.1, 0, .1 of the first, the reverse of the second."""
-    variance = seed_variance(fits([0.4, 0.6], [0.5, 0.5], [0.6, 0.4]))
+    variance = variance_over_seeds(fits([0.4, 0.6], [0.5, 0.5], [0.6, 0.4]))
     assert variance.interaction == pytest.approx(2 * (1 / 4 * (0.02 / 2)) / (1 / 2))
     assert variance.total == pytest.approx(0, abs=1e-30)

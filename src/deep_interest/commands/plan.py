@@ -117,7 +117,12 @@ def _counts(
 
 
 def _with(counts: dict[str, int]) -> Counts:
-    return Counts(**{name: counts[name] for name in NAMES})  # type: ignore[arg-type]
+    return Counts(
+        users=counts["users"],
+        items=counts["items"],
+        behaviors=counts["behaviors"],
+        samples=counts["samples"],
+    )
 
 
 def _count_files(

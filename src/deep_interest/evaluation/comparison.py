@@ -11,7 +11,7 @@ from deep_interest.errors import InputError
 from deep_interest.evaluation.evidence import EvaluationParameters, shortage
 from deep_interest.evaluation.metrics import UserAUC, auc, logloss, per_user_auc, rela_impr
 from deep_interest.evaluation.requests import REQUEST_METRICS, mean_request_metrics
-from deep_interest.evaluation.seed_variance import FIXED, SeedVariance, seed_variance
+from deep_interest.evaluation.seed_variance import FIXED, SeedVariance, variance_over_seeds
 from deep_interest.evaluation.significance import (
     CHANCE,
     chance_interval,
@@ -182,7 +182,7 @@ def _score(test: pd.DataFrame, key: str, model: ModelRuns) -> _Scored:
         "samples_per_second": float(np.mean(model.samples_per_second)),
         **given,
     }
-    seeds = FIXED if model.deterministic else seed_variance(per_seed) if len(per_seed) > 1 else None
+    seeds = FIXED if model.deterministic else variance_over_seeds(per_seed) if len(per_seed) > 1 else None
     return _Scored(row, mean_over_seeds(per_seed), seeds)
 
 

@@ -1,6 +1,7 @@
 """AUC, GAUC, LogLoss and RelaImpr as the DIN paper defines them, in NumPy and without a loop over users."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,7 +38,7 @@ class UserAUC:
         total_impressions: rows of the test set.
     """
 
-    users: NDArray[np.integer]
+    users: NDArray[Any]
     impressions: NDArray[np.int64]
     auc: NDArray[np.float64]
     total_users: int
@@ -74,7 +75,7 @@ def auc(labels: ArrayLike, scores: ArrayLike) -> float:
     Raises:
         InputError: empty input, unequal lengths, labels outside {0, 1}, or scores that are not finite.
     """
-    labels, scores = _checked_labels(labels), _checked_scores(scores)
+    labels, scores = checked_labels(labels), _checked_scores(scores)
     _check_lengths(labels=labels, scores=scores)
     order = np.argsort(scores)
     return float(_auc_of_runs(np.zeros(1, np.int64), labels[order], scores[order])[0])
@@ -84,14 +85,14 @@ def per_user_auc(users: ArrayLike, labels: ArrayLike, scores: ArrayLike) -> User
     """AUC of each user over her own rows, with one sort for all users.
 
     Args:
-        users: (n,) integer ids, in any order.
+        users: (n,) ids, integers or strings, in any order.
         labels: (n,) in {0, 1}.
         scores: (n,) finite, any monotone scale.
 
     Raises:
-        InputError: as for `auc`, and if ``users`` are not integers.
+        InputError: as for `auc`, and if ``users`` are neither integers nor strings.
     """
-    users, labels, scores = _checked_users(users), _checked_labels(labels), _checked_scores(scores)
+    users, labels, scores = _checked_users(users), checked_labels(labels), _checked_scores(scores)
     _check_lengths(users=users, labels=labels, scores=scores)
     order = np.lexsort((scores, users))
     users = users[order]
@@ -127,14 +128,8 @@ def logloss(labels: ArrayLike, probabilities: ArrayLike) -> float:
     Raises:
         InputError: empty input, unequal lengths, labels outside {0, 1}, or values outside [0, 1].
     """
-    labels, p = _checked_labels(labels), _checked_scores(probabilities, name="probabilities")
+    labels, p = checked_labels(labels), checked_probabilities(probabilities)
     _check_lengths(labels=labels, probabilities=p)
-    outside = (p < 0) | (p > 1)
-    if outside.any():
-        row = int(outside.argmax())
-        raise InputError(
-            f"probabilities: row {row} is {p[row]}, expected 0 to 1; apply the sigmoid to logits first"
-        )
     p = np.clip(p.astype(np.float64), PROBABILITY_CLIP, 1 - PROBABILITY_CLIP)
     return float(-np.where(labels, np.log(p), np.log1p(-p)).mean())
 
@@ -174,7 +169,12 @@ def _changes(values: NDArray) -> NDArray[np.bool_]:
     return np.concatenate([[True], values[1:] != values[:-1]])
 
 
-def _checked_labels(labels: ArrayLike) -> NDArray[np.bool_]:
+def checked_labels(labels: ArrayLike) -> NDArray[np.bool_]:
+    """Return labels as bools.
+
+    Raises:
+        InputError: a label is neither 0 nor 1.
+    """
     labels = np.asarray(labels)
     positive = labels == 1
     wrong = ~(positive | (labels == 0))
@@ -182,6 +182,22 @@ def _checked_labels(labels: ArrayLike) -> NDArray[np.bool_]:
         row = int(wrong.argmax())
         raise InputError(f"labels: row {row} is {labels[row]}, expected 0 or 1 in every row")
     return positive
+
+
+def checked_probabilities(probabilities: ArrayLike) -> NDArray[np.floating]:
+    """Return probabilities as an array.
+
+    Raises:
+        InputError: a value is not finite, or outside [0, 1].
+    """
+    p = _checked_scores(probabilities, name="probabilities")
+    outside = (p < 0) | (p > 1)
+    if outside.any():
+        row = int(outside.argmax())
+        raise InputError(
+            f"probabilities: row {row} is {p[row]}, expected 0 to 1; apply the sigmoid to logits first"
+        )
+    return p
 
 
 def _checked_scores(scores: ArrayLike, *, name: str = "scores") -> NDArray[np.floating]:
@@ -196,12 +212,12 @@ def _checked_scores(scores: ArrayLike, *, name: str = "scores") -> NDArray[np.fl
     return scores
 
 
-def _checked_users(users: ArrayLike) -> NDArray[np.integer]:
+def _checked_users(users: ArrayLike) -> NDArray[Any]:
     users = np.asarray(users)
-    if len(users) and users.dtype.kind not in "iu":
-        raise InputError(
-            f"users: found {users.dtype} ids, expected integers; code them by a vocabulary first"
-        )
+    if users.dtype.kind == "O" and all(isinstance(user, str) for user in users):
+        users = users.astype(str)
+    if len(users) and users.dtype.kind not in "iuU":
+        raise InputError(f"users: found {users.dtype} ids, expected integers or strings")
     return users
 
 

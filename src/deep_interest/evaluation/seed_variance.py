@@ -32,7 +32,7 @@ FIXED = SeedVariance(1, 0.0, 0.0)
 """For scores without randomness."""
 
 
-def seed_variance(per_seed: Sequence[UserAUC]) -> SeedVariance:
+def variance_over_seeds(per_seed: Sequence[UserAUC]) -> SeedVariance:
     """Variance of the GAUC over fits, and its part from the interaction of seeds and users.
 
     Args:

@@ -113,6 +113,58 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
     return adjusted
 
 
+def difference_estimate(ours: UserAUC, base: UserAUC, *, seeds: Sequence[SeedVariance] = ()) -> "Estimate":
+    """Difference of two GAUCs with its standard error; args and errors as for `difference_interval`."""
+    _check_same_users(ours, base)
+    _check_users(len(ours.users))
+    return _estimate(ours.auc - base.auc, ours.impressions, seeds)
+
+
+def variance_parts(
+    ours: UserAUC, base: UserAUC, *, seeds: Sequence[SeedVariance] = ()
+) -> tuple[float, float]:
+    """Split the variance of a difference: the part that falls with the number of users, and the main effects of the seeds.
+
+    The interaction of seeds and users belongs to the first part. Args and errors as for `difference_interval`.
+    """
+    estimate = difference_estimate(ours, base, seeds=seeds)
+    interactions = sum(min(seed.interaction, seed.total) / seed.seeds for seed in seeds)
+    main = sum(max(0.0, seed.total - seed.interaction) / seed.seeds for seed in seeds)
+    return estimate.of_models + interactions, main
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Weighted mean of one value per user.
+
+    Attributes:
+        mean: the mean.
+        variance: its variance over users and seeds.
+        of_models: the part of it that comes from what the models do differently for single users.
+        df: degrees of freedom of the variance.
+    """
+
+    mean: float
+    variance: float
+    of_models: float
+    df: float
+
+    @property
+    def error(self) -> float:
+        """Standard error."""
+        return self.variance**0.5
+
+    def below(self, value: float) -> float:
+        """One-sided p-value of "the mean is at most ``value``"; 0 or 1 without any variance."""
+        if self.variance == 0:
+            return float(self.mean <= value)
+        return float(stdtr(self.df, (value - self.mean) / self.error))
+
+    def half_width(self, confidence: float) -> float:
+        """Half of the width of the interval."""
+        return float(stdtrit(self.df, (1 + confidence) / 2)) * self.error if self.variance else 0.0
+
+
 def _interval(
     values: NDArray[np.float64],
     impressions: NDArray[np.integer],
@@ -120,7 +172,20 @@ def _interval(
     confidence: float,
 ) -> Interval:
     """Interval of the weighted mean of one value per user."""
-    _check_options(len(values), confidence)
+    check_confidence(confidence)
+    _check_users(len(values))
+    found = _estimate(values, impressions, seeds)
+    mean, half = found.mean, found.half_width(confidence)
+    if found.variance == 0:
+        return Interval(mean, mean, mean, p_value=float(mean == 0))
+    return Interval(
+        mean, mean - half, mean + half, p_value=float(2 * stdtr(found.df, -abs(mean) / found.error))
+    )
+
+
+def _estimate(
+    values: NDArray[np.float64], impressions: NDArray[np.integer], seeds: Sequence[SeedVariance]
+) -> Estimate:
     weights = impressions / impressions.sum()
     mean = float(values @ weights)
     over_users = variance_of_mean((values - mean) ** 2, weights)
@@ -129,14 +194,14 @@ def _interval(
     of_models = over_users - interactions.sum() if over_users > _DETECTABLE * interactions.sum() else 0.0
     variance = float(of_models + totals.sum())
     if variance == 0:
-        return Interval(mean, mean, mean, p_value=float(mean == 0))
+        return Estimate(mean, 0.0, 0.0, np.inf)
     over_seeds = _expected(totals, interactions)
     uncertainty = sum(part**2 / max(1, seed.seeds - 1) for part, seed in zip(over_seeds, seeds, strict=True))
     if of_models:
         uncertainty += over_users**2 / (1 / (weights**2).sum() - 1)  # as of 1 / Σ w² equally weighted users
-    df, error = (of_models + over_seeds.sum()) ** 2 / uncertainty, variance**0.5
-    half = float(stdtrit(df, (1 + confidence) / 2)) * error
-    return Interval(mean, mean - half, mean + half, p_value=float(2 * stdtr(df, -abs(mean) / error)))
+    return Estimate(
+        mean, variance, float(of_models), float((of_models + over_seeds.sum()) ** 2 / uncertainty)
+    )
 
 
 def _expected(totals: NDArray[np.float64], interactions: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -150,9 +215,13 @@ def _expected(totals: NDArray[np.float64], interactions: NDArray[np.float64]) ->
     return interactions * max(1.0, totals.sum() / interactions.sum())
 
 
-def _check_options(users: int, confidence: float) -> None:
+def check_confidence(confidence: float) -> None:
+    """Check that a confidence is a share."""
     if not 0 < confidence < 1:
         raise InputError(f"confidence: found {confidence}, expected a share between 0 and 1, as 0.95")
+
+
+def _check_users(users: int) -> None:
     if users < FEWEST_USERS:
         raise InputError(
             f"users: found {users} with both classes, expected at least {FEWEST_USERS}: one user has no variance over users"
