@@ -212,9 +212,9 @@ def _options_table(models: pd.DataFrame, found: Mapping[str, Mapping[str, Any]])
     rows = []
     for model, name in zip(models["model"], models["name"], strict=True):
         result = found[model]
-        values = ", ".join(f"{option} {_value(value)}" for option, value in result["values"].items())
+        values = ", ".join(f"{_short(option)} {_value(value)}" for option, value in result["values"].items())
         shares = sorted(result["importance"].items(), key=lambda share: -share[1])[:3]
-        important = ", ".join(f"{option} {share:.0%}" for option, share in shares)
+        important = ", ".join(f"{_short(option)} {share:.0%}" for option, share in shares)
         rows.append([str(name), values or "nothing to tune", important or EMPTY])
     return markdown_table(["Model", "Best options", "Most important options"], rows)
 
@@ -260,6 +260,11 @@ def _table(rows: pd.DataFrame, columns: Mapping[str, Cell]) -> str:
     return markdown_table(
         list(columns), [[cell(row) for cell in columns.values()] for _, row in rows.iterrows()]
     )
+
+
+def _short(option: str) -> str:
+    """Return an option without its block: a model has no two searched options of the same name."""
+    return f"`{option.split('.', 1)[1]}`"
 
 
 def _value(value: Any) -> str:

@@ -52,58 +52,67 @@ def leaderboard_search(
     return Search(experiment, settings, recipe)
 
 
-def search_all(searches: Mapping[str, Search], data: Data, *, refits: int) -> None:
+Studies = Mapping[str, optuna.Study]
+"""Studies by model key; a model without options to tune has none."""
+
+
+def search_all(searches: Mapping[str, Search], data: Data, *, refits: int) -> Studies:
     """Run the trials of all models, a few of each model in turn, until each has its budget.
 
     Finished trials are never repeated: a killed run resumes where it stopped. The first trial of a model has the recipe's own
-    options, or the nearest values of their ranges.
+    options, or the nearest values of their ranges. Models draw the same values of the options that they share in the random trials.
 
     Args:
         searches: searches by model key; a search without options has no trials.
         data: training and validation samples.
         refits: number of fits of each model that follow, for the estimate of the time that is left.
+
+    Returns:
+        The studies.
     """
     searched = {model: search for model, search in searches.items() if search.ranges}
+    studies = {model: _study_with_first_trial(search) for model, search in searched.items()}
     if not searched:
-        return
+        return studies
     n_trials = max(search.tuning.n_trials for search in searched.values())
-    for search in searched.values():
-        _queue_first_trial(search)
     size = TRIALS_PER_ROUND * max(search.tuning.workers for search in searched.values())
     for until in [*range(size, n_trials, size), n_trials]:
         for model, search in searched.items():
             part = search.until(until)
-            if is_finished(open_study(part), part):
-                continue
-            tune(part, data)
-            logger.info("%s", progress_line(searched, model, refits=refits))
+            if not is_finished(studies[model], part):
+                tune(part, data)
+                logger.info("%s", progress_line(searched, studies, model, refits=refits))
+    return studies
 
 
-def _queue_first_trial(search: Search) -> None:
+def _study_with_first_trial(search: Search) -> optuna.Study:
+    """Open the study of a search; in a new one, queue the trial with the recipe's own options."""
     search.folder.mkdir(parents=True, exist_ok=True)
     with search.exclusive():
         study = open_study(search)
         if not study.get_trials(deepcopy=False):
             study.enqueue_trial(first_values(search.experiment, search.ranges))
+    return study
 
 
-def result_of(search: Search, data: str) -> dict[str, Any]:
+def result_of(search: Search, study: optuna.Study | None, data: str) -> dict[str, Any]:
     """Return what the search of a model has found, as JSON values.
 
     Args:
-        search: the search; without options there is nothing to find, and the values are empty.
+        search: the search.
+        study: its study; None if there was nothing to search, and the values are empty.
         data: fingerprint of the data.
 
     Returns:
         The values of `study.best_values`, the validation GAUC of the first trial, and the cost of the trials.
     """
-    if not search.ranges:
+    if study is None:
         return {
             "dataset": search.experiment.dataset, "model": search.experiment.model, "recipe": search.recipe, "data": data,
             "values": {}, "validation_gauc": None, "first_gauc": None, "finished": 0, "pruned": 0, "processor_seconds": 0.0,
             "ranges": {}, "importance": {},
         }  # fmt: skip
-    study, n_trials = open_study(search), search.tuning.n_trials
+    n_trials = search.tuning.n_trials
     first = finished_trials(study, 1)
     return best_values(study, search, limit=n_trials) | {
         "first_gauc": best_so_far(first[0]) if first else None,
@@ -111,15 +120,13 @@ def result_of(search: Search, data: str) -> dict[str, Any]:
     }
 
 
-def trials_of(searches: Mapping[str, Search]) -> pd.DataFrame:
+def trials_of(searches: Mapping[str, Search], studies: Studies) -> pd.DataFrame:
     """Return the trials of all models that count, one row per trial: the model, and the columns of `study.trial_table`."""
     tables = []
-    for model, search in searches.items():
-        if search.ranges:
-            study = open_study(search)
-            counted = [trial.number for trial in finished_trials(study, search.tuning.n_trials)]
-            table = trial_table(study)
-            tables.append(table[table["trial"].isin(counted)].assign(model=model))
+    for model, study in studies.items():
+        counted = [trial.number for trial in finished_trials(study, searches[model].tuning.n_trials)]
+        table = trial_table(study)
+        tables.append(table[table["trial"].isin(counted)].assign(model=model))
     columns = ["model", "trial", "state", "validation_gauc"]
     if not tables:
         return pd.DataFrame(columns=columns)
@@ -144,15 +151,16 @@ class _Timing:
     complete_seconds: float
 
 
-def progress_line(searches: Mapping[str, Search], model: str, *, refits: int) -> str:
+def progress_line(searches: Mapping[str, Search], studies: Studies, model: str, *, refits: int) -> str:
     """Return how far a leaderboard is, such as ``shop · leaderboard · din 8 of 24 trials · all models 120 of 360 · about 20 min left``.
 
     Args:
         searches: searches by model key.
+        studies: their studies.
         model: the model whose trials were run last.
         refits: number of fits of each model that follow.
     """
-    timings = {key: _timing(search) for key, search in searches.items()}
+    timings = {key: _timing(search, studies[key]) for key, search in searches.items()}
     search, timing = searches[model], timings[model]
     finished = sum(each.finished for each in timings.values())
     total = sum(each.finished + each.remaining for each in timings.values())
@@ -175,8 +183,8 @@ def seconds_left(timings: list[_Timing], *, workers: int, refits: int) -> float:
     return seconds / workers
 
 
-def _timing(search: Search) -> _Timing:
-    study, tuning = open_study(search), search.tuning
+def _timing(search: Search, study: optuna.Study) -> _Timing:
+    tuning = search.tuning
     trials = finished_trials(study, tuning.n_trials)
     seconds = [_duration(trial) for trial in trials]
     complete = [_duration(trial) for trial in trials if trial.state == optuna.trial.TrialState.COMPLETE]

@@ -51,10 +51,12 @@ def make_search(dataset: str, models: Sequence[str]) -> Callable[..., tuple[dict
                 experiment, data, leaderboard=leaderboard, tuning=tuning,
                 recipe=run.recipe or settings.recipe, of_dataset=settings.training,
             )  # fmt: skip
-        search_all(searches, data, refits=len(run.seeds or leaderboard.seeds))
+        studies = search_all(searches, data, refits=len(run.seeds or leaderboard.seeds))
         fingerprint = data.fingerprint()
-        found = {model: result_of(search, fingerprint) for model, search in searches.items()}
-        return found, trials_of(searches)
+        found = {
+            model: result_of(search, studies.get(model), fingerprint) for model, search in searches.items()
+        }
+        return found, trials_of(searches, studies)
 
     return search_models
 
