@@ -83,7 +83,7 @@ def cost_chart(results: pd.DataFrame, *, title: str) -> Chart:
     models = results[(results["model"] != ORACLE) & (results["search_processor_seconds"] > 0)]
     minutes = models["search_processor_seconds"] / 60
     points = Points(
-        minutes.tolist(), models["gauc"].tolist(), "model", labels=models["name"].astype(str).tolist(),
+        minutes.tolist(), models["gauc"].tolist(), "tuned model", labels=models["name"].astype(str).tolist(),
         hover=[
             f"{row.name}: GAUC {row.gauc:.4f}, {minute:.1f} min"
             for row, minute in zip(models.itertuples(index=False), minutes, strict=True)

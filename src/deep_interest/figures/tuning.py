@@ -14,6 +14,7 @@ LABELS = {
     "training.l2": "λ (L2)",
     "training.behavior_dropout": "dropout of behaviours",
     "model.aux_weight": "α (auxiliary loss)",
+    "model.learning_rate": "learning rate of the trees",
 }
 
 
