@@ -17,6 +17,7 @@ from deep_interest.distributed.environment import is_worker
 from deep_interest.errors import InputError
 from deep_interest.experiments import (
     ABLATIONS,
+    LEADERBOARD,
     MODELS,
     RETRAINABLE,
     TUNABLE,
@@ -30,6 +31,7 @@ from deep_interest.experiments import (
 from deep_interest.pipelines import (
     backtest,
     ingest,
+    leaderboard,
     parity,
     report,
     retrain,
@@ -120,6 +122,7 @@ def register_pipelines() -> LazyPipelines:
                                    ``dien_table4``
     ``tune.<dataset>.<model>``     from raw files to the best values of a model's options
     ``tuned.<dataset>.<model>``    comparison of the tuned model with the untuned one
+    ``leaderboard.<dataset>``      from raw files to the comparison of all models, each tuned with the same budget
     ``retrain.<dataset>.<model>``  from new days to a model version; only for datasets split by day
     ``score.<dataset>.<model>``    scores of users and candidates; only for datasets split by day
     ``parity.<dataset>.<model>``   scores of the service compared with batch scoring
@@ -224,9 +227,12 @@ def _dataset_factories(dataset: str, spec: DatasetSpec) -> Factories:
         return Pipeline([samples_pipeline(), tune.create_pipeline(dataset, model)])
 
     def tuned_pipeline(model: str) -> Pipeline:
-        tuned = train.create_pipeline(dataset, model, tuned=True)
+        tuned = train.create_pipeline(dataset, model, variant=TUNED_SUFFIX)
         results = report.create_pipeline(dataset, table_of_tuned(model), name=f"{model}{TUNED_SUFFIX}")
         return Pipeline([samples_pipeline(), train_pipeline(model), tuned, results])
+
+    def leaderboard_pipeline() -> Pipeline:
+        return Pipeline([samples_pipeline(), leaderboard.create_pipeline(dataset, table_for(spec))])
 
     def retrain_pipeline(model: str) -> Pipeline:
         return retrain.create_pipeline(dataset, model)
@@ -243,6 +249,7 @@ def _dataset_factories(dataset: str, spec: DatasetSpec) -> Factories:
         f"ingest.{dataset}": ingest_pipeline,
         f"samples.{dataset}": samples_pipeline,
         f"report.{dataset}": report_pipeline,
+        f"{LEADERBOARD}.{dataset}": leaderboard_pipeline,
         **{f"{name}.{dataset}": partial(ablation_pipeline, name) for name in ABLATIONS},
         **{f"{dataset}.{model}": partial(model_pipeline, model) for model in MODELS},
         **{f"retrain.{dataset}.{model}": partial(retrain_pipeline, model) for model in retrainable},

@@ -197,7 +197,8 @@ class RunParameters(BaseModel):
         threads: CPU threads per fit; if None, one for parallel fits, otherwise torch's default.
         processes: number of parallel fits on the CPU; one per core if None.
         recipe: recipe to use instead of the dataset's own.
-        tuned: whether to use the best values that ``tune.<dataset>.<model>`` has found.
+        tuned: whether to use the best values that ``tune.<dataset>.<model>`` has found, or, with ``leaderboard``, those that
+            ``leaderboard.<dataset>`` has found.
         options: training options that override those of every recipe.
         evaluation_batch_size: samples per batch in evaluation.
         checkpoint_seconds: interval in seconds at which the state of a fit is saved; a killed run resumes from it.
@@ -213,7 +214,7 @@ class RunParameters(BaseModel):
     threads: int | None = Field(None, ge=1)
     processes: int | None = Field(None, ge=1)
     recipe: str | None = None
-    tuned: bool = False
+    tuned: bool | Literal["leaderboard"] = False
     options: KnownOptions = {}
     evaluation_batch_size: int = Field(4096, ge=1)
     checkpoint_seconds: float = Field(60, ge=0)

@@ -234,7 +234,8 @@ def require_same_data(checkpoint: Checkpoint, present: str) -> None:
     """
     if checkpoint.get("data") != present:
         name = f"{checkpoint['dataset']}.{checkpoint['model']}"
-        pipeline = f"tuned.{name}" if checkpoint.get("variant") else name
+        pipelines = {"_tuned": f"tuned.{name}", "_leaderboard": f"leaderboard.{checkpoint['dataset']}"}
+        pipeline = pipelines.get(checkpoint.get("variant", ""), name)
         raise InputError(
             f"{name}{checkpoint.get('variant', '')}: the samples, features or behaviours have changed since the checkpoint was "
             f"trained; train it again with `kedro run --pipelines={pipeline}`"
