@@ -18,8 +18,8 @@ from deep_interest.training.parameters import Recipe, RowOptions, RunParameters
 from deep_interest.training.runs import train_experiment
 
 
-def order_of(samples, window, *, by_request=False, step=50, seed=3, epoch=1):
-    order = SampleOrder(samples, seed=seed, epoch=epoch, window=window, by_request=by_request)
+def order_of(samples, window, *, together="sample", step=50, seed=3, epoch=1):
+    order = SampleOrder(samples, seed=seed, epoch=epoch, window=window, together=together)
     parts = [order[begin : begin + step] for begin in range(0, len(samples), step)]
     order.close()
     return torch.cat(parts)
@@ -30,10 +30,10 @@ def samples():
     return sample_set(small_data())
 
 
-@pytest.mark.parametrize("by_request", [False, True])
+@pytest.mark.parametrize("together", ["sample", "request", "user"])
 @pytest.mark.parametrize("window", [7, 50, 64, 215, 216, 1000, None])
-def test_an_epoch_takes_every_sample_once_window_by_window(samples, window, by_request):
-    order = order_of(samples, window, by_request=by_request)
+def test_an_epoch_takes_every_sample_once_window_by_window(samples, window, together):
+    order = order_of(samples, window, together=together)
     assert sorted(order.tolist()) == list(range(len(samples)))
     places = (order // (window or len(samples))).tolist()
     changes = sum(a != b for a, b in itertools.pairwise(places))
@@ -53,7 +53,7 @@ def test_windows_and_their_samples_come_in_another_order_in_every_epoch(samples)
 
 
 def test_requests_stay_together_within_a_window(samples):
-    order, requests = order_of(samples, 40, by_request=True), samples.requests
+    order, requests = order_of(samples, 40, together="request"), samples.requests
     for begin in range(0, 216, 40):
         rows = order[(order >= begin) & (order < begin + 40)]
         found = requests[rows].tolist()

@@ -96,7 +96,7 @@ def option_label(name: str) -> str:
 
 
 def _choice(value: Any) -> str:
-    """Return a choice as it is in the table of trials, where other trials may lack it: 32 is then 32.0, and ``[200, 80]`` is ``200-80``."""
+    """Return a choice as the table of trials writes it, where other trials may lack it: 32 is then 32.0, and ``[200, 80]`` is ``200-80``."""
     if isinstance(value, list | tuple):
         return "-".join(map(str, value))
     return f"{value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)

@@ -16,7 +16,7 @@ from deep_interest.models.batch import Batch
 from deep_interest.ops.runtime.host_copies import copy_to_device, host_values
 from deep_interest.training.code_checks import check_samples
 from deep_interest.training.feature_store import FeatureStore
-from deep_interest.training.history import HistoryRanges, gather_histories
+from deep_interest.training.history import Histories, HistoryRanges, gather_histories
 from deep_interest.training.split_rows import Rows, chosen, rows_of_split
 from deep_interest.training.tensors import all_on_host, as_tensor, on_host, within
 
@@ -93,7 +93,9 @@ class SampleSet:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def batch(self, rows: Tensor, *, negatives: Collection[str] = ()) -> Batch:
+    def batch(
+        self, rows: Tensor, *, negatives: Collection[str] = (), histories: Histories | None = None
+    ) -> Batch:
         """Gather the samples ``rows (B,)`` and their histories, which are slices of the log.
 
         Consecutive samples with the same history share it. The host computes the slices and their total length, so that
@@ -104,15 +106,18 @@ class SampleSet:
             rows: indices of the samples, on the CPU.
             negatives: fields of the negatives to sample for each behaviour, from torch's random state (with multi-hot fields,
                 that of the CPU); empty for no negatives.
+            histories: histories of the samples, on the device of the store (with multi-hot fields, on the CPU); those before
+                each sample if None.
         """
         if self.store.value_sets:
-            batch = self.on_host._gathered(rows, negatives)
+            batch = self.on_host._gathered(rows, negatives, histories)
             return batch.to_device(self.labels.device, self.store.value_sets)
-        return self._gathered(rows, negatives)
+        return self._gathered(rows, negatives, histories)
 
-    def _gathered(self, rows: Tensor, negatives: Collection[str]) -> Batch:
+    def _gathered(self, rows: Tensor, negatives: Collection[str], histories: Histories | None) -> Batch:
         store, schema, device = self.store, self.store.schema, self.labels.device
-        histories = gather_histories(store.log, self._ranges, schema.behavior, rows)
+        if histories is None:
+            histories = gather_histories(store.log, self._ranges, schema.behavior, rows)
         sequences = {
             name: gather_histories(
                 store.sequences[name], self.sequences[name], schema.sequences[name].behavior, rows

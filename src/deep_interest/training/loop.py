@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -29,6 +29,7 @@ from deep_interest.training.log_lines import log_compilation, log_evaluation
 from deep_interest.training.optimizers import Optimizer
 from deep_interest.training.order import SampleOrder
 from deep_interest.training.parameters import TrainingOptions
+from deep_interest.training.random_histories import RandomHistories
 from deep_interest.training.state import Progress, load_state, save_state
 from deep_interest.training.unknown import UnknownRows, negative_fields
 
@@ -88,6 +89,8 @@ class Fit:
         self._scratch = BufferPool()
         self.optimizer = self._make_optimizer()
         self.negative_fields = negative_fields(self.model)
+        random = self.options.histories == "random"
+        self.random_histories = RandomHistories.build(self.train) if random else None
         self.progress = Progress()
         self.best_model: dict[str, Tensor] | None = None
         self.steps = math.ceil(len(self.train) / self.options.batch_size)  # per epoch
@@ -130,9 +133,12 @@ class Fit:
 
     def _order(self, epoch: int) -> SampleOrder:
         """Return the order of the samples in an epoch."""
+        together: Literal["sample", "request", "user"] = (
+            "request" if self.options.shuffle == "requests" else "sample"
+        )
         return SampleOrder(
             self.train, seed=self.seed, epoch=epoch, window=self.options.shuffle_window,
-            by_request=self.options.shuffle == "requests",
+            together=together if self.random_histories is None else "user",
         )  # fmt: skip
 
     def _train_steps(self, order: SampleOrder, until: int, bar: tqdm) -> None:
@@ -170,7 +176,7 @@ class Fit:
             return self._step(rows)
 
     def _step(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
-        batch = self.train.batch(rows, negatives=self.negative_fields)
+        batch = (self.random_histories or self.train).batch(rows, negatives=self.negative_fields)
         if self.options.behavior_dropout:
             batch = drop_behaviors(batch, self.options.behavior_dropout)
         self._begin_batch(batch)

@@ -1,11 +1,13 @@
 """The order of the training samples in an epoch: all of them shuffled, or one window of neighbouring samples after the other."""
 
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from deep_interest.training.data import SampleSet
+from deep_interest.training.tensors import on_host
 
 _EPOCHS = 1_000_003  # between the seeds of two fits
 _WINDOWS = 15_485_863  # between the seeds of neighbouring windows
@@ -21,13 +23,14 @@ class SampleOrder:
         seed: seed of the fit.
         epoch: index of the epoch.
         window: number of neighbouring samples that are shuffled together; windows come in a random order. None for all samples.
-        by_request: whether samples of the same user and history stay together, within a window.
+        together: samples that stay together within a window: those of the same user and history (``request``), of the same ``user``,
+            or none (``sample``).
     """
 
     def __init__(
-        self, samples: SampleSet, *, seed: int, epoch: int, window: int | None, by_request: bool
-    ) -> None:
-        self._samples, self._by_request = samples, by_request
+        self, samples: SampleSet, *, seed: int, epoch: int, window: int | None, together: Literal["sample", "request", "user"]
+    ) -> None:  # fmt: skip
+        self._samples, self._together = samples, together
         self._seed, self._size = seed * _EPOCHS + epoch, window or max(len(samples), 1)
         windows = -(-len(samples) // self._size)
         order = torch.randperm(windows, generator=torch.Generator().manual_seed(self._seed))
@@ -70,11 +73,16 @@ class SampleOrder:
 
     def _shuffled(self, begin: int, end: int, window: int) -> Tensor:
         generator = torch.Generator().manual_seed(self._seed + window * _WINDOWS)
-        if not self._by_request:
+        if self._together == "sample":
             return torch.randperm(end - begin, generator=generator)
-        requests = self._samples.requests_of(begin, end)
-        rank = torch.randperm(int(requests.max()) + 1, generator=generator)
-        return rank[requests].argsort(stable=True)
+        by_user = self._together == "user"
+        groups = (
+            on_host(self._samples.user[begin:end]).long()
+            if by_user
+            else self._samples.requests_of(begin, end)
+        )
+        rank = torch.randperm(int(groups.max()) + 1, generator=generator)
+        return rank[groups].argsort(stable=True)
 
     def _read_around(self, place: int) -> None:
         """Drop the window that is finished, and read the one after ``place`` in the background."""

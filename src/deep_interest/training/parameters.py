@@ -36,6 +36,9 @@ class TrainingOptions(BaseModel):
             alone is computed once.
         shuffle_window: number of neighbouring samples that are shuffled together; the windows come in a random order, so that samples
             and log are read part by part from files that are mapped into memory. None shuffles all samples.
+        histories: behaviours that a training sample sees: the ``preceding`` ones, or a ``random`` part of the user's other
+            behaviours, later ones included, which is drawn again in each epoch and shared by the samples of a user in a batch
+            (protocol ``rated``, whose training users are not in the test set; see `training.random_histories`).
         epochs: maximum number of epochs.
         evaluations_per_epoch: number of evenly spaced validations per epoch.
         max_len: maximum length of a history, in training and in evaluation; the newest behaviours are kept.
@@ -62,6 +65,7 @@ class TrainingOptions(BaseModel):
     batch_size: int = Field(512, ge=1)
     shuffle: Literal["samples", "requests"] = "samples"
     shuffle_window: int | None = Field(None, ge=1)
+    histories: Literal["preceding", "random"] = "preceding"
     epochs: int = Field(20, ge=1)
     evaluations_per_epoch: int = Field(1, ge=1)
     max_len: int = Field(100, ge=1)
