@@ -73,7 +73,8 @@ class RankFit(Fit):
         own = rows[begin:end] if begin < end else rows[:1]  # every rank has a sample, if one without weight
         self._part = (end - begin) / len(rows)
         step = self.progress.total_steps * group.size() + group.rank()
-        torch.manual_seed(self.seed * 1_000_003 + step * _RANDOM_STEP)
+        # of the CPU only: `torch.manual_seed` also seeds devices, which takes as long as an exchange of rows
+        torch.default_generator.manual_seed(self.seed * 1_000_003 + step * _RANDOM_STEP)
         loss, auxiliary = super().train_step(own)
         due = time.monotonic() - self._last_save > self.checkpoint_seconds
         losses = torch.tensor(
