@@ -26,10 +26,11 @@ test-fast: $(VENV)/.installed  ## run the tests that take at most half a second 
 	$(BIN)/python -m pytest --numprocesses=2 --dist=worksteal -m "not slow"
 
 $(VENV)/.cluster: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,spark]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,spark,cluster]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-deps torchrec
 	@touch $@
 
-test-cluster: $(VENV)/.cluster  ## run the tests of DuckDB's and Spark's data path; they need Java 17
+test-cluster: $(VENV)/.cluster  ## run the tests of DuckDB's and Spark's data path and of training on several processes; they need Java 17
 	DEEP_INTEREST_CLUSTER=1 $(BIN)/python -m pytest -m cluster tests/cluster
 
 test-nightly: $(VENV)/.installed  ## run the tests that are too slow for `make test`: every export, ablations, the notebook

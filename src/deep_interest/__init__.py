@@ -22,7 +22,7 @@ def load(
     """Load a trained model for predictions by the source's own ids.
 
     Args:
-        experiment: dataset and model, such as ``simulated.din``; a tuned model ends in ``_tuned``.
+        experiment: dataset and model, such as ``simulated.din``; a tuned model ends in ``_tuned``, a model of a leaderboard in ``_leaderboard``.
         version: version of the model's registry, or ``champion`` for the one that serves; without it, the model that
             ``kedro run --pipelines=<dataset>.<model>`` has trained.
         seed: seed of the fit whose parameters are used; the first one if left out.

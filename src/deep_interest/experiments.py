@@ -48,7 +48,8 @@ class DatasetSpec:
 
 
 _RESERVED = (
-    "simulate", "simulate_days", "backtest", "ingest", "samples", "train", "report", "tune", "tuned", "retrain", "score", "parity",
+    "simulate", "simulate_days", "backtest", "ingest", "samples", "train", "report", "tune", "tuned", "leaderboard", "retrain", "score",
+    "parity",
 )  # fmt: skip
 
 BUILT_IN: dict[str, DatasetSpec] = {
@@ -237,13 +238,20 @@ TUNABLE = tuple(
     key for key, spec in MODELS.items() if not spec.closed_form
 )  # models with hyperparameters to tune
 TUNED_SUFFIX = "_tuned"  # suffix of the key of a model with tuned values
+LEADERBOARD = "leaderboard"  # name of the table of a leaderboard
+LEADERBOARD_SUFFIX = f"_{LEADERBOARD}"  # suffix of the key of a model of a leaderboard
+
+
+def without_variant(key: str) -> str:
+    """Return the key of a model without the suffix of a variant."""
+    return key.removesuffix(TUNED_SUFFIX).removesuffix(LEADERBOARD_SUFFIX)
 
 
 def model_spec(key: str) -> ModelSpec:
-    """Return the model of a key, which may have the suffix ``_tuned``."""
+    """Return the model of a key, which may have the suffix of a variant."""
+    spec = MODELS[without_variant(key)]
     if not key.endswith(TUNED_SUFFIX):
-        return MODELS[key]
-    spec = MODELS[key.removesuffix(TUNED_SUFFIX)]
+        return spec
     return replace(spec, name=f"{spec.name}, tuned", baseline=False)
 
 
@@ -251,6 +259,8 @@ def pipeline_name(dataset: str, key: str) -> str:
     """Return the name of the pipeline that trains a model, or that makes an ablation table, of a dataset."""
     if key in ABLATIONS:
         return f"{key}.{dataset}"
+    if key.endswith(LEADERBOARD_SUFFIX):
+        return f"leaderboard.{dataset}"
     if key.endswith(TUNED_SUFFIX):
         return f"tuned.{dataset}.{key.removesuffix(TUNED_SUFFIX)}"
     return f"{dataset}.{key}"
@@ -265,6 +275,8 @@ __all__ = [
     "ABLATIONS",
     "ALL_MODELS",
     "BUILT_IN",
+    "LEADERBOARD",
+    "LEADERBOARD_SUFFIX",
     "MODELS",
     "RETRAINABLE",
     "TUNABLE",
@@ -278,4 +290,5 @@ __all__ = [
     "pipeline_name",
     "table_for",
     "table_of_tuned",
+    "without_variant",
 ]

@@ -13,9 +13,11 @@ from typing import Any
 from kedro.pipeline import Pipeline
 
 from deep_interest.config import dataset_blocks
+from deep_interest.distributed.environment import is_worker
 from deep_interest.errors import InputError
 from deep_interest.experiments import (
     ABLATIONS,
+    LEADERBOARD,
     MODELS,
     RETRAINABLE,
     TUNABLE,
@@ -29,6 +31,7 @@ from deep_interest.experiments import (
 from deep_interest.pipelines import (
     backtest,
     ingest,
+    leaderboard,
     parity,
     report,
     retrain,
@@ -38,6 +41,7 @@ from deep_interest.pipelines import (
     train,
     tune,
 )
+from deep_interest.pipelines.ranks import of_worker
 
 DATASETS_VARIABLE = "DEEP_INTEREST_DATASETS"  # comma-separated dataset names
 PIPELINES_VARIABLE = "DEEP_INTEREST_PIPELINES"  # comma-separated names of further pipelines to list
@@ -81,7 +85,8 @@ class LazyPipelines(Mapping[str, Pipeline]):
             with warnings.catch_warnings():
                 # Names of entries begin with the dataset, namespaces with the stage.
                 warnings.filterwarnings("ignore", "One or more dataset names contain", UserWarning)
-                self._pipelines[name] = self._factories[name]()
+                pipeline = self._factories[name]()
+            self._pipelines[name] = of_worker(pipeline) if is_worker() else pipeline
         return self._pipelines[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -117,6 +122,7 @@ def register_pipelines() -> LazyPipelines:
                                    ``dien_table4``
     ``tune.<dataset>.<model>``     from raw files to the best values of a model's options
     ``tuned.<dataset>.<model>``    comparison of the tuned model with the untuned one
+    ``leaderboard.<dataset>``      from raw files to the comparison of all models, each tuned with the same budget
     ``retrain.<dataset>.<model>``  from new days to a model version; only for datasets split by day
     ``score.<dataset>.<model>``    scores of users and candidates; only for datasets split by day
     ``parity.<dataset>.<model>``   scores of the service compared with batch scoring
@@ -221,9 +227,12 @@ def _dataset_factories(dataset: str, spec: DatasetSpec) -> Factories:
         return Pipeline([samples_pipeline(), tune.create_pipeline(dataset, model)])
 
     def tuned_pipeline(model: str) -> Pipeline:
-        tuned = train.create_pipeline(dataset, model, tuned=True)
+        tuned = train.create_pipeline(dataset, model, variant=TUNED_SUFFIX)
         results = report.create_pipeline(dataset, table_of_tuned(model), name=f"{model}{TUNED_SUFFIX}")
         return Pipeline([samples_pipeline(), train_pipeline(model), tuned, results])
+
+    def leaderboard_pipeline() -> Pipeline:
+        return Pipeline([samples_pipeline(), leaderboard.create_pipeline(dataset, table_for(spec))])
 
     def retrain_pipeline(model: str) -> Pipeline:
         return retrain.create_pipeline(dataset, model)
@@ -240,6 +249,7 @@ def _dataset_factories(dataset: str, spec: DatasetSpec) -> Factories:
         f"ingest.{dataset}": ingest_pipeline,
         f"samples.{dataset}": samples_pipeline,
         f"report.{dataset}": report_pipeline,
+        f"{LEADERBOARD}.{dataset}": leaderboard_pipeline,
         **{f"{name}.{dataset}": partial(ablation_pipeline, name) for name in ABLATIONS},
         **{f"{dataset}.{model}": partial(model_pipeline, model) for model in MODELS},
         **{f"retrain.{dataset}.{model}": partial(retrain_pipeline, model) for model in retrainable},

@@ -2,11 +2,13 @@
 
 from contextlib import ExitStack
 
+from deep_interest.distributed.environment import is_worker
 from deep_interest.hooks import (
     CatalogHooks,
     LockHooks,
     MLflowHooks,
     ProgressHooks,
+    RankHooks,
     ResultsHooks,
     RetrainingHooks,
     RunHooks,
@@ -14,15 +16,9 @@ from deep_interest.hooks import (
 from deep_interest.sources.downloads import raw_location
 
 _LOCKS = ExitStack()  # of the present run
-HOOKS = (
-    CatalogHooks(),
-    RunHooks(),
-    LockHooks(_LOCKS),
-    RetrainingHooks(_LOCKS),
-    MLflowHooks(),
-    ProgressHooks(),
-    ResultsHooks(),
-)
+_ALL_RANKS = (CatalogHooks(), RunHooks(), RankHooks())
+_WRITER = (LockHooks(_LOCKS), RetrainingHooks(_LOCKS), MLflowHooks(), ProgressHooks(), ResultsHooks())
+HOOKS = _ALL_RANKS if is_worker() else _ALL_RANKS + _WRITER
 
 CONFIG_LOADER_ARGS = {
     "base_env": "base",

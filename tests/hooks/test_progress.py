@@ -6,8 +6,8 @@ import pytest
 from kedro.pipeline import Node, Pipeline
 
 from deep_interest.hooks import progress
-from deep_interest.hooks.progress import ProgressHooks, format_duration
-from deep_interest.training.log_lines import log_compilation, log_evaluation
+from deep_interest.hooks.progress import ProgressHooks
+from deep_interest.training.log_lines import format_duration, log_compilation, log_evaluation
 
 
 def training_node(experiment):

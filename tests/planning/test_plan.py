@@ -193,7 +193,7 @@ def test_sizes_and_times_have_units():
     assert [duration(of) for of in (1.04, 119, 150, 7_200, 10**6)] == ["1.0 s", "119.0 s", "2.5 min", "2.0 h", "11.6 d"]  # fmt: skip
 
 
-def test_every_model_that_is_trained_has_a_measured_one_that_stands_for_it():
+def test_every_model_that_is_trained_has_a_measured_representative():
     measured = measurements()
     for key, spec in MODELS.items():
         if not spec.closed_form:

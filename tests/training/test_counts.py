@@ -17,7 +17,7 @@ from deep_interest.training.code_checks import check_log, check_samples
 from deep_interest.training.occurrences import occurrences_of
 from deep_interest.training.parameters import TrainingOptions
 from deep_interest.training.regularizers import Regularizer, occurrence_key, regularizers
-from deep_interest.training.unknown import UnknownRows, _mean, negative_fields
+from deep_interest.training.unknown import UnknownRows, negative_fields, sum_of_rows
 
 
 def table_of(*groups, name="item_id", size=13):
@@ -104,12 +104,12 @@ def test_n_j_of_a_filtered_table_counts_the_rows_that_are_looked_up():
     assert occurrences_of([table_of()], train) == {}
 
 
-def test_the_mean_is_summed_in_double_precision_over_the_chosen_rows():
+def test_the_rows_are_summed_in_double_precision_over_the_chosen_rows():
     """Summed in float32, 1 would vanish next to 2^25."""
     values = torch.tensor([[2.0**25], [1.0], [-(2.0**25)], [7.0]])
-    found = _mean(values, torch.tensor([True, True, True, False]))
-    assert found.tolist() == [pytest.approx(1 / 3)]
-    assert found.dtype == torch.float32
+    found = sum_of_rows(values, torch.tensor([True, True, True, False]))
+    assert found.tolist() == [1.0]
+    assert found.dtype == torch.float64
 
 
 def test_which_negatives_a_model_draws():

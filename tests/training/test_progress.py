@@ -83,7 +83,7 @@ def test_the_row_of_a_model_with_an_auxiliary_loss_and_of_a_watched_test_set(tmp
     (row,) = fit.run().history
     assert row["auxiliary_loss"] == pytest.approx(sum(auxiliary) / 216, rel=1e-6)
     assert row["validation_logloss"] == row["validation_loss"] > 0
-    figures = watch(fit.model, test, batch_size=7)
+    figures = watch(predict(fit.model, test, batch_size=7), test)
     assert {name: row[f"test_{name}"] for name in ("loss", "auc", "gauc")} == pytest.approx(figures)
     assert set(row) == {
         "epoch", "learning_rate", "train_loss", "samples", "seconds", "auxiliary_loss", "validation_loss", "validation_logloss",
@@ -105,7 +105,7 @@ def test_the_figures_of_a_split_are_those_of_its_scores(tmp_path):
         "auc": auc(labels, scores),
         "gauc": gauc(users, labels, scores).value,
     }
-    assert watch(fit.model, samples, batch_size=10) == pytest.approx(expected)
+    assert watch(scores, samples) == pytest.approx(expected)
     for selection, value in (
         ("auc", expected["auc"]),
         ("gauc", expected["gauc"]),

@@ -11,7 +11,7 @@ from kedro.io import AbstractDataset, CatalogConfigResolver
 from kedro.utils import find_kedro_project
 
 from deep_interest.errors import InputError, did_you_mean
-from deep_interest.experiments import MODELS, TUNED_SUFFIX, DatasetSpec, datasets_of
+from deep_interest.experiments import MODELS, DatasetSpec, datasets_of, without_variant
 from deep_interest.messages.configuration import Configuration, open_configuration
 
 if TYPE_CHECKING:
@@ -119,14 +119,14 @@ def split_experiment(experiment: str, models: Collection[str] = MODELS) -> tuple
     """Split ``DATASET.MODEL``.
 
     Args:
-        experiment: dataset and model, such as ``simulated.din``; a tuned model ends in ``_tuned``.
+        experiment: dataset and model, such as ``simulated.din``; a tuned model ends in ``_tuned``, a model of a leaderboard in ``_leaderboard``.
         models: model keys that are allowed.
 
     Raises:
         InputError: the model is missing or unknown.
     """
     dataset, _, model = experiment.partition(".")
-    if model.removesuffix(TUNED_SUFFIX) not in models:
+    if without_variant(model) not in models:
         raise InputError(
             f"{experiment!r}: expected DATASET.MODEL, such as {dataset}.din; the models are {', '.join(models)}"
             f"{did_you_mean(model, models)}"

@@ -15,6 +15,7 @@ _MODULES = {
     "EngineTable": "engine_table",
     "FeatureTablesFolder": "encoded",
     "JSONFiles": "partitions",
+    "MappedSamples": "mapped_samples",
     "OptionalCSV": "optional",
     "ParquetFolder": "streams",
     "RawFile": "raw",

@@ -14,6 +14,8 @@ class _Checkpoint(FileDataset):
 
         path = str(self._get_load_path())
         try:
+            if self._protocol == "file":  # mapped into memory: a rank reads its own rows only
+                return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
             with self._fs.open(path, "rb") as file:
                 return torch.load(file, map_location="cpu", weights_only=True)
         except Exception as error:

@@ -58,7 +58,8 @@ class JSONFiles(AbstractDataset[None, dict[str, Any]]):
         return sorted(path.split("/")[-2] for path in self._fs.glob(f"{self._path}/*/{file}"))
 
     def _read(self, folder: str, name: str, pipeline: str) -> Any:
-        metadata = {"pipeline": f"{pipeline}.{folder}"}
+        dataset = pipeline.rpartition(".")[2]
+        metadata = {"pipeline": f"{folder}.{dataset}" if folder == "leaderboard" else f"{pipeline}.{folder}"}
         path = f"{self._protocol}://{self._path}/{folder}/{name}.json"
         return checked(JSONDataset)(filepath=path, metadata=metadata, **self._options).load()
 

@@ -92,7 +92,9 @@ def results_table(
     columns, sources = _columns_and_sources(results, published, base)
     if validation and "validation_gauc" in results and results["validation_gauc"].notna().any():
         first = dict(list(columns.items())[:2])
-        columns = first | {VALIDATION_HEADING: lambda row: _number(row["validation_gauc"], ".4f")} | columns
+        columns = (
+            first | {VALIDATION_HEADING: lambda row: format_number(row["validation_gauc"], ".4f")} | columns
+        )
     rows = [[format_cell(row) for format_cell in columns.values()] for _, row in results.iterrows()]
     return ResultsTable(list(columns), rows, sources, column_notes(results, list(columns), base))
 
@@ -109,6 +111,12 @@ def markdown_row(cells: Sequence[str]) -> str:
     """Return one row of a Markdown table; ``|``, ``<`` and line breaks in a cell are escaped and stay in it as text."""
     escaped = (cell.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;") for cell in cells)
     return f"| {' | '.join(' '.join(cell.splitlines()) for cell in escaped)} |"
+
+
+def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a Markdown table whose first column is aligned to the left and the others to the right."""
+    lines = [headings, [":---", *["---:"] * (len(headings) - 1)], *rows]
+    return "\n".join(markdown_row(line) for line in lines)
 
 
 def _columns_and_sources(
@@ -129,8 +137,8 @@ def _columns(
     """Return heading and cell format of each column that has a value."""
     columns: dict[str, CellFormatter] = {
         "Model": lambda row: str(row["name"]),
-        "GAUC": lambda row: _with_deviation(row["gauc"], row["gauc_std"]),
-        "AUC": lambda row: _with_deviation(row["auc"], row["auc_std"]),
+        "GAUC": lambda row: format_deviation(row["gauc"], row["gauc_std"]),
+        "AUC": lambda row: format_deviation(row["auc"], row["auc_std"]),
         "LogLoss": lambda row: f"{row['logloss']:.4f}",
         **{
             heading: partial(_metric, name=name)
@@ -139,19 +147,21 @@ def _columns(
         },
     }
     if base_name:
-        columns["RelaImpr"] = lambda row: _number(row["rela_impr"], "+.2f", "%")
-        columns[f"Difference to {base_name} [95% interval]"] = _difference
+        columns["RelaImpr"] = lambda row: format_number(row["rela_impr"], "+.2f", "%")
+        columns[f"Difference to {base_name} [95% interval]"] = format_difference
     second = _second_name(results, base_name)
     if second:
-        columns[f"Difference to {second} [95% interval]"] = lambda row: _difference(row, prefix="second_")
+        columns[f"Difference to {second} [95% interval]"] = lambda row: format_difference(
+            row, prefix="second_"
+        )
     if _trained_seeds(results).nunique() > 1:
         columns["Seeds"] = lambda row: EMPTY if pd.isna(row["samples_per_second"]) else f"{row['seeds']:.0f}"
     if "oracle_share" in results:
-        columns[ORACLE_HEADING] = lambda row: _number(row["oracle_share"] * 100, ".1f", "%")
+        columns[ORACLE_HEADING] = lambda row: format_number(row["oracle_share"] * 100, ".1f", "%")
     if published:
         columns["Published"] = lambda row: _published(published.get(row["model"], ()), sources)
-    columns["Training (s)"] = lambda row: _number(row["train_seconds"], ",.1f")
-    columns["Samples/s"] = lambda row: _number(row["samples_per_second"], ",.0f")
+    columns["Training (s)"] = lambda row: format_number(row["train_seconds"], ",.1f")
+    columns["Samples/s"] = lambda row: format_number(row["samples_per_second"], ",.0f")
     return columns
 
 
@@ -178,15 +188,17 @@ def _summary(
 
 
 def _table(results: pd.DataFrame, columns: Mapping[str, CellFormatter]) -> str:
-    lines = [
-        list(columns),
-        [":---", *["---:"] * (len(columns) - 1)],
-        *([format_cell(row) for format_cell in columns.values()] for _, row in results.iterrows()),
-    ]
-    return "\n".join(markdown_row(line) for line in lines)
+    rows = [[format_cell(row) for format_cell in columns.values()] for _, row in results.iterrows()]
+    return markdown_table(list(columns), rows)
 
 
-def _difference(row: pd.Series, *, prefix: str = "") -> str:
+def format_difference(row: pd.Series, *, prefix: str = "") -> str:
+    """Return the difference of a model to another one, its interval, and whether it is significant.
+
+    Args:
+        row: row of a results table.
+        prefix: prefix of the columns of the comparison.
+    """
     difference, low, high, p = (
         row[f"{prefix}{name}"] for name in ("difference", "difference_low", "difference_high", "p_holm")
     )
@@ -214,14 +226,16 @@ def _footnotes(sources: list[str]) -> str:
 
 
 def _metric(row: pd.Series, *, name: str) -> str:
-    return _number(row[name], ".4f")
+    return format_number(row[name], ".4f")
 
 
-def _with_deviation(value: float, deviation: float) -> str:
+def format_deviation(value: float, deviation: float) -> str:
+    """Return a metric and its deviation over seeds, if it has one."""
     return f"{value:.4f}" if pd.isna(deviation) else f"{value:.4f} ± {deviation:.4f}"
 
 
-def _number(value: float, form: str, unit: str = "") -> str:
+def format_number(value: float, form: str, unit: str = "") -> str:
+    """Return a number in a format of Python, or `EMPTY` for a missing one."""
     return EMPTY if pd.isna(value) else f"{value:{form}}{unit}"
 
 

@@ -11,7 +11,10 @@ from deep_interest.models.registry import MODELS
 LABELS = {
     "training.mba": "λ (MBA)",
     "training.difacto": "λ (DiFacto)",
+    "training.l2": "λ (L2)",
+    "training.behavior_dropout": "dropout of behaviours",
     "model.aux_weight": "α (auxiliary loss)",
+    "model.learning_rate": "learning rate of the trees",
 }
 
 
@@ -28,7 +31,7 @@ def tuning_chart(trials: pd.DataFrame, tuned: dict[str, Any], *, model: str) -> 
     panels += [_option(finished, name, best, tuned["ranges"][name]) for name, best in tuned["values"].items()]
     if tuned["importance"]:
         panels.append(_importance(tuned["importance"]))
-    best = ", ".join(f"{_label(name)} = {_value(value)}" for name, value in tuned["values"].items())
+    best = ", ".join(f"{option_label(name)} = {_value(value)}" for name, value in tuned["values"].items())
     return Chart(
         f"{MODELS[model].name}: validation GAUC of {len(finished)} trials", panels,
         note=f"Best validation GAUC {tuned['validation_gauc']:.4f} with {best}. A pruned trial is shown with its best evaluation before "
@@ -48,11 +51,11 @@ def _history(finished: pd.DataFrame) -> Panel:
 
 
 def _option(finished: pd.DataFrame, name: str, best: Any, search_range: dict[str, Any]) -> Panel:
-    label = _label(name)
+    label = option_label(name)
     if "choices" in search_range:
-        choices = [str(value) for value in search_range["choices"]]
-        positions = finished[name].astype(str).map(choices.index)
-        best_line = VerticalLine(choices.index(str(best)), "best", dashed=True, color=1)
+        choices = [_choice(value) for value in search_range["choices"]]
+        positions = finished[name].map(lambda value: choices.index(_choice(value)))
+        best_line = VerticalLine(choices.index(_choice(best)), "best", dashed=True, color=1)
         return Panel(
             [best_line, *_by_state(finished, positions)], title=label, x_label=label, x_ticks=choices
         )
@@ -83,13 +86,21 @@ def _importance(shares: dict[str, float]) -> Panel:
         [bars],
         title="Importance",
         x_label="share of GAUC's variance (fANOVA)",
-        y_ticks=[_label(name) for name in names],
+        y_ticks=[option_label(name) for name in names],
     )
 
 
-def _label(name: str) -> str:
+def option_label(name: str) -> str:
+    """Return the name of an option in a chart, by its dotted name."""
     return LABELS.get(name, name.split(".", 1)[1].replace("_", " "))
 
 
+def _choice(value: Any) -> str:
+    """Return a choice as it is in the table of trials, where other trials may lack it: 32 is then 32.0, and ``[200, 80]`` is ``200-80``."""
+    if isinstance(value, list | tuple):
+        return "-".join(map(str, value))
+    return f"{value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+
+
 def _value(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else _choice(value)

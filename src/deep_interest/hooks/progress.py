@@ -10,8 +10,9 @@ from kedro.framework.hooks import hook_impl
 from kedro.pipeline import Pipeline
 from kedro.pipeline.node import Node
 
-from deep_interest.experiments import MODELS, TUNED_SUFFIX
+from deep_interest.experiments import MODELS, without_variant
 from deep_interest.training import log_lines
+from deep_interest.training.log_lines import format_duration
 
 _TIMES = {"popularity": 0, "item_rate": 0, "gru": 5, "lstm": 5, "dien": 6, "bst": 10, "dmin": 20}
 """Training times of models, by the beginning of their keys, as multiples of that of the other models, roughly as in
@@ -112,14 +113,6 @@ class ProgressHooks:
         log_lines.logger.removeFilter(self._progress)
 
 
-def format_duration(seconds: float) -> str:
-    """Format a rough duration: ``20 s``, ``4 min``, ``1 h 20 min``."""
-    if seconds < 90:
-        return f"{max(round(seconds, -1), 10):.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
-
-
 def _trained(node: Node) -> list[str]:
     """Return the experiments that a node trains: those whose checkpoint it writes."""
     return [name.removesuffix(_CHECKPOINT) for name in node.outputs if name.endswith(_CHECKPOINT)]
@@ -132,5 +125,5 @@ def _time_of(experiment: str) -> int:
 
 def _table_order(experiment: str) -> tuple[str, int, bool]:
     dataset, model = experiment.split(".", 1)
-    key = model.removesuffix(TUNED_SUFFIX)
+    key = without_variant(model)
     return dataset, list(MODELS).index(key) if key in MODELS else len(MODELS), key != model

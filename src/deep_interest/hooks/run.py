@@ -14,8 +14,9 @@ from kedro.io import CatalogProtocol
 from kedro.pipeline import Pipeline
 from kedro.pipeline.node import Node
 
+from deep_interest.distributed.environment import is_worker
 from deep_interest.errors import InputError, did_you_mean
-from deep_interest.experiments import MODELS, TUNABLE, datasets_of
+from deep_interest.experiments import LEADERBOARD, MODELS, TUNABLE, datasets_of
 from deep_interest.io.atomic import clear_unfinished_below
 from deep_interest.messages.configuration import Configuration
 from deep_interest.messages.report import report_error
@@ -51,6 +52,7 @@ class RunHooks:
                 "datasets",
                 "evaluation",
                 "ingest",
+                "leaderboard",
                 "models",
                 "recipes",
                 "retraining",
@@ -71,7 +73,8 @@ class RunHooks:
     @hook_impl
     def before_pipeline_run(self, pipeline: Pipeline, catalog: CatalogProtocol) -> None:
         """Check device, engine, recipe and tuned values before any work is done; clear the files of killed runs."""
-        clear_killed_runs(self._data, pipeline)
+        if not is_worker():
+            clear_killed_runs(self._data, pipeline)
         if "params:training" not in pipeline.inputs():
             return
         from deep_interest.ops.runtime.engine import set_engine  # noqa: PLC0415
@@ -83,12 +86,20 @@ class RunHooks:
         if training.recipe is not None and "params:recipes" in pipeline.inputs():
             _check_keys("training.recipe", [training.recipe], catalog.load("params:recipes").root)
         if training.tuned:
-            _check_tuned_values(pipeline, catalog)
+            _check_tuned_values(pipeline, catalog, source=training.tuned)
         if "params:tuning" in pipeline.inputs():
             tuning = catalog.load("params:tuning")
             for node in pipeline.nodes:
                 if "params:tuning" in node.inputs:
-                    tuning.ranges_of(owner_of(node).model)
+                    if model := owner_of(node).model:
+                        tuning.ranges_of(model)
+        if "params:leaderboard" in pipeline.inputs():
+            prefix = "params:models."
+            names = {
+                name for node in pipeline.nodes if "params:leaderboard" in node.inputs for name in node.inputs
+            }
+            models = [name.removeprefix(prefix) for name in sorted(names) if name.startswith(prefix)]
+            catalog.load("params:leaderboard").check(models)
 
     @hook_impl
     def before_node_run(self, node: Node) -> None:
@@ -114,7 +125,7 @@ def clear_killed_runs(data: Path | None, pipeline: Pipeline) -> None:
             clear_unfinished_below(folder)
 
 
-def _check_tuned_values(pipeline: Pipeline, catalog: CatalogProtocol) -> None:
+def _check_tuned_values(pipeline: Pipeline, catalog: CatalogProtocol, *, source: bool | str) -> None:
     """Require that tuned values exist before the run: a search within the same run would finish too late."""
     outputs = pipeline.all_outputs()
     searched = [name.removesuffix(".tuned") for name in outputs if name.endswith(".tuned")]
@@ -126,8 +137,15 @@ def _check_tuned_values(pipeline: Pipeline, catalog: CatalogProtocol) -> None:
     missing = []
     for node in pipeline.nodes:
         dataset, model = owner_of(node)
-        if f"{dataset}.tuned" in node.inputs and model in TUNABLE:
-            missing += [] if model in catalog.load(f"{dataset}.tuned") else [f"{dataset}.{model}"]
+        if f"{dataset}.tuned" in node.inputs and (model in TUNABLE or source == LEADERBOARD):
+            found = catalog.load(f"{dataset}.tuned")
+            found = found.get(LEADERBOARD, {}) if source == LEADERBOARD else found
+            missing += [] if model in found else [f"{dataset}.{model}"]
+    if missing and source == LEADERBOARD:
+        raise InputError(
+            f"training.tuned: leaderboard has no values for {', '.join(sorted(missing))}; find them with "
+            f"`kedro run --pipelines={LEADERBOARD}.{min(missing).split('.', maxsplit=1)[0]}`"
+        )
     if missing:
         raise InputError(
             f"training.tuned: no tuned values for {', '.join(sorted(missing))}; find them with `kedro run --pipelines=tune.{min(missing)}`, "

@@ -19,11 +19,12 @@ from deep_interest.evaluation.history import (
 from deep_interest.experiments import (
     ABLATIONS,
     ALL_MODELS,
+    LEADERBOARD,
     MODELS,
     RETRAINABLE,
     TUNABLE,
-    TUNED_SUFFIX,
     pipeline_name,
+    without_variant,
 )
 from deep_interest.reporting.run_record import describe_run
 
@@ -54,7 +55,7 @@ class RunMessage:
         found = False
         for entry in sorted(self._outputs, key=lambda name: (name.count("."), name)):
             experiment, _, kind = entry.rpartition(".")
-            if kind in makers:
+            if kind in makers and (kind, experiment.partition(".")[2]) != ("tuned", LEADERBOARD):
                 found = True
                 yield from makers[kind](experiment)
         if not found:
@@ -82,7 +83,7 @@ class RunMessage:
         name = namespace if len(models) == 1 else f"{dataset}: {table or ALL_MODELS.title}"
         title = f"{name}, run {record.run}"
         yield title
-        base = ABLATIONS[table].base if table in ABLATIONS else table.removesuffix(TUNED_SUFFIX)
+        base = ABLATIONS[table].base if table in ABLATIONS else without_variant(table)
         names = results.set_index("model")["name"]
         yield from _table(models.head(_BEST), str(names.get(base, MODELS["base"].name)))
         if len(models) > _BEST:
@@ -97,6 +98,9 @@ class RunMessage:
             {"table": f"{namespace}.results_page", "as CSV": f"{namespace}.results"}
             if f"{namespace}.results_page" in self._outputs
             else {"table": f"{namespace}.results"},
+            {"trials": f"{namespace}.trials", "recipe": f"{namespace}.recipe"}
+            if table == LEADERBOARD
+            else {},
         )
         commands = self._after_table(dataset, table, [str(model) for model in models["model"]])
         if previous is not None:
@@ -123,11 +127,13 @@ class RunMessage:
     def _after_table(self, dataset: str, table: str, ranking: list[str]) -> list[str]:
         """Return the next commands; they are about the best model that can be explained and tuned."""
         commands = []
+        if table == LEADERBOARD:
+            return [
+                f"kedro run --pipelines={dataset} --params=training.tuned={LEADERBOARD}{self._env}    # all models with their best options"
+            ]
         if table in MODELS:  # a model on its own
             commands.append(f"kedro run --pipelines={dataset}{self._env}    # all models of the table")
-        best = next(
-            (model for model in ranking if not MODELS[model.removesuffix(TUNED_SUFFIX)].closed_form), None
-        )
+        best = next((model for model in ranking if not MODELS[without_variant(model)].closed_form), None)
         if best is None:
             return commands
         if ids := self._test_sample(dataset, best):

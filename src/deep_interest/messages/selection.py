@@ -11,7 +11,18 @@ from deep_interest.errors import did_you_mean
 from deep_interest.experiments import ABLATIONS, MODELS
 from deep_interest.pipeline_registry import LazyPipelines
 
-_KINDS = ("ingest", "samples", "report", *ABLATIONS, "tune", "tuned", "retrain", "score", "parity")
+_KINDS = (
+    "ingest",
+    "samples",
+    "report",
+    *ABLATIONS,
+    "tune",
+    "tuned",
+    "leaderboard",
+    "retrain",
+    "score",
+    "parity",
+)
 _OPTIONS = {
     "node_names": ("--nodes", "node"), "from_nodes": ("--from-nodes", "node"), "to_nodes": ("--to-nodes", "node"),
     "tags": ("--tags", "tag"), "namespaces": ("--namespaces", "namespace"),

@@ -1,6 +1,6 @@
 """DIEN's auxiliary loss: each state has to distinguish the next behaviour from a negative item (DIEN eq. 7)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -29,6 +29,8 @@ class AuxiliaryLoss(nn.Module):
         config: options.
     """
 
+    count_over_ranks: Callable[[int], float] | None = None  # if several processes compute parts of a batch
+
     def __init__(self, width: int, config: AuxiliaryConfig) -> None:
         super().__init__()
         self.net = MLP(2 * width, (100, 50), activation="sigmoid") if config.aux_score == "net" else None
@@ -40,14 +42,20 @@ class AuxiliaryLoss(nn.Module):
 
         Shape: ``states``, ``history``, ``negatives`` (embeddings of ``batch.negatives``) ``(N, width)``.
         """
-        positions = batch.histories.followed
+        positions, count = batch.histories.followed, self._count(batch)
         if not len(positions):
             return states.sum() * 0
         losses = self._losses(states, history, negatives, positions, batch)
         if batch.owner is not None:
             losses = losses * batch.samples_per_history[batch.histories.segments[positions]]
-        count = batch.size if self.scale == "sequences" else max(batch.pairs.followed_total, 1)
         return losses.sum() * (self.weight / count)
+
+    def _count(self, batch: Batch) -> float:
+        """Return the number of sequences or positions that the loss is divided by."""
+        if self.scale == "sequences":
+            return batch.size
+        count = batch.pairs.followed_total
+        return max(count if self.count_over_ranks is None else self.count_over_ranks(count), 1)
 
     def _losses(
         self, states: Tensor, history: Tensor, negatives: Tensor, positions: Tensor, batch: Batch

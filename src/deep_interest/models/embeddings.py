@@ -1,7 +1,7 @@
 """Embedding tables with row-sparse gradients, and vectors of multi-hot and dense fields from their rows."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from itertools import groupby
 from types import MappingProxyType
@@ -19,20 +19,30 @@ from deep_interest.ops.embedding import lookup
 from deep_interest.ops.gradients import GradientAccumulator
 from deep_interest.ops.jagged import Jagged
 from deep_interest.ops.packed_tables import PackedTable
+from deep_interest.ops.row_source import RowSource
 from deep_interest.ops.segments import segment_sum
 
 NO_VALUE_SETS: ValueSetsByField = MappingProxyType({})
-_without_rows: ContextVar[bool] = ContextVar("without_rows", default=False)
+RowsFactory = Callable[[int, int, float], Tensor]
+"""Returns the initial rows of a table of some rows, width and standard deviation."""
+_rows_factory: ContextVar[RowsFactory | None] = ContextVar("rows_factory", default=None)
 
 
 @contextmanager
-def tables_without_rows() -> Iterator[None]:
-    """Build models whose tables take no memory, because their rows are loaded afterwards."""
-    token = _without_rows.set(True)
+def tables_with_rows(factory: RowsFactory) -> Iterator[None]:
+    """Build models whose tables have the rows that a function returns, such as a part of them, or none."""
+    token = _rows_factory.set(factory)
     try:
         yield
     finally:
-        _without_rows.reset(token)
+        _rows_factory.reset(token)
+
+
+def tables_without_rows() -> AbstractContextManager[None]:
+    """Build models whose tables take no memory, because their rows are loaded afterwards."""
+    return tables_with_rows(
+        lambda size, dim, std: torch.zeros(1, 1).expand(size, dim)
+    )  # one number in memory
 
 
 class Table(nn.Embedding):
@@ -54,6 +64,7 @@ class Table(nn.Embedding):
     packed_scales: Tensor | None
 
     accumulator: GradientAccumulator | None = None  # during a training step, see `Optimizer.accumulate`
+    source: RowSource | None = None  # of rows that are not all in ``weight``
 
     def __init__(
         self,
@@ -65,17 +76,22 @@ class Table(nn.Embedding):
         keep_top: int = 0,
         sequences: Sequence[str] = (),
     ) -> None:
-        without_rows = _without_rows.get()
-        super().__init__(1 if without_rows else field.size, dim, sparse=True)
-        self.num_embeddings = field.size
+        factory = _rows_factory.get()
+        if factory is None:
+            super().__init__(field.size, dim, sparse=True)
+        else:
+            super().__init__(
+                1, dim, sparse=True, _weight=torch.empty(1, dim)
+            )  # which draws no random numbers
+            self.num_embeddings = field.size
         self.field, self.dense, self.groups, self.keep_top = field.name, field.dense, tuple(groups), keep_top
         self.sequences = tuple(sequences)
         self.register_buffer("packed_values", None, persistent=False)
         self.register_buffer("packed_scales", None, persistent=False)
         if keep_top:
             self.register_buffer("kept", torch.ones(field.size, dtype=torch.bool))
-        if without_rows:
-            self.weight = nn.Parameter(torch.zeros(1, 1).expand(field.size, dim))  # one number in memory
+        if factory is not None:
+            self.weight = nn.Parameter(factory(field.size, dim, std))
         else:
             nn.init.normal_(self.weight, std=std) if std else nn.init.zeros_(self.weight)
 
@@ -90,8 +106,10 @@ class Table(nn.Embedding):
         return times_z(rows, codes) if self.dense else rows
 
     @property
-    def content(self) -> Tensor | PackedTable:
-        """The rows: the parameter ``weight``, or in its place a table of reduced precision."""
+    def content(self) -> Tensor | PackedTable | RowSource:
+        """The rows: the parameter ``weight``, or in its place a table of reduced precision or a source of rows."""
+        if self.source is not None:
+            return self.source
         if self.packed_values is None:
             return self.weight
         return PackedTable(self.packed_values, self.packed_scales)

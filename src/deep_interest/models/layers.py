@@ -1,6 +1,6 @@
 """Layers that several models share: activations, normalisation, MLP."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 
@@ -9,9 +9,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from deep_interest.models.config import Activation
-from deep_interest.ops.activations import dice, prelu
+from deep_interest.ops.activations import dice, prelu, standardise_over_ranks
 from deep_interest.ops.gradients import GradientAccumulator
 from deep_interest.ops.mlp import Layer, LayerActivation, Layers, mlp
+
+SumOverRanks = Callable[[Tensor], Tensor]
+"""Returns the sum of a tensor over all processes that train together; gradients flow through it."""
 
 
 class Dice(nn.Module):
@@ -24,18 +27,25 @@ class Dice(nn.Module):
     Shape: ``(N, channels) -> (N, channels)``; statistics are those of the N rows in training, moving averages in evaluation.
     """
 
+    sum_over_ranks: SumOverRanks | None = (
+        None  # if several processes compute parts of a batch, for common statistics
+    )
+
     def __init__(self, channels: int, *, eps: float = 1e-8) -> None:
         super().__init__()
         self.standardize = nn.BatchNorm1d(channels, eps=eps, affine=False)
         self.alpha = nn.Parameter(torch.zeros(channels))
 
     def forward(self, s: Tensor) -> Tensor:
-        if self.training and len(s) < 2:  # one row is its own mean: (s - E[s]) / sqrt(Var[s] + eps) = 0
+        if (
+            self.training and len(s) < 2 and self.sum_over_ranks is None
+        ):  # one row is its own mean: (s - E[s]) / sqrt(Var[s] + eps) = 0
             return (s + self.alpha * s) / 2
         norm = self.standardize
         assert norm.running_mean is not None and norm.running_var is not None and norm.momentum is not None
         return dice(
-            s, self.alpha, norm.running_mean, norm.running_var, training=self.training, momentum=norm.momentum, eps=norm.eps
+            s, self.alpha, norm.running_mean, norm.running_var, training=self.training, momentum=norm.momentum, eps=norm.eps,
+            sum_over_ranks=self.sum_over_ranks,
         )  # fmt: skip
 
 
@@ -56,8 +66,14 @@ class BatchNorm(nn.BatchNorm1d):
     column-wise reductions, which torch partitions by column. A batch of one row has no variance and uses the moving averages.
     """
 
+    sum_over_ranks: SumOverRanks | None = (
+        None  # if several processes compute parts of a batch, for common statistics
+    )
+
     def forward(self, x: Tensor) -> Tensor:
         """Shape: ``(N, channels) -> (N, channels)``."""
+        if self.training and self.sum_over_ranks is not None:
+            return self._over_ranks(x, self.sum_over_ranks)
         if not self.training or len(x) < 2:
             return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
         variance, mean = torch.var_mean(x, 0, correction=0)
@@ -68,6 +84,16 @@ class BatchNorm(nn.BatchNorm1d):
             self.running_var.lerp_(variance * (len(x) / (len(x) - 1)), self.momentum)
             self.num_batches_tracked += 1
         return torch.addcmul(self.bias, (x - mean) * (variance + self.eps).rsqrt(), self.weight)
+
+    def _over_ranks(self, x: Tensor, sum_over_ranks: SumOverRanks) -> Tensor:
+        """Normalise by the statistics of the rows of all processes; each knows a part of them."""
+        assert self.running_mean is not None and self.running_var is not None and self.momentum is not None
+        assert self.num_batches_tracked is not None
+        self.num_batches_tracked += 1
+        standard = standardise_over_ranks(
+            x, self.running_mean, self.running_var, self.momentum, self.eps, sum_over_ranks
+        )
+        return torch.addcmul(self.bias, standard, self.weight)
 
 
 class LayerNorm(nn.LayerNorm):

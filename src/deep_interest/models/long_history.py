@@ -180,7 +180,7 @@ class LongHistoryModel(EmbeddingMLP):
 
     def field_rows(self, batch: Batch, fields: Sequence[logs.Field]) -> FieldRows:
         """Return the tables and codes of some fields of the behaviours, for a search."""
-        if not all(field.one_hot for field in fields) or self._packed(fields):
+        if not all(field.one_hot for field in fields) or not self._in_memory(fields):
             vectors = self.embeddings(batch.history, fields, batch.value_sets)
             return [(vectors, torch.arange(len(vectors), device=vectors.device))]
         rows = []
@@ -190,10 +190,10 @@ class LongHistoryModel(EmbeddingMLP):
             rows.append((table.weight, table.rows_of(batch.history[field.name])))
         return rows
 
-    def _packed(self, fields: Sequence[logs.Field]) -> bool:
-        """Whether a field has a table of reduced precision, whose rows a search cannot read."""
+    def _in_memory(self, fields: Sequence[logs.Field]) -> bool:
+        """Whether a search can read the rows of all fields: those of a table of reduced precision, or of a source, it cannot."""
         tables = [self.embeddings.tables[field.name] for field in fields]
-        return any(isinstance(table, Table) and table.packed_values is not None for table in tables)
+        return all(isinstance(table, Table) and isinstance(table.content, Tensor) for table in tables)
 
     def _parts(self, batch: Batch, vectors: SearchVectors) -> list[Part]:
         """Return the selected behaviours, then the newest ones."""

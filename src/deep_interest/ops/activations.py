@@ -1,5 +1,7 @@
 """Activations with learned slopes: PReLU and Dice."""
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -27,7 +29,8 @@ def prelu(x: Tensor, slope: Tensor) -> Tensor:
 
 
 def dice(
-    x: Tensor, alpha: Tensor, running_mean: Tensor, running_var: Tensor, *, training: bool, momentum: float, eps: float
+    x: Tensor, alpha: Tensor, running_mean: Tensor, running_var: Tensor, *, training: bool, momentum: float, eps: float,
+    sum_over_ranks: Callable[[Tensor], Tensor] | None = None,
 ) -> Tensor:  # fmt: skip
     """Apply Dice, a PReLU whose slope follows the distribution of its input (DIN eq. 9).
 
@@ -41,10 +44,13 @@ def dice(
         training: whether to take E and Var over the rows and to update the moving averages, which are used otherwise.
         momentum: update rate of the moving averages, as in `torch.nn.BatchNorm1d`.
         eps: value added to the variance.
+        sum_over_ranks: returns the sum of a tensor over the processes that compute parts of the batch; None for one process.
 
     Returns:
         ``(N, C)``.
     """
+    if sum_over_ranks is not None and training:
+        return _dice_over_ranks(x, alpha, running_mean, running_var, momentum, eps, sum_over_ranks)
     if not can_use_compiled(x, alpha):
         standard = F.batch_norm(x, running_mean, running_var, training=training, momentum=momentum, eps=eps)
         return torch.lerp(alpha * x, x, torch.sigmoid(standard))
@@ -54,6 +60,30 @@ def dice(
     running_mean.lerp_(mean, momentum)
     running_var.lerp_(variance * (len(x) / (len(x) - 1)), momentum)
     return _Dice.apply(x, alpha, mean, (variance + eps).rsqrt(), True)
+
+
+def _dice_over_ranks(
+    x: Tensor, alpha: Tensor, running_mean: Tensor, running_var: Tensor, momentum: float, eps: float,
+    sum_over_ranks: Callable[[Tensor], Tensor],
+) -> Tensor:  # fmt: skip
+    """Apply Dice in training with the statistics of the rows of all processes."""
+    standard = standardise_over_ranks(x, running_mean, running_var, momentum, eps, sum_over_ranks)
+    return torch.lerp(alpha * x, x, torch.sigmoid(standard))
+
+
+def standardise_over_ranks(
+    x: Tensor, running_mean: Tensor, running_var: Tensor, momentum: float, eps: float,
+    sum_over_ranks: Callable[[Tensor], Tensor],
+) -> Tensor:  # fmt: skip
+    """Return ``(x - E[x]) / √(Var[x] + eps)`` for the rows of all processes, and update the moving averages; see `dice`."""
+    count = sum_over_ranks(x.new_full((1,), len(x)))
+    mean = sum_over_ranks(x.sum(0)) / count
+    centred = x - mean
+    variance = sum_over_ranks(centred.square().sum(0)) / count
+    with torch.no_grad():
+        running_mean.lerp_(mean, momentum)
+        running_var.lerp_(variance * (count / (count - 1).clamp(min=1)), momentum)
+    return centred * (variance + eps).rsqrt()
 
 
 def _moments(x: Tensor) -> tuple[Tensor, Tensor]:

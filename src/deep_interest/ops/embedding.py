@@ -13,13 +13,14 @@ from deep_interest.ops.bounds import check_codes
 from deep_interest.ops.gradients import GradientAccumulator, SparseGrad
 from deep_interest.ops.kernels.embedding import gather_rows
 from deep_interest.ops.packed_tables import PackedTable, look_up_packed
+from deep_interest.ops.row_source import RowSource
 from deep_interest.ops.runtime.dispatch import as_arrays, can_use_compiled
 from deep_interest.ops.runtime.memory import empty_rows
 from deep_interest.ops.runtime.parallel import run_kernel
 
 
 def lookup(
-    tables: Sequence[Tensor | PackedTable],
+    tables: Sequence[Tensor | PackedTable | RowSource],
     groups: Sequence[Mapping[int, Tensor]],
     *,
     names: Sequence[str] | None = None,
@@ -31,7 +32,7 @@ def lookup(
     `training.data.FeatureStore` or a `serving.scorer.Scorer`, which check them on the host.
 
     Args:
-        tables: ``(R_f, D_f)`` of each field f; packed ones have no gradients.
+        tables: ``(R_f, D_f)`` of each field f; packed ones have no gradients. Row sources are not mixed with other tables.
         groups: ``{f: codes (n,)}`` of each group.
         names: names of the fields in error messages; their indices if None.
         accumulator: where to add the gradients of the tables; None for sparse gradients that are returned to autograd.
@@ -43,9 +44,12 @@ def lookup(
         InputError: a code is outside its table, or the fields of a group have different numbers of codes.
     """
     _check_codes(tables, groups, names or [f"table {field}" for field in range(len(tables))])
-    tensors = [table for table in tables if not isinstance(table, PackedTable)]
+    sources = [table for table in tables if isinstance(table, RowSource)]
+    if sources:
+        return sources[0].look_up(sources, groups, accumulator)
+    tensors = [table for table in tables if isinstance(table, Tensor)]
     if len(tensors) < len(tables):
-        return look_up_packed(tables, groups)
+        return look_up_packed([table for table in tables if not isinstance(table, RowSource)], groups)
     if can_use_compiled(*tensors):
         fields = [list(group) for group in groups]
         codes = [group[field] for group in groups for field in group]
@@ -59,7 +63,9 @@ def lookup(
 
 
 def _check_codes(
-    tables: Sequence[Tensor | PackedTable], groups: Sequence[Mapping[int, Tensor]], names: Sequence[str]
+    tables: Sequence[Tensor | PackedTable | RowSource],
+    groups: Sequence[Mapping[int, Tensor]],
+    names: Sequence[str],
 ) -> None:
     for group in groups:
         lengths = {codes.shape[0] for codes in group.values()}

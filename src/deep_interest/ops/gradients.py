@@ -139,6 +139,19 @@ def coalesce(grads: Sequence[SparseGrad], table: Tensor, slots: np.ndarray) -> C
     return CoalescedGrad(torch.from_numpy(rows[:count]), sums)
 
 
+def dense_sums(grads: Sequence[SparseGrad], table: Tensor) -> Tensor:
+    """Sum gradients of rows of a small table in a gradient of its shape, ``(R, D)``."""
+    total = torch.zeros_like(table)
+    if not grads or not len(table):
+        return total
+    if can_use_compiled(table):
+        rows, sums, _ = coalesce(grads, table, np.full(len(table), -1, np.int32))
+        total[rows] = sums
+        return total
+    rows, sums, mask = plain_coalesce(grads, table.shape[1])
+    return total.index_add_(0, rows, sums if mask is None else sums * mask)
+
+
 def plain_coalesce(grads: Sequence[SparseGrad], width: int) -> CoalescedGrad:
     """Sum gradients by row with torch operations, for any device and dtype.
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from kedro.pipeline import Node, Pipeline
 
-from deep_interest.experiments import MODELS, TUNED_SUFFIX, model_spec
+from deep_interest.experiments import MODELS, model_spec, without_variant
 
 DATA = ("log", "features", "samples")
 """Inputs of nodes that read the data of a dataset."""
@@ -33,7 +33,7 @@ class Owner(NamedTuple):
 
     Attributes:
         dataset: key of the dataset.
-        model: key of the model, without the suffix of a tuned variant; None if the node is not of a single experiment.
+        model: key of the model, without the suffix of a variant; None if the node is not of a single experiment.
     """
 
     dataset: str
@@ -44,7 +44,7 @@ def owner_of(node: Node) -> Owner:
     """Return the dataset and the model of a node, from the names of its outputs: ``<dataset>.<name>`` or
     ``<dataset>.<model>.<name>``."""  # fmt: skip
     dataset, *rest = (node.outputs or node.inputs or [""])[0].split(".")
-    model = rest[0].removesuffix(TUNED_SUFFIX) if len(rest) > 1 else None
+    model = without_variant(rest[0]) if len(rest) > 1 else None
     return Owner(dataset, model if model in MODELS else None)
 
 

@@ -17,7 +17,7 @@ class Counts:
         users, items: number of distinct ids.
         behaviors: number of behaviours.
         samples: number of samples of all splits.
-        values: ``{feature: number of distinct values}`` of the features that are not ids, as far as they are known.
+        values: ``{feature: number of distinct values}`` of the features that are not ids, where it is known.
         days: number of days of the samples.
         raw_bytes: size of the raw files; None if they were not read.
     """

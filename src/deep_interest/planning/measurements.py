@@ -98,7 +98,7 @@ class Measurements(_Frozen):
     models: dict[str, ModelSpeed]
 
     def speed_of(self, model: str) -> tuple[str, ModelSpeed]:
-        """Return the measured model that stands for a model, and its speed: the model itself, or one of the same class."""
+        """Return the measured model that represents a model, and its speed: the model itself, or one of the same class."""
         if model in self.models:
             return model, self.models[model]
         same = next((key for key in self.models if MODELS[key].path == MODELS[model].path), None)

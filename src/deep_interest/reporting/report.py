@@ -24,6 +24,7 @@ from deep_interest.figures.plotly_marks import original_text
 from deep_interest.figures.plotly_panels import split_panels
 from deep_interest.reporting.changes import changes_html
 from deep_interest.reporting.html_tables import HtmlRow, html_table, sortable_table
+from deep_interest.reporting.leaderboard import leaderboard_html
 from deep_interest.reporting.playable_din import playable_html
 from deep_interest.reporting.run_record import run_html
 from deep_interest.reporting.sentences import sentences
@@ -50,6 +51,7 @@ class Report:
         recipes: the configured recipes by name.
         run: when and from which commit the report is made (`run_record.describe_run`); empty if the page does not show it.
         playable: a DIN that readers can try (`playable_din.playable_din`); empty if there is none.
+        leaderboard: table of the dataset's leaderboard; None if there is none.
         earlier: id, description and results table of the run to compare with (`history.earlier_results`); None if there is none.
     """
 
@@ -65,6 +67,7 @@ class Report:
     run: Mapping[str, Any] = field(default_factory=dict)
     playable: Mapping[str, Any] = field(default_factory=dict)
     earlier: tuple[str, str, pd.DataFrame] | None = None
+    leaderboard: pd.DataFrame | None = None
 
 
 class Section(NamedTuple):
@@ -132,6 +135,10 @@ def _sections(report: Report) -> list[Section]:
     table = results_table(results, published=report.published, base=report.base, validation=True)
     names = dict(zip(results["model"], results["name"].astype(str), strict=True))
     playable = [Section("playable", "Try DIN", playable_html(report.playable))] if report.playable else []
+    leaderboard = []
+    if report.leaderboard is not None:
+        content = leaderboard_html(report.leaderboard)
+        leaderboard = [Section("leaderboard", "Leaderboard: every model tuned with the same budget", content)]
     if report.earlier:
         changes = [
             Section("changes", "Changes since the last run", changes_html(report.results, *report.earlier))
@@ -142,6 +149,7 @@ def _sections(report: Report) -> list[Section]:
         Section("conclusions", "Conclusions", _conclusions(results, report)),
         Section("results", "Results", _results(results, table, report)),
         *playable,
+        *leaderboard,
         Section("charts", "Charts", _charts(report.figures)),
         Section("dataset", "Dataset", _data(report.summary)),
         *changes,

@@ -10,12 +10,14 @@ import torch
 from torch import Tensor
 
 from deep_interest.errors import InputError
+from deep_interest.io import mapped
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.batch import Batch
 from deep_interest.ops.runtime.host_copies import copy_to_device, host_values
 from deep_interest.training.code_checks import check_samples
 from deep_interest.training.feature_store import FeatureStore
 from deep_interest.training.history import HistoryRanges, gather_histories
+from deep_interest.training.split_rows import Rows, chosen, rows_of_split
 from deep_interest.training.tensors import all_on_host, as_tensor, on_host, within
 
 __all__ = ["FeatureStore", "SampleSet"]
@@ -61,26 +63,28 @@ class SampleSet:
         Raises:
             InputError: a code is outside the table of its field, or the end of a history is outside the log.
         """
-        rows, device = np.flatnonzero((samples["split"] == split).to_numpy()), store.offsets.device
+        rows, device = rows_of_split(samples, split), store.offsets.device
         own, fields = ["user", "item", "history_end"], [field.name for field in store.schema.context]
         own += ["segment"] if "segment" in samples else []
-        columns = {name: samples[name].to_numpy()[rows] for name in (*own, *fields)}
+        columns = {name: chosen(samples, name, rows) for name in (*own, *fields)}
         check_samples(
             store.schema, columns, offsets=host_values(store.offsets), items=min(map(len, store.items.values())),
             users=min(map(len, store.users.values()), default=None),
             value_sets={name: len(of.offsets) - 1 for name, of in store.value_sets.items()},
         )  # fmt: skip
         tensors = {name: as_tensor(column, device) for name, column in columns.items()}
-        labels = as_tensor(samples["label"].to_numpy()[rows].astype(np.float32), device)
+        labels = as_tensor(chosen(samples, "label", rows).astype(np.float32, copy=False), device)
         context = {name: tensors[name] for name in fields}
         time = (
-            as_tensor(samples["time"].to_numpy()[rows].astype(np.int64), device) if store.needs_time else None
+            as_tensor(chosen(samples, "time", rows).astype(np.int64, copy=False), device)
+            if store.needs_time
+            else None
         )
         begin = "history_begin" in samples
         found = cls(
             store, max_len, tensors["user"], tensors["item"], tensors["history_end"], labels, context,
             given_segment=tensors.get("segment"), weights=_weights(samples, rows, device), time=time,
-            history_begin=as_tensor(samples["history_begin"].to_numpy()[rows], device) if begin else None,
+            history_begin=as_tensor(chosen(samples, "history_begin", rows), device) if begin else None,
         )  # fmt: skip
         return (
             replace(found, sequences=_ranges_of_sequences(found, samples, rows)) if store.sequences else found
@@ -164,14 +168,61 @@ class SampleSet:
             booster_logits=None if self.booster_logits is None else on_host(self.booster_logits),
         )  # fmt: skip
 
-    @cached_property
+    @property
     def requests(self) -> Tensor:
         """``(n,)`` request of each sample, on the CPU: samples with the same user and history belong to one request."""
-        segment, history_end = on_host(self.segment), on_host(self.history_end)
+        return self.requests_of(0, len(self))
+
+    def requests_of(self, begin: int, end: int) -> Tensor:
+        """Return the request of each of the samples ``[begin, end)``, on the CPU, numbered from 0."""
+        segment, history_end = (on_host(values)[begin:end] for values in (self.segment, self.history_end))
         history = torch.unique(segment.long() << 32 | history_end.long(), return_inverse=True)[1]
         if self.given_segment is None:
             return history
-        return torch.unique(on_host(self.user).long() << 32 | history, return_inverse=True)[1]
+        return torch.unique(on_host(self.user)[begin:end].long() << 32 | history, return_inverse=True)[1]
+
+    def part(self, begin: int, end: int) -> "SampleSet":
+        """Return the samples ``[begin, end)``; they share the memory of all."""
+        rows = slice(begin, end)
+
+        def of(values: Tensor | None) -> Tensor | None:
+            return None if values is None else values[rows]
+
+        return replace(
+            self, user=self.user[rows], item=self.item[rows], history_end=self.history_end[rows], labels=self.labels[rows],
+            context={name: codes[rows] for name, codes in self.context.items()}, given_segment=of(self.given_segment),
+            weights=of(self.weights), time=of(self.time), history_begin=of(self.history_begin),
+            booster_logits=of(self.booster_logits),
+            sequences={name: ranges.part(rows) for name, ranges in self.sequences.items()},
+        )  # fmt: skip
+
+    def read_ahead(self, begin: int, end: int) -> None:
+        """Read the samples ``[begin, end)`` and their part of the log, if they are mapped into memory."""
+        for array, first, last in self._mapped_parts(begin, end):
+            mapped.read_ahead(array, first, last)
+
+    def drop(self, begin: int, end: int) -> None:
+        """Remove the samples ``[begin, end)`` and their part of the log from memory, if they are mapped from files."""
+        for array, first, last in self._mapped_parts(begin, end):
+            mapped.drop(array, first, last)
+
+    def _mapped_parts(self, begin: int, end: int) -> list[tuple[np.ndarray, int, int]]:
+        """Return the arrays of samples and log, and their rows that the samples ``[begin, end)`` need.
+
+        The log is left out where neighbouring samples have histories all over it.
+        """
+        parts = [(column, begin, end) for column in self._columns()]
+        segment, offsets = host_values(self.segment)[begin:end], host_values(self.store.offsets)
+        if len(segment):
+            first, last = int(offsets[segment.min()]), int(offsets[segment.max() + 1])
+            if last - first <= offsets[-1] // 2:
+                parts += [(host_values(codes), first, last) for codes in self.store.history.values()]
+        return parts
+
+    def _columns(self) -> list[np.ndarray]:
+        tensors = [self.user, self.item, self.history_end, self.labels, *self.context.values()]
+        tensors += [each for each in (self.given_segment, self.time, self.history_begin) if each is not None]
+        return [host_values(tensor) for tensor in tensors]
 
     def with_vocabularies_of(self, schema: FeatureSchema) -> "SampleSet":
         """Return the samples with the vocabularies of an earlier schema: values that it lacks become unknown.
@@ -213,15 +264,12 @@ class SampleSet:
         return [(field, self.context[field.name]) for field in self.store.schema.context]
 
 
-def _ranges_of_sequences(
-    found: SampleSet, samples: pd.DataFrame, rows: np.ndarray
-) -> dict[str, HistoryRanges]:
+def _ranges_of_sequences(found: SampleSet, samples: pd.DataFrame, rows: Rows) -> dict[str, HistoryRanges]:
     """Return what some samples see of each further sequence of behaviours."""
     store, device, ranges = found.store, found.labels.device, {}
     for name, log in store.sequences.items():
         end, begin = (
-            as_tensor(samples[f"history_{which}.{name}"].to_numpy()[rows], device)
-            for which in ("end", "begin")
+            as_tensor(chosen(samples, f"history_{which}.{name}", rows), device) for which in ("end", "begin")
         )
         max_len = store.schema.sequences[name].max_len or found.max_len
         time = found.time if log.times is not None else None
@@ -229,11 +277,11 @@ def _ranges_of_sequences(
     return ranges
 
 
-def _weights(samples: pd.DataFrame, rows: np.ndarray, device: torch.device) -> Tensor | None:
+def _weights(samples: pd.DataFrame, rows: Rows, device: torch.device) -> Tensor | None:
     """Return the weights of some samples, divided by their mean, so that the learning rate and penalties keep their meaning."""
-    if "weight" not in samples or not len(rows):
+    weights = chosen(samples, "weight", rows).astype(np.float64) if "weight" in samples else np.empty(0)
+    if not len(weights):
         return None
-    weights = samples["weight"].to_numpy(np.float64)[rows]
     if not weights.any():
         raise InputError(
             "weight: every sample has a weight of 0; check the column that source.impressions.weight names"

@@ -66,9 +66,8 @@ def validate(
     return loss, value
 
 
-def watch(model: nn.Module, samples: SampleSet, *, batch_size: int) -> dict[str, float]:
-    """Compute loss, AUC and GAUC of a split, for learning curves."""
-    scores = predict(model, samples, batch_size=batch_size)
+def watch(scores: np.ndarray, samples: SampleSet) -> dict[str, float]:
+    """Compute loss, AUC and GAUC of the predictions ``scores (n,)`` of a split, for learning curves."""
     labels = samples.labels.cpu().numpy()
     return {
         "loss": logloss(labels, scores),

@@ -71,6 +71,13 @@ class HistoryRanges:
     time: Tensor | None
     max_len: int
 
+    def part(self, rows: slice) -> "HistoryRanges":
+        """Return the ranges of some samples."""
+        return replace(
+            self, segment=self.segment[rows], end=self.end[rows], begin=None if self.begin is None else self.begin[rows],
+            time=None if self.time is None else self.time[rows],
+        )  # fmt: skip
+
     @cached_property
     def on_host(self) -> "HistoryRanges":
         """A copy on the CPU."""

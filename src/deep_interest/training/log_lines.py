@@ -49,3 +49,11 @@ def format_rate(value: float) -> str:
         if value >= size:
             return f"{value / size:.3g}{unit}"
     return f"{value:.3g}"
+
+
+def format_duration(seconds: float) -> str:
+    """Format a rough duration: ``20 s``, ``4 min``, ``1 h 20 min``."""
+    if seconds < 90:
+        return f"{max(round(seconds, -1), 10):.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

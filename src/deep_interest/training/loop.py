@@ -4,7 +4,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from deep_interest.errors import InputError
+from deep_interest.models.batch import Batch, ModelOutput
 from deep_interest.models.layers import relies_on_torch
 from deep_interest.ops.compilation import CompilationTimer
 from deep_interest.ops.loss import log_loss
@@ -26,6 +27,7 @@ from deep_interest.training.dropout import drop_behaviors
 from deep_interest.training.evaluation import predict, validate, watch
 from deep_interest.training.log_lines import log_compilation, log_evaluation
 from deep_interest.training.optimizers import Optimizer
+from deep_interest.training.order import SampleOrder
 from deep_interest.training.parameters import TrainingOptions
 from deep_interest.training.state import Progress, load_state, save_state
 from deep_interest.training.unknown import UnknownRows, negative_fields
@@ -84,7 +86,7 @@ class Fit:
         plain = current_engine() == "plain" or relies_on_torch(self.model)
         self._threads = nullcontext if plain else threads_for_kernels
         self._scratch = BufferPool()
-        self.optimizer = Optimizer(self.model, self.options, occurrences=self.occurrences)
+        self.optimizer = self._make_optimizer()
         self.negative_fields = negative_fields(self.model)
         self.progress = Progress()
         self.best_model: dict[str, Tensor] | None = None
@@ -92,6 +94,9 @@ class Fit:
         parts = min(self.options.evaluations_per_epoch, self.steps)
         self.evaluation_steps = {round(self.steps * (k + 1) / parts) for k in range(parts)}
         self._loss_sums = torch.zeros(2, dtype=torch.float64, device=self.device)  # target and auxiliary loss
+
+    def _make_optimizer(self) -> Optimizer:
+        return Optimizer(self.model, self.options, occurrences=self.occurrences)
 
     def run(self) -> Progress:
         """Train, or resume an interrupted fit; afterwards the model has the selected parameters."""
@@ -113,7 +118,7 @@ class Fit:
             total=len(self.train), initial=progress.step * options.batch_size, unit=" samples", unit_scale=True, disable=None,
             desc=f"{self.label}, epoch {progress.epoch + 1} of {options.epochs}", leave=False,
         )  # fmt: skip
-        with bar:
+        with bar, closing(order):
             while progress.step < self.steps and not progress.done:
                 until = min(step for step in self.evaluation_steps if step > progress.step)
                 self._train_steps(order, until, bar)
@@ -123,16 +128,14 @@ class Fit:
         if progress.step == self.steps and not progress.done:
             progress.epoch, progress.step = progress.epoch + 1, 0
 
-    def _order(self, epoch: int) -> Tensor:
-        """Return the order of the samples in an epoch, ``(n,)``."""
-        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + epoch)
-        if self.options.shuffle == "samples":
-            return torch.randperm(len(self.train), generator=generator)
-        requests = self.train.requests
-        rank = torch.randperm(int(requests.max()) + 1, generator=generator)
-        return rank[requests].argsort(stable=True)
+    def _order(self, epoch: int) -> SampleOrder:
+        """Return the order of the samples in an epoch."""
+        return SampleOrder(
+            self.train, seed=self.seed, epoch=epoch, window=self.options.shuffle_window,
+            by_request=self.options.shuffle == "requests",
+        )  # fmt: skip
 
-    def _train_steps(self, order: Tensor, until: int, bar: tqdm) -> None:
+    def _train_steps(self, order: SampleOrder, until: int, bar: tqdm) -> None:
         """Train up to step ``until``, or until the state is due to be saved; compilation does not count as training time."""
         progress, size = self.progress, self.options.batch_size
         self.model.train()
@@ -152,7 +155,7 @@ class Fit:
                 progress.loss_samples += len(rows)
                 if bar.update(len(rows)):
                     bar.set_postfix_str(f"loss {losses[0].item():.4f}", refresh=False)
-                if time.monotonic() - self._last_save > self.checkpoint_seconds:
+                if self._is_save_due():
                     break
         progress.loss_sum, progress.auxiliary_sum = self._loss_sums.tolist()
         progress.seconds += time.perf_counter() - start - compilation.seconds
@@ -170,16 +173,23 @@ class Fit:
         batch = self.train.batch(rows, negatives=self.negative_fields)
         if self.options.behavior_dropout:
             batch = drop_behaviors(batch, self.options.behavior_dropout)
+        self._begin_batch(batch)
         with self.optimizer.accumulate():
             output = self.model(batch)
             loss, grad_logits = log_loss(output.logits, batch.labels, batch.weights)
-            auxiliary = output.auxiliary_loss
-            if auxiliary is None:
-                output.logits.backward(grad_logits)
-            else:
-                torch.autograd.backward([output.logits, auxiliary], [grad_logits, None])
+            self._backward(output, grad_logits)
             self.optimizer.step(batch)
+        auxiliary = output.auxiliary_loss
         return loss, None if auxiliary is None else auxiliary.detach()
+
+    def _begin_batch(self, batch: Batch) -> None:
+        """Called with the batch of each step before the model sees it."""
+
+    def _backward(self, output: ModelOutput, grad_logits: Tensor) -> None:
+        if output.auxiliary_loss is None:
+            output.logits.backward(grad_logits)
+        else:
+            torch.autograd.backward([output.logits, output.auxiliary_loss], [grad_logits, None])
 
     def learning_rate(self) -> float:
         """Return the learning rate of the next step."""
@@ -194,7 +204,7 @@ class Fit:
             self.unknown.fill()
         scores = None
         if len(self.validation):
-            scores = predict(self.model, self.validation, batch_size=self.evaluation_batch_size)
+            scores = self._predict(self.validation)
         self._check_finite(scores)
         row = {
             "epoch": progress.epoch + progress.step / self.steps,
@@ -215,7 +225,7 @@ class Fit:
                 progress.bad_evaluations += 1
                 progress.learning_rate_factor *= options.plateau_factor
         if self.watched is not None:
-            metrics = watch(self.model, self.watched, batch_size=self.evaluation_batch_size)
+            metrics = watch(self._predict(self.watched), self.watched)
             row |= {f"test_{name}": value for name, value in metrics.items()}
         progress.history.append(row)
         progress.loss_sum, progress.auxiliary_sum, progress.loss_samples = 0.0, 0.0, 0
@@ -226,8 +236,14 @@ class Fit:
         if self.after_evaluation is not None:
             self.after_evaluation(progress.history)
 
+    def _predict(self, samples: SampleSet) -> np.ndarray:
+        return predict(self.model, samples, batch_size=self.evaluation_batch_size)
+
+    def _parameters_are_finite(self) -> bool:
+        return all(bool(parameter.isfinite().all()) for parameter in self.model.parameters())
+
     def _check_finite(self, scores: np.ndarray | None) -> None:
-        finite = all(bool(parameter.isfinite().all()) for parameter in self.model.parameters())
+        finite = self._parameters_are_finite()
         finite = finite and (scores is None or bool(np.isfinite(scores).all()))
         if not finite or not math.isfinite(self.progress.loss_sum):
             raise DivergedError(
@@ -239,8 +255,11 @@ class Fit:
         speed = self.progress.samples / max(self.progress.seconds, 1e-9)
         log_evaluation(self.label, row, epochs=self.options.epochs, samples_per_second=speed)
 
+    def _is_save_due(self) -> bool:
+        return time.monotonic() - self._last_save > self.checkpoint_seconds
+
     def _save(self, *, force: bool) -> None:
-        if not force and time.monotonic() - self._last_save <= self.checkpoint_seconds:
+        if not force and not self._is_save_due():
             return
         tensors: dict[str, Any] = {"best_model": self.best_model}
         if not self.progress.done:
@@ -256,11 +275,17 @@ class Fit:
             tensors["best_model"] = self.model.state_dict()
         if self.progress.done and self.keep_optimizer:
             tensors["optimizer"] = self.optimizer.state_dict()
-        save_state(self.state_file, fingerprint=self.fingerprint, progress=self.progress, tensors=tensors)
+        self._write_state(tensors)
         self._last_save = time.monotonic()
 
+    def _write_state(self, tensors: dict[str, Any]) -> None:
+        save_state(self.state_file, fingerprint=self.fingerprint, progress=self.progress, tensors=tensors)
+
+    def _read_state(self) -> dict[str, Any] | None:
+        return load_state(self.state_file, fingerprint=self.fingerprint, device=self.device)
+
     def _resume(self) -> None:
-        state = load_state(self.state_file, fingerprint=self.fingerprint, device=self.device)
+        state = self._read_state()
         if state is None:
             return
         self.progress = Progress(**state["progress"])

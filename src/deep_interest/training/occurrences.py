@@ -15,6 +15,7 @@ from deep_interest.training.data import SampleSet
 from deep_interest.training.regularizers import occurrence_key
 
 _GATHERED = 1 << 14  # samples whose histories are gathered at once
+_PART = 1 << 23  # samples that are counted at once
 BLOCK_SIZE = 1 << 20  # behaviours whose occurrences are counted at once
 
 
@@ -33,6 +34,14 @@ def occurrences_of(tables: list[Table], samples: SampleSet) -> dict[str, Tensor]
 
 
 def _occurrences(samples: SampleSet, table: Table) -> np.ndarray:
+    """Sum the occurrences in parts of the samples, so that memory is bounded."""
+    total = np.zeros(table.num_embeddings, np.int64)
+    for begin in range(0, len(samples), _PART):
+        total += _occurrences_in(samples.part(begin, begin + _PART), table)
+    return total
+
+
+def _occurrences_in(samples: SampleSet, table: Table) -> np.ndarray:
     if table.sequences or samples.history_begin is not None:
         return gathered_samples_with_each_id(samples, table)
     return samples_with_each_id(_as_rows(samples, table), table.field, table.groups, table.num_embeddings)
@@ -140,6 +149,8 @@ def _history_counts(samples: SampleSet, field: str, size: int) -> np.ndarray:
     for block in _blocks(offsets):
         first, last = block
         own, starts = _samples_of(user, block), offsets[first : last + 1]
+        if not len(own):
+            continue
         shifted = starts - starts[0] + np.arange(len(starts))
         ends = np.bincount(shifted[user[own] - first] + end[own], minlength=shifted[-1])
         np.cumsum(ends, out=ends)  # samples by user and history end 0 … n_u, cumulated
@@ -164,6 +175,8 @@ def _in_history(samples: SampleSet, field: str, rows: np.ndarray, wanted: np.nda
     contained = np.zeros(len(rows), bool)
     for block in _blocks(offsets):
         chosen = _samples_of(user[rows], block)
+        if not len(chosen):
+            continue
         own = rows[chosen]
         begin = offsets[user[own]] + np.maximum(end[own] - samples.max_len, 0)
         log = _behaviors(samples, field, offsets, block)

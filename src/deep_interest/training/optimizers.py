@@ -1,6 +1,6 @@
 """The optimiser of a model: dense updates of the network, row-sparse updates of the embedding tables."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from deep_interest.models.batch import Batch
-from deep_interest.models.embeddings import embedding_tables
+from deep_interest.models.embeddings import Table, embedding_tables
 from deep_interest.ops.gradients import CoalescedGrad, GradientAccumulator
 from deep_interest.ops.runtime.memory import use_huge_pages
 from deep_interest.training.parameters import TrainingOptions
@@ -36,7 +36,7 @@ class Optimizer:
         self, model: nn.Module, options: TrainingOptions, *, occurrences: Mapping[str, Tensor] | None = None
     ) -> None:
         tables = embedding_tables(model)
-        self.regularizers = regularizers(tables, options, occurrences)
+        self.regularizers = self._make_regularizers(tables, options, occurrences)
         self.tables = [use_huge_pages(table.weight) for table in tables]
         sparse = {id(table) for table in self.tables}
         self.network = Flat([parameter for parameter in model.parameters() if id(parameter) not in sparse])
@@ -48,6 +48,11 @@ class Optimizer:
         self._accumulating = [
             vars(module) for module in model.modules() if hasattr(type(module), "accumulator")
         ]
+
+    def _make_regularizers(
+        self, tables: list[Table], options: TrainingOptions, occurrences: Mapping[str, Tensor] | None
+    ) -> Sequence[Regularizer]:
+        return regularizers(tables, options, occurrences)
 
     @contextmanager
     def accumulate(self) -> Iterator[None]:
@@ -75,10 +80,12 @@ class Optimizer:
             if found is not None and regularizer.on:
                 self._penalize(table, found, regularizer, batch)
         if self.options.gradient_norm is not None:
-            gradients = [found.gradient for found in touched if found is not None]
-            clip([self.network.gradient, *gradients], self.options.gradient_norm)
+            self._clip([found.gradient for found in touched if found is not None], self.options.gradient_norm)
         self.rule.step(self.learning_rate, touched)
         self.network.gradient.zero_()
+
+    def _clip(self, of_tables: list[Tensor], limit: float) -> None:
+        clip([self.network.gradient, *of_tables], limit)
 
     def _penalize(
         self, table: Tensor, touched: CoalescedGrad, regularizer: Regularizer, batch: Batch

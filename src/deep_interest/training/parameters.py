@@ -34,6 +34,8 @@ class TrainingOptions(BaseModel):
         shuffle: ``samples`` one by one, or ``requests``: samples of the same user and history stay together, such as the
             impressions of a request or a positive and its sampled negative, so that everything that depends on the history
             alone is computed once.
+        shuffle_window: number of neighbouring samples that are shuffled together; the windows come in a random order, so that samples
+            and log are read part by part from files that are mapped into memory. None shuffles all samples.
         epochs: maximum number of epochs.
         evaluations_per_epoch: number of evenly spaced validations per epoch.
         max_len: maximum length of a history, in training and in evaluation; the newest behaviours are kept.
@@ -59,6 +61,7 @@ class TrainingOptions(BaseModel):
     selection: Literal["gauc", "auc", "logloss"] = "gauc"
     batch_size: int = Field(512, ge=1)
     shuffle: Literal["samples", "requests"] = "samples"
+    shuffle_window: int | None = Field(None, ge=1)
     epochs: int = Field(20, ge=1)
     evaluations_per_epoch: int = Field(1, ge=1)
     max_len: int = Field(100, ge=1)
@@ -194,7 +197,8 @@ class RunParameters(BaseModel):
         threads: CPU threads per fit; if None, one for parallel fits, otherwise torch's default.
         processes: number of parallel fits on the CPU; one per core if None.
         recipe: recipe to use instead of the dataset's own.
-        tuned: whether to use the best values that ``tune.<dataset>.<model>`` has found.
+        tuned: whether to use the best values that ``tune.<dataset>.<model>`` has found, or, with ``leaderboard``, those that
+            ``leaderboard.<dataset>`` has found.
         options: training options that override those of every recipe.
         evaluation_batch_size: samples per batch in evaluation.
         checkpoint_seconds: interval in seconds at which the state of a fit is saved; a killed run resumes from it.
@@ -210,7 +214,7 @@ class RunParameters(BaseModel):
     threads: int | None = Field(None, ge=1)
     processes: int | None = Field(None, ge=1)
     recipe: str | None = None
-    tuned: bool = False
+    tuned: bool | Literal["leaderboard"] = False
     options: KnownOptions = {}
     evaluation_batch_size: int = Field(4096, ge=1)
     checkpoint_seconds: float = Field(60, ge=0)

@@ -1,6 +1,6 @@
 """Penalties on the embedding rows that a mini-batch touches (DIN §5.1 and §6.5)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -40,7 +40,7 @@ class Regularizer:
             self.inverse = options.mba / occurrences.clamp(min=1).to(table.weight)
         self.on = bool(self.per_row or self.per_occurrence or self.inverse is not None)
         if self.on and counted:
-            self._counts = torch.zeros(table.num_embeddings, dtype=torch.int32, device=table.weight.device)
+            self._counts = torch.zeros(len(table.weight), dtype=torch.int32, device=table.weight.device)
 
     def __call__(self, rows: Tensor, batch: Batch) -> Tensor:
         """Return the coefficient of ``w_j`` for some rows. Shape: ``(k,) -> (k,)``."""
@@ -56,19 +56,29 @@ class Regularizer:
         return strength
 
     def _occurrences_in(self, batch: Batch, rows: Tensor) -> Tensor:
-        """Return ``c_mj`` of some rows; only these rows of the counter are touched."""
-        touched = []
-        parts: list[tuple[Batch, Group]] = [(batch, group) for group in self.table.groups]
-        parts += [(batch.sequences[name], "behavior") for name in self.table.sequences]
-        for part, group in parts:
-            values, value_sets = part.values(group, self.table.field)
-            codes = self.table.rows_of(values)
-            times = _times(part, group, part.codes(group, self.table.field))
-            self._counts.index_add_(0, codes, times if value_sets is None else times[value_sets.segments])
-            touched.append(codes)
+        """Return ``c_mj`` of some rows."""
+        return self._sums_of(occurrences_in(batch, self.table), rows)
+
+    def _sums_of(self, occurrences: Sequence[tuple[Tensor, Tensor]], rows: Tensor) -> Tensor:
+        """Sum pairs of rows and counts by row, and return the sums of some rows; only rows that occur are touched."""
+        for codes, times in occurrences:
+            self._counts.index_add_(0, codes, times)
         counts = self._counts[rows]
-        self._counts.index_fill_(0, torch.cat(touched).long(), 0)
+        for codes, _ in occurrences:
+            self._counts.index_fill_(0, codes.long(), 0)
         return counts
+
+
+def occurrences_in(batch: Batch, table: Table) -> list[tuple[Tensor, Tensor]]:
+    """Return rows of a table and how often they occur in a batch, once for each feature group; rows may repeat."""
+    found = []
+    parts: list[tuple[Batch, Group]] = [(batch, group) for group in table.groups]
+    parts += [(batch.sequences[name], "behavior") for name in table.sequences]
+    for part, group in parts:
+        values, value_sets = part.values(group, table.field)
+        times = _times(part, group, part.codes(group, table.field))
+        found.append((table.rows_of(values), times if value_sets is None else times[value_sets.segments]))
+    return found
 
 
 def _times(batch: Batch, group: Group, rows: Tensor) -> Tensor:

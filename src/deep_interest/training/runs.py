@@ -3,7 +3,7 @@
 import json
 import logging
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,13 +48,31 @@ def train_experiment(experiment: Experiment, data: Data) -> tuple[Checkpoint, pd
     device = prepare_device(experiment.run)
     seeds = experiment.seeds[:1] if find_model(experiment.model).closed_form else experiment.seeds
     fits = map_seeds(fit_seed, (experiment, data), seeds, processes=_processes(experiment.run, device))
+    return checkpoint_of(experiment, data.features.schema, data.fingerprint(), seeds, fits)
+
+
+def checkpoint_of(
+    experiment: Experiment,
+    schema: FeatureSchema,
+    data: str,
+    seeds: Sequence[int],
+    fits: Sequence["FittedSeed"],
+) -> tuple[Checkpoint, pd.DataFrame]:
+    """Return the checkpoint of some fits, and their learning curves.
+
+    Args:
+        experiment: the experiment.
+        schema: feature groups.
+        data: fingerprint of the data.
+        seeds: seed of each fit.
+        fits: finished fits.
+    """
     curves = [{"seed": seed, **row} for seed, fit in zip(seeds, fits, strict=True) for row in fit.history]
     config, options = experiment.config_and_options()
     checkpoint = {
         "dataset": experiment.dataset, "model": experiment.model, "variant": experiment.variant,
         "config": config.model_dump_json(), "training": options.model_dump_json(),
-        "schema": data.features.schema.model_dump_json(), "seeds": list(seeds),
-        "data": data.fingerprint(),
+        "schema": schema.model_dump_json(), "seeds": list(seeds), "data": data,
         "states": [{name: torch.from_numpy(array) for name, array in fit.state.items()} for fit in fits],
     }  # fmt: skip
     return checkpoint, pd.DataFrame(curves)
@@ -139,26 +157,30 @@ def fit_seed(
             loss, value = validate(scores, validation, selection="gauc")
             history[0] |= {"validation_loss": loss, "validation_gauc": value}
     else:
-        described = (
-            experiment.model,
-            config.model_dump_json(),
-            options.model_dump_json(),
-            schema.model_dump_json(),
-            device.type,
-            *engine_identity(),
-            *(() if booster is None else booster.described()),
-        )
         occurrences = occurrences_of(embedding_tables(model), train)
         history = Fit(
             label=f"{experiment.name}, seed {seed}", model=model, train=train, validation=validation, options=options, seed=seed,
             state_file=Path(experiment.run.workspace) / experiment.dataset / experiment.model_variant / f"seed_{seed}.pt",
-            fingerprint=fingerprint(*described, seed, data.fingerprint()), watched=test if options.watch_test else None,
+            fingerprint=fingerprint(*described(experiment, schema, device, booster), seed, data.fingerprint()), watched=test if options.watch_test else None,
             occurrences=occurrences, unknown=UnknownRows.of(model, occurrences) if options.unknown == "mean" else None,
             evaluation_batch_size=experiment.run.evaluation_batch_size, checkpoint_seconds=experiment.run.checkpoint_seconds,
             after_evaluation=after_evaluation,
         ).run().history  # fmt: skip
     return FittedSeed(
         {name: tensor.cpu().numpy().copy() for name, tensor in model.state_dict().items()}, history
+    )
+
+
+def described(
+    experiment: Experiment, schema: FeatureSchema, device: torch.device, booster: Experiment | None
+) -> tuple[str, ...]:
+    """Return what determines the result of a fit besides seed and data."""
+    return (
+        *experiment.described(),
+        schema.model_dump_json(),
+        device.type,
+        *engine_identity(),
+        *(() if booster is None else booster.described()),
     )
 
 
@@ -212,7 +234,8 @@ def require_same_data(checkpoint: Checkpoint, present: str) -> None:
     """
     if checkpoint.get("data") != present:
         name = f"{checkpoint['dataset']}.{checkpoint['model']}"
-        pipeline = f"tuned.{name}" if checkpoint.get("variant") else name
+        pipelines = {"_tuned": f"tuned.{name}", "_leaderboard": f"leaderboard.{checkpoint['dataset']}"}
+        pipeline = pipelines.get(checkpoint.get("variant", ""), name)
         raise InputError(
             f"{name}{checkpoint.get('variant', '')}: the samples, features or behaviours have changed since the checkpoint was "
             f"trained; train it again with `kedro run --pipelines={pipeline}`"

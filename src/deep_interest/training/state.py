@@ -20,6 +20,7 @@ _CODE = (
     "ops/**/*.py",
     "models/*.py",
     "training/*.py",
+    "distributed/*.py",
     "evaluation/metrics.py",
 )  # sources that determine the result of a fit
 

@@ -21,7 +21,7 @@ _CHUNK = (
 
 
 @dataclass(frozen=True)
-class _TableRows:
+class TableRows:
     """The rows of one table.
 
     Attributes:
@@ -58,7 +58,7 @@ class UnknownRows:
         trained_before: Mapping[str, int] | None = None,
     ) -> None:
         before = trained_before or {}
-        self._tables = []
+        self.tables: list[TableRows] = []
         for table in (table for table in tables if table.is_counted):
             key = occurrence_key(table)
             trained = occurrences[key] > 0
@@ -68,7 +68,7 @@ class UnknownRows:
             first = 0 if table.dense else 1
             untrained[first : before.get(key, first)] = False
             if (trained.any() or table.dense) and untrained.any():
-                self._tables.append(_TableRows(table, trained, untrained.nonzero().squeeze(1)))
+                self.tables.append(TableRows(table, trained, untrained.nonzero().squeeze(1)))
 
     @classmethod
     def of(
@@ -89,9 +89,13 @@ class UnknownRows:
     @torch.no_grad()
     def fill(self) -> None:
         """Set the untrained rows to the current mean of the trained rows, or to 0 for a dense field."""
-        for rows in self._tables:
+        for rows in self.tables:
             table = rows.table
-            table.weight[rows.untrained] = 0 if table.dense else _mean(table.weight, rows.trained)
+            table.weight[rows.untrained] = 0 if table.dense else self._mean(table.weight, rows.trained)
+
+    def _mean(self, table: Tensor, chosen: Tensor) -> Tensor:
+        """Return the mean of the chosen rows, of the table's dtype. Shape: ``(rows, dim), (rows,) -> (dim,)``."""
+        return (sum_of_rows(table, chosen) / chosen.sum()).to(table.dtype)
 
 
 def negative_fields(model: nn.Module) -> list[str]:
@@ -103,9 +107,9 @@ def negative_fields(model: nn.Module) -> list[str]:
     return [field.name for field in schema.shared]
 
 
-def _mean(table: Tensor, chosen: Tensor) -> Tensor:
-    """Return the mean of the chosen rows, summed in float64. Shape: ``(rows, dim), (rows,) -> (dim,)`` of the table's dtype."""
+def sum_of_rows(table: Tensor, chosen: Tensor) -> Tensor:
+    """Return the sum of the chosen rows in float64. Shape: ``(rows, dim), (rows,) -> (dim,)``."""
     total = torch.zeros(table.shape[1], dtype=torch.float64, device=table.device)
     for rows, mask in zip(table.split(_CHUNK), chosen.split(_CHUNK), strict=True):
         total += (rows.double() * mask.unsqueeze(1)).sum(0)
-    return (total / chosen.sum()).to(table.dtype)
+    return total

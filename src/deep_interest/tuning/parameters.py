@@ -1,7 +1,7 @@
 """Parameters of the block ``tuning``: which options are searched for which model, in which ranges, and for how long."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import (
@@ -27,6 +27,15 @@ SET_BY_THE_SEARCH = {
 }  # a trial is judged by validation GAUC and never sees the test set
 
 
+Choice = bool | int | float | str | tuple[int, ...]
+"""A value among which a search chooses."""
+
+
+def drawn_choice(choice: Choice | list[int]) -> bool | int | float | str:
+    """Return a choice as a study stores it: widths such as ``[200, 80]`` as the string ``200-80``."""
+    return "-".join(map(str, choice)) if isinstance(choice, tuple | list) else choice
+
+
 class SearchRange(BaseModel):
     """Values among which one option is searched: an interval, or a list of choices.
 
@@ -35,7 +44,7 @@ class SearchRange(BaseModel):
         high: upper bound, included.
         log: search on a logarithmic scale.
         integer: search whole numbers only.
-        choices: values to choose from, in place of the bounds.
+        choices: values to choose from, in place of the bounds; the widths of an MLP's layers are one value, such as ``[200, 80]``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -44,7 +53,7 @@ class SearchRange(BaseModel):
     high: float | None = None
     log: bool = False
     integer: bool = False
-    choices: tuple[bool | int | float | str, ...] | None = None
+    choices: tuple[Choice, ...] | None = None
 
     @model_validator(mode="after")
     def _is_a_range(self) -> "SearchRange":
@@ -66,7 +75,26 @@ class SearchRange(BaseModel):
         assert self.low is not None and self.high is not None
         return self.low, self.high
 
-    def examples(self) -> list[bool | int | float | str]:
+    @property
+    def drawn_choices(self) -> list[bool | int | float | str]:
+        """The choices as a study stores them: widths such as ``[200, 80]`` as the string ``200-80``."""
+        return [drawn_choice(choice) for choice in self.choices or ()]
+
+    def value_of(self, drawn: Any) -> Any:
+        """Return the value of the option that a study has stored as ``drawn``."""
+        return drawn if self.choices is None else self.choices[self.drawn_choices.index(drawn)]
+
+    def nearest(self, value: Any) -> Any:
+        """Return the value of the range that is nearest to ``value``, as a study stores it; None if none is comparable."""
+        if self.choices is not None:
+            return _nearest_choice(self.choices, value)
+        if not _is_number(value):
+            return None
+        low, high = self.bounds
+        clipped = min(max(value, low), high)
+        return int(clipped) if self.integer else float(clipped)
+
+    def examples(self) -> list[Choice]:
         """Return all choices, or the bounds and, unless only integers are searched, a fractional value between them."""
         if self.choices is not None:
             return list(self.choices)
@@ -121,6 +149,7 @@ class TuningParameters(BaseModel):
         storage: PostgreSQL server whose study several machines share, ``postgresql://USER@HOST/DATABASE``; a file of this machine
             if None. The password is read from the environment variable ``DEEP_INTEREST_TUNING_PASSWORD``.
         lost_after_seconds: time after which a trial of a shared study is repeated if its machine no longer reports.
+        processor_minutes: processor time of the finished trials after which no further trial is started; no limit if None.
         seed: seed of the sampler that draws options.
         fit_seed: seed of the training run of every trial.
         random_trials: number of first trials with random options; later ones are drawn by the Tree-structured Parzen Estimator.
@@ -140,6 +169,7 @@ class TuningParameters(BaseModel):
     workers: int = Field(1, ge=1)
     storage: Annotated[str, AfterValidator(check_address)] | None = None
     lost_after_seconds: int = Field(120, ge=4)
+    processor_minutes: float | None = Field(None, gt=0)
     seed: int = Field(0, ge=0)
     fit_seed: int = Field(1, ge=0)
     random_trials: int = Field(10, ge=1)
@@ -177,26 +207,56 @@ class TuningParameters(BaseModel):
         Raises:
             InputError: the model does not have an option, or an option does not accept a value of its range.
         """
-        names = self.models.get(model, self.searched)
-        options = _options_of(model, names)
-        ranges = self.ranges.by_name()
-        for name in names:
-            _check_values(name, ranges[name], options[name])
-        return {name: ranges[name] for name in names}
+        return checked_ranges(model, self.models.get(model, self.searched), self.ranges, block="tuning")
 
 
-def _options_of(model: str, names: Iterable[str]) -> dict[str, FieldInfo]:
-    """Return all options of a model and of its training by dotted name, after checking that ``names`` are among them."""
-    options = {f"model.{name}": field for name, field in find_model(model).config().model_fields.items()}
-    options |= {f"training.{name}": field for name, field in TrainingOptions.model_fields.items()}
+def checked_ranges(
+    model: str, names: Sequence[str], ranges: SearchRanges, *, block: str
+) -> dict[str, SearchRange]:
+    """Return the ranges of some options of a model by dotted name.
+
+    Args:
+        model: key of the model.
+        names: dotted names of the options.
+        ranges: ranges of these options and of others.
+        block: block of parameters that has the ranges, for messages.
+
+    Raises:
+        InputError: the model does not have an option, or an option does not accept a value of its range.
+    """
+    options = options_of(model)
     if unknown := [name for name in names if name not in options]:
         raise InputError(
-            f"tuning.models.{model}: {', '.join(unknown)} is not an option of {model}; its options are {', '.join(options)}"
+            f"{block}.models.{model}: {', '.join(unknown)} is not an option of {model}; its options are {', '.join(options)}"
         )
-    return options
+    by_name = ranges.by_name()
+    for name in names:
+        _check_values(f"{block}.ranges.{name}", by_name[name], options[name])
+    return {name: by_name[name] for name in names}
 
 
-def _check_values(name: str, searched: SearchRange, option: FieldInfo) -> None:
+def options_of(model: str) -> dict[str, FieldInfo]:
+    """Return all options of a model and of its training by dotted name."""
+    options = {f"model.{name}": field for name, field in find_model(model).config().model_fields.items()}
+    return options | {f"training.{name}": field for name, field in TrainingOptions.model_fields.items()}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _nearest_choice(choices: Sequence[Choice], value: Any) -> bool | int | float | str | None:
+    value = tuple(value) if isinstance(value, list | tuple) else value
+    if value in choices:
+        return drawn_choice(choices[choices.index(value)])
+    numbers = [float(choice) for choice in choices if isinstance(choice, int | float)]
+    if not _is_number(value) or len(numbers) < len(choices) or any(isinstance(c, bool) for c in choices):
+        return None
+    distances = [abs(number - value) for number in numbers]
+    return drawn_choice(choices[distances.index(min(distances))])
+
+
+def _check_values(where: str, searched: SearchRange, option: FieldInfo) -> None:
     annotated: Any = Annotated[option.annotation, option]
     allowed = TypeAdapter(annotated)
     for value in searched.examples():
@@ -204,6 +264,6 @@ def _check_values(name: str, searched: SearchRange, option: FieldInfo) -> None:
             allowed.validate_python(value)
         except ValidationError as error:
             raise InputError(
-                f"tuning.ranges.{name}: the option does not accept {value} ({error.errors()[0]['msg']}); correct the range, with "
+                f"{where}: the option does not accept {value} ({error.errors()[0]['msg']}); correct the range, with "
                 "integer: true for whole numbers"
             ) from error

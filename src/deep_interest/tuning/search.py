@@ -26,10 +26,12 @@ from deep_interest.tuning.study import (
     DIVERGED,
     EVALUATIONS,
     FINISHED,
+    PROCESSOR_SECONDS,
     SEARCHED,
     SECONDS,
     Search,
     best_so_far,
+    finished_trials,
     open_study,
     repeat,
 )
@@ -148,7 +150,22 @@ def _log_if_finished(study: optuna.Study, search: Search) -> None:
 
 
 def _count_finished(study: optuna.Study) -> int:
-    return sum(trial.state in FINISHED for trial in study.get_trials(deepcopy=False))
+    return len(finished_trials(study))
+
+
+def is_finished(study: optuna.Study, search: Search) -> bool:
+    """Return whether a study needs no further trial: all are finished, or they have used up their processor time."""
+    return _count_finished(study) >= search.tuning.n_trials or _has_used_its_time(study, search)
+
+
+def _has_used_its_time(study: optuna.Study, search: Search) -> bool:
+    limit = search.tuning.processor_minutes
+    return limit is not None and processor_seconds(study) >= 60 * limit
+
+
+def processor_seconds(study: optuna.Study, limit: int | None = None) -> float:
+    """Return the processor time of the finished trials, or of the first ``limit`` of them, in seconds."""
+    return sum(trial.user_attrs.get(PROCESSOR_SECONDS, 0.0) for trial in finished_trials(study, limit))
 
 
 def _work(search: Search, data: Data, fingerprint: str, worker: int) -> None:
@@ -173,7 +190,7 @@ def _work(search: Search, data: Data, fingerprint: str, worker: int) -> None:
         with ExitStack() as turn:
             turn.enter_context(search.exclusive())
             started = _count_started(study)
-            if started < search.tuning.n_trials:
+            if started < search.tuning.n_trials and not _has_used_its_time(study, search):
                 _run_trial(study, search, data, started, release=turn.close)
                 continue
         if search.tuning.storage is None or not study.get_trials(
@@ -205,11 +222,14 @@ def _run_trial(
         begun.append(trial.number)
         values = {name: _draw(trial, name, searched) for name, searched in search.ranges.items()}
         release()
+        processor_start = time.process_time()
         try:
             return _fit(search, data, values, _Reporter(trial))
         except DivergedError:
             trial.set_user_attr(DIVERGED, True)
             raise optuna.TrialPruned from None
+        finally:
+            trial.set_user_attr(PROCESSOR_SECONDS, round(time.process_time() - processor_start, 2))
 
     def after_trial(study: optuna.Study, trial: FrozenTrial) -> None:
         logger.info(
@@ -225,9 +245,9 @@ def _run_trial(
         raise
 
 
-def _draw(trial: Trial, name: str, searched: SearchRange) -> CategoricalChoiceType:
+def _draw(trial: Trial, name: str, searched: SearchRange) -> CategoricalChoiceType | tuple[int, ...]:
     if searched.choices is not None:
-        return trial.suggest_categorical(name, searched.choices)
+        return searched.value_of(trial.suggest_categorical(name, searched.drawn_choices))
     low, high = searched.bounds
     if searched.integer:
         return trial.suggest_int(name, int(low), int(high), log=searched.log)

@@ -2,8 +2,9 @@
 
 import logging
 import math
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ from deep_interest.tuning.storage import exclusive, file_storage, server_storage
 logger = logging.getLogger(__name__)
 
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
-RETRIED, DIVERGED, SECONDS, EVALUATIONS = "retry_of", "diverged", "train_seconds", "evaluations"
+RETRIED, DIVERGED, EVALUATIONS = "retry_of", "diverged", "evaluations"
+SECONDS, PROCESSOR_SECONDS = "train_seconds", "processor_seconds"
 SEARCHED = "searched"  # of a study: the dotted names of its options
 MIN_TRIALS_FOR_IMPORTANCE = 4
 
@@ -42,7 +44,12 @@ class Search:
     def folder(self) -> Path:
         """Folder of the study."""
         experiment = self.experiment
-        return Path(experiment.run.workspace) / experiment.dataset / experiment.model / "tuning"
+        return Path(experiment.run.workspace) / experiment.dataset / experiment.model_variant / "tuning"
+
+    def until(self, n_trials: int) -> "Search":
+        """Return the search with at most ``n_trials`` trials."""
+        limited = min(n_trials, self.tuning.n_trials)
+        return replace(self, tuning=self.tuning.model_copy(update={"n_trials": limited}))
 
     def exclusive(self) -> AbstractContextManager[None]:
         """Let one worker at a time count and start trials."""
@@ -86,41 +93,58 @@ def repeat(study: optuna.Study, trial: FrozenTrial) -> None:
         logger.info("trial %d was interrupted and will be repeated", trial.number)
 
 
-def best_values(study: optuna.Study, search: Search) -> dict[str, Any]:
+def finished_trials(study: optuna.Study, limit: int | None = None) -> list[FrozenTrial]:
+    """Return the finished trials in the order in which they were started.
+
+    Args:
+        study: the study.
+        limit: number of first finished trials to return; all if None.
+    """
+    return study.get_trials(deepcopy=False, states=FINISHED)[:limit]
+
+
+def best_values(study: optuna.Study, search: Search, *, limit: int | None = None) -> dict[str, Any]:
     """Return the result of a search as JSON values: the contents of ``tuned.json``, which ``training.tuned`` reads.
+
+    Args:
+        study: the study.
+        search: what was searched.
+        limit: number of first finished trials to choose from; all if None.
 
     Raises:
         InputError: no trial was completed.
     """
-    complete = study.get_trials(states=(TrialState.COMPLETE,))
+    finished = finished_trials(study, limit)
+    complete = [trial for trial in finished if trial.state == TrialState.COMPLETE]
     if not complete:
         raise InputError(
             f"{search.experiment.name}: no trial ended with a finite loss; use lower values in tuning.ranges"
         )
     best = max(complete, key=lambda trial: (trial.value, -trial.number))
-    states = [trial.state for trial in study.get_trials(deepcopy=False)]
+    values = {name: search.ranges[name].value_of(drawn) for name, drawn in best.params.items()}
     return {
         "dataset": search.experiment.dataset, "model": search.experiment.model, "recipe": search.recipe,
-        "data": study.user_attrs["data"], "values": best.params, "validation_gauc": best.value, "trial": best.number,
-        "finished": sum(state in FINISHED for state in states), "pruned": states.count(TrialState.PRUNED),
+        "data": study.user_attrs["data"], "values": values, "validation_gauc": best.value, "trial": best.number,
+        "finished": len(finished), "pruned": len(finished) - len(complete),
         "ranges": {name: searched.model_dump(exclude_defaults=True) for name, searched in search.ranges.items()},
         "seed": search.tuning.seed, "fit_seed": search.tuning.fit_seed, "workers": search.tuning.workers,
-        "importance": importance(study),
+        "importance": importance(complete),
     }  # fmt: skip
 
 
-def importance(study: optuna.Study) -> dict[str, float]:
-    """Return the share of the GAUC's variance over trials that each option explains (fANOVA).
+def importance(complete: Sequence[FrozenTrial]) -> dict[str, float]:
+    """Return the share of the GAUC's variance over complete trials that each option explains (fANOVA).
 
     Returns:
         Shares by dotted name of the option; empty for fewer than two options or four complete trials, and if all trials have
         the same GAUC.
     """
-    complete = study.get_trials(states=(TrialState.COMPLETE,), deepcopy=False)
     options = {name for trial in complete for name in trial.params}
     distinct = {trial.value for trial in complete}
     if len(complete) < MIN_TRIALS_FOR_IMPORTANCE or len(options) < 2 or len(distinct) < 2:
         return {}
+    study = optuna.create_study(direction="maximize")
+    study.add_trials(complete)
     evaluator = optuna.importance.FanovaImportanceEvaluator(seed=0)
     shares = optuna.importance.get_param_importances(study, evaluator=evaluator)
     return {name: float(share) for name, share in shares.items()}
@@ -131,7 +155,8 @@ def trial_table(study: optuna.Study) -> pd.DataFrame:
 
     Returns:
         Columns ``trial``, ``state``, ``validation_gauc`` (for a pruned trial the best before it was stopped), the options,
-        ``evaluations``, ``train_seconds``, ``retry_of`` (the interrupted trial that this one repeats) and ``diverged``.
+        ``evaluations``, ``train_seconds``, ``processor_seconds`` (training and evaluation), ``retry_of`` (the interrupted trial that
+        this one repeats) and ``diverged``.
     """
     rows = [
         {
@@ -141,6 +166,7 @@ def trial_table(study: optuna.Study) -> pd.DataFrame:
             **trial.params,
             "evaluations": trial.user_attrs.get(EVALUATIONS),
             "train_seconds": trial.user_attrs.get(SECONDS),
+            "processor_seconds": trial.user_attrs.get(PROCESSOR_SECONDS),
             "retry_of": trial.user_attrs.get(RETRIED),
             "diverged": trial.user_attrs.get(DIVERGED, False),
         }

@@ -36,8 +36,8 @@ def make_compare(dataset: str, table: Table) -> Callable[..., pd.DataFrame]:
     ) -> pd.DataFrame:
         """Return the results table: means over seeds, intervals over users and seeds, timings."""
         require_current_data(dataset, trained_models, log, features, samples)
-        test = _test_samples(samples)
-        runs = {model: _runs(model, trained_models[model]) for model in table.models}
+        test = select_test(samples)
+        runs = {model: model_runs(model, trained_models[model]) for model in table.models}
         results = compare(test, runs, base=table.base, second=table.second, minimum=evaluation)
         logger.info("Test set, means over seeds:\n%s", _format_for_terminal(results))
         return results
@@ -51,7 +51,7 @@ def make_page(dataset: str, table: Table) -> Callable[..., str]:
 
     def write_page(results: pd.DataFrame, samples: pd.DataFrame, settings: DatasetParameters) -> str:
         """Return the Markdown page of the results, with published metrics next to ours."""
-        test = _test_samples(samples)
+        test = select_test(samples)
         protocol = settings.protocol.name
         return results_markdown(
             results, title=_title(settings, table), protocol=protocol, test_samples=len(test),
@@ -124,7 +124,8 @@ def _title(dataset: DatasetParameters, table: Table) -> str:
     return f"{dataset.title}: {table.title}"
 
 
-def _runs(model: str, trained: TrainedModel) -> ModelRuns:
+def model_runs(model: str, trained: TrainedModel) -> ModelRuns:
+    """Return what the comparison needs of a trained model."""
     predictions, curves = trained.predictions, trained.curves
     columns = [name for name in predictions if name.startswith("seed_")]
     seeds = [int(name.removeprefix("seed_")) for name in columns]
@@ -142,7 +143,8 @@ def _runs(model: str, trained: TrainedModel) -> ModelRuns:
     )  # fmt: skip
 
 
-def _test_samples(samples: pd.DataFrame) -> pd.DataFrame:
+def select_test(samples: pd.DataFrame) -> pd.DataFrame:
+    """Return the test samples with the columns that metrics need."""
     optional = (TRUE_PROBABILITY, "request", "weight")
     columns = ["user", "item", "label", *(name for name in optional if name in samples)]
     return samples.loc[samples["split"] == "test", columns].reset_index(drop=True)

@@ -69,6 +69,7 @@ def create_plots_pipeline(dataset: str, table: Table, *, by_day: bool = False) -
         "other_figures": f"{dataset}.other_figures",
         "earlier_results": f"{dataset}.earlier_results",
         "model_settings": f"{dataset}.model_settings",
+        "leaderboard": f"{dataset}.leaderboard_results",
         **{figure: f"{dataset}.{figure}" for figure in figures},
     }
     if f"{dataset}.playable_din" in drawn:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from kedro.pipeline import Node, Pipeline
 
-from deep_interest.experiments import TUNED_SUFFIX, model_spec
+from deep_interest.experiments import LEADERBOARD, LEADERBOARD_SUFFIX, TUNED_SUFFIX, model_spec
 from deep_interest.pipelines.train.nodes import make_train, predict
 from deep_interest.pipelines.trained import list_settings, make_collect, make_merge
 from deep_interest.pipelines.wiring import (
@@ -17,19 +17,21 @@ from deep_interest.pipelines.wiring import (
 )
 
 
-def create_pipeline(dataset: str, model: str, *, tuned: bool = False) -> Pipeline:
+def create_pipeline(dataset: str, model: str, *, variant: str = "") -> Pipeline:
     """Return the pipeline from the samples of ``dataset`` to the test predictions of ``model``.
 
     Args:
         dataset: key of the dataset.
         model: key of the model.
-        tuned: whether to train with the tuned values of the model, as a separate model variant.
+        variant: suffix of a separate model variant: ``_tuned`` is trained with the tuned values of the model, ``_leaderboard`` with those
+            of the leaderboard.
     """
-    suffix = TUNED_SUFFIX if tuned else ""
+    tuned = {TUNED_SUFFIX: f"{dataset}.{model}.tuned", LEADERBOARD_SUFFIX: f"{dataset}.{LEADERBOARD}.tuned"}
+    seeds = [f"params:{LEADERBOARD}"] if variant == LEADERBOARD_SUFFIX else []
     nodes = [
         Node(
-            make_train(dataset, model, tuned=tuned),
-            inputs=[*DATA, *FIT_PARAMETERS, "tuned"],
+            make_train(dataset, model, variant=variant),
+            inputs=[*DATA, *FIT_PARAMETERS, "tuned", *seeds],
             outputs=["checkpoint", "learning_curves", "settings"],
             name=f"{dataset}.train",
         ),
@@ -40,14 +42,13 @@ def create_pipeline(dataset: str, model: str, *, tuned: bool = False) -> Pipelin
             name=f"{dataset}.predict",
         ),
     ]
-    tuned_values = f"{dataset}.{model}.tuned" if tuned else f"{dataset}.tuned"
     return experiment_pipeline(
         nodes,
         dataset,
         model,
-        namespace=model_namespace(f"{model}{suffix}"),
-        suffix=suffix,
-        entries={"tuned": tuned_values, **dataset_entries(dataset, *DATA)},
+        namespace=model_namespace(f"{model}{variant}"),
+        suffix=variant,
+        entries={"tuned": tuned.get(variant, f"{dataset}.tuned"), **dataset_entries(dataset, *DATA)},
     )
 
 

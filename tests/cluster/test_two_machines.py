@@ -1,0 +1,118 @@
+"""Two machines, simulated by network namespaces with their own addresses: ``torchrun`` on two nodes."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import uuid
+
+import numpy as np
+import pytest
+from support.ranks import SCRIPT, TORCHRUN, trained, variables, written
+
+pytestmark = pytest.mark.cluster
+SETTINGS = {
+    "models": {"din": {"training": {"mba": 0.05}}}, "training": {"learning_rate": 0.01, "batch_size": 16, "epochs": 2},
+    "checkpoint_seconds": 0,
+}  # fmt: skip
+ADDRESSES = ("10.213.7.1", "10.213.7.2")
+INTERFACE = "rank0"
+
+
+def ip(*arguments):
+    return subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True)
+
+
+@pytest.fixture
+def machines():
+    """Two network namespaces that are connected by a pair of virtual interfaces and by nothing else."""
+    if not shutil.which("ip"):
+        pytest.skip(
+            "two machines are simulated by network namespaces, which need the command `ip` (Debian: iproute2)"
+        )
+    names = [f"di-{uuid.uuid4().hex[:6]}-{index}" for index in range(2)]
+    try:
+        try:
+            for name in names:
+                ip("netns", "add", name)
+            ip(
+                "link",
+                "add",
+                INTERFACE,
+                "netns",
+                names[0],
+                "type",
+                "veth",
+                "peer",
+                "name",
+                INTERFACE,
+                "netns",
+                names[1],
+            )
+        except subprocess.CalledProcessError as error:
+            pytest.skip(
+                f"two machines are simulated by network namespaces, which this system refuses: {error.stderr.strip()}"
+            )
+        for name, address in zip(names, ADDRESSES, strict=True):
+            ip("-n", name, "address", "add", f"{address}/24", "dev", INTERFACE)
+            ip("-n", name, "link", "set", INTERFACE, "up")
+            ip("-n", name, "link", "set", "lo", "up")
+        yield names
+    finally:
+        for name in names:
+            subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
+
+
+def launch(name, address, folder, settings):
+    """Start ``torchrun`` for one rank on a machine; the first machine has the rendezvous."""
+    command = [
+        "ip", "netns", "exec", name, *TORCHRUN, "--nnodes=2", "--nproc-per-node=1", "--max-restarts=3", "--rdzv-backend=c10d",
+        "--rdzv-id=test", f"--rdzv-endpoint={ADDRESSES[0]}:29431", f"--local-addr={address}", str(SCRIPT), str(folder), json.dumps(settings),
+    ]  # fmt: skip
+    log = (folder / f"{address}.log").open("w")
+    environment = variables(GLOO_SOCKET_IFNAME=INTERFACE)
+    return subprocess.Popen(
+        command, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+    )
+
+
+@contextlib.contextmanager
+def launched(names, folder, settings):
+    nodes = [launch(name, address, folder, settings) for name, address in zip(names, ADDRESSES, strict=True)]
+    try:
+        yield nodes
+    finally:
+        for node in nodes:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(node.pid, signal.SIGKILL)
+            node.wait()
+
+
+def logs(folder):
+    return "\n".join((folder / f"{address}.log").read_text() for address in ADDRESSES)
+
+
+def assert_as_on_one_machine(tmp_path):
+    expected = trained(tmp_path / "one_machine", SETTINGS, ranks=2)["din"]
+    found = written(tmp_path, "din")
+    for name in expected.keys() - {"losses"}:
+        np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
+
+
+def test_two_machines_train_as_two_ranks_on_one(tmp_path, machines):
+    with launched(machines, tmp_path, SETTINGS) as nodes:
+        codes = [node.wait(240) for node in nodes]
+    assert codes == [0, 0], logs(tmp_path)
+    assert_as_on_one_machine(tmp_path)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_rank_killed_on_one_of_two_machines_does_not_change_the_result(tmp_path, machines, rank):
+    kill = {"rank": rank, "step": 9, "mark": str(tmp_path / "killed")}
+    with launched(machines, tmp_path, SETTINGS | {"kill": kill}) as nodes:
+        codes = [node.wait(300) for node in nodes]
+    assert codes == [0, 0], logs(tmp_path)
+    assert (tmp_path / "killed").exists()
+    assert_as_on_one_machine(tmp_path)
