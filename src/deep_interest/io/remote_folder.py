@@ -1,4 +1,4 @@
-"""Folders with checksums in an object store, whole or not at all for whoever reads them."""
+"""Folders with checksums in an object store, which readers see whole or not at all."""
 
 from pathlib import Path
 from typing import Any
