@@ -2,20 +2,24 @@
 
     python benchmarks/cost_model.py [--sizes 1000000 4000000] [--models din dien] [--engines numpy duckdb spark] [--out FILE]
 
-``data``: one process per step and size on generated logs (those of ``data_path.py``: 20 behaviours per user, 50 per item): a CSV file to
-canonical tables, and canonical tables to log, features and samples (``next_item``) on each engine. Each prints one JSON line with
-``seconds`` (imports not counted), ``peak_rss_mb`` and ``disk_mb``; the memory of Spark's JVM is its setting. ``models``: training steps and predictions of each model on one core, batches of
-512, with two widths of embeddings and two lengths of histories. Lines are fitted to the sizes by least squares with coefficients of
-at least 0, in proportion to the value measured. ``--parts data`` or ``--parts models`` measures one and keeps the other from the file.
+``data``: one process per step, engine and size on generated logs (those of ``data_path.py``: 20 behaviours per user, 50 per item): CSV
+files to canonical tables, in memory and on disk within 1 GB, and canonical tables to log, features and samples (``next_item``). Each prints one
+JSON line with ``seconds`` (imports not counted), ``peak_rss_mb`` (without memory-mapped files for engines; the memory of Spark's JVM is its setting), ``disk_mb`` and
+``stored_mb``, what was on disk in between. ``models``: training steps and predictions of each model on one core, batches of 512, with two
+widths of embeddings and two lengths of histories. Lines are fitted to the sizes by least squares with coefficients of at least 0, in
+proportion to the value measured. ``--parts data`` or ``--parts models`` measures one and keeps the other from the file.
 """
 
 import argparse
+import contextlib
 import json
 import multiprocessing
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import replace
 from itertools import product
@@ -26,7 +30,7 @@ import numpy as np
 import psutil
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
-from data_path import generate, parameters, run_duckdb, run_numpy, size_of
+from data_path import Tables, generate, size_of
 from machine import this_commit, this_machine
 from scipy.optimize import nnls
 
@@ -37,6 +41,7 @@ MODELS = (
 )  # fmt: skip
 DIMS, LENGTHS, BATCH = (16, 64), (10, 50), 512
 MEBI = 2**20
+MADE, INGESTS = "cost_model", ("memory", "disk")
 JVM_MB = 3072  # of Spark's driver, a process of its own
 
 
@@ -54,7 +59,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=PACKAGE / "measurements.json")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    arguments.memory_limit, arguments.rows_per_partition = "1GB", 1_000_000  # of DuckDB
+    arguments.memory_limit, arguments.rows_per_partition = "1GB", 1_000_000  # on disk
+    arguments.threads = 2
     if arguments.measure:
         print(json.dumps(measure(arguments.measure, arguments)), flush=True)
         return
@@ -72,34 +78,34 @@ def data_coefficients(arguments: argparse.Namespace) -> dict[str, Any]:
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         for size in arguments.sizes:
             pool.apply(generate_files, (folder_of(arguments, size), size))
+    cases = [f"ingest_{way}" for way in INGESTS] + list(
+        arguments.engines
+    )  # samples read what ingest has written
     lines = {
-        (step, size): in_process(f"{step}:{size}", arguments)
-        for size in arguments.sizes
-        for step in ("ingest", *arguments.engines)
+        (case, size): in_process(f"{case}:{size}", arguments) for size in arguments.sizes for case in cases
     }
-    last = max(arguments.sizes)
-    ingest = [lines["ingest", size] for size in arguments.sizes]
+    for size in arguments.sizes:
+        shutil.rmtree(folder_of(arguments, size) / MADE)
+    of = {case: [lines[case, size] for size in arguments.sizes] for case in cases}
+    ingest, samples = of["ingest_memory"][-1], of["numpy"][-1]
     return {
-        "ingest": step_of(ingest, [line["behaviors"] for line in ingest]),
+        "ingest": {way: step_of(of[f"ingest_{way}"], [line["behaviors"] for line in of[f"ingest_{way}"]]) for way in INGESTS},
         "samples": {
-            engine: step_of(of, [line["behaviors"] + line["samples"] for line in of])
+            engine: step_of(of[engine], [line["behaviors"] + line["samples"] for line in of[engine]])
             for engine in arguments.engines
-            for of in [[lines[engine, size] for size in arguments.sizes]]
         },
-        "canonical_bytes": round(lines["ingest", last]["disk_mb"] * MEBI / lines["ingest", last]["behaviors"], 2),
-        "samples_bytes": round(lines["numpy", last]["samples_mb"] * MEBI / lines["numpy", last]["samples"], 2),
+        "canonical_bytes": round(ingest["disk_mb"] * MEBI / ingest["behaviors"], 2),
+        "samples_bytes": round(samples["samples_mb"] * MEBI / samples["samples"], 2),
     }  # fmt: skip
 
 
 def step_of(lines: list[dict[str, Any]], rows: list[int]) -> dict[str, Any]:
-    """Fit the lines of a step of the data path; the arrays of log and features do not count as memory of an engine."""
-    memory = [
-        (line["peak_rss_mb"] + line.get("jvm_mb", 0)) * MEBI - line.get("arrays_bytes", 0) for line in lines
-    ]
+    """Fit the lines of a step of the data path."""
+    memory = [(line["peak_rss_mb"] + line.get("jvm_mb", 0)) * MEBI for line in lines]
     return {
         "seconds": fit_line(rows, [line["seconds"] for line in lines]),
         "memory": fit_line(rows, memory),
-        "stored": round(lines[-1].get("stored_mb", 0) * MEBI / rows[-1], 2),
+        "stored": round(lines[-1]["stored_mb"] * MEBI / rows[-1], 2),
         "cores": lines[-1]["cores"],
     }
 
@@ -134,11 +140,73 @@ def measure(case: str, arguments: argparse.Namespace) -> dict[str, Any]:
     if step == "model":
         return {"bench": "cost_model", "case": "model", "model": value, **speeds_of(value, arguments.seconds)}
     folder = folder_of(arguments, int(value))
-    with tempfile.TemporaryDirectory(dir=folder) as made:
-        line = STEPS[step](folder, Path(made), arguments)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    run = run_ingest if step.startswith("ingest_") else run_samples
+    disk = PeakOfDisk(folder / MADE)
+    peak = PeakOfMemory(files=run is run_ingest or step == "numpy")
+    with disk, peak:
+        line = run(step.removeprefix("ingest_"), folder, arguments)
     rows = pq.read_metadata(folder / "behaviors.parquet").num_rows
-    return {"bench": "cost_model", "case": step, "behaviors": rows, "peak_rss_mb": round(peak / MEBI), **line}
+    stored = max(0, disk.peak - disk.before - round(line["disk_mb"] * MEBI)) / MEBI
+    return {
+        "bench": "cost_model", "case": step, "behaviors": rows, "peak_rss_mb": round(peak.peak / MEBI), "stored_mb": round(stored, 1), **line,
+    }  # fmt: skip
+
+
+class Watch(threading.Thread):
+    """Calls `look` ten times a second while its context is open, and keeps the largest number."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.peak, self._end = 0, threading.Event()
+
+    def look(self) -> int:
+        """Return the number to watch."""
+        raise NotImplementedError
+
+    def run(self) -> None:
+        while not self._end.wait(0.1):
+            self.peak = max(self.peak, self.look())
+
+    def __enter__(self) -> "Watch":
+        self.peak = self.before = self.look()
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self.join()
+
+
+class PeakOfDisk(Watch):
+    """Bytes below a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder = folder
+
+    def look(self) -> int:
+        total = 0
+        for file in self._folder.rglob("*"):
+            with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
+                total += file.stat().st_size if file.is_file() else 0
+        return total
+
+
+class PeakOfMemory(Watch):
+    """Memory of this process; without ``files``, memory-mapped files do not count."""
+
+    def __init__(self, *, files: bool) -> None:
+        super().__init__()
+        self._files = files
+
+    def look(self) -> int:
+        found = psutil.Process().memory_info()
+        return found.rss if self._files else found.rss - found.shared
+
+    def __exit__(self, *of: object) -> None:
+        super().__exit__(*of)
+        if self._files:  # what was missed between two looks
+            self.peak = max(self.peak, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 
 
 def folder_of(arguments: argparse.Namespace, size: int) -> Path:
@@ -154,90 +222,79 @@ def generate_files(folder: Path, size: int) -> None:
             pacsv.write_csv(pq.read_table(folder / f"{name}.parquet"), folder / f"{name}.csv")
 
 
-def run_ingest(folder: Path, made: Path, arguments: argparse.Namespace) -> dict[str, Any]:
-    """From CSV files to canonical tables on disk."""
-    from deep_interest.pipelines.ingest import nodes
-    from deep_interest.pipelines.parameters import DatasetParameters
+def run_ingest(way: str, folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
+    """From CSV files to canonical tables on disk: in memory, or on disk within the limit."""
+    from deep_interest.pipelines.ingest.nodes import make_ingest_behaviors
+    from deep_interest.pipelines.parameters import DatasetParameters, IngestParameters
 
+    files = {"behaviors": {"files": "behaviors.csv"}, "items": {"files": "items.csv"}}
     block = {
-        "title": "Cost model", "protocol": {"name": "next_item"},
-        "source": {"folder": str(folder), "behaviors": {"files": "behaviors.csv"}, "items": {"files": "items.csv"}},
-    }  # fmt: skip
+        "title": "Cost model",
+        "protocol": {"name": "next_item"},
+        "source": {"folder": str(folder), **files},
+    }
     dataset = DatasetParameters.model_validate(block)
+    made = folder / MADE / way
+    made.mkdir(parents=True)
+    tables = tables_of(made, "numpy" if way == "memory" else "duckdb", arguments)
+    options = IngestParameters(
+        memory_limit=None if way == "memory" else arguments.memory_limit,
+        rows_per_partition=arguments.rows_per_partition,
+        workspace=str(made),
+    )
     begin = time.perf_counter()
-    behaviors, items, _ = nodes.make_ingest_behaviors("log")(folder, dataset)
-    behaviors.to_parquet(made / "behaviors.parquet", index=False)
-    items.to_parquet(made / "items.parquet", index=False)
+    behaviors, items, _ = make_ingest_behaviors("log")(folder, dataset, options)
+    tables._behaviors.save(behaviors)
+    tables._items.save(items)
     seconds = time.perf_counter() - begin
-    return {"seconds": round(seconds, 2), "disk_mb": size_of(made, (".",)) / MEBI, "cores": 1}
+    cores = 1 if way == "memory" else 2
+    return {
+        "seconds": round(seconds, 2),
+        "disk_mb": round(disk_of(made, "behaviors.parquet", "items.parquet"), 2),
+        "cores": cores,
+    }
 
 
-def run_samples(engine: str, folder: Path, made: Path, arguments: argparse.Namespace) -> dict[str, Any]:
-    """From canonical tables to log, features and samples on disk."""
-    import deep_interest.datasets
+def tables_of(made: Path, engine: str, arguments: argparse.Namespace) -> "Tables":
+    """Return the tables of an engine."""
+    from deep_interest.datasets import EngineTable
+
+    tables = Tables(made, arguments, on_engine=engine != "numpy")
+    if engine == "spark":
+        settings = {
+            "spark.driver.memory": f"{JVM_MB}m",
+            "spark.sql.shuffle.partitions": 8,
+            "spark.local.dir": str(made / "spill"),
+        }
+        tables._behaviors = EngineTable(
+            filepath=str(made / "behaviors.parquet"), rows_per_partition=arguments.rows_per_partition,
+            connection={"backend": "pyspark", "master": "local[2]", "settings": settings},
+        )  # fmt: skip
+    return tables
+
+
+def disk_of(made: Path, *names: str) -> float:
+    """Return the megabytes of files and folders."""
+    files = [made / name for name in names if (made / name).is_file()]
+    return (size_of(made, names) + sum(file.stat().st_size for file in files)) / MEBI
+
+
+def run_samples(engine: str, folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
+    """From canonical tables to log, features and samples on disk; the time of Spark's start counts."""
     import deep_interest.engines.path
     import deep_interest.pipelines.samples.nodes  # noqa: F401  # imports are not what is measured
 
+    made = folder / MADE / ("memory" if engine == "numpy" else "disk")
+    tables = tables_of(made, engine, arguments)
     begin = time.perf_counter()
-    if engine == "numpy":
-        samples = run_numpy(folder, made)
-    elif engine == "duckdb":
-        samples = run_duckdb(folder, made, arguments)
-    else:
-        samples = run_spark(folder, made)
+    samples = tables.samples()
     line = {
         "samples": samples, "seconds": round(time.perf_counter() - begin, 2), "cores": 1 if engine == "numpy" else 2,
-        "disk_mb": round(size_of(made, ("log", "features", "samples")) / MEBI, 2),
-        "samples_mb": round(size_of(made, ("samples",)) / MEBI, 2),
+        "disk_mb": round(disk_of(made, "log", "features", "samples"), 2), "samples_mb": round(disk_of(made, "samples"), 2),
     }  # fmt: skip
-    if engine != "numpy":
-        line["arrays_bytes"] = size_of(made, ("log", "features"))
-        line["stored_mb"] = round(size_of(made, ("engine",)) / MEBI, 2)
-    if engine == "spark":
-        line["jvm_mb"] = JVM_MB
-    return line
-
-
-def run_spark(folder: Path, made: Path) -> int:
-    """The expressions on Spark, two cores; the time of its start counts."""
-    import pandas as pd
-
-    from deep_interest.datasets import BehaviorLogFolder, FeatureTablesFolder
-    from deep_interest.engines import vocabularies
-    from deep_interest.engines.connections import connect, engine_of
-    from deep_interest.engines.path import make_samples
-    from deep_interest.logs.tables import CanonicalTables
-
-    settings = {
-        "spark.driver.memory": f"{JVM_MB}m",
-        "spark.sql.shuffle.partitions": 8,
-        "spark.local.dir": str(made / "spill"),
-    }
-    connection = connect("pyspark", {"master": "local[2]", "settings": settings})
-    rows = pq.read_metadata(folder / "behaviors.parquet").num_rows
-    (made / "engine").mkdir()
-    engine = engine_of(connection, made / "engine", max(2, -(-rows // 1_000_000)))
-    behaviors = connection.read_parquet(str(folder / "behaviors.parquet"))
-    items = pd.read_parquet(folder / "items.parquet")
-    dataset = parameters()
-    result = make_samples(
-        engine, behaviors, None, entities=CanonicalTables(items.head(0), items),
-        user_ids=vocabularies.user_ids(connection, behaviors, None), item_ids=items[["item"]].rename(columns={"item": "id"}),
-        left_out={}, protocol=dataset.protocol, features=dataset.features,
-    )  # fmt: skip
-    BehaviorLogFolder(filepath=str(made / "log")).save(result.log)
-    FeatureTablesFolder(filepath=str(made / "features")).save(result.features)
-    result.samples.rename(made / "samples")
-    connection.disconnect()
-    return int(result.summary.loc[result.summary["split"] == "all", "rows"].iloc[0])
-
-
-STEPS = {
-    "ingest": run_ingest,
-    **{
-        engine: lambda *of, engine=engine: run_samples(engine, *of) for engine in ("numpy", "duckdb", "spark")
-    },
-}
+    for name in ("log", "features", "samples"):
+        shutil.rmtree(made / name)
+    return line | ({"jvm_mb": JVM_MB} if engine == "spark" else {})
 
 
 def model_coefficients(arguments: argparse.Namespace, known: dict[str, Any]) -> dict[str, Any]:

@@ -82,18 +82,13 @@ def generate(folder: Path, size: int) -> None:
 
 
 def behaviors_of(first_user: int, users: int, items: int) -> pa.Table:
-    """Draw the behaviours of a block of users; no user has an item twice at the same time."""
+    """Draw the behaviours of a block of users, by user and time."""
     rng = np.random.default_rng([0, first_user])
     lengths = rng.geometric(1 / BEHAVIORS_PER_USER, users)
-    user = np.repeat(np.arange(first_user + 1, first_user + users + 1), lengths)
-    time = rng.integers(1_600_000_000 // 60, 1_610_000_000 // 60, len(user)) * 60
-    item = (rng.random(len(user)) ** 3 * items).astype(np.int64) + 1
-    rows = np.lexsort((item, time, user))
-    user, item, time = user[rows], item[rows], time[rows]
-    same = np.concatenate(
-        [[False], (user[1:] == user[:-1]) & (time[1:] == time[:-1]) & (item[1:] == item[:-1])]
-    )
-    return pa.table({"user": user[~same], "item": item[~same], "time": time[~same]})
+    minute = rng.integers(1_600_000_000 // 60, 1_610_000_000 // 60, lengths.sum())
+    key = np.sort((np.repeat(np.arange(users), lengths) << 32) | minute)
+    item = (rng.random(len(key)) ** 3 * items).astype(np.int64) + 1
+    return pa.table({"user": (key >> 32) + first_user + 1, "item": item, "time": (key & (2**32 - 1)) * 60})
 
 
 def measure(path: str, folder: Path, arguments: argparse.Namespace) -> dict[str, object]:

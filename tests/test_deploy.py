@@ -13,6 +13,8 @@ from pathlib import Path
 import kubernetes_validate
 import pytest
 import yaml
+from support.airflow_standin import read_dag
+from torch.distributed.run import get_args_parser
 
 from deep_interest.commands.main import serve
 from deep_interest.pipeline_registry import register_pipelines
@@ -92,6 +94,39 @@ def test_airflow_scores_after_retraining():
     assert list(tasks) == ["retrain", "score"]
     assert tasks["score"]["bash_command"] == ".venv/bin/kedro run --pipelines=score.simulated.din"
     assert re.search(r"^ +retrain >> score$", (DEPLOY / "airflow_dag.py").read_text(), re.MULTILINE)
+
+
+def test_a_night_on_a_cluster_has_its_tasks_in_order():
+    dag = read_dag(DEPLOY / "airflow_cluster_dag.py")
+    assert dag.upstream == {"samples": set(), "train_0": {"samples"}, "retrain": set(), "score": {"retrain"}}
+    assert {task.cwd for task in dag.tasks.values()} == {HOME}
+    assert dag.options["catchup"] is False
+
+
+def test_the_tasks_of_a_cluster_run_what_exists():
+    tasks = read_dag(DEPLOY / "airflow_cluster_dag.py").tasks
+    train = tasks["train_0"].bash_command.removeprefix(".venv/bin/torchrun ").split()
+    torchrun = get_args_parser().parse_args(train)
+    assert (torchrun.nnodes, torchrun.nproc_per_node, torchrun.module, torchrun.training_script) == (
+        "1", "2", True, "kedro",
+    )  # fmt: skip
+    commands = [tasks[name].bash_command.split(";")[0].split() for name in ("samples", "retrain", "score")]
+    commands.append([".venv/bin/kedro", *torchrun.training_script_args])
+    for program, command, *options in commands:
+        assert (program, command) == (".venv/bin/kedro", "run")
+        given = dict(option.removeprefix("--").split("=") for option in options)
+        assert set(given) <= {"env", "pipelines", "namespaces"}
+        assert given["pipelines"] in register_pipelines()
+        assert (PROJECT / "conf" / given.get("env", "base")).is_dir()
+
+
+@pytest.mark.parametrize("outcome", EXIT_CODES)
+def test_the_gate_of_a_cluster_fails_only_if_retraining_failed(tmp_path, outcome):
+    code = EXIT_CODES[outcome]
+    install(tmp_path, code)
+    task = read_dag(DEPLOY / "airflow_cluster_dag.py").tasks["retrain"]
+    done = subprocess.run(["bash", "-c", task.bash_command], cwd=tmp_path, check=False)
+    assert done.returncode == (0 if outcome in SUCCESSFUL else code)
 
 
 def test_cron_and_systemd_run_the_nightly_script():

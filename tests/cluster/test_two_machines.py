@@ -69,7 +69,8 @@ def launch(name, address, folder, settings):
     """Start ``torchrun`` for one rank on a machine; the first machine has the rendezvous."""
     command = [
         "ip", "netns", "exec", name, *TORCHRUN, "--nnodes=2", "--nproc-per-node=1", "--max-restarts=3", "--rdzv-backend=c10d",
-        "--rdzv-id=test", f"--rdzv-endpoint={ADDRESSES[0]}:29431", f"--local-addr={address}", str(SCRIPT), str(folder), json.dumps(settings),
+        "--rdzv-id=test", f"--rdzv-endpoint={ADDRESSES[0]}:29431", f"--rdzv-conf=is_host={address == ADDRESSES[0]}",
+        f"--local-addr={address}", str(SCRIPT), str(folder), json.dumps(settings),
     ]  # fmt: skip
     log = (folder / f"{address}.log").open("w")
     environment = variables(GLOO_SOCKET_IFNAME=INTERFACE)

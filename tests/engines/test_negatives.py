@@ -47,23 +47,17 @@ def test_the_samples_do_not_depend_on_the_order_of_the_log(shuffle):
 
 
 def test_the_summary_of_two_partitions_counts_users_and_items_once():
-    counts = SummaryCounts(
-        4, 5, unknown_users=np.array([True, False, False, True]), unknown_items=np.zeros(5, bool),
-        unknown_fields={"category": ("item", np.array([True, False, True, False, False]))},
-    )  # fmt: skip
+    counts = SummaryCounts({"user": 4, "item": 5})
     for user in (1, 3):
-        counts.add(
-            pa.table(
-                {
-                    "user": [user] * 2,
-                    "item": [2, 3],
-                    "label": [1, 0],
-                    "history_end": [user, 4],
-                    "split": ["train"] * 2,
-                }
-            )
-        )
-    table = counts.table({"short users": 7}, users=2, items=4, behaviors=20).set_index("split")
+        samples = {"user": [user] * 2, "item": [2, 3], "label": [1, 0], "history_end": [user, 4]}
+        counts.add(pa.table(samples), np.array([TRAIN, TRAIN]))
+    unknown = {
+        "unknown_users": ("user", np.array([True, False, False, True])), "unknown_items": ("item", np.zeros(5, bool)),
+        "unknown_category": ("item", np.array([True, False, True, False, False])),
+    }  # fmt: skip
+    table = counts.table({"short users": 7}, unknown=unknown, users=2, items=4, behaviors=20).set_index(
+        "split"
+    )
     train = table.loc["train"]
     assert train[["rows", "positives", "users", "items", "max_history"]].tolist() == [4, 2, 2, 2, 4]
     assert train[["mean_history", "unknown_users", "unknown_items", "unknown_category"]].tolist() == [

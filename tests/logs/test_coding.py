@@ -52,7 +52,7 @@ def lists(tables):
 def test_every_code_of_items_and_users():
     log, features = features_of()
     assert lists(features.items) == {
-        "item_id": [0, 1, 2, 3, 4], "price": [0, 2, 1, 3, 0], "shop": [0, 1, 2, 1, 0], "tags": [0, 1, 2, 3, 0],
+        "item_id": [0, 1, 2, 3, 4], "price": [0, 2, 1, 3, 0], "shop": [0, 1, 2, 1, 0], "tags": [0, 1, 3, 2, 0],
     }  # fmt: skip
     assert lists(features.users) == {"user_id": [0, 1, 2], "age": [0, 2, 1]}
     assert all(codes.dtype == np.int32 for codes in (*features.items.values(), *features.users.values()))
@@ -62,15 +62,15 @@ def test_every_code_of_items_and_users():
         profile=(Field(name="user_id", size=3), Field(name="age", size=3)),
     )  # fmt: skip
     assert features.value_sets["tags"].offsets.tolist() == [0, 1, 3, 4, 5]
-    assert features.value_sets["tags"].values.tolist() == [0, 1, 2, 3, 2]
-    assert lists(behavior_log(log, features).fields) == {"item_id": [1, 3, 2], "tags": [1, 3, 2]}
+    assert features.value_sets["tags"].values.tolist() == [0, 1, 2, 2, 3]
+    assert lists(behavior_log(log, features).fields) == {"item_id": [1, 3, 2], "tags": [1, 2, 3]}
 
 
 def test_values_of_unknown_items_and_users_are_not_learnt():
     known_items, known_users = np.array([0, 1, 0, 1, 1], bool), np.array([0, 1, 0], bool)
     _, features = features_of(known_items=known_items, known_users=known_users)
     assert lists(features.items) == {
-        "item_id": [0, 1, 0, 2, 3], "price": [0, 1, 0, 2, 0], "shop": [0, 1, 0, 1, 0], "tags": [0, 1, 2, 3, 0],
+        "item_id": [0, 1, 0, 2, 3], "price": [0, 1, 0, 2, 0], "shop": [0, 1, 0, 1, 0], "tags": [0, 1, 3, 2, 0],
     }  # fmt: skip
     assert lists(features.users) == {"user_id": [0, 1, 0], "age": [0, 1, 0]}
     assert {field.name: field.size for field in features.schema.item} == {
@@ -79,7 +79,7 @@ def test_values_of_unknown_items_and_users_are_not_learnt():
         "shop": 2,
         "tags": 3,
     }
-    assert features.value_sets["tags"].known.tolist() == [False, True, False, True]
+    assert features.value_sets["tags"].known.tolist() == [False, True, True, False]
 
 
 def test_all_item_fields_are_a_behaviours_if_none_is_named():
@@ -224,14 +224,14 @@ def test_cells_are_sorted_sets_without_unknown_values_unless_they_have_no_other(
 
 def test_a_column_is_split_into_its_distinct_cells():
     split = SplitColumn.of(pd.Series(["b, a", None, "a", "b, a", ",c"]), ",")
-    assert split.value_sets.tolist() == [1, 0, 2, 1, 3]
+    assert split.value_sets.tolist() == [3, 0, 2, 3, 1]
     assert split.lengths.tolist() == [0, 2, 1, 2]
     assert split.strings.astype(object).where(split.strings.notna(), None).tolist() == [
-        "b",
-        "a",
-        "a",
         None,
         "c",
+        "a",
+        "b",
+        "a",
     ]
     assert (split.value_sets.dtype, split.lengths.dtype) == (np.int32, np.int64)
     assert split.known(None) is None

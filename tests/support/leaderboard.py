@@ -83,8 +83,9 @@ def run_leaderboard(folder: Path, *, users: int = 60, **options) -> tuple[dict, 
     studies = search_all(searches, seen, refits=2)
     found = {model: result_of(search, studies.get(model), "data") for model, search in searches.items()}
     runs = {model: _fitted(search, found[model], data) for model, search in searches.items()}
+    base = "base" if "base" in runs else "lr"
     test = data.samples[data.samples["split"] == "test"].reset_index(drop=True)
-    table = leaderboard_table(test, runs, found, simple=["popularity", "item_knn", "lr"])
+    table = leaderboard_table(test, runs, found, base=base, simple=["popularity", "item_knn", "lr"])
     return found, trials_of(searches, studies), table
 
 
@@ -110,7 +111,10 @@ def without_timings(table: pd.DataFrame) -> pd.DataFrame:
 def main() -> None:
     """Run a leaderboard and write its tables."""
     folder, n_trials, workers, epochs = Path(sys.argv[1]), *map(int, sys.argv[2:5])
-    _, trials, table = run_leaderboard(folder, n_trials=n_trials, workers=workers, epochs=epochs, users=200)
+    models = ("popularity", "lr", "din_mba")
+    _, trials, table = run_leaderboard(
+        folder, models=models, n_trials=n_trials, workers=workers, epochs=epochs, users=200
+    )
     without_timings(trials).to_csv(folder / "trials.csv", index=False)
     without_timings(table).to_csv(folder / "results.csv", index=False)
 

@@ -22,7 +22,15 @@ MACHINE = Machine(memory=16_000_000_000, cores=4)
 MEASURED = Measurements(
     machine="4 cores",
     commit="abc",
-    ingest=DataPath(seconds=Line(fixed=1, per_row=1e-6), memory=Line(fixed=1e8, per_row=200), cores=1),
+    ingest={
+        "memory": DataPath(seconds=Line(fixed=1, per_row=1e-6), memory=Line(fixed=1e8, per_row=200), cores=1),
+        "disk": DataPath(
+            seconds=Line(fixed=2, per_row=3e-6),
+            memory=Line(fixed=2e9, per_row=1),
+            stored=20,
+            cores=2,
+        ),
+    },
     samples={
         "numpy": DataPath(seconds=Line(fixed=0, per_row=1e-6), memory=Line(fixed=1e8, per_row=100), cores=1),
         "duckdb": DataPath(

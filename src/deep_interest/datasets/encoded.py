@@ -3,15 +3,15 @@
 import shutil
 from pathlib import Path
 
-from deep_interest.datasets.folder import LocalDataset
 from deep_interest.datasets.samples_folder import remove_stored
+from deep_interest.datasets.stored_folder import StoredFolder
 from deep_interest.io.atomic import atomic_path
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
 from deep_interest.logs.storage import load_features, load_log, save_features, save_log
 
 
-class BehaviorLogFolder(LocalDataset[BehaviorLog | Path, BehaviorLog]):
+class BehaviorLogFolder(StoredFolder[BehaviorLog | Path, BehaviorLog]):
     """Behaviour log in compressed sparse row (CSR) format.
 
     A node returns the log, or the folder in which an engine has written its arrays; saving then moves them.
@@ -30,7 +30,7 @@ class BehaviorLogFolder(LocalDataset[BehaviorLog | Path, BehaviorLog]):
         remove_stored(data)
 
 
-class FeatureTablesFolder(LocalDataset[FeatureTables, FeatureTables]):
+class FeatureTablesFolder(StoredFolder[FeatureTables, FeatureTables]):
     """Feature schema and feature codes of items and users."""
 
     def read(self, path: Path) -> FeatureTables:

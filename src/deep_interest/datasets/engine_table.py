@@ -6,14 +6,14 @@ from typing import Any
 
 import pandas as pd
 
-from deep_interest.datasets.folder import LocalDataset
 from deep_interest.datasets.samples_folder import remove_stored
+from deep_interest.datasets.stored_folder import StoredFolder
 from deep_interest.engines.connections import connection_config
 from deep_interest.engines.engine_input import EngineInput
 from deep_interest.io.atomic import atomic_path
 
 
-class EngineTable(LocalDataset[pd.DataFrame | Path, EngineInput]):
+class EngineTable(StoredFolder[pd.DataFrame | Path, EngineInput]):
     """A folder of Parquet files, loaded by ``ibis.FileDataset`` of kedro-datasets into a table of an ibis connection.
 
     A node returns a data frame, or a folder of Parquet files, which are moved. Saving is atomic and records checksums, which are compared
@@ -24,6 +24,7 @@ class EngineTable(LocalDataset[pd.DataFrame | Path, EngineInput]):
         connection: ``backend`` (``duckdb`` or ``pyspark``) and its options, see `engines.connections`.
         rows_per_partition: approximate number of rows of a partition.
         metadata: metadata for Kedro-Viz and other plugins; ``pipeline`` is the pipeline that writes the file, for messages.
+        cache, credentials, fs_args: as in `StoredFolder`.
     """
 
     def __init__(
@@ -33,8 +34,13 @@ class EngineTable(LocalDataset[pd.DataFrame | Path, EngineInput]):
         connection: dict[str, Any],
         rows_per_partition: int = 2_000_000,
         metadata: dict[str, Any] | None = None,
+        cache: dict[str, str] | None = None,
+        credentials: dict[str, Any] | None = None,
+        fs_args: dict[str, Any] | None = None,
     ) -> None:
-        super().__init__(filepath=filepath, metadata=metadata)
+        super().__init__(
+            filepath=filepath, cache=cache, credentials=credentials, fs_args=fs_args, metadata=metadata
+        )
         self._connection, self._rows_per_partition = connection, rows_per_partition
 
     def read(self, path: Path) -> EngineInput:

@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from deep_interest.datasets.folder import LocalDataset
+from deep_interest.datasets.stored_folder import StoredFolder
 from deep_interest.io.atomic import atomic_path
 from deep_interest.logs.protocols import SPLITS
 
@@ -20,7 +20,7 @@ def remove_stored(folder: Path) -> None:
         folder.parent.rmdir()
 
 
-class SamplesFolder(LocalDataset[Path, pd.DataFrame]):
+class SamplesFolder(StoredFolder[Path, pd.DataFrame]):
     """Samples as a folder of Parquet files, one or several for each partition of the users.
 
     A node returns the folder in which an engine has stored them; saving moves its files. Loading returns one table, sorted by user and

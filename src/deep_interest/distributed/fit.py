@@ -73,22 +73,28 @@ class RankFit(Fit):
         own = rows[begin:end] if begin < end else rows[:1]  # every rank has a sample, if one without weight
         self._part = (end - begin) / len(rows)
         step = self.progress.total_steps * group.size() + group.rank()
-        torch.manual_seed(self.seed * 1_000_003 + step * _RANDOM_STEP)
-        loss, auxiliary = super().train_step(own)
-        due = time.monotonic() - self._last_save > self.checkpoint_seconds
-        losses = torch.tensor(
-            [float(loss) * self._part, float(auxiliary or 0.0) * self._part, float(due)], dtype=torch.float64
-        )
-        total, total_auxiliary, saves = group.sum_over_ranks(losses)
+        # of the CPU only: `torch.manual_seed` also seeds devices, which takes as long as an exchange of rows
+        torch.default_generator.manual_seed(self.seed * 1_000_003 + step * _RANDOM_STEP)
+        _, auxiliary = super().train_step(own)
+        loss, total_auxiliary, saves = self._rank_optimizer.sums.clone()
         self._due = bool(saves)
-        return total, None if auxiliary is None else total_auxiliary
+        return loss, None if auxiliary is None else total_auxiliary
+
+    @property
+    def _rank_optimizer(self) -> ShardedOptimizer:
+        assert isinstance(self.optimizer, ShardedOptimizer)
+        return self.optimizer
 
     def _begin_batch(self, batch: Any) -> None:
-        optimizer = self.optimizer
-        assert isinstance(optimizer, ShardedOptimizer)
-        self.exchange.begin_step(BatchCounter(batch) if optimizer.counts_occurrences else None)
+        counts = self._rank_optimizer.counts_occurrences
+        self.exchange.begin_step(BatchCounter(batch) if counts else None)
 
-    def _backward(self, output: ModelOutput, grad_logits: Tensor) -> None:
+    def _backward(self, output: ModelOutput, loss: Tensor, grad_logits: Tensor) -> None:
+        due = time.monotonic() - self._last_save > self.checkpoint_seconds
+        auxiliary = 0.0 if output.auxiliary_loss is None else float(output.auxiliary_loss)
+        self._rank_optimizer.sums[:] = torch.tensor(
+            [float(loss) * self._part, auxiliary * self._part, float(due)]
+        )
         grads: list[Tensor | None] = [grad_logits * self._part]
         tensors = [output.logits]
         if output.auxiliary_loss is not None:

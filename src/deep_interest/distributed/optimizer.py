@@ -23,6 +23,9 @@ class ShardedOptimizer(Optimizer):
         options: as in `Optimizer`.
         occurrences: n_j of own rows.
         exchange: carries the rows of the model.
+
+    Attributes:
+        sums: ``(3,)`` further numbers that `step` replaces by their sums over all ranks, together with the gradients.
     """
 
     def __init__(
@@ -30,6 +33,10 @@ class ShardedOptimizer(Optimizer):
     ) -> None:  # fmt: skip
         self.exchange = exchange
         super().__init__(model, options, occurrences=occurrences)
+        size = len(self.network.gradient)
+        self._summed = torch.zeros(size + 3)
+        self.network.use_gradient(self._summed[:size])
+        self.sums = self._summed[size:]
 
     def _make_regularizers(
         self, tables: list[Table], options: TrainingOptions, occurrences: Mapping[str, Tensor] | None
@@ -48,8 +55,7 @@ class ShardedOptimizer(Optimizer):
     @torch.no_grad()
     def step(self, batch: Batch) -> None:
         """Sum the gradients of the network over all ranks; then update as `Optimizer` does."""
-        if len(self.network.gradient):
-            group.sum_over_ranks(self.network.gradient)
+        group.sum_over_ranks(self._summed)
         super().step(batch)
 
     def _clip(self, of_tables: list[Tensor], limit: float) -> None:

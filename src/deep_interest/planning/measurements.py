@@ -39,7 +39,7 @@ class DataPath(_Frozen):
 
     Attributes:
         seconds: seconds of the step, without starting Python.
-        memory: peak memory of the process in bytes; for DuckDB and Spark without the arrays of log and features.
+        memory: peak memory of the process in bytes; for engines without memory-mapped files.
         stored: bytes per row of the tables that the engine stores in between.
         cores: number of cores that were used.
     """
@@ -78,7 +78,7 @@ class Measurements(_Frozen):
     Attributes:
         machine: cores and kind of CPU.
         commit: commit of the code.
-        ingest: raw files to canonical tables; rows are behaviours and impressions.
+        ingest: raw files to canonical tables, in ``memory`` and on ``disk``; rows are behaviours and impressions.
         samples: canonical tables to samples, by engine; rows are behaviours and samples.
         canonical_bytes: bytes on disk of a row of the canonical tables.
         samples_bytes: bytes on disk of a sample.
@@ -89,7 +89,7 @@ class Measurements(_Frozen):
 
     machine: str
     commit: str
-    ingest: DataPath
+    ingest: dict[str, DataPath]
     samples: dict[str, DataPath]
     canonical_bytes: float
     samples_bytes: float

@@ -28,7 +28,7 @@ def count_parquet(folder: Path, features: FeatureColumns) -> TableCounts:
             for name in ("behaviors", "items", "users", "impressions")
             if (folder / f"{name}.parquet").exists()
         }
-        rows = {name: pq.read_metadata(path).num_rows for name, path in tables.items()}
+        rows = {name: _rows(path) for name, path in tables.items()}
         groups = {
             "items": features.item,
             "behaviors": features.own_columns,
@@ -39,7 +39,7 @@ def count_parquet(folder: Path, features: FeatureColumns) -> TableCounts:
             column: _distinct(connection, [path], column)
             for name, path in tables.items()
             for column in groups[name]
-            if column in pq.read_schema(path).names
+            if column in pq.read_schema(_files(path)[0]).names
         }
         events = [tables[name] for name in ("behaviors", "impressions") if name in tables]
         return TableCounts(
@@ -48,11 +48,21 @@ def count_parquet(folder: Path, features: FeatureColumns) -> TableCounts:
         )  # fmt: skip
 
 
-def _distinct(connection: duckdb.DuckDBPyConnection, files: Sequence[Path], column: str) -> int:
-    rows = sum(pq.read_metadata(path).num_rows for path in files)
+def _files(path: Path) -> list[Path]:
+    """Return the files of a table, which may be a folder of partitions."""
+    return sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
+
+
+def _rows(path: Path) -> int:
+    return sum(pq.read_metadata(file).num_rows for file in _files(path))
+
+
+def _distinct(connection: duckdb.DuckDBPyConnection, tables: Sequence[Path], column: str) -> int:
     name = quote_identifier(column)
-    function = f"count(DISTINCT {name})" if rows <= _EXACT else f"approx_count_distinct({name})"
-    sql = f"SELECT {function} FROM read_parquet($files)"
-    found = connection.execute(sql, {"files": [exact_path(path) for path in files]}).fetchone()
+    exact = sum(map(_rows, tables)) <= _EXACT
+    function = f"count(DISTINCT {name})" if exact else f"approx_count_distinct({name})"
+    files = [exact_path(file) for table in tables for file in _files(table)]
+    sql = f"SELECT {function} FROM read_parquet($files, hive_partitioning=false)"
+    found = connection.execute(sql, {"files": files}).fetchone()
     assert found is not None
     return int(found[0])

@@ -110,8 +110,7 @@ def _engine_advice(costs: Costs) -> Iterator[str]:
             continue
         limit = largest_behaviors(costs, engine)
         yield f"{name}: the samples fit into the memory of this machine up to about {_rounded(limit)} behaviours of this kind"
-    numpy, others = costs.samples("numpy"), [e for e in costs.measured.samples if e != "numpy"]
-    for engine in others:
+    for engine in [engine for engine in costs.measured.samples if engine != "numpy"]:
         cores = cores_to_beat_numpy(costs, engine)
         name = ENGINES[engine]
         if cores is None:
@@ -120,15 +119,12 @@ def _engine_advice(costs: Costs) -> Iterator[str]:
             yield f"{name} is faster than NumPy from about {cores:,} cores on"
         else:
             yield f"{name} is faster than NumPy on this machine"
-    if numpy.fits:
-        yield "samples: use NumPy (the default environment)"
-    elif "duckdb" in costs.measured.samples and costs.samples("duckdb").fits:
-        yield "samples: use DuckDB (--env=duckdb)"
+    if costs.samples("numpy").fits and costs.ingest("memory").fits:
+        yield "ingest and samples: use NumPy (the default environment)"
+    elif costs.samples("duckdb").fits:
+        yield "ingest and samples: they do not fit into memory; use DuckDB (--env=duckdb)"
     else:
-        yield (
-            "samples: the arrays of the log do not fit into the memory of this machine; use Spark (--env=spark) with a driver that "
-            f"has {costs.samples_memory(others[-1]) / 1e9:,.0f} GB"
-        )
+        yield "ingest and samples: they need more memory than this machine has on every engine; use Spark on a cluster (--env=spark)"
 
 
 def cores_to_beat_numpy(costs: Costs, engine: str) -> int | None:

@@ -19,6 +19,7 @@ from deep_interest.planning.measurements import DataPath, Measurements
 from deep_interest.retraining.parameters import RetrainingParameters
 from deep_interest.training.parameters import TrainingOptions
 
+INGESTS = {"memory": "in memory", "disk": "on disk"}
 ENGINES = {"numpy": "NumPy", "duckdb": "DuckDB", "spark": "Spark"}
 _ORDER, _REQUEST_ORDER = 8, 24  # bytes per sample: the order of an epoch; with the ranks of the requests
 _OCCURRENCES = 9  # bytes per row of a table: its count, and whether it is trained
@@ -106,27 +107,28 @@ class Costs:
 
     def stages(self) -> list[Stage]:
         """Return all stages, in the order in which they run."""
-        stages = [self.ingest(), *[self.samples(engine) for engine in self.measured.samples], self.train()]
+        stages = [self.ingest(way) for way in self.measured.ingest]
+        stages += [*[self.samples(engine) for engine in self.measured.samples], self.train()]
         return stages + ([self.score(), self.retrain()] if self.workload.retraining is not None else [])
 
-    def ingest(self) -> Stage:
+    def ingest(self, way: str) -> Stage:
         """From raw files to canonical tables."""
-        rows, measured = self._ingested, self.measured.ingest
+        rows, measured = self._ingested, self.measured.ingest[way]
+        disk = (self.measured.canonical_bytes + measured.stored) * rows
         return self._stage(
-            "ingest", "DuckDB, pandas", measured.memory.at(rows), self.measured.canonical_bytes * rows, measured.seconds.at(rows)
-        )  # fmt: skip
+            "ingest", INGESTS[way], measured.memory.at(rows), disk, self._seconds(measured, rows)
+        )
 
     def samples(self, engine: str) -> Stage:
         """From canonical tables to log, features and samples."""
         measured, counts = self.measured.samples[engine], self.workload.counts
         disk = self.arrays + self.measured.samples_bytes * counts.samples + measured.stored * counts.events
-        seconds = measured.seconds.fixed + measured.seconds.per_row * counts.events * self._share_of(measured)
-        return self._stage("samples", ENGINES[engine], self.samples_memory(engine), disk, seconds)
+        memory = self.samples_memory(engine)
+        return self._stage("samples", ENGINES[engine], memory, disk, self._seconds(measured, counts.events))
 
     def samples_memory(self, engine: str) -> float:
-        """Peak memory of the samples; the process has the arrays of log and features whatever the engine."""
-        memory = self.measured.samples[engine].memory.at(self.workload.counts.events)
-        return memory if engine == "numpy" else memory + self.arrays
+        """Peak memory of the samples."""
+        return self.measured.samples[engine].memory.at(self.workload.counts.events)
 
     def train(self) -> Stage:
         """All seeds of the model, one core each."""
@@ -162,7 +164,9 @@ class Costs:
         assert workload.retraining is not None
         pairs = workload.counts.users * workload.candidates
         kept = min(workload.candidates, workload.retraining.scoring.top_k or workload.candidates)
-        memory = self.ingest().memory + self.arrays + self.size.weight_bytes + self.measured.process_bytes
+        memory = (
+            self.ingest("memory").memory + self.arrays + self.size.weight_bytes + self.measured.process_bytes
+        )
         seconds = pairs * self.speed.scoring_seconds(self.width, self.length) / self.machine.cores
         return self._stage(
             "score",
@@ -184,7 +188,9 @@ class Costs:
         seconds = (
             workload.counts.samples * share * epochs * self.speed.training_seconds(self.width, self.length)
         )
-        memory = self.ingest().memory + self._data_memory() + self.fit_memory() + self.size.weight_bytes
+        memory = (
+            self.ingest("memory").memory + self._data_memory() + self.fit_memory() + self.size.weight_bytes
+        )
         version = self.size.weight_bytes + self._moments_bytes()
         disk = version * retraining.keep_versions + self._state_bytes() + 2 * self.size.weight_bytes
         seconds = seconds / self.machine.cores + self._read_seconds()
@@ -203,7 +209,7 @@ class Costs:
         return counts.behaviors + (counts.samples if self.workload.retraining is not None else 0)
 
     def _read_seconds(self) -> float:
-        return self.measured.ingest.seconds.at(self._ingested)
+        return self.measured.ingest["memory"].seconds.at(self._ingested)
 
     def _data_memory(self) -> float:
         """Log and features, which all processes map into memory, and the samples of the process of Kedro."""
@@ -216,9 +222,10 @@ class Costs:
         """Bytes of what a running fit saves and has in memory: parameters and moments."""
         return self.size.weight_bytes + self._moments_bytes()
 
-    def _share_of(self, measured: DataPath) -> float:
-        """Factor of the time for the machine's number of cores: Spark and DuckDB use all of them."""
-        return 1.0 if measured.cores == 1 else measured.cores / self.machine.cores
+    def _seconds(self, measured: DataPath, rows: int) -> float:
+        """Seconds with the machine's number of cores: DuckDB and Spark use all of them."""
+        share = 1.0 if measured.cores == 1 else measured.cores / self.machine.cores
+        return measured.seconds.fixed + measured.seconds.per_row * rows * share
 
     def _stage(self, name: str, engine: str, memory: float, disk: float, seconds: float) -> Stage:
         return Stage(name, engine, memory, disk, seconds, fits=memory <= self.machine.memory)

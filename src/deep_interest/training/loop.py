@@ -183,7 +183,7 @@ class Fit:
         with self.optimizer.accumulate():
             output = self.model(batch)
             loss, grad_logits = log_loss(output.logits, batch.labels, batch.weights)
-            self._backward(output, grad_logits)
+            self._backward(output, loss, grad_logits)
             self.optimizer.step(batch)
         auxiliary = output.auxiliary_loss
         return loss, None if auxiliary is None else auxiliary.detach()
@@ -191,7 +191,7 @@ class Fit:
     def _begin_batch(self, batch: Batch) -> None:
         """Called with the batch of each step before the model sees it."""
 
-    def _backward(self, output: ModelOutput, grad_logits: Tensor) -> None:
+    def _backward(self, output: ModelOutput, loss: Tensor, grad_logits: Tensor) -> None:
         if output.auxiliary_loss is None:
             output.logits.backward(grad_logits)
         else:

@@ -20,14 +20,18 @@ class Flat:
 
     def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
         first = parameters[0] if parameters else torch.zeros(0)
-        sizes = [parameter.numel() for parameter in parameters]
-        self.values = first.new_empty(sum(sizes)).detach()
-        self.gradient = torch.zeros_like(self.values)
-        pairs = zip(self.values.split(sizes), self.gradient.split(sizes), strict=True)
-        for parameter, (value, gradient) in zip(parameters, pairs, strict=True):
+        self._parameters, self._sizes = parameters, [parameter.numel() for parameter in parameters]
+        self.values = first.new_empty(sum(self._sizes)).detach()
+        for parameter, value in zip(parameters, self.values.split(self._sizes), strict=True):
             value.copy_(parameter.detach().reshape(-1))
             parameter.data = value.view_as(parameter)
-            parameter.grad = gradient.view_as(parameter)
+        self.use_gradient(torch.zeros_like(self.values))
+
+    def use_gradient(self, gradient: Tensor) -> None:
+        """Let the gradients of all parameters be views of a vector ``(P,)``."""
+        self.gradient = gradient
+        for parameter, part in zip(self._parameters, gradient.split(self._sizes), strict=True):
+            parameter.grad = part.view_as(parameter)
 
 
 class Adam:

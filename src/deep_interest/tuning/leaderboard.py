@@ -121,12 +121,14 @@ def result_of(search: Search, study: optuna.Study | None, data: str) -> dict[str
 
 
 def trials_of(searches: Mapping[str, Search], studies: Studies) -> pd.DataFrame:
-    """Return the trials of all models that count, one row per trial: the model, and the columns of `study.trial_table`."""
+    """Return the trials of all models that count, one row per trial: the model, and the columns of `study.trial_table`.
+
+    ``trial`` counts the finished trials of a model from 0, so that the table does not depend on interruptions.
+    """
     tables = []
     for model, study in studies.items():
-        counted = [trial.number for trial in finished_trials(study, searches[model].tuning.n_trials)]
-        table = trial_table(study)
-        tables.append(table[table["trial"].isin(counted)].assign(model=model))
+        table = trial_table(study, finished_trials(study, searches[model].tuning.n_trials))
+        tables.append(table.drop(columns="retry_of").assign(model=model, trial=range(len(table))))
     columns = ["model", "trial", "state", "validation_gauc"]
     if not tables:
         return pd.DataFrame(columns=columns)

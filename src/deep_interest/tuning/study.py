@@ -150,8 +150,12 @@ def importance(complete: Sequence[FrozenTrial]) -> dict[str, float]:
     return {name: float(share) for name, share in shares.items()}
 
 
-def trial_table(study: optuna.Study) -> pd.DataFrame:
+def trial_table(study: optuna.Study, trials: Sequence[FrozenTrial] | None = None) -> pd.DataFrame:
     """Return one row per trial.
+
+    Args:
+        study: the study.
+        trials: trials of the table; all if None.
 
     Returns:
         Columns ``trial``, ``state``, ``validation_gauc`` (for a pruned trial the best before it was stopped), the options,
@@ -170,7 +174,7 @@ def trial_table(study: optuna.Study) -> pd.DataFrame:
             "retry_of": trial.user_attrs.get(RETRIED),
             "diverged": trial.user_attrs.get(DIVERGED, False),
         }
-        for trial in study.get_trials(deepcopy=False)
+        for trial in (study.get_trials(deepcopy=False) if trials is None else trials)
     ]
     return pd.DataFrame(rows)
 
