@@ -44,7 +44,13 @@ def groups_of(key):
     """The groups that a model looks up."""
     if key in CLOSED_FORM:
         return {"candidate": ("item_id",)}
-    unread = {"asvd": ("negatives",), "lr": ("negatives",), "fm": ("negatives",), "user_only": ("context",)}
+    unread = {
+        "asvd": ("negatives",),
+        "nade": ("negatives",),
+        "lr": ("negatives",),
+        "fm": ("negatives",),
+        "user_only": ("context",),
+    }
     unread |= dict.fromkeys(("sim_hard", "eta", "twin", "sdim"), ("negatives",))
     return {group: fields for group, fields in FIELDS.items() if group not in unread.get(key, ())}
 

@@ -254,8 +254,8 @@ def test_triton_kernels_agree_with_the_plain_implementation(variant, hidden, len
             states = final_states(states, histories) if last else states
         else:
             gates, weight, attention = arguments
-            histories = Jagged(histories.offsets.to(where))
-            states = _GRU.apply(gates, attention, histories, variant, last, backend, None, weight)
+            on_device = Jagged(histories.offsets.to(where))
+            states = _GRU.apply(gates, attention, on_device, variant, last, backend, None, weight)
         weights = torch.linspace(-1, 1, hidden, dtype=dtype, device=where)
         (states * weights).sum().backward()
         results.append([states, *(leaf.grad if leaf.grad is not None else leaf * 0 for leaf in arguments)])

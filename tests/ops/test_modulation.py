@@ -56,6 +56,22 @@ def test_the_accumulator_gets_the_rows_that_occur_with_the_gradients_that_autogr
     torch.testing.assert_close(gap.gradient, expected[1])
 
 
+def test_without_kernels_the_accumulator_gets_the_same_gradients(monkeypatch):
+    """As on a GPU."""
+    monkeypatch.setattr("deep_interest.ops.runtime.engine._engine", "plain")
+    torch.manual_seed(0)
+    values, tables = torch.randn(5, 4), [torch.randn(size, 8, requires_grad=True) for size in (4, 2)]
+    modulate(values, tables, CODES, names=NAMES).square().sum().backward()
+    expected = [table.grad.clone() for table in tables]
+    for table in tables:
+        table.grad = None
+    accumulator = GradientAccumulator(tables)
+    modulate(values, tables, CODES, names=NAMES, accumulator=accumulator).square().sum().backward()
+    for grad, dense in zip(accumulator.coalesce(), expected, strict=True):
+        found = torch.zeros_like(dense).index_add_(0, grad.rows, grad.gradient * grad.mask)
+        torch.testing.assert_close(found, dense)
+
+
 def test_a_code_outside_its_table_is_named():
     with pytest.raises(InputError, match=r"gap: .*2"):
         modulate(

@@ -15,7 +15,7 @@ from deep_interest.export.interests import interest
 from deep_interest.export.layers import mlp
 from deep_interest.export.match_counts import match_counts
 from deep_interest.export.request import History, Request, table_of
-from deep_interest.export.simple import asvd_logits, count_logits, item_knn_logits, lr_logits
+from deep_interest.export.simple import asvd_logits, count_logits, item_knn_logits, lr_logits, nade_logits
 from deep_interest.logs.feature_columns import ITEM_ID
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.asvd import ASVD
@@ -25,6 +25,7 @@ from deep_interest.models.deepfm import DeepFM
 from deep_interest.models.fm import FM, pair_products
 from deep_interest.models.item_knn import ItemKNN
 from deep_interest.models.lr import LR
+from deep_interest.models.nade import NADE
 from deep_interest.models.own_fields import OwnFields
 from deep_interest.models.pnn import PNN
 from deep_interest.models.popularity import ItemRate, Popularity
@@ -60,6 +61,7 @@ logits.register(Popularity, count_logits)
 logits.register(ItemRate, count_logits)
 logits.register(LR, lr_logits)
 logits.register(ASVD, asvd_logits)
+logits.register(NADE, nade_logits)
 logits.register(ItemKNN, item_knn_logits)
 
 

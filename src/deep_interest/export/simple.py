@@ -1,10 +1,11 @@
-"""Forward passes of the models that count or add weights: popularity, LR, ASVD, item kNN."""
+"""Forward passes of the models that count or add weights: popularity, LR, ASVD, CF-NADE, item kNN."""
 
 from collections.abc import Iterator, Sequence
 from functools import reduce
 from operator import add
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from deep_interest.export.inputs import CANDIDATES, CONTEXT, HISTORY, PROFILE
@@ -14,6 +15,7 @@ from deep_interest.logs.schema import FeatureSchema, Field
 from deep_interest.models.asvd import ASVD, MEAN_STRENGTH
 from deep_interest.models.item_knn import SMALLEST_RATE, ItemKNN
 from deep_interest.models.lr import LR
+from deep_interest.models.nade import NADE, activate
 from deep_interest.models.outcomes import HISTORY_STRENGTH, Outcomes
 from deep_interest.models.popularity import ItemRate, Popularity
 
@@ -62,6 +64,21 @@ def asvd_logits(model: ASVD, request: Request) -> Tensor:
         total = total + model.of_mean * mean
         user = user + ((weights - mean) * factors).sum(0)
     return total + (candidate * (user * length.rsqrt())).sum(1)
+
+
+def nade_logits(model: NADE, request: Request) -> Tensor:
+    """Return the logits ``(C,)`` of CF-NADE (`models.nade`)."""
+    schema, total = model.schema, model.bias.expand(request.size)
+    for key, group, fields in groups_of(schema):
+        if key != "behavior":
+            biases = model.biases.get_submodule(key)
+            total = total + _sum_of(request, group, fields, biases).squeeze(-1)
+    behaviors = _sum_of(request, HISTORY, schema.shared, model.behaviors)
+    for name in model.pairs:
+        codes = request.codes(HISTORY, model.crossed) * model.sizes[name] + request.codes(HISTORY, name)
+        behaviors = behaviors + F.embedding(codes, table_of(model.pairs, name).weight)
+    hidden = activate(model.activation, behaviors.sum(0) * _length(behaviors).rsqrt() + model.offset)
+    return total + _sum_of(request, CANDIDATES, schema.item, model.candidates) @ hidden
 
 
 def item_knn_logits(model: ItemKNN, request: Request) -> Tensor:

@@ -16,7 +16,7 @@ from deep_interest.ops.jagged_products import weighted_sum
 from deep_interest.ops.segments import segment_repeat, segment_sum
 
 MEAN_STRENGTH = 3.0  # behaviours by which the mean of a history is shrunk
-_BIASED: tuple[Group, ...] = ("item", "profile", "context")
+BIASED: tuple[Group, ...] = ("item", "profile", "context")
 
 
 class ASVD(nn.Module):
@@ -44,26 +44,26 @@ class ASVD(nn.Module):
             update={"behavior": schema.shared, "profile": (), "context": (), "sequences": {}}
         )
         self.factors = Embeddings(items, dim=dim, std=std)
-        self.presence = _tables(schema, "behavior", schema.shared, dim, std)
-        self.weights = _tables(schema, "behavior", schema.own, 1, 0.0)
-        self.means = _tables(schema, "behavior", schema.shared if schema.own else (), 1, 0.0)
+        self.presence = tables_of(schema, "behavior", schema.shared, dim, std)
+        self.weights = tables_of(schema, "behavior", schema.own, 1, 0.0)
+        self.means = tables_of(schema, "behavior", schema.shared if schema.own else (), 1, 0.0)
         self.of_mean = nn.Parameter(torch.ones(()))
         self.biases = nn.ModuleDict(
-            {group: _tables(schema, group, schema.fields(group), 1, 0.0) for group in _BIASED}
+            {group: tables_of(schema, group, schema.fields(group), 1, 0.0) for group in BIASED}
         )
         self.bias = nn.Parameter(torch.zeros(()))
 
     def forward(self, batch: Batch) -> ModelOutput:
         schema, histories, logits = self.schema, batch.histories, self.bias.expand(batch.size)
-        for group in _BIASED:
+        for group in BIASED:
             if fields := schema.fields(group):
-                logits = logits + _sum_of(self.biases.get_submodule(group), batch, group, fields).squeeze(-1)
+                logits = logits + sum_of(self.biases.get_submodule(group), batch, group, fields).squeeze(-1)
         groups = [(batch.candidate, schema.item)] + ([(batch.history, schema.shared)] if schema.own else [])
         vectors = self.factors.lookup_groups(*groups, value_sets=batch.value_sets)
         candidate, *behaviors = (
             _sum_of_fields(found, len(fields)) for found, (_, fields) in zip(vectors, groups, strict=True)
         )
-        user = segment_sum(_sum_of(self.presence, batch, "behavior", schema.shared), histories)
+        user = segment_sum(sum_of(self.presence, batch, "behavior", schema.shared), histories)
         if behaviors:
             weights, mean = self._outcomes(batch, histories)
             logits = logits + self.of_mean * batch.per_sample(mean).squeeze(-1)
@@ -73,14 +73,14 @@ class ASVD(nn.Module):
 
     def _outcomes(self, batch: Batch, histories: Jagged) -> tuple[Tensor, Tensor]:
         """Return ``w_j - w̄`` of each behaviour ``(N,)``, and ``w̄`` of each history ``(H, 1)``."""
-        weights = _sum_of(self.weights, batch, "behavior", self.schema.own)
-        weights = weights - _sum_of(self.means, batch, "behavior", self.schema.shared)
+        weights = sum_of(self.weights, batch, "behavior", self.schema.own)
+        weights = weights - sum_of(self.means, batch, "behavior", self.schema.shared)
         lengths = histories.lengths.unsqueeze(1).to(weights.dtype)
         mean = segment_sum(weights, histories) / (lengths + MEAN_STRENGTH)
         return (weights - segment_repeat(mean, histories)).squeeze(-1), mean
 
 
-def _tables(
+def tables_of(
     schema: FeatureSchema, group: Group, fields: Sequence[Field], dim: int, std: float
 ) -> nn.ModuleDict:
     """Return a table per field; codes of derived fields are not counted."""
@@ -89,7 +89,7 @@ def _tables(
     )
 
 
-def _sum_of(tables: nn.Module, batch: Batch, group: Group, fields: Sequence[Field]) -> Tensor:
+def sum_of(tables: nn.Module, batch: Batch, group: Group, fields: Sequence[Field]) -> Tensor:
     """Look up the rows of the fields' codes and add them. Shape: ``-> (rows of the group, width of the tables)``."""
     assert isinstance(tables, nn.ModuleDict)
     return reduce(add, [_rows_of(tables, batch, group, field) for field in fields])

@@ -96,6 +96,7 @@ MODELS: dict[str, ModelSpec] = {
     "dien_infonce": ModelSpec("DIEN (InfoNCE)", "dien:DIEN", "recurrent"),
     "bst": ModelSpec("BST", "bst:BST", "transformer"),
     "dmin": ModelSpec("DMIN", "dmin:DMIN", "transformer"),
+    "nade": ModelSpec("CF-NADE", "nade:NADE", "pooled", on_request=True),
     "base_matches": ModelSpec("BaseModel with match counts", "base:BaseModel", "pooled", on_request=True),
     "din_matches": ModelSpec("DIN with match counts", "din:DIN", "attention", on_request=True),
     "dien_matches": ModelSpec("DIEN with match counts", "dien:DIEN", "recurrent", on_request=True),

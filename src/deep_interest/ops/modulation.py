@@ -48,7 +48,11 @@ def modulate(
     if can_use_compiled(values, *tables):
         appended = values.new_empty(len(values), 0) if appended is None else appended
         return _Modulate.apply(accumulator, values, appended, torch.stack(list(codes)), *tables)
-    rows = sum(F.embedding(field_codes, table) for field_codes, table in zip(codes, tables, strict=True))
+    sparse = accumulator is not None  # it takes the sparse gradients that autograd leaves
+    rows = sum(
+        F.embedding(field_codes, table, sparse=sparse)
+        for field_codes, table in zip(codes, tables, strict=True)
+    )
     scale, shift = torch.as_tensor(rows).chunk(2, dim=1)
     modulated = values + values * scale + shift
     return modulated if appended is None else torch.cat([modulated, appended], dim=1)
