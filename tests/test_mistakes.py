@@ -63,7 +63,7 @@ COMMAND_LINE = {
     "--namespaces=simulated.dni": "--namespaces: simulated.dni is not a namespace",
     "--from-inputs=simulated.behaviours": "did you mean simulated.behaviors",
     "--to-outputs=simulated.result": "simulated.result is not a catalog entry of the pipeline __default__",
-    "--env=smok": "--env: smok is not an environment; the environments are base, duckdb, industrial, local, smoke, spark",
+    "--env=smok": "--env: smok is not an environment; the environments are base, cluster, duckdb, industrial, local, nightly, smoke, spark",
     "--runner=ParalelRunner": "--runner: ParalelRunner is not a runner; choose SequentialRunner",
     "--params=training.seeds=1,2": "separate the items of a list by blanks: --params='training.seeds=1 2 3'",
     "--params=training": "must contain a key and a value separated by `=`",
@@ -158,7 +158,7 @@ def test_a_mistake_in_a_yaml_file(project, mistake):
 
 
 COMMANDS = {
-    "regstry list simulated": (2, "regstry is not a command; the commands are check, download, explain, export, registry, results, serve; did you mean registry?"),
+    "regstry list simulated": (2, "regstry is not a command; the commands are check, download, explain, export, plan, registry, results, serve; did you mean registry?"),
     "registry lst simulated": (2, "lst is not a command; the commands are list, promote, rollback, show; did you mean list?"),
     "registry list simulatd": (1, "simulatd is not a dataset; the datasets are simulated"),
     "registry show simulated.dinn": (1, "'simulated.dinn': expected DATASET.MODEL, such as simulated.din; the models are asvd, lr"),

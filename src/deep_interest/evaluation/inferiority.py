@@ -52,7 +52,7 @@ def non_inferiority(
         >>> from deep_interest.evaluation.metrics import per_user_auc
         >>> users, labels = np.repeat(np.arange(400), 10), np.tile([1, 0], 2000)
         >>> scores = labels + np.random.default_rng(0).normal(0, 1, 4000)
-        >>> small = np.round(scores, 1)  # a model that is almost the same
+        >>> small = np.round(scores, 2)  # a model that is almost the same
         >>> large = per_user_auc(users, labels, scores)
         >>> non_inferiority(per_user_auc(users, labels, small), large, margin=0.002).is_shown
         True

@@ -100,7 +100,7 @@ def power_of(
         >>> ours = labels + random.normal(0, 2, 4000)
         >>> found = power_of(per_user_auc(users, labels, ours), per_user_auc(users, labels, base))
         >>> print(f"{found.smallest_difference:.3f}, {found.factor(0.005):.0f} times the users for 0.005")
-        0.035, 50 times the users for 0.005
+        0.035, 49 times the users for 0.005
     """
     if not 0 < level < power < 1:
         raise InputError(

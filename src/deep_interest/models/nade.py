@@ -58,19 +58,19 @@ class NADE(nn.Module):
         self.bias = nn.Parameter(torch.zeros(()))
 
     def forward(self, batch: Batch) -> ModelOutput:
+        hidden = self.dropout(self.hidden(batch))
         schema, logits = self.schema, self.bias.expand(batch.size)
         for group in BIASED:
             if fields := schema.fields(group):
                 logits = logits + sum_of(self.biases.get_submodule(group), batch, group, fields).squeeze(-1)
         candidate = sum_of(self.candidates, batch, "item", schema.item)
-        hidden = self.dropout(self.hidden(batch))
         return ModelOutput(logits + (candidate * batch.per_sample(hidden)).sum(1))
 
     def hidden(self, batch: Batch) -> Tensor:
         """Return the hidden layer of each history, ``(H, width)``."""
+        histories = batch.histories
         behaviors = sum_of(self.behaviors, batch, "behavior", self.schema.shared)
         pairs = [self.pairs[name](self._pairs(batch, name)) for name in self.pairs]
-        histories = batch.histories
         total = segment_sum(reduce(add, pairs, behaviors), histories)
         mean = total * histories.lengths.clamp(min=1).to(total.dtype).rsqrt().unsqueeze(1)
         return activate(self.activation, mean + self.offset)
