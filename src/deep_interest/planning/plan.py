@@ -164,7 +164,7 @@ def _assumptions(costs: Costs) -> Iterator[str]:
     if workload.retraining is not None:
         yield f"the samples are those of {costs.days:,} days; scoring has {workload.candidates:,} candidates for each user"
         yield "scoring and retraining use all cores without loss"
-    yield "sharded tables are updated by row-wise Adagrad, and each rank has an equal share of tables, samples and log"
+    yield "each rank has an equal share of the sharded tables and their moments, of the samples and of the log"
     yield "DuckDB and Spark use all cores without loss; Spark's driver has the memory that was measured, its workers have their own"
     yield "two fits on two cores are as fast as one on one; a large table is as fast as a small one"
 

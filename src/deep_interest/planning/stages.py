@@ -24,7 +24,6 @@ ENGINES = {"numpy": "NumPy", "duckdb": "DuckDB", "spark": "Spark"}
 _ORDER, _REQUEST_ORDER = 8, 24  # bytes per sample: the order of an epoch; with the ranks of the requests
 _OCCURRENCES = 9  # bytes per row of a table: its count, and whether it is trained
 _SCORE = 40  # bytes on disk of a scored pair
-_ADAGRAD = 4  # bytes of row-wise Adagrad's state per row
 
 
 @dataclass(frozen=True)
@@ -151,9 +150,10 @@ class Costs:
         return self.measured.process_bytes + parameters + per_sample * counts.samples + batch
 
     def rank_memory(self, ranks: int) -> float:
-        """Memory of one rank if the tables are sharded over several: row-wise Adagrad, a share of tables, samples and log."""
+        """Memory of one rank if the tables are sharded over several: a share of tables with moments, samples and log."""
         counts = self.workload.counts
-        tables = 2 * self.size.table_bytes + (_ADAGRAD + _OCCURRENCES) * self.size.table_rows
+        copies = 3 if self.workload.options.optimizer == "adam" else 1
+        tables = copies * self.size.table_bytes + _OCCURRENCES * self.size.table_rows
         network = 16 * self.size.network_values
         samples = (batch_source_bytes(self.schema) + sample_bytes(self.schema) + _ORDER) * counts.samples
         return self.measured.process_bytes + network + (tables + samples + self.arrays) / ranks
