@@ -14,7 +14,6 @@ import argparse
 import contextlib
 import json
 import multiprocessing
-import resource
 import shutil
 import subprocess
 import sys
@@ -206,7 +205,13 @@ class PeakOfMemory(Watch):
     def __exit__(self, *of: object) -> None:
         super().__exit__(*of)
         if self._files:  # what was missed between two looks
-            self.peak = max(self.peak, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+            self.peak = max(self.peak, peak_bytes())
+
+
+def peak_bytes() -> int:
+    """Return the peak memory of this process in bytes; ``ru_maxrss`` would include that of the process that started it."""
+    (line,) = (of for of in Path("/proc/self/status").read_text().splitlines() if of.startswith("VmHWM"))
+    return int(line.split()[1]) * 1024
 
 
 def folder_of(arguments: argparse.Namespace, size: int) -> Path:

@@ -16,11 +16,12 @@ from deep_interest.training.parameters import TrainingOptions
 
 USERS, DIM, EPOCHS = 3000, 32, 2
 TRAIN = f"""
-import json, resource, sys, time
+import json, sys, time
 from pathlib import Path
 from deep_interest.process import prepare_process
 prepare_process()
 import torch
+import cost_model
 torch.set_num_threads(1)
 from support.planning import own_tables
 from deep_interest.pipelines.samples import nodes
@@ -42,7 +43,7 @@ for name in ("first", "second"):  # the first one reads the compiled kernels
     fits.append(time.perf_counter() - begin)
 torch.save(checkpoint, sys.argv[1] + "/checkpoint.pt")
 print(json.dumps({{
-    "seconds": fits[-1], "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    "seconds": fits[-1], "peak": cost_model.peak_bytes(),
     "users": int(tables.behaviors["user"].nunique()), "behaviors": len(tables.behaviors), "samples": len(samples),
     "checkpoint": Path(sys.argv[1], "checkpoint.pt").stat().st_size,
 }}))
