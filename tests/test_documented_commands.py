@@ -22,6 +22,7 @@ RESOLVERS: dict[str, Callable[[Sequence[str]], None]] = {
     "python": resolution.resolve_python,
     "pytest": resolution.resolve_pytest,
     "docker": resolution.resolve_docker,
+    "torchrun": resolution.resolve_torchrun,
     "deploy/nightly.sh": resolution.resolve_nightly,
 }
 OTHER_PROGRAMS = {

@@ -22,6 +22,7 @@ from kedro.framework.cli.registry import registry_cli
 from kedro.validation import ParameterValidator
 from omegaconf import OmegaConf
 from support.project import PROJECT
+from torch.distributed.run import get_args_parser
 
 from deep_interest.commands.main import cli as deep_interest_cli
 from deep_interest.commands.main import main
@@ -202,6 +203,14 @@ def resolve_pytest(arguments: Sequence[str]) -> None:
     require(paths, "no path of tests")
     for path in paths:
         require((PROJECT / path.partition("::")[0]).exists(), f"{path} does not exist")
+
+
+def resolve_torchrun(arguments: Sequence[str]) -> None:
+    """Resolve ``torchrun OPTIONS -m kedro …``."""
+    parsed, unknown = get_args_parser().parse_known_args(arguments)
+    require(not unknown, f"torchrun: {unknown}")
+    require(parsed.module and parsed.training_script == "kedro", f"torchrun: {parsed.training_script}")
+    resolve_kedro(parsed.training_script_args)
 
 
 def resolve_docker(arguments: Sequence[str]) -> None:

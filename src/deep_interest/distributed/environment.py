@@ -46,6 +46,6 @@ def require_torchrec() -> None:
     """
     if not (find_spec("torchrec") and find_spec("fbgemm_gpu")):
         raise InputError(
-            "torchrun: training on several processes needs TorchRec, which is not installed; install it with `make .venv/.cluster`, or see "
-            "docs/scale.md"
+            "torchrun: training on several processes needs TorchRec, which is not installed; install it as docs/scale.md "
+            "says"
         )
