@@ -5,7 +5,7 @@ DATASETS ?= simulated
 BIN := $(VENV)/bin
 export DO_NOT_TRACK := 1
 
-.PHONY: run test test-fast test-cluster test-nightly coverage test-kills audit mutants lint format viz notebook docs bench clean
+.PHONY: run test test-fast test-cluster test-cluster-nightly test-nightly coverage test-kills audit mutants lint format viz notebook docs bench clean
 .DEFAULT_GOAL := run
 
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -31,7 +31,10 @@ $(VENV)/.cluster: $(VENV)/.installed
 	@touch $@
 
 test-cluster: $(VENV)/.cluster  ## run the tests of DuckDB's and Spark's data path and of training on several processes; they need Java 17
-	DEEP_INTEREST_CLUSTER=1 $(BIN)/python -m pytest -m cluster tests/cluster
+	DEEP_INTEREST_CLUSTER=1 $(BIN)/python -m pytest --numprocesses=2 --dist=worksteal -m cluster tests/cluster
+
+test-cluster-nightly: $(VENV)/.cluster  ## run the tests of several processes that are too slow for `make test-cluster`
+	DEEP_INTEREST_CLUSTER=1 DEEP_INTEREST_NIGHTLY=1 $(BIN)/python -m pytest -m "cluster and nightly" tests/cluster
 
 test-nightly: $(VENV)/.installed  ## run the tests that are too slow for `make test`: every export, ablations, the notebook
 	DEEP_INTEREST_NIGHTLY=1 $(BIN)/python -m pytest --numprocesses=2 --dist=worksteal -m nightly

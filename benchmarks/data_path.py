@@ -194,7 +194,8 @@ def parameters():
 
 def digest(folder: Path) -> str:
     """SHA-256 of the samples, sorted by all columns."""
-    frame = pd.read_parquet(folder).drop(columns="partition", errors="ignore")
+    frame = pd.concat([pd.read_parquet(file) for file in sorted(folder.rglob("*.parquet"))])
+    frame = frame.drop(columns="partition", errors="ignore")
     frame["split"] = frame["split"].astype("str")
     frame = frame.sort_values(list(frame), ignore_index=True)
     return hashlib.sha256(pd.util.hash_pandas_object(frame, index=False).to_numpy().tobytes()).hexdigest()

@@ -142,7 +142,7 @@ def fit_on_ranks(
 
 def _require_memory(experiment: Experiment, data: Data) -> None:
     config, options = experiment.config_and_options()
-    with tables_without_rows():
+    with tables_without_rows(), torch.device("meta"):  # shapes alone
         model = build_model(experiment.model, config, data.features.schema)
     tables = {name: module for name, module in model.named_modules() if isinstance(module, Table)}
     ranks = current_ranks()

@@ -16,7 +16,14 @@ from deep_interest.errors import InputError
 from deep_interest.pipelines.ranks import runs_on_all_ranks
 from deep_interest.pipelines.wiring import owner_of
 
-_ONE_PROCESS = ("tune", "retrain", "score", "parity", "backtest")  # tags of nodes that one process runs
+_ONE_PROCESS = (
+    "tune",
+    "leaderboard",
+    "retrain",
+    "score",
+    "parity",
+    "backtest",
+)  # tags of nodes that one process runs
 
 
 class RankHooks:
@@ -84,15 +91,17 @@ class RankHooks:
 
 
 def _check(run_params: dict[str, Any], pipeline: Pipeline) -> None:
-    found = sorted(
-        {(tag, *owner_of(node)) for node in pipeline.nodes for tag in _ONE_PROCESS if tag in node.tags}
-    )
+    found = [(tag, *owner_of(node)) for node in pipeline.nodes for tag in _ONE_PROCESS if tag in node.tags]
     if found:
-        tag, dataset, model = found[0]
+        tag, dataset, model = max(
+            found, key=lambda each: each[2] or ""
+        )  # some of its nodes belong to no model
+        names = {"backtest": tag, "leaderboard": f"{tag}.{dataset}"}
+        name = names.get(tag, f"{tag}.{dataset}.{model}")
         raise InputError(
-            f"torchrun: {tag}.{dataset}.{model} runs in one process; run it with `kedro run --pipelines={tag}.{dataset}.{model}`, and "
-            "train models and tables of models with torchrun"
-        )  # fmt: skip
+            f"torchrun: {name} runs in one process; run it with `kedro run --pipelines={name}`, and train models and tables of models with "
+            "torchrun"
+        )
     runner = run_params.get("runner") or "SequentialRunner"
     if "SequentialRunner" not in str(runner):
         raise InputError(
