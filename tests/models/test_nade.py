@@ -67,10 +67,13 @@ def reference(model, batch, schema, activation):
     ],
     ids=["own fields", "no own fields", "behaviours without item ids"],
 )
-def test_the_logit_is_the_equations(schema, activation):
+@pytest.mark.parametrize("with_gradients", [True, False])
+def test_the_logit_is_the_equations(schema, activation, with_gradients):
     model, batch = build(schema, activation), random_batch(LENGTHS, schema=schema)
+    with torch.set_grad_enabled(with_gradients):
+        logits = model(batch).logits
     np.testing.assert_allclose(
-        model(batch).logits.detach().numpy(), reference(model, batch, schema, activation), rtol=1e-9
+        logits.detach().numpy(), reference(model, batch, schema, activation), rtol=1e-9
     )
 
 
@@ -108,10 +111,14 @@ def test_dropout_acts_in_training_only():
     )
 
 
-def test_a_code_of_an_own_field_outside_its_table_is_named():
+@pytest.mark.parametrize("with_gradients", [True, False])
+def test_a_code_of_an_own_field_outside_its_table_is_named(with_gradients):
     model, batch = build(WITH_OWN), random_batch([2], schema=WITH_OWN)
     batch.history = batch.history | {"action": torch.tensor([1, 4], dtype=torch.int32)}
-    with pytest.raises(InputError, match="action: code 4 at position 1"):
+    with (
+        torch.set_grad_enabled(with_gradients),
+        pytest.raises(InputError, match="action: code 4 at position 1"),
+    ):
         model(batch)
 
 

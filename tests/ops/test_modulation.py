@@ -5,7 +5,9 @@ from support.ops import assert_implementations_agree, partitioned
 
 from deep_interest.errors import InputError
 from deep_interest.ops.gradients import GradientAccumulator
-from deep_interest.ops.modulation import modulate
+from deep_interest.ops.jagged import Jagged
+from deep_interest.ops.modulation import modulate, modulated_sum
+from deep_interest.ops.segments import segment_sum
 
 CODES = [torch.tensor([0, 2, 2, 1, 0], dtype=torch.int32), torch.tensor([1, 1, 0, 1, 0], dtype=torch.int32)]
 NAMES = ["rating", "gap"]
@@ -91,3 +93,76 @@ def test_the_sums_have_the_same_bits_for_any_number_of_threads():
             modulate(values, [table], codes, names=["rating"]).square().sum().backward()
             found.append(table.grad.clone())
     assert torch.equal(*found)
+
+
+SEGMENTS = Jagged(torch.tensor([0, 2, 2, 4, 5]))
+
+
+def test_a_sum_is_that_of_the_modulated_rows():
+    """(10, 20) · (1.1, 1) + (1, 2), and (1, 1) · (1, 0.5) + (0, 3), next to an empty segment."""
+    table = torch.tensor([[0.1, 0.0, 1.0, 2.0], [0.0, -0.5, 0.0, 3.0]])
+    codes = [torch.tensor([0, 1], dtype=torch.int32)]
+    segments = Jagged(torch.tensor([0, 2, 2]))
+    found = modulated_sum(torch.tensor([[10.0, 20.0], [1.0, 1.0]]), [table], codes, segments, names=["rating"])
+    torch.testing.assert_close(found, torch.tensor([[13.0, 25.5], [0.0, 0.0]]))
+
+
+@pytest.mark.parametrize("fields", [1, 2, 3, 4])
+@pytest.mark.parametrize("appended", [0, 3])
+def test_implementations_of_the_sum_agree(fields, appended):
+    rng = np.random.default_rng(0)
+    codes = [torch.tensor(rng.integers(0, 3, 5), dtype=torch.int32) for _ in range(fields)]
+
+    def operation(values, more, *tables):
+        return modulated_sum(
+            values, tables, codes, SEGMENTS,
+            names=[f"field {f}" for f in range(fields)], appended=more if appended else None,
+        )  # fmt: skip
+
+    assert_implementations_agree(operation, (5, 4), (5, appended), *[(3, 8)] * fields)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_sum_is_the_sum_of_modulate_also_in_its_gradients(threads):
+    rng, lengths = np.random.default_rng(0), torch.randint(0, 90, (900,))
+    segments = Jagged(torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)]))
+    rows = segments.total
+    codes = [torch.tensor(rng.integers(0, 6, rows), dtype=torch.int32) for _ in range(3)]
+    leaves = [torch.randn(*shape, requires_grad=True) for shape in ((rows, 32), (rows, 5), *[(6, 64)] * 3)]
+    weight, found = torch.randn(len(lengths), 37), []
+    for together in (False, True):
+        values, more, *tables = leaves
+        with partitioned(threads):
+            if together:
+                sums = modulated_sum(values, tables, codes, segments, names=["a", "b", "c"], appended=more)
+            else:
+                modulated = modulate(values, tables, codes, names=["a", "b", "c"], appended=more)
+                sums = segment_sum(modulated, segments)
+            found.append([sums.detach(), *torch.autograd.grad((sums * weight).sum(), leaves)])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-3)
+
+
+def test_the_accumulator_gets_the_gradients_of_the_sum():
+    torch.manual_seed(0)
+    values, tables = torch.randn(5, 4), [torch.randn(size, 8, requires_grad=True) for size in (4, 2)]
+    modulated_sum(values, tables, CODES, SEGMENTS, names=NAMES).square().sum().backward()
+    expected = [table.grad.clone() for table in tables]
+    for table in tables:
+        table.grad = None
+    accumulator = GradientAccumulator(tables)
+    modulated_sum(
+        values, tables, CODES, SEGMENTS, names=NAMES, accumulator=accumulator
+    ).square().sum().backward()
+    rating, gap = accumulator.coalesce()
+    assert rating.rows.tolist() == [0, 1, 2]
+    torch.testing.assert_close(rating.gradient, expected[0][:3])
+    torch.testing.assert_close(gap.gradient, expected[1])
+
+
+def test_a_code_outside_its_table_is_named_by_the_sum():
+    with pytest.raises(InputError, match=r"rating: .*3"):
+        modulated_sum(
+            torch.zeros(1, 2), [torch.zeros(3, 4)], [torch.tensor([3], dtype=torch.int32)],
+            Jagged(torch.tensor([0, 1])), names=["rating"],
+        )  # fmt: skip

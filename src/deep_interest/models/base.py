@@ -202,12 +202,15 @@ class EmbeddingMLP(nn.Module, ABC):
         return [(batch.history, fields) for fields in (self.schema.shared, appended) if fields]
 
     def _vectors_of_behaviors(self, found: Iterator[Tensor], batch: Batch) -> Tensor:
-        """Return ``(N, behavior_width)`` from the embeddings of `_groups_of_behaviors`."""
+        """Return what `represent` takes, ``(N, behavior_width)`` here, from the embeddings of `_groups_of_behaviors`."""
+        shared, appended = self._parts_of_behaviors(found, batch)
+        return shared if self.own_fields is None else self.own_fields(shared, appended, batch)
+
+    def _parts_of_behaviors(self, found: Iterator[Tensor], batch: Batch) -> tuple[Tensor, Tensor | None]:
+        """Return the embeddings of the shared fields, and of the own fields that are concatenated."""
         batch.shared_vectors = next(found)
-        if self.own_fields is None:
-            return batch.shared_vectors
-        appended = next(found) if len(self.behavior_fields) > len(self.schema.shared) else None
-        return self.own_fields(batch.shared_vectors, appended, batch)
+        has_appended = len(self.behavior_fields) > len(self.schema.shared)
+        return batch.shared_vectors, next(found) if has_appended else None
 
     @abstractmethod
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
@@ -236,8 +239,16 @@ class BaseModel(EmbeddingMLP):
     def _representing(self, config: Any, schema: FeatureSchema) -> EmbeddingMLP:
         return BaseModel(config, schema)  # without the additional parts of its subclasses
 
+    def _vectors_of_behaviors(self, found: Iterator[Tensor], batch: Batch) -> Tensor:
+        """Return the pooled behaviours of each history, ``(H, behavior_width)``."""
+        shared, appended = self._parts_of_behaviors(found, batch)
+        if self.own_fields is None:
+            return pool(shared, batch.histories, self.pooling)
+        return self.own_fields.pooled(shared, appended, batch, self.pooling)
+
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
-        return Interest(batch.per_sample(pool(history, batch.histories, self.pooling)))
+        """Represent the pooled histories ``(H, behavior_width)``, the same for every candidate."""
+        return Interest(batch.per_sample(history))
 
 
 class SameFields:

@@ -33,9 +33,12 @@ class FM(nn.Module):
         optional = [(batch.profile, schema.profile), (batch.context, schema.context)]
         groups = [(codes, fields) for codes, fields in (*groups, *optional) if fields]
         history, *others = self.embeddings.lookup_groups(*groups, value_sets=batch.value_sets)
-        if self.own_fields is not None:
-            history = self.own_fields(history, others.pop(0) if appended else None, batch)
-        interest = batch.per_sample(pool(history, batch.histories, self.config.pooling))
+        if self.own_fields is None:
+            pooled = pool(history, batch.histories, self.config.pooling)
+        else:
+            own = others.pop(0) if appended else None
+            pooled = self.own_fields.pooled(history, own, batch, self.config.pooling)
+        interest = batch.per_sample(pooled)
         fields = torch.cat([interest, *others], dim=1)
         fields = fields.unflatten(1, (-1, self.config.embedding_dim))  # (B, F, D)
         return ModelOutput(self.linear(batch).logits + pair_products(fields))

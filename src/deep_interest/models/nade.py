@@ -11,8 +11,9 @@ from deep_interest.logs.schema import FeatureSchema, Field
 from deep_interest.models.asvd import BIASED, sum_of, tables_of
 from deep_interest.models.batch import Batch, ModelOutput
 from deep_interest.models.configs.nade import NADEConfig
-from deep_interest.models.embeddings import Table
+from deep_interest.models.embeddings import Table, embedding_tables
 from deep_interest.ops.bounds import check_codes
+from deep_interest.ops.jagged import Jagged
 from deep_interest.ops.segments import segment_sum
 
 LARGEST_CROSSED = 64  # codes of an own field that has a vector for each item
@@ -69,11 +70,32 @@ class NADE(nn.Module):
     def hidden(self, batch: Batch) -> Tensor:
         """Return the hidden layer of each history, ``(H, width)``."""
         histories = batch.histories
-        behaviors = sum_of(self.behaviors, batch, "behavior", self.schema.shared)
-        pairs = [self.pairs[name](self._pairs(batch, name)) for name in self.pairs]
-        total = segment_sum(reduce(add, pairs, behaviors), histories)
+        total = self._sums_without_gradient(batch) if self._is_pooled_directly(batch) else self._sums(batch)
         mean = total * histories.lengths.clamp(min=1).to(total.dtype).rsqrt().unsqueeze(1)
         return activate(self.activation, mean + self.offset)
+
+    def _sums(self, batch: Batch) -> Tensor:
+        """Return the sum of the vectors of each history, ``(H, width)``."""
+        behaviors = sum_of(self.behaviors, batch, "behavior", self.schema.shared)
+        pairs = [self.pairs[name](self._pairs(batch, name)) for name in self.pairs]
+        return segment_sum(reduce(add, pairs, behaviors), batch.histories)
+
+    def _is_pooled_directly(self, batch: Batch) -> bool:
+        """Whether no gradient is wanted and all tables have float32 rows on the CPU."""
+        tables = embedding_tables(self.behaviors) + embedding_tables(self.pairs)
+        return (
+            not torch.is_grad_enabled()
+            and batch.histories.offsets.is_cpu
+            and all(field.one_hot for field in self.schema.shared)
+            and all(isinstance(table.content, Tensor) for table in tables)
+            and not torch.compiler.is_compiling()
+        )
+
+    def _sums_without_gradient(self, batch: Batch) -> Tensor:
+        """Return ``_sums`` without writing the vectors of the behaviours to memory, which takes most of the time of an evaluation."""
+        rows = [(self.behaviors[field.name], batch.history[field.name]) for field in self.schema.shared]
+        rows += [(self.pairs[name], self._pairs(batch, name)) for name in self.pairs]
+        return reduce(add, [pooled(table, codes, batch.histories) for table, codes in rows])
 
     def _pairs(self, batch: Batch, name: str) -> Tensor:
         """Return the row of the pair of each behaviour's item and its code in an own field, ``(N,)`` int32."""
@@ -94,6 +116,15 @@ def crossed_fields(schema: FeatureSchema) -> tuple[str, dict[str, int]]:
         name: size for name, size in own.items() if shared[item] * size <= torch.iinfo(torch.int32).max
     }
     return item, {item: shared[item], **fitting}
+
+
+def pooled(table: nn.Module, codes: Tensor, segments: Jagged) -> Tensor:
+    """Look up the rows of one-hot codes on the CPU, and add those of each segment. Shape: ``codes (N,) -> (H, width)``."""
+    assert isinstance(table, Table)
+    rows = table.rows_of(codes)
+    check_codes(rows.numpy(), table.num_embeddings, table.field)
+    starts = segments.offsets[:-1].to(rows.dtype)
+    return nn.functional.embedding_bag(rows, table.weight, starts, mode="sum")
 
 
 def activate(name: str, values: Tensor) -> Tensor:

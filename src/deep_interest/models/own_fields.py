@@ -3,12 +3,12 @@
 import torch
 from torch import Tensor, nn
 
-from deep_interest.logs.schema import FeatureSchema, Field
+from deep_interest.logs.schema import FeatureSchema, Field, Pooling
 from deep_interest.models.batch import Batch
 from deep_interest.models.config import OwnFieldsOption
-from deep_interest.models.embeddings import Table
+from deep_interest.models.embeddings import Table, mean_by_length, pool
 from deep_interest.ops.gradients import GradientAccumulator
-from deep_interest.ops.modulation import modulate
+from deep_interest.ops.modulation import modulate, modulated_sum
 
 LARGEST_MODULATING = (
     1024  # codes of a field that scales; one with more has too few behaviours per code to learn a vector each
@@ -55,12 +55,30 @@ class OwnFields(nn.Module):
             appended: ``(N, width)`` embeddings of the own fields; None if they are not concatenated.
             batch: the batch, with the codes of the own fields.
         """
-        names = list(self.scales)
-        if not names:
+        if not self.scales:
             return shared if appended is None else torch.cat([shared, appended], dim=1)
-        tables = [self.scales.get_submodule(name).get_parameter("weight") for name in names]
-        codes = [batch.history[name] for name in names]
-        return modulate(shared, tables, codes, names=names, appended=appended, accumulator=self.accumulator)
+        tables, codes = self._modulation(batch)
+        return modulate(
+            shared, tables, codes, names=list(self.scales), appended=appended, accumulator=self.accumulator
+        )
+
+    def pooled(self, shared: Tensor, appended: Tensor | None, batch: Batch, pooling: Pooling) -> Tensor:
+        """Return the sum or mean of the vectors of the behaviours of each history, ``(H, width)``; arguments as in `forward`."""
+        histories = batch.histories
+        if not self.scales:
+            parts = [part for part in (shared, appended) if part is not None]
+            return torch.cat([pool(part, histories, pooling) for part in parts], dim=1)
+        tables, codes = self._modulation(batch)
+        sums = modulated_sum(
+            shared, tables, codes, histories,
+            names=list(self.scales), appended=appended, accumulator=self.accumulator,
+        )  # fmt: skip
+        return sums if pooling == "sum" else mean_by_length(sums, histories.lengths)
+
+    def _modulation(self, batch: Batch) -> tuple[list[Tensor], list[Tensor]]:
+        """Return the tables and the codes of the fields that scale."""
+        tables = [self.scales.get_submodule(name).get_parameter("weight") for name in self.scales]
+        return tables, [batch.history[name] for name in self.scales]
 
 
 def can_scale(field: Field) -> bool:

@@ -1,5 +1,9 @@
-"""Loops that multiply and shift rows by rows of small tables."""
+"""Loops that multiply and shift rows by rows of small tables, and sum such rows.
 
+Rows are indexed, not sliced: a slice in a loop counts references, which takes longer than a row.
+"""
+
+import numpy as np
 from numba import njit
 
 from deep_interest.ops.runtime.jit import kernel
@@ -19,19 +23,15 @@ def modulate_forward(values, appended, tables, codes, first_rows, out, partition
         out: OUT ``(N, W + A)``.
     """
     first, last = partition_bounds(len(values), partition, partitions)
-    width = values.shape[1]
+    width, more = values.shape[1], appended.shape[1]
     for i in range(first, last):
-        row, target, rest = values[i], out[i, :width], out[i, width:]
-        for j in range(width):
-            target[j] = row[j]
+        _scale(values, i, tables, codes, first_rows, i, out, width)
         for f in range(len(codes)):
-            modulation = tables[first_rows[f] + codes[f, i]]
-            scale, shift = modulation[:width], modulation[width:]
+            r = first_rows[f] + codes[f, i]
             for j in range(width):
-                target[j] += row[j] * scale[j] + shift[j]
-        more = appended[i]
-        for j in range(len(rest)):
-            rest[j] = more[j]
+                out[i, j] += tables[r, width + j]
+        for j in range(more):
+            out[i, width + j] = appended[i, j]
 
 
 @kernel
@@ -61,7 +61,7 @@ def modulate_backward(
     sums = grad_tables[partition]
     sums[:] = 0
     for i in range(first, last):
-        _scale_row(grad_out, tables, codes, first_rows, grad_values, i)
+        _scale(grad_out, i, tables, codes, first_rows, i, grad_values, width)
         for f in range(len(codes)):
             r = first_rows[f] + codes[f, i]
             for j in range(width):
@@ -72,24 +72,124 @@ def modulate_backward(
             grad_appended[i, j] = grad_out[i, width + j]
 
 
+@kernel
+def modulated_sum_forward(
+    values, appended, tables, codes, first_rows, offsets, sums, partition, partitions
+):
+    """The sum of the rows of `modulate_forward` in each segment, without writing the rows.
+
+    Args:
+        values, appended, tables, codes, first_rows: as in `modulate_forward`.
+        offsets: ``(B + 1,)`` of the segments.
+        sums: OUT ``(B, W + A)``.
+    """
+    first, last = partition_bounds(len(sums), partition, partitions)
+    width, more, fields = values.shape[1], appended.shape[1], len(codes)
+    counts = np.zeros(len(tables), np.int64)
+    for b in range(first, last):
+        for j in range(width + more):
+            sums[b, j] = 0
+        for i in range(offsets[b], offsets[b + 1]):
+            _add_scaled(values, tables, codes, first_rows, i, sums, b)
+            for f in range(fields):
+                counts[first_rows[f] + codes[f, i]] += 1
+            for j in range(more):
+                sums[b, width + j] += appended[i, j]
+        for i in range(offsets[b], offsets[b + 1]):
+            for f in range(fields):
+                r = first_rows[f] + codes[f, i]
+                times = values.dtype.type(counts[r])
+                if times:
+                    counts[r] = 0
+                    for j in range(width):
+                        sums[b, j] += times * tables[r, width + j]
+
+
+@kernel
+def modulated_sum_backward(
+    grad_sums,
+    values,
+    tables,
+    codes,
+    first_rows,
+    offsets,
+    grad_values,
+    grad_appended,
+    grad_tables,
+    partition,
+    partitions,
+):
+    """Compute the gradients of `modulated_sum_forward`.
+
+    Args:
+        grad_sums: ``(B, W + A)``.
+        values, tables, codes, first_rows, offsets: as in `modulated_sum_forward`.
+        grad_values, grad_appended, grad_tables: as in `modulate_backward`.
+    """
+    first, last = partition_bounds(len(grad_sums), partition, partitions)
+    width, more, fields = values.shape[1], grad_appended.shape[1], len(codes)
+    counts = np.zeros(len(tables), np.int64)
+    sums = grad_tables[partition]
+    sums[:] = 0
+    for b in range(first, last):
+        for i in range(offsets[b], offsets[b + 1]):
+            _scale(grad_sums, b, tables, codes, first_rows, i, grad_values, width)
+            for f in range(fields):
+                r = first_rows[f] + codes[f, i]
+                counts[r] += 1
+                for j in range(width):
+                    sums[r, j] += grad_sums[b, j] * values[i, j]
+            for j in range(more):
+                grad_appended[i, j] = grad_sums[b, width + j]
+        for i in range(offsets[b], offsets[b + 1]):
+            for f in range(fields):
+                r = first_rows[f] + codes[f, i]
+                times = values.dtype.type(counts[r])
+                if times:
+                    counts[r] = 0
+                    for j in range(width):
+                        sums[r, width + j] += times * grad_sums[b, j]
+
+
 @njit(inline="always")
-def _scale_row(values, tables, codes, first_rows, out, i):
-    """``out[i] = values[i] ∘ (1 + Σ_f s_f)``; up to three fields in one pass, as the passes wait for memory."""
-    width, fields = out.shape[1], len(codes)
-    a = first_rows[0] + codes[0, i]
+def _scale(rows, row, tables, codes, first_rows, i, out, width):
+    """``out[i] = rows[row] ∘ (1 + Σ_f s_f)`` with the codes of row i; up to three fields in one pass, as the passes wait for memory."""
+    fields, a = len(codes), first_rows[0] + codes[0, i]
     if fields == 1:
         for j in range(width):
-            out[i, j] = values[i, j] + values[i, j] * tables[a, j]
+            out[i, j] = rows[row, j] + rows[row, j] * tables[a, j]
         return
     b = first_rows[1] + codes[1, i]
     if fields == 2:
         for j in range(width):
-            out[i, j] = values[i, j] + values[i, j] * (tables[a, j] + tables[b, j])
+            out[i, j] = rows[row, j] + rows[row, j] * (tables[a, j] + tables[b, j])
         return
     c = first_rows[2] + codes[2, i]
     for j in range(width):
-        out[i, j] = values[i, j] + values[i, j] * (tables[a, j] + tables[b, j] + tables[c, j])
+        out[i, j] = rows[row, j] + rows[row, j] * (tables[a, j] + tables[b, j] + tables[c, j])
     for f in range(3, fields):
         r = first_rows[f] + codes[f, i]
         for j in range(width):
-            out[i, j] += values[i, j] * tables[r, j]
+            out[i, j] += rows[row, j] * tables[r, j]
+
+
+@njit(inline="always")
+def _add_scaled(values, tables, codes, first_rows, i, sums, b):
+    """``sums[b] += values[i] ∘ (1 + Σ_f s_f)``; up to three fields in one pass."""
+    width, fields, first = values.shape[1], len(codes), first_rows[0] + codes[0, i]
+    if fields == 1:
+        for j in range(width):
+            sums[b, j] += values[i, j] + values[i, j] * tables[first, j]
+        return
+    second = first_rows[1] + codes[1, i]
+    if fields == 2:
+        for j in range(width):
+            sums[b, j] += values[i, j] + values[i, j] * (tables[first, j] + tables[second, j])
+        return
+    third = first_rows[2] + codes[2, i]
+    for j in range(width):
+        sums[b, j] += values[i, j] + values[i, j] * (tables[first, j] + tables[second, j] + tables[third, j])
+    for f in range(3, fields):
+        r = first_rows[f] + codes[f, i]
+        for j in range(width):
+            sums[b, j] += values[i, j] * tables[r, j]
