@@ -112,7 +112,15 @@ def next_item():
     return shop(impressions=False), unchecked({"name": "next_item", "ties": "exclude"}, features)
 
 
-@pytest.mark.parametrize("make", [by_day, given, given_with_times, next_item])
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(by_day, marks=pytest.mark.nightly),
+        given,
+        pytest.param(given_with_times, marks=pytest.mark.nightly),
+        next_item,
+    ],
+)
 def test_every_feature_has_the_samples_of_numpy_for_1_3_and_8_partitions(connection, make):
     tables, dataset = make()
     for partitions in PARTITIONS:

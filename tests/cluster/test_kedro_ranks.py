@@ -33,7 +33,7 @@ def outputs(project, model):
     return checkpoint, predictions, results.drop(columns=["train_seconds", "samples_per_second"])
 
 
-@pytest.mark.parametrize("model", ["din_mba", "popularity"])
+@pytest.mark.parametrize("model", ["din_mba", pytest.param("popularity", marks=pytest.mark.nightly)])
 def test_a_run_on_two_ranks_has_the_results_of_one_process(tmp_path, model):
     found = []
     for name, ranks in (("one", None), ("two", 2)):

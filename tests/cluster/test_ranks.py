@@ -49,7 +49,9 @@ VARIANTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("data", ["plain", "tags", "prices"])
+@pytest.mark.parametrize(
+    "data", ["plain", *(pytest.param(data, marks=pytest.mark.nightly) for data in ("tags", "prices"))]
+)
 def test_every_penalty_and_kind_of_layer_gives_the_result_of_one_process(tmp_path, data):
     models = VARIANTS if data == "plain" else {name: VARIANTS[name] for name in ("din", "lr", "fm")}
     settings = {"models": models, "training": ADAM, "data": data}
@@ -59,6 +61,7 @@ def test_every_penalty_and_kind_of_layer_gives_the_result_of_one_process(tmp_pat
         assert_equal(found[model], expected[model], tolerance=2e-5)
 
 
+@pytest.mark.nightly
 def test_models_that_draw_at_random_learn_as_well_as_in_one_process(tmp_path):
     """Negatives and dropout differ; their effect on the loss is that of another seed."""
     models = {"dien": {"evolution": "augru", "aux_weight": 1.0}, "dmin": {}, "bst": {}}

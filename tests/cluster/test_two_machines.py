@@ -109,7 +109,8 @@ def test_two_machines_train_as_two_ranks_on_one(tmp_path, machines):
     assert_as_on_one_machine(tmp_path)
 
 
-@pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.nightly), 1])
+@pytest.mark.nightly
+@pytest.mark.parametrize("rank", [0, 1])
 def test_a_rank_killed_on_one_of_two_machines_does_not_change_the_result(tmp_path, machines, rank):
     kill = {"rank": rank, "step": 9, "mark": str(tmp_path / "killed")}
     with launched(machines, tmp_path, SETTINGS | {"kill": kill}) as nodes:

@@ -103,7 +103,9 @@ def test_a_sum_is_that_of_the_modulated_rows():
     table = torch.tensor([[0.1, 0.0, 1.0, 2.0], [0.0, -0.5, 0.0, 3.0]])
     codes = [torch.tensor([0, 1], dtype=torch.int32)]
     segments = Jagged(torch.tensor([0, 2, 2]))
-    found = modulated_sum(torch.tensor([[10.0, 20.0], [1.0, 1.0]]), [table], codes, segments, names=["rating"])
+    found = modulated_sum(
+        torch.tensor([[10.0, 20.0], [1.0, 1.0]]), [table], codes, segments, names=["rating"]
+    )
     torch.testing.assert_close(found, torch.tensor([[13.0, 25.5], [0.0, 0.0]]))
 
 

@@ -77,7 +77,9 @@ class OwnFields(nn.Module):
 
     def _modulation(self, batch: Batch) -> tuple[list[Tensor], list[Tensor]]:
         """Return the tables and the codes of the fields that scale."""
-        tables = [self.scales.get_submodule(name).get_parameter("weight") for name in self.scales]
+        tables: list[Tensor] = [
+            self.scales.get_submodule(name).get_parameter("weight") for name in self.scales
+        ]
         return tables, [batch.history[name] for name in self.scales]
 
 

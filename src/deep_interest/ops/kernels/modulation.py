@@ -73,9 +73,7 @@ def modulate_backward(
 
 
 @kernel
-def modulated_sum_forward(
-    values, appended, tables, codes, first_rows, offsets, sums, partition, partitions
-):
+def modulated_sum_forward(values, appended, tables, codes, first_rows, offsets, sums, partition, partitions):
     """The sum of the rows of `modulate_forward` in each segment, without writing the rows.
 
     Args:
