@@ -33,7 +33,7 @@ $(VENV)/.cluster: $(VENV)/.installed
 test-cluster: $(VENV)/.cluster  ## run the tests of DuckDB's and Spark's data path and of training on several processes; they need Java 17
 	DEEP_INTEREST_CLUSTER=1 $(BIN)/python -m pytest --numprocesses=2 --dist=worksteal -m cluster tests/cluster
 
-test-cluster-nightly: $(VENV)/.cluster  ## run the tests of several processes that are too slow for `make test-cluster`
+test-cluster-nightly: $(VENV)/.cluster  ## run the tests of engines and several processes that are too slow for `make test-cluster`
 	DEEP_INTEREST_CLUSTER=1 DEEP_INTEREST_NIGHTLY=1 $(BIN)/python -m pytest -m "cluster and nightly" tests/cluster
 
 test-nightly: $(VENV)/.installed  ## run the tests that are too slow for `make test`: every export, ablations, the notebook

@@ -52,9 +52,9 @@ class Embedded(NamedTuple):
     """Embeddings of a batch.
 
     Attributes:
-        history: ``(N, behavior_width)`` behaviours.
+        history: what `represent` takes: ``(N, behavior_width)`` behaviours, or the pooled histories ``(H, behavior_width)`` of BaseModel.
         candidate: ``(B, item_width)`` candidates.
-        sequences: the behaviours of each further sequence.
+        sequences: the same of each further sequence.
         others: ``(B, width)`` of profile and context, if there are such features.
     """
 
@@ -167,21 +167,21 @@ class EmbeddingMLP(nn.Module, ABC):
     def _further_interests(
         self, sequences: Sequence[Tensor], candidate: Tensor, batch: Batch
     ) -> list["Interest"]:
-        """Represent the further sequences, whose behaviours ``(N, behavior_width)`` `_look_up` has found."""
+        """Represent the further sequences from what `_look_up` has found."""
         return [
             model.represent(history, candidate, batch.sequences[name])
             for (name, model), history in zip(self.sequence_models.items(), sequences, strict=True)
         ]
 
     def embed(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Look up the vectors of the behaviours ``(N, behavior_width)`` and of the candidates ``(B, item_width)``."""
+        """Look up what `represent` takes: the behaviours, or pooled histories, and the candidates ``(B, item_width)``."""
         history, candidate, *_ = self._look_up(batch, [])
         return history, candidate
 
     def _look_up(
         self, batch: Batch, more: Sequence[tuple[Mapping[str, Tensor], Sequence[Field]]]
     ) -> tuple[Tensor, Tensor, list[Tensor], list[Tensor]]:
-        """Look up behaviours ``(N, behavior_width)``, candidates, the behaviours of each further sequence, and more groups."""
+        """Look up behaviours (see `Embedded`), candidates, the behaviours of each further sequence, and more groups."""
         parts = [
             (self, batch),
             *((model, batch.sequences[name]) for name, model in self.sequence_models.items()),

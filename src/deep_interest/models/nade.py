@@ -81,7 +81,7 @@ class NADE(nn.Module):
         return segment_sum(reduce(add, pairs, behaviors), batch.histories)
 
     def _is_pooled_directly(self, batch: Batch) -> bool:
-        """Whether no gradient is wanted and all tables have float32 rows on the CPU."""
+        """Whether no gradient is wanted, and all fields are one-hot with rows on the CPU that are not packed."""
         tables = embedding_tables(self.behaviors) + embedding_tables(self.pairs)
         return (
             not torch.is_grad_enabled()
@@ -92,7 +92,7 @@ class NADE(nn.Module):
         )
 
     def _sums_without_gradient(self, batch: Batch) -> Tensor:
-        """Return ``_sums`` without writing the vectors of the behaviours to memory, which takes most of the time of an evaluation."""
+        """Return ``_sums`` without writing the vectors of the behaviours to memory, which takes longer than to add them."""
         rows = [(self.behaviors[field.name], batch.history[field.name]) for field in self.schema.shared]
         rows += [(self.pairs[name], self._pairs(batch, name)) for name in self.pairs]
         return reduce(add, [pooled(table, codes, batch.histories) for table, codes in rows])

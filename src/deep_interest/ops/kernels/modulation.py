@@ -1,7 +1,4 @@
-"""Loops that multiply and shift rows by rows of small tables, and sum such rows.
-
-Rows are indexed, not sliced: a slice in a loop counts references, which takes longer than a row.
-"""
+"""Loops that multiply and shift rows by rows of small tables, and sum such rows."""
 
 import numpy as np
 from numba import njit
@@ -23,15 +20,19 @@ def modulate_forward(values, appended, tables, codes, first_rows, out, partition
         out: OUT ``(N, W + A)``.
     """
     first, last = partition_bounds(len(values), partition, partitions)
-    width, more = values.shape[1], appended.shape[1]
+    width = values.shape[1]
     for i in range(first, last):
-        _scale(values, i, tables, codes, first_rows, i, out, width)
+        row, target, rest = values[i], out[i, :width], out[i, width:]
+        for j in range(width):
+            target[j] = row[j]
         for f in range(len(codes)):
-            r = first_rows[f] + codes[f, i]
+            modulation = tables[first_rows[f] + codes[f, i]]
+            scale, shift = modulation[:width], modulation[width:]
             for j in range(width):
-                out[i, j] += tables[r, width + j]
-        for j in range(more):
-            out[i, width + j] = appended[i, j]
+                target[j] += row[j] * scale[j] + shift[j]
+        more = appended[i]
+        for j in range(len(rest)):
+            rest[j] = more[j]
 
 
 @kernel
