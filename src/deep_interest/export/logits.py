@@ -15,7 +15,14 @@ from deep_interest.export.interests import interest
 from deep_interest.export.layers import mlp
 from deep_interest.export.match_counts import match_counts
 from deep_interest.export.request import History, Request, table_of
-from deep_interest.export.simple import asvd_logits, count_logits, item_knn_logits, lr_logits, nade_logits
+from deep_interest.export.simple import (
+    asvd_logits,
+    count_logits,
+    item_knn_logits,
+    lr_logits,
+    nade_logits,
+    with_stacking,
+)
 from deep_interest.logs.feature_columns import ITEM_ID
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.asvd import ASVD
@@ -87,14 +94,14 @@ def _(model: PNN, request: Request) -> Tensor:
 
 @logits.register
 def _(model: WideDeep, request: Request) -> Tensor:
-    return _apply_mlp(model, _features(model, request), request) + _crossed(model.wide, request)
+    return _apply_mlp(model, _features(model, request), request, _crossed(model.wide, request))
 
 
 @logits.register
 def _(model: DeepFM, request: Request) -> Tensor:
     features = _features(model, request)
     products = pair_products(features.unflatten(1, (-1, model.embedding_dim)))
-    return _apply_mlp(model, features, request) + products + logits(model.linear, request)
+    return _apply_mlp(model, features, request, products, logits(model.linear, request))
 
 
 @logits.register
@@ -159,15 +166,16 @@ def _history(
     return request.padded(group, schema.behavior, vectors, shared)
 
 
-def _apply_mlp(model: EmbeddingMLP, features: Tensor, request: Request) -> Tensor:
+def _apply_mlp(model: EmbeddingMLP, features: Tensor, request: Request, *added: Tensor) -> Tensor:
+    """Return the logits ``(C,)``, as `EmbeddingMLP.logits`."""
     if model.match_counts is not None:
         counts = match_counts(model.match_counts, request).to(features.dtype)
         features = torch.cat([features, counts], dim=1)
     result = mlp(model.mlp, features).squeeze(-1)
-    if model.item_bias is None:
-        return result
-    (field,) = (field for field in model.schema.item if field.name == ITEM_ID)
-    return result + request.rows_of(CANDIDATES, field, model.item_bias).squeeze(-1)
+    if model.item_bias is not None:
+        (field,) = (field for field in model.schema.item if field.name == ITEM_ID)
+        result = result + request.rows_of(CANDIDATES, field, model.item_bias).squeeze(-1)
+    return with_stacking(model.stacking, reduce(add, added, result), request)
 
 
 def _crossed(wide: CrossProduct, request: Request) -> Tensor:

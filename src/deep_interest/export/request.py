@@ -73,6 +73,10 @@ class Request:
         """Return the codes of a one-hot field, ``(n,)`` int64."""
         return self.inputs[f"{group}.{field}"]
 
+    def numbers(self, group: str, field: str) -> Tensor:
+        """Return z of a dense field, ``(n,)`` float32, and 0 for a missing value."""
+        return self.inputs[f"{group}.{field}"].nan_to_num(0.0)
+
     def rows_of(self, group: str, field: Field, table: Table) -> Tensor:
         """Look up the vectors of a field in a table; those of multi-hot and dense fields as `models.embeddings`
         defines them.

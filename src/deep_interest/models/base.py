@@ -2,6 +2,8 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from operator import add
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -18,6 +20,7 @@ from deep_interest.models.embeddings import Embeddings, Table, embedding_tables,
 from deep_interest.models.layers import MLP
 from deep_interest.models.match_counts import MatchCounts
 from deep_interest.models.own_fields import OwnFields
+from deep_interest.models.stacking import stacked, stacking_of
 
 
 def behavior_fields(config: DeepConfig, schema: FeatureSchema) -> tuple[Field, ...]:
@@ -107,10 +110,13 @@ class EmbeddingMLP(nn.Module, ABC):
         width = self.interest_width + self.item_width + others + more_inputs
         self.mlp = MLP(width, config.hidden, activation=config.activation, batch_norm=config.batch_norm)
         self.item_bias = _item_bias(schema) if config.item_bias else None
+        self.stacking = stacking_of(schema, wanted=config.stack_neighbours)
 
     def _for_sequence(self, config: DeepConfig, schema: FeatureSchema, name: str) -> "EmbeddingMLP":
         """Return a model that represents a further sequence as this one does, with the embeddings of this one."""
-        represents = config.model_copy(update={"item_bias": False, "match_counts": False})
+        represents = config.model_copy(
+            update={"item_bias": False, "match_counts": False, "stack_neighbours": False}
+        )
         model = self._representing(represents, schema.of_sequence(name))
         del model.embeddings, model.mlp
         for table in embedding_tables(model):
@@ -129,11 +135,16 @@ class EmbeddingMLP(nn.Module, ABC):
         features, auxiliary_loss = self.features(batch)
         return ModelOutput(self.logits(features, batch), auxiliary_loss)
 
-    def logits(self, inputs: Tensor, batch: Batch) -> Tensor:
-        """Apply the MLP, to match counts as well if there are any, and add the item bias if there is one. Shape: ``(B, width) -> (B,)``."""
+    def logits(self, inputs: Tensor, batch: Batch, *added: Tensor) -> Tensor:
+        """Return the logits ``(B,)`` of ``inputs (B, width)``.
+
+        They are those of the MLP, which has match counts as inputs too if there are any, plus the item bias if there is one, plus the
+        terms ``added (B,)`` of a subclass; the score of the neighbourhood is stacked on this sum.
+        """
         if self.match_counts is not None:
             inputs = torch.cat([inputs, self.match_counts(batch).to(inputs.dtype)], dim=1)
-        return self.with_item_bias(self.mlp(inputs).squeeze(-1), batch)
+        logits = reduce(add, added, self.with_item_bias(self.mlp(inputs).squeeze(-1), batch))
+        return stacked(self.stacking, logits, batch, training=self.training)
 
     def with_item_bias(self, logits: Tensor, batch: Batch) -> Tensor:
         """Add the item bias of the candidates if there is one. Shape: ``(B,) -> (B,)``."""

@@ -71,6 +71,8 @@ class DeepConfig(ModelConfig):
         item_bias: whether a weight per item id of the candidate is added to the logit, initially 0 (none in the papers).
         match_counts: whether the numbers of behaviours with the candidate's item, category, … are inputs of the MLP (`MatchCounts`; not
             in the papers).
+        stack_neighbours: whether the score of the neighbourhood (``features.neighbours``) gets a share in predictions that is chosen on
+            validation data (`models.stacking`; not in the papers).
         own_fields: how the fields that only a behaviour has (rating, action, time since) enter its vector: ``concat`` concatenates
             their embeddings, as DIN does with the fields of a behaviour; ``scale`` multiplies and shifts the vector of the
             shared fields (`OwnFields`), so that a pooled history knows which behaviour had which outcome; ``both``; or not at all, ``none``.
@@ -86,6 +88,7 @@ class DeepConfig(ModelConfig):
     batch_norm: bool = False
     item_bias: bool = False
     match_counts: bool = False
+    stack_neighbours: bool = False
     own_fields: OwnFieldsOption = "both"
     own_dim: int | None = Field(8, ge=1)
 

@@ -21,5 +21,5 @@ class DeepFM(BaseModel):
     def forward(self, batch: Batch) -> ModelOutput:
         features, _ = self.features(batch)
         fields = features.unflatten(1, (-1, self.embedding_dim))  # (B, F, D)
-        deep = self.logits(features, batch)
-        return ModelOutput(deep + pair_products(fields) + self.linear(batch).logits)
+        added = pair_products(fields), self.linear(batch).logits
+        return ModelOutput(self.logits(features, batch, *added))

@@ -4,6 +4,7 @@
 et al. 2019). The encoding of z is that of `logs.standardised`, and only this module decodes it in models.
 """
 
+import torch
 from torch import Tensor
 
 from deep_interest.logs.standardised import CODES, LIMIT, STEPS
@@ -27,5 +28,10 @@ def table_rows(codes: Tensor, field: str) -> Tensor:
 
 def times_z(rows: Tensor, codes: Tensor) -> Tensor:
     """Multiply the rows that codes look up by z, and those of missing values by 1. Shape: ``(n, D), (n,) -> (n, D)``."""
-    z = (codes.to(rows.dtype) - 1) / STEPS - LIMIT
-    return rows * z.masked_fill(codes == 0, 1).unsqueeze(1)
+    return rows * z_of(codes, rows.dtype, missing=1).unsqueeze(1)
+
+
+def z_of(codes: Tensor, dtype: torch.dtype, *, missing: float = 0) -> Tensor:
+    """Return z of each code, and ``missing`` for a missing value. Shape: ``(n,) -> (n,)``."""
+    z = (codes.to(dtype) - 1) / STEPS - LIMIT
+    return z.masked_fill(codes == 0, missing)

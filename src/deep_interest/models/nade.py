@@ -12,6 +12,7 @@ from deep_interest.models.asvd import BIASED, sum_of, tables_of
 from deep_interest.models.batch import Batch, ModelOutput
 from deep_interest.models.configs.nade import NADEConfig
 from deep_interest.models.embeddings import Table, embedding_tables
+from deep_interest.models.stacking import stacked, stacking_of
 from deep_interest.ops.bounds import check_codes
 from deep_interest.ops.jagged import Jagged
 from deep_interest.ops.segments import segment_sum
@@ -57,6 +58,7 @@ class NADE(nn.Module):
             {group: tables_of(schema, group, schema.fields(group), 1, 0.0) for group in BIASED}
         )
         self.bias = nn.Parameter(torch.zeros(()))
+        self.stacking = stacking_of(schema, wanted=config.stack_neighbours)
 
     def forward(self, batch: Batch) -> ModelOutput:
         hidden = self.dropout(self.hidden(batch))
@@ -65,7 +67,8 @@ class NADE(nn.Module):
             if fields := schema.fields(group):
                 logits = logits + sum_of(self.biases.get_submodule(group), batch, group, fields).squeeze(-1)
         candidate = sum_of(self.candidates, batch, "item", schema.item)
-        return ModelOutput(logits + (candidate * batch.per_sample(hidden)).sum(1))
+        logits = logits + (candidate * batch.per_sample(hidden)).sum(1)
+        return ModelOutput(stacked(self.stacking, logits, batch, training=self.training))
 
     def hidden(self, batch: Batch) -> Tensor:
         """Return the hidden layer of each history, ``(H, width)``."""

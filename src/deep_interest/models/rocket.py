@@ -125,5 +125,5 @@ def without_embeddings(net: EmbeddingMLP) -> EmbeddingMLP:
     del net.embeddings
     parts: list[EmbeddingMLP] = [net, *net.sequence_models.values()]
     for part in parts:
-        part.own_fields = part.item_bias = None
+        part.own_fields = part.item_bias = part.stacking = None
     return net

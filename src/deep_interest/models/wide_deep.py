@@ -83,5 +83,5 @@ class WideDeep(BaseModel):
         self.wide = CrossProduct(schema, rows=config.cross_rows, pooling=config.pooling)
 
     def forward(self, batch: Batch) -> ModelOutput:
-        deep = super().forward(batch)
-        return ModelOutput(deep.logits + self.wide(batch))
+        features, _ = self.features(batch)
+        return ModelOutput(self.logits(features, batch, self.wide(batch)))

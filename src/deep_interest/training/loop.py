@@ -30,6 +30,7 @@ from deep_interest.training.optimizers import Optimizer
 from deep_interest.training.order import SampleOrder
 from deep_interest.training.parameters import TrainingOptions
 from deep_interest.training.random_histories import RandomHistories
+from deep_interest.training.stacking import check_stacking, stack
 from deep_interest.training.state import Progress, load_state, save_state
 from deep_interest.training.unknown import UnknownRows, negative_fields
 
@@ -83,6 +84,7 @@ class Fit:
 
     def __post_init__(self) -> None:
         _check_booster(self.model, self.train)
+        check_stacking(self.model, self.validation)
         self.device = self.train.labels.device
         plain = current_engine() == "plain" or relies_on_torch(self.model)
         self._threads = nullcontext if plain else threads_for_kernels
@@ -210,7 +212,7 @@ class Fit:
             self.unknown.fill()
         scores = None
         if len(self.validation):
-            scores = self._predict(self.validation)
+            scores = stack(self.model, self.validation, self._predict, selection=options.selection)
         self._check_finite(scores)
         row = {
             "epoch": progress.epoch + progress.step / self.steps,
