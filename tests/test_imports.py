@@ -92,6 +92,7 @@ print(json.dumps({"most": most - start}))
 )
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_plain_gru_in_a_process_with_the_package_needs_its_normal_memory():
     alone, together = (measured(PLAIN_GRU, where) for where in ("alone", "with us"))

@@ -73,7 +73,7 @@ COMMAND_LINE = {
     "--params=training.sedes=3": "--params: training.sedes: unknown parameter (found 3); the parameters here are seeds, device",
     "--params=training.options.epocs=3": "did you mean epochs?",
     "--params=training.options.epochs=0": "training.options.epochs: found 0, expected a value greater than or equal to 1",
-    "--params=training.recipe=our": "training.recipe: our is unknown; expected ours, demo",
+    "--params=training.recipe=our": "training.recipe: our is unknown; expected ours, rated, demo",
     "--params=models.din.normalise=softmax": "models.din.normalise: unknown parameter (found 'softmax')",
     "--params=models.dinn.normalize=softmax": "models: dinn is unknown; expected popularity",
     "--params=datasets.simulated.protocol.name=by day": "found 'by day', expected 'next_item', 'last_item', 'rated', 'by_day' or 'given'; did you mean by_day?",

@@ -4,6 +4,7 @@ import pytest
 from attention_precision import scoring_ms
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_both_precisions_are_measured():
     found = scoring_ms(3, rounds=1)

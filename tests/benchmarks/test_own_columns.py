@@ -6,6 +6,7 @@ from own_columns import OPTIONS, step_seconds, with_columns
 from workload import amazon_shaped
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_behaviours_have_the_columns_and_every_option_is_measured():
     plain = amazon_shaped(50)

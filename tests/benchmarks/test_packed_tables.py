@@ -4,6 +4,7 @@ import pytest
 from packed_tables import PRECISIONS, lookup_times, peak_in_a_process
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_an_int8_version_needs_less_memory(tmp_path):
     size, peak = peak_in_a_process(tmp_path / "int8", 50_000)

@@ -32,6 +32,7 @@ def test_the_light_net_is_compared_with_the_light_net_alone_the_distilled_one_an
         assert line["difference"] == pytest.approx(0.5 if light else 0.0)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.parametrize("base", BASES)
 def test_requests_to_booster_and_light_net_are_timed(base):

@@ -45,6 +45,7 @@ def project(tmp_path_factory):
     return small_project(tmp_path_factory.mktemp("airflow") / "project")
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_every_model_is_a_task_and_models_that_train_together_give_the_table_of_a_run(project, tmp_path):
     dag = create(project, "simulated", "--env=smoke", f"--params=project={project}")

@@ -31,6 +31,7 @@ def test_without_lasting_interests_the_log_is_the_same_whatever_their_saturation
     pd.testing.assert_frame_equal(*logs)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_all_behaviours_of_a_category_predict_better_than_the_newest_50():
     config = configured().changed({"users": 80})
