@@ -22,8 +22,9 @@ RECIPES = {
     f"{path}: {name}": recipe["models"]
     for path in ("base/parameters/recipes.yml", "industrial/parameters.yml")
     for name, recipe in read(path, "recipes").items()
-    if "models" in recipe
+    if any("mba" in options.get("training", {}) for options in recipe.get("models", {}).values())
 }
+"""Options of single models in the recipes that set a penalty; without one the penalty is that of `models.yml`."""
 
 
 def test_the_best_baseline_and_din_both_have_a_model_with_mba():
