@@ -139,14 +139,14 @@ def test_equal_scores_of_all_samples_change_nothing(scored):
     np.testing.assert_array_equal(after, before)
 
 
-def fit_of(scored, folder, *, key="nade", validation="validation", **options):
+def fit_of(scored, folder, *, key="nade", validation="validation"):
     torch.manual_seed(1)
     train = sample_set(scored)
     model = build_model(key, model_config(key, {"stack_neighbours": True}, common=SMALL), train.store.schema)
-    settings = {"batch_size": 64, "epochs": 3, "patience": 9, "learning_rate": 1e-6} | options
+    options = TrainingOptions(batch_size=64, epochs=3, patience=9, learning_rate=1e-6)
     chosen = sample_set(scored, validation)
     return Fit(
-        label="test", model=model, train=train, validation=chosen, options=TrainingOptions(**settings), seed=1,
+        label="test", model=model, train=train, validation=chosen, options=options, seed=1,
         state_file=folder / "state.pt", fingerprint="", checkpoint_seconds=0.0,
     )  # fmt: skip
 

@@ -1,8 +1,8 @@
 """Stacking (Wolpert 1992): the share of the neighbourhood's score in a prediction is chosen on validation data.
 
-A model with the context feature `neighbours` learns in training how far to trust it, next to embeddings that know the training users. They
-fit those better than new users, the score of the neighbourhood does not (it is cross-fitted), and so training gives it too
-little weight for new users. The weight that new users want is seen on validation users only.
+A model with the context feature `neighbours` learns in training how far to trust it, next to embeddings that know the training users. Where
+they fit those better than new users, training gives the score, which is cross-fitted, too little weight for new users. The weight that
+is best for new users is seen on validation users only.
 """
 
 from typing import NamedTuple
