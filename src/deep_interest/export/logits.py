@@ -15,14 +15,8 @@ from deep_interest.export.interests import interest
 from deep_interest.export.layers import mlp
 from deep_interest.export.match_counts import match_counts
 from deep_interest.export.request import History, Request, table_of
-from deep_interest.export.simple import (
-    asvd_logits,
-    count_logits,
-    item_knn_logits,
-    lr_logits,
-    nade_logits,
-    with_stacking,
-)
+from deep_interest.export.simple import asvd_logits, count_logits, item_knn_logits, lr_logits, nade_logits
+from deep_interest.export.stacking import with_stacking
 from deep_interest.logs.feature_columns import ITEM_ID
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.asvd import ASVD

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from deep_interest.export.inputs import CANDIDATES, CONTEXT, HISTORY, PROFILE
 from deep_interest.export.request import Request, table_of
-from deep_interest.logs.feature_columns import ITEM_ID, NEIGHBOURS
+from deep_interest.export.stacking import with_stacking
+from deep_interest.logs.feature_columns import ITEM_ID
 from deep_interest.logs.schema import FeatureSchema, Field
 from deep_interest.models.asvd import ASVD, MEAN_STRENGTH
 from deep_interest.models.item_knn import SMALLEST_RATE, ItemKNN
@@ -18,7 +19,6 @@ from deep_interest.models.lr import LR
 from deep_interest.models.nade import NADE, activate
 from deep_interest.models.outcomes import HISTORY_STRENGTH, Outcomes
 from deep_interest.models.popularity import ItemRate, Popularity
-from deep_interest.models.stacking import Stacking
 
 
 def groups_of(schema: FeatureSchema) -> Iterator[tuple[str, str, tuple[Field, ...]]]:
@@ -81,11 +81,6 @@ def nade_logits(model: NADE, request: Request) -> Tensor:
     hidden = activate(model.activation, behaviors.sum(0) * _length(behaviors).rsqrt() + model.offset)
     total = total + _sum_of(request, CANDIDATES, schema.item, model.candidates) @ hidden
     return with_stacking(model.stacking, total, request)
-
-
-def with_stacking(stacking: Stacking | None, logits: Tensor, request: Request) -> Tensor:
-    """Return the logits ``(C,)``, mixed with the scores of the neighbourhood if the model stacks them (`models.stacking`)."""
-    return logits if stacking is None else stacking(logits, request.numbers(CONTEXT, NEIGHBOURS))
 
 
 def item_knn_logits(model: ItemKNN, request: Request) -> Tensor:
