@@ -124,6 +124,54 @@ def test_implementations_of_the_sum_agree(fields, appended):
     assert_implementations_agree(operation, (5, 4), (5, appended), *[(3, 8)] * fields)
 
 
+@pytest.mark.parametrize("fields", [1, 3])
+@pytest.mark.parametrize("appended", [0, 2])
+def test_implementations_of_the_sum_with_embeddings_agree(fields, appended):
+    rng = np.random.default_rng(0)
+    codes = [torch.tensor(rng.integers(0, 3, 5), dtype=torch.int32) for _ in range(fields)]
+
+    def operation(values, more, *tables):
+        return modulated_sum(
+            values, tables[:fields], codes, SEGMENTS,
+            names=[f"field {f}" for f in range(fields)], appended=more if appended else None, embeddings=tables[fields:],
+        )  # fmt: skip
+
+    assert_implementations_agree(operation, (5, 4), (5, appended), *[(3, 8)] * fields, *[(3, 6)] * fields)
+
+
+def test_the_embeddings_of_a_segment_are_summed_after_its_rows():
+    """Two behaviours of code 1 and one of code 0 in the first segment, none in the second: (1, 2) · 2 + (10, 20)."""
+    codes = [torch.tensor([1, 0, 1], dtype=torch.int32)]
+    found = modulated_sum(
+        torch.ones(3, 2), [torch.zeros(2, 4)], codes, Jagged(torch.tensor([0, 3, 3])),
+        names=["rating"], embeddings=[torch.tensor([[10.0, 20.0], [1.0, 2.0]])],
+    )  # fmt: skip
+    torch.testing.assert_close(found, torch.tensor([[3.0, 3.0, 12.0, 24.0], [0.0] * 4]))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_accumulator_gets_the_gradients_of_summed_embeddings(threads):
+    rng, lengths = np.random.default_rng(0), torch.randint(0, 90, (900,))
+    segments = Jagged(torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)]))
+    rows = segments.total
+    codes = [torch.tensor(rng.integers(0, 6, rows), dtype=torch.int32) for _ in range(2)]
+    scales = [torch.randn(7, 16, requires_grad=True) for _ in range(2)]
+    embeddings = [torch.randn(7, 5, requires_grad=True) for _ in range(2)]
+    values, weight = torch.randn(rows, 8), torch.randn(len(lengths), 18)
+    rows_of = [table[field.long()] for table, field in zip(embeddings, codes, strict=True)]
+    modulated = modulate(values, scales, codes, names=["a", "b"], appended=torch.cat(rows_of, dim=1))
+    expected = torch.autograd.grad((segment_sum(modulated, segments) * weight).sum(), [*scales, *embeddings])
+    accumulator = GradientAccumulator([*scales, *embeddings])
+    with partitioned(threads):
+        sums = modulated_sum(
+            values, scales, codes, segments, names=["a", "b"], embeddings=embeddings, accumulator=accumulator
+        )
+        (sums * weight).sum().backward()
+    for grad, of_table in zip(accumulator.coalesce(), expected, strict=True):
+        assert grad.rows.tolist() == [0, 1, 2, 3, 4, 5]  # code 6 does not occur
+        torch.testing.assert_close(grad.gradient, of_table[:6], rtol=1e-4, atol=1e-2)
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_the_sum_is_the_sum_of_modulate_also_in_its_gradients(threads):
     rng, lengths = np.random.default_rng(0), torch.randint(0, 90, (900,))

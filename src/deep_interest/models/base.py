@@ -197,22 +197,29 @@ class EmbeddingMLP(nn.Module, ABC):
             (self, batch),
             *((model, batch.sequences[name]) for name, model in self.sequence_models.items()),
         ]
-        groups = [group for model, of in parts for group in model._groups_of_behaviors(of)]
+        groups = [group for model, of in parts for group in model._groups_of_behaviors(of, self.embeddings)]
         found = iter(
             self.embeddings.lookup_groups(
                 (batch.candidate, self.schema.item), *groups, *more, value_sets=batch.value_sets
             )
         )
         candidate = next(found)
-        history, *sequences = [model._vectors_of_behaviors(found, of) for model, of in parts]
+        history, *sequences = [model._vectors_of_behaviors(found, of, self.embeddings) for model, of in parts]
         return history, candidate, sequences, list(found)
 
-    def _groups_of_behaviors(self, batch: Batch) -> list[tuple[Mapping[str, Tensor], Sequence[Field]]]:
-        """Return the groups of codes to look up: shared fields, and own fields that are concatenated."""
+    def _groups_of_behaviors(
+        self, batch: Batch, embeddings: Embeddings
+    ) -> list[tuple[Mapping[str, Tensor], Sequence[Field]]]:
+        """Return the groups of codes to look up: shared fields, and own fields that are concatenated.
+
+        Args:
+            batch: the batch of the behaviours.
+            embeddings: the tables, which a model of a further sequence has not got.
+        """
         appended = self.behavior_fields[len(self.schema.shared) :]
         return [(batch.history, fields) for fields in (self.schema.shared, appended) if fields]
 
-    def _vectors_of_behaviors(self, found: Iterator[Tensor], batch: Batch) -> Tensor:
+    def _vectors_of_behaviors(self, found: Iterator[Tensor], batch: Batch, embeddings: Embeddings) -> Tensor:
         """Return what `represent` takes, ``(N, behavior_width)`` here, from the embeddings of `_groups_of_behaviors`."""
         shared, appended = self._parts_of_behaviors(found, batch)
         return shared if self.own_fields is None else self.own_fields(shared, appended, batch)
@@ -250,12 +257,38 @@ class BaseModel(EmbeddingMLP):
     def _representing(self, config: Any, schema: FeatureSchema) -> EmbeddingMLP:
         return BaseModel(config, schema)  # without the additional parts of its subclasses
 
-    def _vectors_of_behaviors(self, found: Iterator[Tensor], batch: Batch) -> Tensor:
+    def _groups_of_behaviors(
+        self, batch: Batch, embeddings: Embeddings
+    ) -> list[tuple[Mapping[str, Tensor], Sequence[Field]]]:
+        if self._tables_to_sum(embeddings):
+            return [(batch.history, self.schema.shared)]
+        return super()._groups_of_behaviors(batch, embeddings)
+
+    def _vectors_of_behaviors(self, found: Iterator[Tensor], batch: Batch, embeddings: Embeddings) -> Tensor:
         """Return the pooled behaviours of each history, ``(H, behavior_width)``."""
-        shared, appended = self._parts_of_behaviors(found, batch)
         if self.own_fields is None:
+            shared, _ = self._parts_of_behaviors(found, batch)
             return pool(shared, batch.histories, self.pooling)
-        return self.own_fields.pooled(shared, appended, batch, self.pooling)
+        tables = self._tables_to_sum(embeddings)
+        if tables:
+            shared, appended = next(found), None
+            batch.shared_vectors = shared
+        else:
+            shared, appended = self._parts_of_behaviors(found, batch)
+        return self.own_fields.pooled(shared, appended, batch, self.pooling, embeddings=tables)
+
+    def _tables_to_sum(self, embeddings: Embeddings) -> list[Tensor]:
+        """Return the embeddings of the own fields if all of them also scale: their sums need no row per behaviour.
+
+        Nothing if the tables have reduced precision, are sharded, or have different widths.
+        """
+        appended = [field.name for field in self.behavior_fields[len(self.schema.shared) :]]
+        if self.own_fields is None or not appended or appended != list(self.own_fields.scales):
+            return []
+        contents = [embeddings.table(name).content for name in appended]
+        tables = [content for content in contents if isinstance(content, Tensor)]
+        have_one_width = len({table.shape[1] for table in tables}) == 1
+        return tables if have_one_width and len(tables) == len(contents) else []
 
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
         """Represent the pooled histories ``(H, behavior_width)``, the same for every candidate."""

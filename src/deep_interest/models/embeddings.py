@@ -214,7 +214,7 @@ class Embeddings(nn.Module):
 
     def _rows(self, groups: Sequence[Mapping[str, Tensor]]) -> list[Tensor]:
         names = list(dict.fromkeys(name for group in groups for name in group))
-        tables = {name: self._table(name) for name in names}
+        tables = {name: self.table(name) for name in names}
         index = {name: position for position, name in enumerate(names)}
         rows = [
             {index[name]: tables[name].rows_of(codes) for name, codes in group.items()} for group in groups
@@ -223,7 +223,8 @@ class Embeddings(nn.Module):
             [table.content for table in tables.values()], rows, names=names, accumulator=self.accumulator
         )
 
-    def _table(self, name: str) -> Table:
+    def table(self, name: str) -> Table:
+        """Return the table of a field."""
         table = self.tables[name]
         assert isinstance(table, Table)
         return table

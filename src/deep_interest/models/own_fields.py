@@ -1,5 +1,7 @@
 """The fields that only a behaviour has, such as its rating, its action, or the time since: how they enter its vector."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
@@ -62,8 +64,19 @@ class OwnFields(nn.Module):
             shared, tables, codes, names=list(self.scales), appended=appended, accumulator=self.accumulator
         )
 
-    def pooled(self, shared: Tensor, appended: Tensor | None, batch: Batch, pooling: Pooling) -> Tensor:
-        """Return the sum or mean of the vectors of the behaviours of each history, ``(H, width)``; arguments as in `forward`."""
+    def pooled(
+        self,
+        shared: Tensor,
+        appended: Tensor | None,
+        batch: Batch,
+        pooling: Pooling,
+        *,
+        embeddings: Sequence[Tensor] = (),
+    ) -> Tensor:
+        """Return the sum or mean of the vectors of the behaviours of each history, ``(H, width)``; arguments as in `forward`.
+
+        Instead of ``appended``, the embeddings of all fields that scale can be given as tables, ``(R_f, D)`` each.
+        """
         histories = batch.histories
         if not self.scales:
             parts = [part for part in (shared, appended) if part is not None]
@@ -71,7 +84,7 @@ class OwnFields(nn.Module):
         tables, codes = self._modulation(batch)
         sums = modulated_sum(
             shared, tables, codes, histories,
-            names=list(self.scales), appended=appended, accumulator=self.accumulator,
+            names=list(self.scales), appended=appended, embeddings=embeddings, accumulator=self.accumulator,
         )  # fmt: skip
         return sums if pooling == "sum" else mean_by_length(sums, histories.lengths)
 

@@ -71,19 +71,40 @@ def modulated_sum(
     *,
     names: Sequence[str],
     appended: Tensor | None = None,
+    embeddings: Sequence[Tensor] = (),
     accumulator: GradientAccumulator | None = None,
 ) -> Tensor:
-    """Return the sum of the rows of `modulate` in each segment, 0 for an empty one. Shape: ``-> (B, W + A)``.
+    """Return the sum of the rows of `modulate` in each segment, 0 for an empty one. Shape: ``-> (B, W + A + F D)``.
 
-    Arguments and errors are those of `modulate`; the rows are never in memory.
+    Arguments and errors are those of `modulate`, and
+
+    Args:
+        embeddings: ``(R_f, D)`` of each field f, whose rows are summed after the modulated ones; none by default.
+
+    The rows are never in memory.
     """
-    if not can_use_compiled(values, *tables):
-        rows = modulate(values, tables, codes, names=names, appended=appended, accumulator=accumulator)
+    if not can_use_compiled(values, *tables, *embeddings):
+        found = [
+            F.embedding(field_codes, table, sparse=accumulator is not None)
+            for field_codes, table in zip(codes, embeddings, strict=bool(embeddings))
+        ]
+        parts = found if appended is None else [appended, *found]
+        rows = modulate(
+            values, tables, codes,
+            names=names, appended=torch.cat(parts, dim=1) if parts else None, accumulator=accumulator,
+        )  # fmt: skip
         return segment_sum(rows, segments)
     _check(tables, codes, names)
     appended = values.new_empty(len(values), 0) if appended is None else appended
     return _ModulatedSum.apply(
-        accumulator, segments.offsets, values, appended, torch.stack(list(codes)), *tables
+        accumulator,
+        segments.offsets,
+        values,
+        appended,
+        torch.stack(list(codes)),
+        len(tables),
+        *tables,
+        *embeddings,
     )
 
 
@@ -125,15 +146,19 @@ class _ModulatedSum(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx, accumulator: GradientAccumulator | None, offsets: Tensor, values: Tensor, appended: Tensor, codes: Tensor,
-        *tables: Tensor,
+        fields: int, *tables_and_embeddings: Tensor,
     ) -> Tensor:  # fmt: skip
+        tables, embeddings = tables_and_embeddings[:fields], tables_and_embeddings[fields:]
         rows, first_rows = _concatenated(tables)
-        out = empty_rows(len(offsets) - 1, values.shape[1] + appended.shape[1], values)
-        arrays = as_arrays(values, appended, rows, codes)
+        embedded = torch.cat(embeddings) if embeddings else rows.new_empty(len(rows), 0)
+        width = values.shape[1] + appended.shape[1] + fields * embedded.shape[1]
+        out = empty_rows(len(offsets) - 1, width, values)
+        arrays = as_arrays(values, appended, rows, embedded, codes)
         work = values.numel() + appended.numel()
         run_kernel(modulated_sum_forward, *arrays, first_rows, offsets.numpy(), out.numpy(), work=work)
-        ctx.save_for_backward(offsets, values, rows, codes, *tables)
-        ctx.first_rows, ctx.accumulator, ctx.appended = first_rows, accumulator, appended.shape[1]
+        ctx.save_for_backward(offsets, values, rows, codes, *tables_and_embeddings)
+        ctx.first_rows, ctx.accumulator, ctx.fields = first_rows, accumulator, fields
+        ctx.appended, ctx.dim = appended.shape[1], embedded.shape[1]
         return out
 
     @staticmethod
@@ -144,11 +169,14 @@ class _ModulatedSum(torch.autograd.Function):
         grad_appended = empty_rows(len(values), ctx.appended, values)
         work = 2 * (grad_values.numel() + grad_appended.numel())
         sums = rows.new_empty(partition_count(work), *rows.shape)
+        sums_of_embeddings = rows.new_empty(len(sums), len(rows), ctx.dim)
         arrays = as_arrays(grad_out.contiguous(), values, rows, codes)
-        outputs = as_arrays(grad_values, grad_appended, sums)
+        outputs = as_arrays(grad_values, grad_appended, sums, sums_of_embeddings)
         run_kernel(modulated_sum_backward, *arrays, ctx.first_rows, offsets.numpy(), *outputs, work=work)
-        grads = _grads_of_tables(ctx.accumulator, sums, tables, codes)
-        return None, None, grad_values, grad_appended, None, *grads
+        grads = _grads_of_tables(ctx.accumulator, sums, tables[: ctx.fields], codes)
+        if len(tables) > ctx.fields:
+            grads += _grads_of_tables(ctx.accumulator, sums_of_embeddings, tables[ctx.fields :], codes)
+        return None, None, grad_values, grad_appended, None, None, *grads
 
 
 def _concatenated(tables: Sequence[Tensor]) -> tuple[Tensor, np.ndarray]:

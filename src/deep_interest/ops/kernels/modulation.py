@@ -74,19 +74,25 @@ def modulate_backward(
 
 
 @kernel
-def modulated_sum_forward(values, appended, tables, codes, first_rows, offsets, sums, partition, partitions):
-    """The sum of the rows of `modulate_forward` in each segment, without writing the rows.
+def modulated_sum_forward(
+    values, appended, tables, embeddings, codes, first_rows, offsets, sums, partition, partitions
+):
+    """The sum of the rows of `modulate_forward` in each segment, followed by the sums of the embeddings of each field.
+
+    Neither the rows nor the embeddings of the behaviours are written: shifts and embeddings are added once per code of a segment,
+    times its count.
 
     Args:
         values, appended, tables, codes, first_rows: as in `modulate_forward`.
+        embeddings: ``(R, D)`` rows of the embeddings of all fields, in the order of ``tables``; D = 0 for none.
         offsets: ``(B + 1,)`` of the segments.
-        sums: OUT ``(B, W + A)``.
+        sums: OUT ``(B, W + A + F D)``.
     """
     first, last = partition_bounds(len(sums), partition, partitions)
-    width, more, fields = values.shape[1], appended.shape[1], len(codes)
+    width, more, fields, dim = values.shape[1], appended.shape[1], len(codes), embeddings.shape[1]
     counts = np.zeros(len(tables), np.int64)
     for b in range(first, last):
-        for j in range(width + more):
+        for j in range(sums.shape[1]):
             sums[b, j] = 0
         for i in range(offsets[b], offsets[b + 1]):
             _add_scaled(values, tables, codes, first_rows, i, sums, b)
@@ -102,6 +108,9 @@ def modulated_sum_forward(values, appended, tables, codes, first_rows, offsets, 
                     counts[r] = 0
                     for j in range(width):
                         sums[b, j] += times * tables[r, width + j]
+                    column = width + more + f * dim
+                    for j in range(dim):
+                        sums[b, column + j] += times * embeddings[r, j]
 
 
 @kernel
@@ -115,21 +124,26 @@ def modulated_sum_backward(
     grad_values,
     grad_appended,
     grad_tables,
+    grad_embeddings,
     partition,
     partitions,
 ):
     """Compute the gradients of `modulated_sum_forward`.
 
     Args:
-        grad_sums: ``(B, W + A)``.
+        grad_sums: ``(B, W + A + F D)``.
         values, tables, codes, first_rows, offsets: as in `modulated_sum_forward`.
         grad_values, grad_appended, grad_tables: as in `modulate_backward`.
+        grad_embeddings: OUT ``(partitions, R, D)``, a sum for each partition.
     """
     first, last = partition_bounds(len(grad_sums), partition, partitions)
-    width, more, fields = values.shape[1], grad_appended.shape[1], len(codes)
+    width, more, fields, dim = (
+        values.shape[1], grad_appended.shape[1], len(codes), grad_embeddings.shape[2],
+    )  # fmt: skip
     counts = np.zeros(len(tables), np.int64)
-    sums = grad_tables[partition]
+    sums, sums_of_embeddings = grad_tables[partition], grad_embeddings[partition]
     sums[:] = 0
+    sums_of_embeddings[:] = 0
     for b in range(first, last):
         for i in range(offsets[b], offsets[b + 1]):
             _scale(grad_sums, b, tables, codes, first_rows, i, grad_values, width)
@@ -148,6 +162,9 @@ def modulated_sum_backward(
                     counts[r] = 0
                     for j in range(width):
                         sums[r, width + j] += times * grad_sums[b, j]
+                    column = width + more + f * dim
+                    for j in range(dim):
+                        sums_of_embeddings[r, j] += times * grad_sums[b, column + j]
 
 
 @njit(inline="always")
