@@ -347,3 +347,36 @@ def test_changes_since_the_last_run_are_a_section_if_there_was_one():
     assert headings == ["Model", "Before", "Now", "Change"]
     assert {row[0] for row in rows} == {"Popularity", "BaseModel", "DIN <b>"}
     assert '<a href="#changes">Changes since the last run</a>' in text
+
+
+def power(**changes):
+    """Return a row for DIN, and one for DIEN with a single seed."""
+    row = {"model": "din", "name": "DIN <b>", "base": "BaseModel", "users": 200, "days": 3, "seeds": True, "smallest_difference": 0.004,
+           "factor_0.001": np.inf, "factor_0.002": 4.1, "factor_0.005": 0.7}  # fmt: skip
+    other = row | {"model": "dien", "name": "DIEN", "seeds": False, "smallest_difference": 0.003}
+    return pd.DataFrame([row | changes, other | changes])
+
+
+def test_the_report_says_what_the_test_set_can_show():
+    page = report_html(report(power=power()))
+    section = page[page.index('id="power"') :]
+    section = section[: section.index("</section>")]
+    assert "200 users with both classes on 3 days" in section
+    assert section.index("DIEN (users only)") < section.index(
+        "DIN &lt;b&gt;"
+    )  # the smallest difference first
+    assert "more seeds: users alone do not help" in section
+    assert "4.1 × the users (820, 13 days)" in section  # 4.1 · 200, and 4.1 · 3 = 12.3 days
+    assert "this test set" in section
+    assert "the median over the models is 0.0035" in section
+    assert "one of the two models has one seed" in section
+
+
+def test_without_known_days_the_report_counts_users_alone():
+    page = report_html(report(power=power(days=np.nan, seeds=True)))
+    assert "4.1 × the users (820)" in page and "(users only)" not in page
+
+
+@pytest.mark.parametrize("table", [None, power().iloc[:0]])
+def test_without_a_comparison_the_report_has_no_section_on_power(table):
+    assert 'id="power"' not in report_html(report(power=table))

@@ -26,6 +26,7 @@ from deep_interest.reporting.changes import changes_html
 from deep_interest.reporting.html_tables import HtmlRow, html_table, sortable_table
 from deep_interest.reporting.leaderboard import leaderboard_html
 from deep_interest.reporting.playable_din import playable_html
+from deep_interest.reporting.power_section import power_html
 from deep_interest.reporting.run_record import run_html
 from deep_interest.reporting.sentences import sentences
 from deep_interest.reporting.settings_section import settings_html
@@ -52,6 +53,7 @@ class Report:
         run: when and from which commit the report is made (`run_record.describe_run`); empty if the page does not show it.
         playable: a DIN that readers can try (`playable_din.playable_din`); empty if there is none.
         leaderboard: table of the dataset's leaderboard; None if there is none.
+        power: output of `evaluation.power_table.power_table`; None or no rows if there is nothing to compare.
         earlier: id, description and results table of the run to compare with (`history.earlier_results`); None if there is none.
     """
 
@@ -68,6 +70,7 @@ class Report:
     playable: Mapping[str, Any] = field(default_factory=dict)
     earlier: tuple[str, str, pd.DataFrame] | None = None
     leaderboard: pd.DataFrame | None = None
+    power: pd.DataFrame | None = None
 
 
 class Section(NamedTuple):
@@ -139,6 +142,9 @@ def _sections(report: Report) -> list[Section]:
     if report.leaderboard is not None:
         content = leaderboard_html(report.leaderboard)
         leaderboard = [Section("leaderboard", "Leaderboard: every model tuned with the same budget", content)]
+    power = []
+    if report.power is not None and len(report.power):
+        power = [Section("power", "What this test set can show", power_html(report.power))]
     if report.earlier:
         changes = [
             Section("changes", "Changes since the last run", changes_html(report.results, *report.earlier))
@@ -150,6 +156,7 @@ def _sections(report: Report) -> list[Section]:
         Section("results", "Results", _results(results, table, report)),
         *playable,
         *leaderboard,
+        *power,
         Section("charts", "Charts", _charts(report.figures)),
         Section("dataset", "Dataset", _data(report.summary)),
         *changes,

@@ -11,6 +11,7 @@ from deep_interest.errors import InputError
 from deep_interest.evaluation.comparison import ModelRuns, compare
 from deep_interest.evaluation.evidence import EvaluationParameters
 from deep_interest.evaluation.page import results_markdown
+from deep_interest.evaluation.power_table import power_table
 from deep_interest.evaluation.published import published_metrics
 from deep_interest.experiments import Table, model_spec, pipeline_name
 from deep_interest.logs.behavior_log import BehaviorLog
@@ -43,6 +44,27 @@ def make_compare(dataset: str, table: Table) -> Callable[..., pd.DataFrame]:
         return results
 
     return compare_models
+
+
+@node_factory
+def make_power(dataset: str, table: Table) -> Callable[..., pd.DataFrame]:
+    """Return the node function that measures what the test set can show about the models of a table."""
+
+    def measure_power(
+        log: BehaviorLog,
+        features: FeatureTables,
+        samples: pd.DataFrame,
+        evaluation: EvaluationParameters,
+        trained_models: TrainedModels,
+    ) -> pd.DataFrame:
+        """Return the smallest difference to the base that the test set can show for each model, and what smaller ones need."""
+        require_current_data(dataset, trained_models, log, features, samples)
+        columns = ["user", "label", *(["day"] if "day" in samples else [])]
+        test = samples.loc[samples["split"] == "test", columns]
+        runs = {model: model_runs(model, trained_models[model]) for model in table.models}
+        return power_table(test, runs, base=table.base, minimum=evaluation)
+
+    return measure_power
 
 
 @node_factory

@@ -7,7 +7,7 @@ from kedro.pipeline import Node, Pipeline
 
 from deep_interest.experiments import MODELS, Table
 from deep_interest.pipelines.report import plots
-from deep_interest.pipelines.report.nodes import make_compare, make_curves, make_figure, make_page
+from deep_interest.pipelines.report.nodes import make_compare, make_curves, make_figure, make_page, make_power
 from deep_interest.pipelines.train import create_collection, create_settings
 from deep_interest.pipelines.wiring import DATA
 
@@ -70,6 +70,7 @@ def create_plots_pipeline(dataset: str, table: Table, *, by_day: bool = False) -
         "earlier_results": f"{dataset}.earlier_results",
         "model_settings": f"{dataset}.model_settings",
         "leaderboard": f"{dataset}.leaderboard_results",
+        "power": f"{dataset}.power",
         **{figure: f"{dataset}.{figure}" for figure in figures},
     }
     if f"{dataset}.playable_din" in drawn:
@@ -99,7 +100,11 @@ def _table_plots(dataset: str, table: Table) -> list[Node]:
     settings, results = f"params:datasets.{dataset}", f"{dataset}.results"
     models = {name: f"{dataset}.{name}" for name in (*DATA, "trained_models")} | {"settings": settings}
     few = [model for model in FEW_MODELS if model in table.models]
+    of_power = {name: value for name, value in models.items() if name != "settings"} | {
+        "evaluation": "params:evaluation"
+    }
     return [
+        _node(dataset, make_power(dataset, table), of_power, "power", namespace="compare"),
         _node(
             dataset, plots.make_seeds(dataset), {"results": results, **models}, "seeds_figure", namespace="compare"
         ),
