@@ -15,7 +15,7 @@ COPY src src
 COPY conf conf
 RUN pip install --constraint constraints.txt torch && pip install --constraint constraints.txt --editable ".$EXTRAS"
 RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin worker \
-    && mkdir -p data conf/local /tmp/numba && chown -R worker data /tmp/numba
+    && mkdir -p data conf/local .viz /tmp/numba && chown -R worker data .viz /tmp/numba
 ENV HOME=/tmp NUMBA_CACHE_DIR=/tmp/numba MPLCONFIGDIR=/tmp/matplotlib
 USER 10001
 VOLUME /app/data

@@ -4,7 +4,8 @@ A service is started for a version with random weights on the Amazon-shaped log 
 with the paper's 18 + 18 (GRU 36), and light DIEN with GRU 108 → 32 (54 + 54, DIEN section 5.5). Every user has a history of 100 behaviours. The load generator is a process of its own on the
 same machine. ``one client`` sends the next request when the last one is answered; ``capacity`` is the highest rate of requests, sent
 at even intervals over ``--connections`` connections whether or not the earlier ones are answered, at which all are answered and the
-99th percentile, counted from the moment a request was due, is at most 20 ms.
+99th percentile, counted from the moment a request was due, is at most 20 ms. ``--overload`` sends twice that rate to a service with the
+default queue: latency of the answered requests in the first and in the last third of the time, and the share that is refused with 503.
 """
 
 import argparse
@@ -239,6 +240,45 @@ def capacity(
     return best
 
 
+async def _sent_at(
+    port: int, requests: list[bytes], rate: float, seconds: float
+) -> list[tuple[float, float, int]]:
+    """Send each request when it is due, on a connection of its own; return moment, seconds and status of each."""
+    found: list[tuple[float, float, int]] = []
+
+    async def client(index: int, moment: float) -> None:
+        start = time.perf_counter()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        status = await answer_to(reader, writer, requests[index % len(requests)])
+        found.append((moment, time.perf_counter() - start, status))
+        writer.close()
+
+    start = time.perf_counter()
+    async with asyncio.TaskGroup() as clients:
+        for index in range(round(rate * seconds)):
+            moment = index / rate
+            if (wait := start + moment - time.perf_counter()) > 0:
+                await asyncio.sleep(wait)
+            clients.create_task(client(index, moment))
+    return found
+
+
+def overload(port: int, requests: list[bytes], *, rate: float, seconds: float) -> dict[str, float]:
+    """Return what happens at a rate above the capacity: 99th percentiles of answered requests, and the share of refused ones."""
+    found = asyncio.run(_sent_at(port, requests, rate, seconds))
+    statuses = {status for _, _, status in found}
+    assert statuses <= {200, 503}, statuses
+    first, last = (
+        [s for moment, s, status in found if status == 200 and low <= moment / seconds <= low + 1 / 3]
+        for low in (0, 2 / 3)
+    )
+    return {
+        "rate": round(rate, 1), "first_third_p99_ms": round(p99(first), 2), "last_third_p99_ms": round(p99(last), 2),
+        "refused": round(sum(status == 503 for _, _, status in found) / len(found), 3),
+        "answered_per_s": round(sum(status == 200 for _, _, status in found) / seconds, 1),
+    }  # fmt: skip
+
+
 def cases(models: Iterable[str], precisions: Iterable[str]) -> list[tuple[str, str]]:
     """Return each model with each precision of an activation unit; only DIN has one."""
     return [(model, of) for model in models for of in precisions if of == "float32" or model == "din"]
@@ -249,9 +289,10 @@ def measure(options: argparse.Namespace, model: str, attention: str, folder: Pat
     key, dim = MODELS[model]
     port = options.port
     settings = {
-        "port": port, "workers": options.workers, "threads": options.threads, "device": options.device, "queue": 256,
-        "access_log": False,
+        "port": port, "workers": options.workers, "threads": options.threads, "device": options.device, "access_log": False,
     }  # fmt: skip
+    if not options.overload:
+        settings["queue"] = 256
     file = write_service(folder, key, dim, settings, attention=attention)
     command = [sys.executable, __file__, "--serve", str(file)]
     pin = ["taskset", "-c", options.pin_service] if options.pin_service else []
@@ -270,6 +311,8 @@ def measure(options: argparse.Namespace, model: str, attention: str, folder: Pat
                         port, requests, seconds=3 if options.quick else 10, connections=options.connections
                     )
                     line |= {"requests_per_s": round(rate, 1), "p99_ms": round(percentile, 2)}
+                    if options.overload:
+                        line["overload"] = overload(port, requests, rate=2 * rate, seconds=15)
                 line |= {
                     "workers": options.workers, "threads": options.threads, "device": options.device, "pin_service": options.pin_service,
                     "connections": options.connections, "machine": this_machine(), "commit": this_commit(),
@@ -314,6 +357,11 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=8099)
     parser.add_argument("--pin-service", metavar="CPUS", help="cores of the service, such as 0,1")
     parser.add_argument("--latency-only", action="store_true")
+    parser.add_argument(
+        "--overload",
+        action="store_true",
+        help="send twice the capacity as well; the queue is the default one",
+    )
     parser.add_argument("--serve", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:

@@ -1,19 +1,27 @@
 """The service under load while everything changes: ``python benchmarks/serve_soak.py [--minutes 10]``; prints one JSON line.
 
-Two workers serve requests at an even rate. Meanwhile the version is replaced ten times and a worker is killed five times. Every answer
-is compared with the scores of the version that it names, so that an answer from two versions would be found. Events are
-posted all the time; afterwards the service is killed with SIGKILL, started again, and asked for all acknowledged events,
-``--kills`` times.
+Two workers serve requests at an even rate, 80 % of the capacity that is measured first (as by ``serve.py``). Meanwhile the version is
+replaced ten times and a worker is killed five times. Every answer is compared with the scores of the version that it names, so that an
+answer from two versions would be found. A failure is that of a killed worker if it comes within two seconds of the kill; a kill can
+cause at most one on each of the ``CONNECTIONS``. ``memory_mb`` has the memory that only this worker uses (USS), of each worker after each
+replacement.
+
+Afterwards events are posted one by one, and the whole service is killed with SIGKILL at a random moment of it and started again,
+``--kills`` times. At the end all acknowledged events must be in the store.
 """
 
 import argparse
 import asyncio
+import http.client
+import itertools
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 from pathlib import Path
@@ -21,9 +29,12 @@ from pathlib import Path
 import numpy as np
 import psutil
 from machine import this_commit, this_machine
-from serve import bodies, p99, wait_for, write_service
+from serve import bodies, capacity, p99, wait_for, write_service
 
 DISTINCT = 32  # requests, whose scores are known for both versions
+CONNECTIONS = 16
+SHARE_OF_CAPACITY = 0.8
+LIMIT_AFTER_KILL = 2.0  # seconds
 
 
 def expected_scores(settings_file: Path, requests: list[bytes]) -> list[dict[str, dict[int, float]]]:
@@ -103,17 +114,20 @@ class Load:
         self.mixed += any(abs(known[of["item"]] - of["ctr"]) > 1e-6 for of in body["ranking"])
 
 
-def post_events(port: int, first: int, count: int) -> int:
-    """Post events one by one and return the number of those that were acknowledged."""
-    for number in range(first, first + count):
-        event = {"events": [{"user": 1, "item": 1 + number % 1000, "time": number}]}
+def post_until_killed(port: int, first: int) -> tuple[list[int], int]:
+    """Post events one by one until the service does not answer; return the times that were acknowledged, and the last one tried."""
+    acknowledged = []
+    for time_ in itertools.count(first):
+        event = {"events": [{"user": 1, "item": 1 + time_ % 1000, "time": time_}]}
         request = urllib.request.Request(f"http://127.0.0.1:{port}/events", json.dumps(event).encode())
         try:
             with urllib.request.urlopen(request, timeout=10) as answer:
-                assert json.load(answer) == {"accepted": 1}
-        except OSError:
-            return number - first
-    return count
+                found = json.load(answer)
+        except (OSError, http.client.HTTPException, json.JSONDecodeError):
+            return acknowledged, time_
+        assert found == {"accepted": 1}, found
+        acknowledged.append(time_)
+    raise AssertionError
 
 
 def start(file: Path, port: int) -> subprocess.Popen:
@@ -144,15 +158,17 @@ def kill_all(process: subprocess.Popen) -> None:
 
 async def change_all(
     process: subprocess.Popen, wanted: Path, *, seconds: float, replacements: int, kills: int
-) -> tuple[list[float], list[int]]:
-    """Replace the version and kill workers at even intervals; return the moments of the kills, and memory in MB."""
+) -> tuple[list[float], dict[int, list[int]]]:
+    """Replace the version and kill workers at even intervals; return the moments of the kills, and the memory of each worker in MB."""
     from deep_interest.service.deployment import Serving
 
-    steps, killed, memory = max(replacements, 1), [], []
+    steps, killed, memory = max(replacements, 1), [], dict[int, list[int]]()
     for step in range(steps):
         await asyncio.sleep(seconds / (steps + 1))
         Serving(primary=f"v{1 + (step + 1) % 2}.2024-01-01").write(wanted)
-        memory.append(sum(of.memory_info().rss for of in workers(process)) >> 20)
+        await asyncio.sleep(min(5, seconds / (steps + 1) / 4))
+        for worker in workers(process):
+            memory.setdefault(worker.pid, []).append(worker.memory_full_info().uss >> 20)
         if step * kills // steps != (step + 1) * kills // steps:
             await asyncio.sleep(seconds / (steps + 1) / 3)
             workers(process)[0].kill()
@@ -167,10 +183,7 @@ def main() -> None:
     )
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument(
-        "--rate",
-        type=float,
-        default=100,
-        help="requests per second; 80 %% of the capacity by benchmarks/serve.py",
+        "--rate", type=float, help="requests per second; 80 %% of the measured capacity by default"
     )
     parser.add_argument("--candidates", type=int, default=100)
     parser.add_argument("--replacements", type=int, default=10)
@@ -186,11 +199,15 @@ def main() -> None:
         load = Load(options.port, requests, expected_scores(file, requests))
         wanted = folder / "service/wanted.json"
         process = start(file, options.port)
+        measured = None
+        if options.rate is None:
+            measured, _ = capacity(options.port, requests, seconds=5, connections=CONNECTIONS)
+        rate = options.rate or SHARE_OF_CAPACITY * measured
 
-        async def under_load() -> tuple[list[float], list[int]]:
+        async def under_load() -> tuple[list[float], dict[int, list[int]]]:
             seconds = 60 * options.minutes
             _, changes = await asyncio.gather(
-                load.run(options.rate, seconds, 16),
+                load.run(rate, seconds, CONNECTIONS),
                 change_all(
                     process,
                     wanted,
@@ -202,26 +219,31 @@ def main() -> None:
             return changes
 
         killed, memory = asyncio.run(under_load())
-        unexplained = [of for of in load.failures if not any(-0.1 < of[0] - moment < 2 for moment in killed)]
-        acknowledged, lost = 0, 0
+        of_kills = [
+            sum(-0.1 < moment - kill < LIMIT_AFTER_KILL for moment, _ in load.failures) for kill in killed
+        ]
+        draw, acknowledged, last = random.Random(0), list[int](), 0
         for _ in range(options.kills):
-            acknowledged += post_events(options.port, acknowledged + 1, 25)
-            kill_all(process)
+            killer = threading.Timer(draw.uniform(0.05, 1), kill_all, [process])
+            killer.start()
+            found, last = post_until_killed(options.port, last + 1)
+            killer.join()
+            acknowledged += found
             process = start(file, options.port)
         from deep_interest.serving.events import SqliteEvents
 
         stored = {
             of.time for of in SqliteEvents(folder / "service/events.sqlite").of_user(1, after=0, limit=10**6)
         }
-        lost = len(set(range(1, acknowledged + 1)) - stored)
         process.send_signal(signal.SIGTERM)
         process.wait()
     line = {
-        "bench": "serve_soak", "minutes": options.minutes, "rate": options.rate, "candidates": options.candidates,
+        "bench": "serve_soak", "minutes": options.minutes, "capacity": measured, "rate": round(rate, 1), "candidates": options.candidates,
         "requests": len(load.seconds), "answers": load.answers, "p50_ms": round(1000 * float(np.median(load.seconds)), 2),
         "p99_ms": round(p99(load.seconds), 2), "replacements": options.replacements, "worker_kills": len(killed),
-        "failed": len(load.failures), "failed_without_kill": len(unexplained), "mixed_answers": load.mixed,
-        "memory_mb": memory, "service_kills": options.kills, "acknowledged_events": acknowledged, "lost_events": lost,
+        "failed": len(load.failures), "failed_by_kill": of_kills, "failed_without_kill": len(load.failures) - sum(of_kills),
+        "connections": CONNECTIONS, "mixed_answers": load.mixed, "memory_mb": list(memory.values()), "service_kills": options.kills,
+        "acknowledged_events": len(acknowledged), "lost_events": len(set(acknowledged) - stored),
         "machine": this_machine(), "commit": this_commit(),
     }  # fmt: skip
     print(json.dumps(line))

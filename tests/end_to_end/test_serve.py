@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
@@ -128,8 +129,8 @@ def test_scores_are_those_of_batch_scoring_and_versions_come_and_go(shop, served
         answer = service.rank(user, expected["item"].sample(frac=1, random_state=1).tolist())
         assert answer["version"] == first
         found = pd.DataFrame(answer["ranking"]).set_index("item")["ctr"]
-        assert (found[expected["item"]].to_numpy() - expected["ctr"].to_numpy()).max() == pytest.approx(
-            0, abs=1e-6
+        np.testing.assert_allclose(
+            found[expected["item"]].to_numpy(), expected["ctr"].to_numpy(), rtol=0, atol=1e-6
         )
     write_days(shop / "raw/shop/days", range(3, 4))
     second = retrain_and_promote(shop, "--params=retraining.tables=int8,retraining.attention=bfloat16")

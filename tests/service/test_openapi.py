@@ -7,7 +7,7 @@ from support.service import prepared, running
 
 from deep_interest.service.openapi import document
 
-REQUESTS = 40  # per operation and way of making them; more than 400 in all
+REQUESTS = 70  # per operation and way of making them
 pytestmark = pytest.mark.slow
 
 
@@ -50,7 +50,7 @@ def check_operation(client, operation, mode):
 @pytest.mark.parametrize("mode", list(schemathesis.GenerationMode), ids=lambda mode: mode.name.lower())
 def test_requests_made_from_the_document_get_documented_answers(client, mode):
     sent = sum(check_operation(client, operation, mode) for operation in operations(client))
-    assert sent >= 3 * REQUESTS
+    assert sent >= 200
 
 
 def test_every_route_is_documented(client, tmp_path):
