@@ -293,3 +293,15 @@ def test_probes_ask_paths_that_need_no_token(file):
     (container,) = pods()[file]["containers"]
     for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
         assert container[probe]["httpGet"]["path"] in PUBLIC_PATHS
+
+
+def test_prometheus_reads_the_service_of_the_compose_file_with_its_token():
+    compose = yaml.safe_load((DEPLOY / "compose.yml").read_text())
+    (job,) = yaml.safe_load((DEPLOY / "prometheus.yml").read_text())["scrape_configs"]
+    (target,) = [target for config in job["static_configs"] for target in config["targets"]]
+    service, port = target.split(":")
+    assert f":{port}:{port}" in compose["services"][service]["ports"][0]
+    token = job["authorization"]["credentials_file"]
+    assert token in compose["services"][service]["entrypoint"]
+    assert Path(token).name in compose["secrets"]
+    assert all(Path(token).name in compose["services"][name]["secrets"] for name in (service, "prometheus"))

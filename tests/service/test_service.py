@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -108,6 +109,29 @@ def test_a_new_version_takes_over_without_a_failed_or_mixed_answer(tmp_path):
                     break
             assert answer["version"] == version
     assert seen == {"v1", "v2"}
+
+
+def test_a_version_has_ranked_before_it_takes_over(tmp_path, monkeypatch):
+    settings = prepared(tmp_path, versions=("v1", "v2"))
+    loader, ranked, score = make_service(settings).loader, [], Ranker.score
+
+    def recorded(self, features):
+        ranked.append((self.version, loader.current.primary.version))
+        return score(self, features)
+
+    monkeypatch.setattr(Ranker, "score", recorded)
+    Serving(primary="v2.2024-01-01").write(settings.serving_file)
+    assert loader.refresh()
+    assert set(ranked) == {("v2", "v1")}  # v2 scored while v1 was serving
+    assert loader.current.primary.version == "v2"
+
+
+def test_the_log_is_memory_mapped(tmp_path):
+    snapshot = snapshot_of(prepared(tmp_path))
+    mapped = Path("/proc/self/maps").read_text()
+    for name in ("offsets", "field.item_id", "field.action"):
+        assert f"v1.2024-01-01/log/{name}.npy" in mapped
+    assert len(snapshot.log.offsets) == 5  # users ann, bob, cem and unknown
 
 
 def test_a_damaged_version_never_takes_over(tmp_path, caplog):
