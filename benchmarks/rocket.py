@@ -152,10 +152,11 @@ def main() -> None:
     parser.add_argument(
         "--read", action="store_true", help="do not train; read the predictions of the last run"
     )
+    parser.add_argument("--cost-only", action="store_true", help="only the cost of a request")
     parser.add_argument("--threads", type=int, help="threads of a request")
     parser.add_argument("--quick", action="store_true", help="200 requests a case instead of 1,000")
     arguments = parser.parse_args()
-    if not arguments.read:
+    if not (arguments.read or arguments.cost_only):
         parameters = f"training.seeds={' '.join(map(str, arguments.seeds))}"
         parameters += f",{arguments.params}" if arguments.params else ""
         command = [
@@ -168,8 +169,9 @@ def main() -> None:
         ]
         command += [f"--env={arguments.env}"] if arguments.env else []
         subprocess.run(command, cwd=PROJECT, check=True, stdout=sys.stderr)
-    for line in accuracy(arguments.dataset, *results_of(arguments.dataset, arguments.env)):
-        print(json.dumps(line), flush=True)
+    if not arguments.cost_only:
+        for line in accuracy(arguments.dataset, *results_of(arguments.dataset, arguments.env)):
+            print(json.dumps(line), flush=True)
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
     for case in CASES:

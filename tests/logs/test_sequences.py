@@ -1,5 +1,7 @@
 """Further sequences of behaviours: which events a sample sees, checked event by event."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,7 +12,7 @@ from support.logs import encoded
 
 from deep_interest.errors import InputError
 from deep_interest.logs.canonical import canonical
-from deep_interest.logs.encoding import encode_behaviors, encode_features
+from deep_interest.logs.encoding import behavior_log, encode_behaviors, encode_features
 from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.history_ranges import Calendar, history_begins, history_ends
 from deep_interest.logs.impressions import impression_samples
@@ -106,6 +108,35 @@ def test_a_sample_sees_the_selected_events_before_its_time_that_are_logged_and_n
         assert [ids[code - 1] for code in found] == [event.item for event in expected]
         if shown and "clicked" in declared["behavior"]:
             assert seen(sequences, samples, row, field="clicked") == [event.clicked + 1 for event in expected]
+
+
+LATE = {"behavior": ["item_id", "dwell", "hour"], "delay": DAY // 2}
+
+
+def test_a_sequence_can_have_columns_that_the_behaviours_have_not():
+    """A dwell time that is known late is seen in a sequence with a delay, and nowhere else."""
+    tables = random_tables(4)
+    dwell = np.random.default_rng(0).integers(0, 5, len(tables.behaviors))
+    tables = replace(tables, behaviors=tables.behaviors.assign(dwell=dwell))
+    log, samples, sequences = made(tables, LATE)
+    assert [field.name for field in sequences.schemas["more"].behavior] == ["item_id", "dwell", "hour"]
+    for row in range(len(samples.user)):
+        user, time = log.users.values[samples.user[row] - 1], samples.time[row]
+        done = tables.behaviors
+        events = done[(done["user"] == user) & (done["time"] <= time - DAY // 2)]
+        assert (
+            seen(sequences, samples, row, field="dwell") == (events["dwell"] + 1).tolist()
+        )  # codes are those of sorted values
+    columns = FeatureColumns.model_validate({"behavior": ["item_id"], "sequences": {"more": LATE}})
+    own = encode_behaviors(tables.behaviors, columns)
+    features = encode_features(tables, log, columns, own=own)
+    assert list(behavior_log(log, features, own).fields) == ["item_id"]
+    assert [field.name for field in features.schema.behavior] == ["item_id"]
+
+
+def test_a_column_of_a_sequence_that_the_behaviours_have_not_is_named():
+    with pytest.raises(InputError, match=r"features\.sequences\.more\.behavior: dwell is neither"):
+        made(random_tables(4), LATE)
 
 
 @pytest.mark.parametrize("declared", DECLARED)
@@ -242,7 +273,7 @@ def test_a_sequence_of_impressions_needs_impressions():
     [
         ({"behavior": ["action"]}, "behavior: found action, but a behaviour needs at least one of the item features item_id, category"),
         ({"sequences": {"carts": {"behavior": ["action"]}}}, "sequences.carts.behavior: found action, but a behaviour needs"),
-        ({"sequences": {"carts": {"behavior": ["item_id", "dwell"]}}}, "sequences.carts.behavior: dwell is not a feature of these behaviors"),
+        ({"sequences": {"s": {"source": "impressions", "behavior": ["item_id", "dwell"]}}}, "sequences.s.behavior: dwell is not a feature of these impressions"),
         ({"sequences": {"a b": {"behavior": ["item_id"]}}}, "sequences: 'a b' is not a valid name"),
         ({"sequences": {"s": {"source": "impressions", "behavior": ["item_id"], "where": {"pid": [1]}}}}, "s.where: pid is not a column by which"),
         ({"behavior": ["item_id", "gap"], "buckets": {"gap": 3}}, "gap is computed and has buckets of its own"),

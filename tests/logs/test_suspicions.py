@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 from support.log_warnings import (
     BY_DAY,
     DAY,
@@ -273,3 +274,31 @@ def test_impressions_with_both_labels_are_counted(labels, expected):
 )
 def test_the_unit_of_times_is_inferred_from_their_size(latest, ticks):
     assert ticks_per_second(pd.Series([0, latest, 5])) == ticks
+
+
+def clicks_as_behaviors(share):
+    """Behaviours during the impressions, of which a share are clicks, with a dwell time."""
+    before, shown = quiet()
+    clicks = shown[shown["label"] == 1].drop(columns="label")
+    others = clicks.assign(item=OTHER)
+    kept = round(share * len(clicks))
+    return pd.concat([before, clicks[:kept], others[kept:]]).assign(dwell="short"), shown
+
+
+@pytest.mark.parametrize(
+    ("share", "features", "expected"),
+    [
+        (0.5, {"behavior": ("item_id", "dwell")}, True),
+        (0.4, {"behavior": ("item_id", "dwell")}, False),
+        (0.5, {"behavior": ("item_id", "hour", "gap")}, False),  # known at once
+        (0.5, {"behavior": ("item_id",), "sequences": {"late": {"behavior": ("item_id", "dwell"), "delay": 600}}}, False),
+    ],
+)  # fmt: skip
+def test_columns_of_clicks_may_be_known_too_late(share, features, expected):
+    behaviors, shown = clicks_as_behaviors(share)
+    texts = [text for text in warnings_of(behaviors, shown, **features) if "known by then" in text]
+    assert len(texts) == expected
+    if expected:
+        assert texts[0].startswith("features.behavior: dwell describe clicks of these impressions")
+        advice = texts[0].partition("such as features.sequences: ")[2]
+        FeatureColumns(behavior=("item_id",), sequences=yaml.safe_load(advice))  # the advice works

@@ -206,6 +206,96 @@ def test_shuffling_the_future_does_not_change_the_past(tmp_path):
         np.testing.assert_array_equal(features.items[name], other_features.items[name])
 
 
+OWN_COLUMNS = {
+    "item": ["item_id", "category"],
+    "behavior": ["item_id", "category", "action", "dwell", "price", "tags", "hour", "weekday", "gap", "position"],
+    "buckets": {"dwell": 4}, "standardised": ["price"], "multi_hot": {"tags": "|"},
+    "sequences": {
+        "bought": {"behavior": ["item_id", "action", "dwell", "gap"], "where": {"action": ["buy"]}, "history_days": 3},
+        "late": {"behavior": ["item_id", "rating", "price", "tags", "hour"], "delay": 600},
+        "skipped": {"source": "impressions", "behavior": ["item_id", "clicked", "position"], "delay": 60},
+    },
+}  # fmt: skip
+
+
+def with_columns(behaviors, seed=0):
+    """The behaviours with a column of each kind."""
+    rng, rows = np.random.default_rng(seed), len(behaviors)
+    tags = ["|".join(rng.choice(list("abcd"), rng.integers(1, 4), replace=False)) for _ in range(rows)]
+    return behaviors.assign(
+        action=rng.choice(["view", "cart", "buy"], rows), dwell=rng.exponential(30, rows).round(1),
+        price=rng.normal(9, 3, rows).round(2), rating=rng.integers(1, 6, rows).astype(str), tags=tags,
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_shuffling_the_future_changes_no_column_of_any_history(tmp_path):
+    """All columns of behaviours, and labels, from the first validation day on; training samples see what they saw."""
+    behaviors, impressions = own_log(seed=2)
+    behaviors, cut, rng = with_columns(behaviors), 4 * 86_400, np.random.default_rng(1)
+    later, after = behaviors["time"] >= cut, impressions["time"] >= cut
+    shuffled, changed = behaviors.copy(), impressions.copy()
+    for column in behaviors:
+        if column != "time":
+            shuffled.loc[later, column] = rng.permutation(behaviors.loc[later, column])
+    changed.loc[after, "label"] = rng.permutation(impressions.loc[after, "label"])
+    settings = settings_of("own", features=OWN_COLUMNS)
+    outputs = []
+    for name, (log, shown) in {"original": (behaviors, impressions), "shuffled": (shuffled, changed)}.items():
+        write_own(tmp_path / name, log, shown)
+        outputs.append(from_impressions("own", tmp_path / name, settings))
+    (_, log, features, samples, _), (_, other_log, other_features, other_samples, _) = outputs
+    train = samples["split"] == "train"
+    assert samples.loc[train, "time"].max() < cut <= samples.loc[~train, "time"].min()
+    pd.testing.assert_frame_equal(samples[train], other_samples[train])
+    assert features.schema == other_features.schema
+    assert {field.name for field in features.schema.behavior} == set(OWN_COLUMNS["behavior"])
+
+    def compare(one, other, user, begin, end, names):
+        start, other_start = (int(of.offsets[user]) for of in (one, other))
+        assert names <= set(one.fields)
+        for name in one.fields:
+            seen, found = (
+                one.fields[name][start + begin : start + end],
+                other.fields[name][other_start + begin : other_start + end],
+            )
+            if name == "tags":
+                seen, found = values_of(seen, features, name), values_of(found, other_features, name)
+                assert seen == found
+            else:
+                np.testing.assert_array_equal(seen, found)
+        if one.times is not None:
+            np.testing.assert_array_equal(
+                one.times[start + begin : start + end], other.times[other_start + begin : other_start + end]
+            )
+
+    compared = 0
+    for row in samples[train].to_dict("records"):
+        compare(
+            log,
+            other_log,
+            row["user"],
+            0,
+            row["history_end"],
+            {"action", "dwell", "price", "tags", "hour", "weekday"},
+        )
+        for name, columns in {
+            "bought": {"action", "dwell"},
+            "late": {"rating", "price", "tags", "hour"},
+            "skipped": {"clicked"},
+        }.items():
+            begin, end = row[f"history_begin.{name}"], row[f"history_end.{name}"]
+            compare(log.sequences[name], other_log.sequences[name], row["user"], begin, end, columns)
+            compared += end - begin
+    assert compared > 1000
+
+
+def values_of(codes, features, name):
+    """The sets of values of a multi-hot field."""
+    sets = features.value_sets[name]
+    return [sorted(sets.values[sets.offsets[code] : sets.offsets[code + 1]].tolist()) for code in codes]
+
+
 @pytest.mark.slow
 def test_a_user_may_have_a_million_behaviours(tmp_path):
     rng = np.random.default_rng(0)

@@ -20,7 +20,8 @@ BY_DAY = ProtocolParameters(name="by_day")
 
 def warnings_of(behaviors, shown, *, items=None, users=None, repeated=False, protocol=BY_DAY, **features):
     """The warnings about ``(user, item, time)`` and ``(user, item, time, label)`` rows or tables."""
-    behaviors = pd.DataFrame(behaviors, columns=["user", "item", "time"])
+    if not isinstance(behaviors, pd.DataFrame):
+        behaviors = pd.DataFrame(behaviors, columns=["user", "item", "time"])
     if not isinstance(shown, pd.DataFrame):
         shown = pd.DataFrame(shown, columns=["user", "item", "time", "label"])
     if items is None:

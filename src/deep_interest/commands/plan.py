@@ -163,7 +163,7 @@ def _path(configuration: Configuration, entry: str) -> Path | None:
 def _values(values: Sequence[str], parameters: DatasetParameters) -> dict[str, int]:
     """Read the numbers of values of features."""
     columns = parameters.features
-    names = [*columns.item, *columns.own, *columns.profile, *columns.context]
+    names = columns.names
     found = {}
     for text in values:
         name, _, number = text.partition("=")

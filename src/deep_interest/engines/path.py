@@ -161,11 +161,11 @@ def _behavior_columns(
     kinds = {"time": "int64", "rating": "float32", "day": "int32", "segment": "int32"}
     columns = {name: behaviors[name].cast(kind) for name, kind in kinds.items() if name in behaviors.columns}
     columns |= {"is_target": is_target(behaviors, protocol)} | membership(behaviors, features)
-    own = {f"own_{k}": _own_column(behaviors, name) for k, name in enumerate(features.own_columns)}
+    own = {f"own_{k}": _own_column(behaviors, name, features) for k, name in enumerate(features.own_columns)}
     return columns | own
 
 
-def _own_column(behaviors: "ir.Table", name: str) -> Any:
+def _own_column(behaviors: "ir.Table", name: str, features: FeatureColumns) -> Any:
     """Return an expression of a feature of the behaviours; hour and weekday of the time, in seconds, if they are not columns."""
     if name in behaviors.columns:
         return behaviors[name]
@@ -175,7 +175,7 @@ def _own_column(behaviors: "ir.Table", name: str) -> Any:
     if name == "weekday":  # Monday is 1; 1970-01-01 was a Thursday
         return (((days_of(behaviors["time"], Calendar(86_400)) + 3) % 7) + 7) % 7 + 1
     raise InputError(
-        f"features.behavior: {name} is neither an item field nor a column of the behaviours ({', '.join(behaviors.columns)})"
+        f"{features.place_of(name)}: {name} is neither an item field nor a column of the behaviours ({', '.join(behaviors.columns)})"
     )
 
 

@@ -202,7 +202,7 @@ def behavior_log(
 
 def _check_names(columns: FeatureColumns) -> None:
     """Check that names are unique: a field's name is also that of its embedding table, and of a column of the samples."""
-    names = [*columns.item, *columns.own, *columns.profile, *columns.context]
+    names = columns.names
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"features: {name} occurs twice; rename the column in one of the tables")
@@ -218,7 +218,7 @@ def _behavior_column(behaviors: pd.DataFrame, name: str, columns: FeatureColumns
         return behaviors[name]
     if name not in TIME_FEATURES:
         raise InputError(
-            f"features.behavior: {name} is neither an item field ({', '.join(columns.item)}) nor a column of the behaviours "
+            f"{columns.place_of(name)}: {name} is neither an item field ({', '.join(columns.item)}) nor a column of the behaviours "
             f"({', '.join(map(str, behaviors))}), nor one of {', '.join((*DERIVED, *TIME_FEATURES))}"
         )
     hours = behaviors["time"] // 3600

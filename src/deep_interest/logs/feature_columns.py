@@ -33,8 +33,8 @@ class SequenceColumns(BaseModel):
         source: table of its events: ``behaviors``, or ``impressions`` (clicked and skipped ones, strictly before the sample's time).
         where: ``{column: values}``; only events with one of these values belong to the sequence. Columns of ``behaviors``, or
             ``clicked`` (0 or 1) of impressions.
-        behavior: features of an event: item features, and for behaviours any feature of ``features.behavior``; for impressions
-            ``clicked``; ``gap`` and ``position``.
+        behavior: features of an event: item features, ``gap`` and ``position``; for behaviours their columns, ``weekday`` and ``hour``,
+            which need not be in ``features.behavior``; for impressions ``clicked``.
         max_len: maximum length of a history; that of the training options if None.
         history_days: number of days before the sample's own from which events are seen; all if None.
         delay: time after which an event has been logged, in the unit of the log's times: a sample sees only events at least as old.
@@ -89,7 +89,7 @@ class FeatureColumns(BaseModel):
 
     @model_validator(mode="after")
     def _names_can_be_used(self) -> "FeatureColumns":
-        names = [*self.item, *self.own, *self.profile, *self.context]
+        names = self.names
         for name in names:
             if not re.fullmatch(r"[\w-]+", name):
                 raise ValueError(
@@ -109,7 +109,7 @@ class FeatureColumns(BaseModel):
                 raise ValueError(
                     f"{key}: {', '.join(sorted(unknown))} is not a feature; the features are {', '.join(names)}"
                 )
-        if derived := set(self.own) & {*self.buckets, *self.multi_hot, *self.standardised} & set(DERIVED):
+        if derived := {*self.buckets, *self.multi_hot, *self.standardised} & set(DERIVED):
             raise ValueError(
                 f"buckets, multi_hot, standardised: {', '.join(sorted(derived))} is computed and has buckets of its own; remove it from there"
             )
@@ -142,12 +142,12 @@ class FeatureColumns(BaseModel):
         for key, sequence in self.sequences.items():
             if not re.fullmatch(r"\w+", key):
                 raise ValueError(f"sequences: {key!r} is not a valid name; use letters, digits and _")
-            own = self.own if sequence.source == "behaviors" else (CLICKED,)
-            known = (*self.item, *own, *DERIVED)
-            if unknown := [name for name in sequence.behavior if name not in known]:
+            known = (*self.item, CLICKED, *DERIVED)
+            unknown = [name for name in sequence.behavior if name not in known]
+            if sequence.source == "impressions" and unknown:
                 raise ValueError(
-                    f"sequences.{key}.behavior: {', '.join(unknown)} is not a feature of these {sequence.source}; they have "
-                    f"{', '.join(dict.fromkeys(known))}"
+                    f"sequences.{key}.behavior: {', '.join(unknown)} is not a feature of these impressions; they have "
+                    f"{', '.join(known)}"
                 )
             if sequence.source == "impressions" and (other := set(sequence.where) - {CLICKED}):
                 raise ValueError(
@@ -168,8 +168,34 @@ class FeatureColumns(BaseModel):
 
     @property
     def own_columns(self) -> tuple[str, ...]:
-        """Columns of ``behaviors`` that are features, including those that follow from the time."""
-        return tuple(name for name in self.own if name not in DERIVED)
+        """Columns of ``behaviors`` that are features, of further sequences too, including those that follow from the time."""
+        return tuple(name for name in self._all_own if name not in DERIVED)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all features, in the order item, behaviour, profile, context; a name that occurs twice is there twice."""
+        return (*self.item, *self._all_own, *self.profile, *self.context)
+
+    @property
+    def _all_own(self) -> tuple[str, ...]:
+        """Features of behaviours that the candidate does not have, of further sequences too."""
+        of_sequences = [
+            name
+            for sequence in self.sequences.values()
+            if sequence.source == "behaviors"
+            for name in sequence.behavior
+            if name not in self.item
+        ]
+        return (*self.own, *(name for name in dict.fromkeys(of_sequences) if name not in self.own))
+
+    def place_of(self, name: str) -> str:
+        """Return the block of the configuration that names a feature of behaviours."""
+        sequences = [key for key, sequence in self.sequences.items() if name in sequence.behavior]
+        return (
+            "features.behavior"
+            if name in self.own or not sequences
+            else f"features.sequences.{sequences[0]}.behavior"
+        )
 
     @property
     def columns_of_behaviors(self) -> tuple[str, ...]:

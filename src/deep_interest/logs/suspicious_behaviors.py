@@ -39,7 +39,7 @@ def ratings_with_one_label(behaviors: pd.DataFrame, protocol: ProtocolParameters
 
 def outcomes_of_clicks(tables: CanonicalTables, features: FeatureColumns) -> Iterator[str]:
     """Warn about columns of behaviours that are clicks of the impressions: they may be known only after the next impression."""
-    own = [name for name in features.own_columns if name in tables.behaviors and name not in TIME_FEATURES]
+    own = [name for name in features.own if name in tables.behaviors and name not in TIME_FEATURES]
     if not own or tables.impressions is None:
         return
     event = ["user", "item", "time"]
@@ -50,6 +50,6 @@ def outcomes_of_clicks(tables: CanonicalTables, features: FeatureColumns) -> Ite
     if len(during.merge(clicks, on=event)) / len(during) >= _SAME_EVENTS:
         yield (
             f"features.behavior: {', '.join(own)} describe clicks of these impressions, and a click is in the history of the user's next "
-            "impression: is the value known by then? A dwell time may not be; if so, move the column to a sequence with a delay "
-            "(features.sequences)"
+            "impression: is the value known by then? A dwell time may not be; if so, move the column to a sequence with a delay, "
+            f"such as features.sequences: {{late: {{behavior: [{features.item[0]}, {own[0]}], delay: 600}}}}"
         )

@@ -118,7 +118,7 @@ class DatasetParameters(BaseModel):
                 "a log without times; remove it, declare the time, or, except for gap, map its column under columns"
             )
         dated = {"protocol.history_days": self.protocol.history_days} | {
-            f"features.sequences.{key}": of.history_days or of.delay or GAP in of.behavior
+            f"features.sequences.{key}": of.history_days or of.delay or needs_time & set(of.behavior)
             for key, of in self.features.sequences.items()
         }
         if names := [name for name, value in dated.items() if value]:
