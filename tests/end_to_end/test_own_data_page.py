@@ -11,7 +11,12 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 from support.project import copy_project, environment, run
+
+from deep_interest.pipelines.ingest.nodes import make_ingest_tables
+from deep_interest.pipelines.parameters import DatasetParameters
+from deep_interest.pipelines.samples.nodes import build_vocabularies, samples_from_impressions
 
 PAGE = (Path(__file__).parents[2] / "docs/own-data.md").read_text(encoding="utf-8")
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -27,7 +32,7 @@ def tables_of_the_page() -> dict[str, str]:
 
 def more_rows(customers: int = 60, days: int = 9) -> dict[str, list[str]]:
     """Return rows of customers who prefer one kind of item; every tenth customer has no profile."""
-    rng = np.random.default_rng(0)
+    rng, outcomes = np.random.default_rng(0), np.random.default_rng(1)
     rows: dict[str, list[str]] = {"visits 2024.csv": [], "banner.csv": [], "customers.csv": []}
     for index in range(3, customers):
         customer, preferred = f"K-{index:04}", rng.integers(4)
@@ -40,7 +45,8 @@ def more_rows(customers: int = 60, days: int = 9) -> dict[str, list[str]]:
                 local = time.astimezone(BERLIN).replace(tzinfo=None).isoformat()
                 action = rng.choice(["viewed", "bought", "searched"])
                 rows["visits 2024.csv"].append(
-                    f"{customer};{local};{action};SKU-{article:02};{KINDS[article % 4]};{2 + article / 4};{LABELS[article % 5]}"
+                    f"{customer};{local};{action};SKU-{article:02};{KINDS[article % 4]};{2 + article / 4};{LABELS[article % 5]};"
+                    f"{outcomes.integers(200)};{outcomes.choice(['', *'12345'])}"
                 )
             else:
                 outcome = "click" if rng.random() < (0.6 if article % 4 == preferred else 0.1) else ""
@@ -132,3 +138,34 @@ def test_days_and_histories_are_in_local_time(project):
     assert (
         impressions["day"] == (local.dt.tz_localize(None).dt.normalize() - pd.Timestamp("1970-01-01")).dt.days
     ).all()
+
+
+def merged(block, more):
+    """A block of configuration with the keys of another one."""
+    both = {
+        key: merged(block[key], more[key])
+        for key in block.keys() & more.keys()
+        if isinstance(more[key], dict)
+    }
+    return {**block, **more, **both}
+
+
+def test_what_happened_in_a_behaviour_is_read_from_the_same_files(project):
+    blocks = [yaml.safe_load(text) for text in re.findall(r"```yaml\n(.*?)```", PAGE, flags=re.DOTALL)]
+    (more,) = (block for block in blocks if block.get("features", {}).get("behavior"))
+    settings = DatasetParameters.model_validate(merged(blocks[0]["datasets"]["my_shop"], more))
+    behaviors, items, left_out, users, impressions = make_ingest_tables("my_shop")(
+        project / "data/01_raw", settings
+    )
+    ids = build_vocabularies(behaviors, items, impressions)
+    log, features, *_ = samples_from_impressions(
+        behaviors, items, *ids, left_out, settings, users, impressions
+    )
+    assert [field.name for field in features.schema.own] == ["action", "seconds", "stars", "gap"]
+    user = ids[0]["id"].tolist().index("K-0001") + 1
+    history = log.history(user, 2, max_len=9)
+    viewed, bought = behaviors[behaviors["user"] == "K-0001"].to_dict("records")
+    assert (viewed["seconds"], bought["seconds"], bought["stars"]) == (74, 12, "4")
+    assert pd.isna(viewed["stars"])
+    assert history["stars"].tolist()[0] == 0 < history["stars"].tolist()[1]  # no star is "unknown"
+    assert history["seconds"].tolist() == [3, 2]  # buckets: from 30 to 120, and from 5 to 30 seconds
