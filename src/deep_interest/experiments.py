@@ -222,7 +222,19 @@ ABLATIONS: dict[str, Table] = {
     ),
     "dien_table3": Table(
         "industrial protocol (DIEN Table 3)",
-        ("base", "wide_deep", "pnn", "din", "gru_attention", "gru_augru", "dien"),
+        (
+            "item_rate",
+            "item_knn",
+            "asvd",
+            "boosted",
+            "base",
+            "wide_deep",
+            "pnn",
+            "din",
+            "gru_attention",
+            "gru_augru",
+            "dien",
+        ),
     ),
     "dien_table4": Table(
         "AUGRU and auxiliary loss (DIEN Table 4)",

@@ -43,16 +43,16 @@ def write_bars(folder: Path, rng: np.random.Generator) -> None:
         for step in range(12):
             name = "train.csv" if step < 8 else "valid.csv" if step < 10 else "test.csv"
             item = int(rng.integers(ITEMS))
-            label = click(rng, history, item)
+            label, weight = click(rng, history, item), 1 + step % 3
             past, categories = (
                 "^".join(map(str, values)) for values in (history, [i % CATEGORIES for i in history])
             )
-            rows[name].append(f"{label},{user},{item},{item % CATEGORIES},{past},{categories}\n")
+            rows[name].append(f"{label},{user},{item},{item % CATEGORIES},{past},{categories},{weight}\n")
             if label:
                 history = [*history, item]
     for name, lines in rows.items():
         (folder / name).write_text(
-            "label,user_id,item_id,cate_id,item_history,cate_history\n" + "".join(lines)
+            "label,user_id,item_id,cate_id,item_history,cate_history,weight\n" + "".join(lines)
         )
 
 
@@ -103,6 +103,7 @@ def project(tmp_path_factory):
         raw.mkdir(parents=True)
         write(raw, np.random.default_rng(number))
     blocks = {"datasets": {dataset: block_of(dataset) for dataset in DATASETS}}
+    blocks["datasets"]["amazon_electronics_x1"]["source"]["impressions"]["weight"] = "weight"
     (folder / "conf/base/parameters/given.yml").write_text(yaml.safe_dump(blocks), encoding="utf-8")
     return folder
 
@@ -125,6 +126,11 @@ def test_a_block_of_the_page_is_enough_for_a_table(project, dataset):
     assert ("ndcg_10" in table) == has_requests
     page = (project / "data/smoke/08_reporting" / dataset / "results.md").read_text(encoding="utf-8")
     assert ("GAUC by request" in page) == has_requests
+    has_weights = dataset == "amazon_electronics_x1"
+    assert ("weighted_auc" in table) == has_weights
+    if has_weights:
+        assert (table["weighted_auc"] != table["auc"]).all()
+        assert table["weighted_logloss"].notna().all()
 
 
 def test_samples_are_those_of_the_files(project):

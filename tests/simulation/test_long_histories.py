@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from support.gauc import pairwise_gauc
 
 from deep_interest.simulation.behaviors import behavior_blocks
 from deep_interest.simulation.config import SimulationConfig
@@ -48,19 +49,7 @@ def test_all_behaviours_of_a_category_predict_better_than_the_newest_50():
         scores["all"].append(matches.sum())
         scores["newest"].append(matches[-50:].sum())
     oracle, every, newest = (
-        _gauc(impressions, np.asarray(score)) for score in (impressions.true_probability, scores["all"], scores["newest"])
+        pairwise_gauc(impressions, np.asarray(score)) for score in (impressions.true_probability, scores["all"], scores["newest"])
     )  # fmt: skip
     assert every > newest + 0.05
     assert oracle > every
-
-
-def _gauc(impressions, score):
-    """DIN eq. 10 by comparing all pairs of each user; ties count half."""
-    total = weight = 0.0
-    for rows in impressions.groupby("user").groups.values():
-        label = impressions.label.to_numpy()[rows]
-        positive, negative = score[rows][label == 1], score[rows][label == 0]
-        if len(positive) and len(negative):
-            correct = np.sign(positive[:, None] - negative[None, :]).mean() / 2 + 0.5
-            total, weight = total + correct * len(rows), weight + len(rows)
-    return total / weight

@@ -1,5 +1,6 @@
 """Models with further sequences of behaviours: each is represented like the first one, with the same embeddings."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -101,6 +102,32 @@ def test_a_batch_has_the_events_that_each_sample_sees():
             assert carts.history[name][span].tolist() == log.fields[name][rows].tolist()
         expected = [1 + int(60 - time).bit_length() for time in log.times[rows]]
         assert carts.history["gap"][span].tolist() == expected
+
+
+def test_the_negatives_of_a_batch_are_the_shown_items_where_there_are_any():
+    found = samples(MAIN)
+    store, rng = found.store, np.random.default_rng(5)
+    shown = torch.from_numpy(rng.integers(0, 13, int(store.offsets[-1])).astype(np.int32))
+    shown[::3] = 0
+    with_shown = replace(found, store=replace(store, log=replace(store.log, negatives=shown)))
+    names = {field.name for field in MAIN.shared}
+    batch = with_shown.batch(torch.arange(len(found)), negatives=names)
+    starts = found.store.offsets[found.user.long()]
+    counted = 0
+    for row in range(len(found)):
+        history = row if batch.owner is None else int(batch.owner[row])
+        span = slice(int(batch.offsets[history]), int(batch.offsets[history + 1]))
+        end = int(starts[row]) + int(found.history_end[row])
+        expected = shown[end - (span.stop - span.start) : end]
+        for name in names:
+            negatives, of_items = batch.negatives[name][span], store.items[name][expected.long()]
+            assert negatives[expected > 0].tolist() == of_items[expected > 0].tolist()
+        counted += int((expected > 0).sum())
+        clicked = batch.history["item_id"][span][expected == 0]
+        assert (
+            batch.negatives["item_id"][span][expected == 0] != clicked
+        ).all()  # sampled, never the clicked item
+    assert counted > 20
 
 
 @pytest.mark.parametrize("key", DEEP)

@@ -370,3 +370,28 @@ def test_the_types_in_the_headers_of_atomic_files_are_left_out(tmp_path):
     ]
     assert tables.items["genre"].tolist() == ["Comedy", "Crime Film-Noir"]
     assert tables.users["age"].tolist() == ["24", "53"]
+
+
+def test_parquet_files_give_the_same_samples(tmp_path):
+    """FuxiCTR writes Parquet, with lists."""
+    expected = read_given(tmp_path)
+    kinds = {"item_history": "item", "cate_history": "category"}
+    for name in FILES:
+        frame = pd.read_csv(tmp_path / name, keep_default_na=False, dtype=dict.fromkeys(kinds, str))
+        for column in kinds:
+            frame[column] = [
+                [int(value) for value in past.split("^")] if past else [] for past in frame[column]
+            ]
+        frame.to_parquet(tmp_path / name.replace(".csv", ".parquet"))
+    files = [name.replace(".csv", ".parquet") for name in NAMES]
+    split = {key: name.replace(".csv", ".parquet") for key, name in SPLIT.items()}
+    lists = [
+        {key: value for key, value in block.items() if key != "separator"} | {"files": files}
+        for block in ITEMS
+    ]
+    impressions = IMPRESSIONS | {"files": files, "split": split, "history": "item_history"}
+    source = Source.model_validate({"impressions": impressions, "items": lists})
+    tables = canonical(read_tables(tmp_path, source, FeatureColumns(item=("item_id", "category"))))
+    for name in ("shown", "behaviors", "items"):
+        pd.testing.assert_frame_equal(getattr(tables, name), getattr(expected, name), check_dtype=False)
+    assert histories(tables) == histories(expected)

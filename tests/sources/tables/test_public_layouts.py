@@ -1,11 +1,14 @@
 """The layouts of docs/own-data.md: files as their programs write them, read by the page's blocks alone."""
 
 import re
+from datetime import datetime
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 
+from deep_interest.errors import InputError
 from deep_interest.logs.canonical import canonical
 from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.tables import CanonicalTables
@@ -17,14 +20,19 @@ PAGE = (Path(__file__).parents[3] / "docs/own-data.md").read_text(encoding="utf-
 NINE = 1573463158  # 2019-11-11 09:05:58 UTC
 
 
-def read_as_documented(folder: Path, dataset: str) -> CanonicalTables:
-    """Read the files in ``folder`` with the block of the page."""
+def documented(dataset: str) -> dict:
+    """Return the block of the page."""
     blocks = [
         yaml.safe_load(text)["datasets"]
         for text in re.findall(r"```yaml\n(datasets:.*?)```", PAGE, flags=re.DOTALL)
     ]
     (block,) = [block[dataset] for block in blocks if dataset in block]
-    settings = DatasetParameters.model_validate(block)
+    return block
+
+
+def read_as_documented(folder: Path, dataset: str) -> CanonicalTables:
+    """Read the files in ``folder`` with the block of the page."""
+    settings = DatasetParameters.model_validate(documented(dataset))
     return canonical(read_tables(folder, settings.source, settings.features))
 
 
@@ -194,3 +202,73 @@ def test_a_line_per_user_is_read_as_the_page_says(tmp_path):
         tmp_path, Source.model_validate({"behaviors": declared}), FeatureColumns(item=("item_id",))
     )
     assert tables.behaviors[["user", "item"]].to_numpy().tolist() == [[1, 58], [1, 31], [1, 58], [2, 7]]
+
+
+def write_ebnerd(folder: Path, *, read_times: list[float]) -> None:
+    """The history of one user with its times, and two lists with what was clicked."""
+    (folder / "train").mkdir()
+    times = [datetime(2023, 5, 18, 7, minute) for minute in (1, 2, 3)]
+    history = {
+        "user_id": [5],
+        "article_id_fixed": [[31, 32, 33]],
+        "impression_time_fixed": [times],
+        "read_time_fixed": [read_times],
+    }
+    pd.DataFrame(history).to_parquet(folder / "train/history.parquet")
+    pd.DataFrame(
+        {
+            "impression_id": [900, 901], "user_id": [5, 5], "impression_time": [datetime(2023, 5, 18, 7, 2), datetime(2023, 5, 18, 9)],
+            "article_ids_inview": [[31, 34], [32, 33, 35]], "article_ids_clicked": [[34], [33, 35]],
+        }
+    ).to_parquet(folder / "train/behaviors.parquet")  # fmt: skip
+    pd.DataFrame({"article_id": range(31, 36), "category": [1, 1, 2, 2, 2]}).to_parquet(
+        folder / "articles.parquet"
+    )
+
+
+def test_ebnerd_is_read_with_the_times_of_its_histories(tmp_path):
+    write_ebnerd(tmp_path, read_times=[3.0, 40.0, 7.0])
+    tables = read_as_documented(tmp_path, "ebnerd")
+    assert tables.behaviors[["user", "item", "read_time"]].to_numpy().tolist() == [
+        [5, 31, 3],
+        [5, 32, 40],
+        [5, 33, 7],
+    ]
+    shown = tables.shown.sort_values(["request", "item"])
+    assert shown[["user", "item", "label", "request"]].to_numpy().tolist() == [
+        [5, 31, 0, "900"], [5, 34, 1, "900"], [5, 32, 0, "901"], [5, 33, 1, "901"], [5, 35, 1, "901"],
+    ]  # fmt: skip
+    first = shown["time"].min()
+    assert (tables.behaviors["time"] < first).tolist() == [
+        True,
+        False,
+        False,
+    ]  # 07:01 is before 07:02, 07:02 is not
+
+
+def test_lists_of_ebnerd_with_different_lengths_are_named(tmp_path):
+    write_ebnerd(tmp_path, read_times=[3.0, 40.0])
+    with pytest.raises(InputError, match=r"history\.parquet.*read_time_fixed"):
+        read_as_documented(tmp_path, "ebnerd")
+
+
+def test_atomic_files_of_splits_are_given_samples(tmp_path):
+    """The page's block of RecBole with the split and protocol that its text adds."""
+    header = "user_id:token\titem_id:token\trating:float\ttimestamp:float\n"
+    rows = {"train": "1\t3\t5\t100\n1\t4\t2\t200\n", "valid": "1\t5\t4\t300\n", "test": "1\t6\t1\t400\n"}
+    for split, text in rows.items():
+        (tmp_path / f"ml-100k.{split}.inter").write_text(header + text)
+    (tmp_path / "ml-100k.item").write_text(
+        "item_id:token\tclass:token_seq\n" + "".join(f"{k}\tg h\n" for k in range(3, 7))
+    )
+    (tmp_path / "ml-100k.user").write_text(
+        "user_id:token\tage:token\tgender:token\toccupation:token\n1\t20\tM\tother\n"
+    )
+    (text,) = re.findall(r"add `split: (\{train:.*?\})`", PAGE, flags=re.DOTALL)
+    block = documented("ml_100k")
+    block["source"]["impressions"] |= {"files": "*.inter", "split": yaml.safe_load(text)}
+    settings = DatasetParameters.model_validate(block | {"protocol": {"name": "given"}})
+    tables = canonical(read_tables(tmp_path, settings.source, settings.features))
+    assert tables.shown.sort_values("time")[["item", "label", "split"]].to_numpy().tolist() == [
+        [3, 1, "train"], [4, 0, "train"], [5, 1, "validation"], [6, 0, "test"],
+    ]  # fmt: skip

@@ -55,6 +55,15 @@ def test_days_hours_and_weekdays_are_in_local_time(tmp_path):
     assert plain[["day", "hour", "weekday"]].to_numpy().tolist() == [[19106, 22, 7]]
 
 
+def test_hours_and_weekdays_of_behaviours_are_in_local_time(tmp_path):
+    late = seconds(2022, 4, 24, 22, 30)  # Sunday in UTC, Monday 00:30 in Berlin
+    write(tmp_path, visits=f"user,item,time\n1,10,{late}\n")
+    features = FeatureColumns(behavior=("item_id", "hour", "weekday"))
+    for zone, expected in {"Europe/Berlin": [[0, 1]], "UTC": [[22, 7]]}.items():
+        tables = read(tmp_path, features, behaviors={"files": "visits.csv"}, time_zone=zone)
+        assert tables.behaviors[["hour", "weekday"]].to_numpy().tolist() == expected
+
+
 def test_columns_for_the_day_and_hour_replace_those_of_the_time(tmp_path):
     write(
         tmp_path,
