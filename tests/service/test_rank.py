@@ -1,11 +1,16 @@
 """Ranking over HTTP: the answers, and every kind of bad request."""
 
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 from support.service import CONTEXT, LOG_END, prepared, running, snapshot_of
 
+from deep_interest.service.http import parse
+from deep_interest.service.rank_request import parse_ranked
+from deep_interest.service.schemas import EventsRequest
 from deep_interest.serving.ranker import Ranker, RankingRequest
 
 
@@ -250,3 +255,19 @@ def test_the_page_has_an_example_that_works(client, settings):
     example = unescape(page.partition("-d '")[2].partition("'</pre>")[0])
     assert client.post("/rank", json.loads(example)).status_code == 200
     assert "<script" not in page
+
+
+def test_the_requests_of_the_documentation_have_valid_fields():
+    """Bodies of all curl commands; users and items are those of another shop."""
+    page = (Path(__file__).parents[2] / "docs/serving.md").read_text(encoding="utf-8")
+    bodies = re.findall(
+        r"curl -s http://127\.0\.0\.1:8080(/\w+)[^']*'[^']*'[^']*'\s*(\{.*?\})'", page, flags=re.DOTALL
+    )
+    assert [path for path, _ in bodies] == ["/rank", "/events"]
+    for path, body in bodies:
+        if path == "/rank":
+            wanted = parse_ranked(body.encode())
+            assert (wanted.items, wanted.ranking_request().user) == ([1002, 95], 557)
+        else:
+            (event,) = parse(EventsRequest, body.encode()).events
+            assert (event.user, event.item) == (557, 1002)
