@@ -124,6 +124,7 @@ def test_a_summary_has_every_fact_of_a_run(promoted, outcome, code):
             "gauc": None, "auc": 0.65, "logloss": 0.3, "calibration": 1.25, "users": 2, "user_coverage": 0.5, "samples": 10,
         },
         "precision": None,
+        "groups": [],
         "gain": {"difference": 0.1, "low": 0.05, "high": 0.15, "p_value": 0.01},
     }  # fmt: skip
 

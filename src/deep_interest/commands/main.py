@@ -341,12 +341,13 @@ def list_versions(experiment: str, env: str | None) -> None:
 @registry.command()
 @click.argument("experiment", metavar="DATASET.MODEL", shell_complete=retrained)
 @click.argument("version", required=False)
+@click.option("--card", is_flag=True, help="Print the model card instead.")
 @_ENV
-def show(experiment: str, version: str | None, env: str | None) -> None:
-    """Print the manifest of a version (default: the champion) as JSON."""
+def show(experiment: str, version: str | None, card: bool, env: str | None) -> None:
+    """Print the manifest of a version (default: the champion) as JSON, or its model card."""
     from deep_interest.commands import registry as versions  # noqa: PLC0415  # imports Kedro
 
-    click.echo(versions.show_version(experiment, version, env=env))
+    click.echo(versions.show_version(experiment, version, card=card, env=env))
 
 
 @registry.command()

@@ -10,6 +10,7 @@ from deep_interest.errors import InputError
 from deep_interest.experiments import RETRAINABLE
 from deep_interest.models.config import Precision
 from deep_interest.serving.mlflow_alias import sync_to_mlflow
+from deep_interest.serving.model_card import model_card
 from deep_interest.serving.registry import Registry
 
 
@@ -34,8 +35,8 @@ def list_versions(name: str, *, env: str | None = None) -> Iterator[str]:
         yield f"{name}: no versions yet"
 
 
-def show_version(experiment: str, version: str | None, *, env: str | None = None) -> str:
-    """Return the manifest of a version as JSON; that of the champion if no version is named.
+def show_version(experiment: str, version: str | None, *, card: bool = False, env: str | None = None) -> str:
+    """Return the manifest of a version as JSON, or its model card; that of the champion if no version is named.
 
     Raises:
         InputError: unknown dataset, model or version, no version serves yet, or the version is damaged.
@@ -46,7 +47,8 @@ def show_version(experiment: str, version: str | None, *, env: str | None = None
         raise InputError(
             f"{experiment}: no version serves yet; run `kedro run --pipelines=retrain.{experiment}`"
         )
-    return json.dumps(registry.load(name).manifest, indent=1)
+    manifest = registry.load(name).manifest
+    return model_card(manifest) if card else json.dumps(manifest, indent=1)
 
 
 def promote(experiment: str, version: str, *, env: str | None = None) -> str:

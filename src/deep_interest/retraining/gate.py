@@ -15,6 +15,7 @@ from deep_interest.evaluation.significance import (
     chance_interval,
     difference_interval,
 )
+from deep_interest.retraining.groups import Group
 from deep_interest.retraining.parameters import GateParameters
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class Verdict:
         gain: GAUC of the challenger minus that of the champion (of popularity for a first version) with its interval; None if
             undefined.
         precision: what the reduced precision costs in which the version serves; None for float32.
+        groups: metrics of the challenger by length of the history.
     """
 
     promoted: bool
@@ -78,6 +80,7 @@ class Verdict:
     champion: Metrics | None
     gain: Interval | None
     precision: "PrecisionLoss | None" = None
+    groups: tuple[Group, ...] = ()
 
     def with_checks(self, checks: Iterable[Check]) -> "Verdict":
         """Return the verdict with further checks, all of which must pass as well."""

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from deep_interest.models.registry import build_model
 from deep_interest.retraining.baseline import popularity_scores
 from deep_interest.retraining.fitting import FittedModel, Parent, fit_challenger, held_out_scores
 from deep_interest.retraining.gate import Verdict, judge
+from deep_interest.retraining.groups import by_history_length
 from deep_interest.retraining.parameters import GateParameters, RetrainingParameters
 from deep_interest.retraining.plan import Plan
 from deep_interest.retraining.precision_loss import check_can_reduce, precision_loss, with_precision_loss
@@ -117,7 +119,8 @@ def judge_by_plan(
     )  # fmt: skip
     popularity = popularity_scores(data.samples[~is_held_out], held_out)
     verdict = judge(users, labels, challenger, champion, gate, popularity=popularity)
-    return with_precision_loss(verdict, loss, gate)
+    groups = by_history_length(users, labels, challenger, held_out["history_end"])
+    return with_precision_loss(replace(verdict, groups=groups), loss, gate)
 
 
 def version_name(
@@ -152,7 +155,7 @@ def artifacts_of(
         "dataset": dataset, "model": model, "strategy": plan.strategy, "parent": plan.parent,
         "days": {"trained": list(plan.trained), "fitted_on": list(plan.train), "held_out": plan.held_out},
         "config": fitted.config, "training": fitted.training, "schema": fitted.schema.model_dump(mode="json"),
-        "samples": fitted.samples, "precision": precision.model_dump(), "verdict": verdict.as_dict(),
+        "samples": fitted.samples, "parameters": sum(weight.numel() for weight in fitted.weights.values()), "precision": precision.model_dump(), "verdict": verdict.as_dict(),
         "code": {"deep_interest": deep_interest.__version__, "sources": code_hash(), "torch": torch.__version__},
     }  # fmt: skip
     return VersionArtifacts(

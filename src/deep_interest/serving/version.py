@@ -1,6 +1,7 @@
 """One version of a model: an immutable folder with a checksum of each file.
 
     2024-03-14-1f0c2a9b/
+        README.md              model card, see `serving.model_card`
         manifest.json          model, options, schema, training days, metrics, the gate's decision, code version
         weights.pt             parameters, in float32
         optimizer.pt           state of the optimizer, for a later training run that continues from it
@@ -30,6 +31,7 @@ if TYPE_CHECKING:  # listing versions needs neither pandas nor the compiled loop
     from deep_interest.ops.packed_tables import PackedTable
 
 _MANIFEST, _WEIGHTS, _OPTIMIZER = "manifest.json", "weights.pt", "optimizer.pt"
+CARD = "README.md"
 
 
 class DamagedVersionError(InputError):
@@ -143,6 +145,7 @@ def write_version(folder: Path, artifacts: VersionArtifacts) -> None:
     """
     import pandas as pd  # noqa: PLC0415
 
+    from deep_interest.serving.model_card import model_card  # noqa: PLC0415
     from deep_interest.serving.packed_files import save_tables  # noqa: PLC0415  # torch
 
     fields = {name: _stored(field) for name, field in artifacts.vocabularies.fields.items()}
@@ -155,6 +158,8 @@ def write_version(folder: Path, artifacts: VersionArtifacts) -> None:
             pd.DataFrame({"value": field.vocabulary.values}).to_parquet(temporary / _vocabulary_file(name))
         manifest = {"version": folder.name, **artifacts.manifest, "fields": fields}
         (temporary / _MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+        if "days" in manifest:
+            (temporary / CARD).write_text(model_card(manifest), encoding="utf-8")
 
 
 def read_version(folder: Path) -> Version:

@@ -1,0 +1,69 @@
+"""Metrics of groups of the held-out impressions: for whom a version works."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from deep_interest.evaluation.metrics import per_user_auc
+from deep_interest.evaluation.significance import CHANCE, chance_interval
+
+LENGTHS = (0, 1, 5, 20, 100)
+"""First length of each group of histories."""
+FEWEST_USERS = 10  # with both classes, for a GAUC of a group
+
+
+@dataclass(frozen=True)
+class Group:
+    """A group of impressions.
+
+    Attributes:
+        name: which impressions, such as "5 to 19 behaviours".
+        samples, users: number of impressions, and of users with both classes among them.
+        gauc, low, high: GAUC with its 95 % interval over users; NaN with fewer than 10 such users.
+        calibration: ratio of mean predicted CTR to observed CTR; NaN without a click.
+    """
+
+    name: str
+    samples: int
+    users: int
+    gauc: float
+    low: float
+    high: float
+    calibration: float
+
+
+def by_history_length(
+    users: ArrayLike, labels: ArrayLike, scores: ArrayLike, lengths: ArrayLike
+) -> tuple[Group, ...]:
+    """Return the metrics by length of the history; groups without impressions are left out.
+
+    Args:
+        users: ``(n,)`` ids.
+        labels: ``(n,)`` in {0, 1}.
+        scores: ``(n,)`` predicted CTR.
+        lengths: ``(n,)`` number of behaviours in the history.
+    """
+    users, labels, scores, lengths = (np.asarray(values) for values in (users, labels, scores, lengths))
+    groups = []
+    for low, following in zip(LENGTHS, (*LENGTHS[1:], None), strict=True):
+        chosen = (lengths >= low) if following is None else (lengths >= low) & (lengths < following)
+        if chosen.any():
+            groups.append(_group(_name(low, following), users[chosen], labels[chosen], scores[chosen]))
+    return tuple(groups)
+
+
+def _name(low: int, following: int | None) -> str:
+    if low == 0:
+        return "no behaviour"
+    return f"{low} or more behaviours" if following is None else f"{low} to {following - 1} behaviours"
+
+
+def _group(name: str, users: np.ndarray, labels: np.ndarray, scores: np.ndarray) -> Group:
+    by_user, clicked = per_user_auc(users, labels, scores), float(labels.mean())
+    gauc = low = high = np.nan
+    if len(by_user.users) >= FEWEST_USERS:
+        interval = chance_interval(by_user)
+        gauc, low, high = (CHANCE + value for value in (interval.difference, interval.low, interval.high))
+    calibration = float(scores.mean()) / clicked if clicked else np.nan
+    return Group(name, len(labels), len(by_user.users), gauc, low, high, calibration)
