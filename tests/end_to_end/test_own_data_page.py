@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from support.forked import Forked
 from support.project import copy_project, environment, run
 
 from deep_interest.pipelines.ingest.nodes import make_ingest_tables
@@ -98,6 +99,26 @@ def test_check_describes_the_log_whatever_the_blocks_of_other_datasets(project):
         "blocks of other da",
     ]
     assert warnings[2].endswith(": simulated (protocol.name), half (source is missing)")
+
+
+def test_the_check_looks_for_leaks_by_intervention(project):
+    done = Forked(
+        ["deep-interest", "check", "my_shop", "--interventions"], cwd=project, env=environment()
+    ).wait()
+    assert done.returncode == 0, done.stdout
+    lines = done.stdout.splitlines()
+    start = next(
+        number for number, line in enumerate(lines) if line.startswith("interventions (boosted trees")
+    )
+    names = [re.split(r"  +", line)[0] for line in lines[start + 1 : start + 8]]
+    assert names == [
+        "as it is", "labels shuffled within users", "behaviours a day later", "without behaviours", "without item features",
+        "without context", "without profile",
+    ]  # fmt: skip
+    assert all(
+        re.search(r"\d\.\d{4} \[-?\d\.\d{4}, \d\.\d{4}\]", line) for line in lines[start + 1 : start + 8]
+    )
+    assert lines[start + 8].startswith(("no source", "warning: "))
 
 
 def test_one_block_is_enough_for_a_results_table(project):

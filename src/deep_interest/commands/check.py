@@ -5,6 +5,7 @@ import logging
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +19,7 @@ from deep_interest.evaluation.evidence import EvaluationParameters, evidence, sh
 from deep_interest.experiments import dataset_names, datasets_of
 from deep_interest.logs.contracts import validate
 from deep_interest.logs.inspection import inspect_log, report_lines, split_lines, unknown_lines
+from deep_interest.logs.suspicions import ticks_per_second
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.messages.configuration import Configuration
 from deep_interest.messages.validation import validation_message
@@ -25,6 +27,7 @@ from deep_interest.pipeline_registry import DATASETS_VARIABLE
 from deep_interest.pipelines.ingest import create_pipeline
 from deep_interest.pipelines.parameters import DatasetParameters, IngestParameters
 from deep_interest.pipelines.samples.nodes import (
+    Outputs,
     build_vocabularies,
     samples_from_behaviors,
     samples_from_impressions,
@@ -33,13 +36,16 @@ from deep_interest.pipelines.samples.nodes import (
 Parameters = TypeVar("Parameters", bound=BaseModel)
 
 
-def check_dataset(dataset: str, *, env: str | None = None, folder: Path | None = None) -> list[str]:
+def check_dataset(
+    dataset: str, *, interventions: bool = False, env: str | None = None, folder: Path | None = None
+) -> list[str]:
     """Read a dataset, check the canonical tables and make its samples: anything that would fail a run also fails the check.
 
     Blocks of other datasets are not needed; one line names those with problems.
 
     Args:
         dataset: key of the dataset.
+        interventions: whether to look for leaks by fitting boosted trees to changed data, see `analysis.interventions`.
         env: configuration environment.
         folder: a folder of the project; the working directory if left out.
 
@@ -60,7 +66,9 @@ def check_dataset(dataset: str, *, env: str | None = None, folder: Path | None =
         minimum = validated("evaluation", EvaluationParameters, configuration)
         tables = canonical_tables(dataset, parameters, context.catalog)
     validate(tables)
-    samples, summary = _make_samples(tables, parameters)
+    made = _make_samples(tables, parameters)
+    _, _, samples, summary = made
+    assert isinstance(samples, pd.DataFrame)  # not a folder, as on an engine
     has_times = parameters.source is None or parameters.source.has_times
     return [
         f"{dataset}: {parameters.title}",
@@ -73,8 +81,55 @@ def check_dataset(dataset: str, *, env: str | None = None, folder: Path | None =
         *report_lines(inspect_log(tables, parameters.protocol, parameters.features, has_times=has_times)),
         *test_set_lines(samples[samples["split"] == "test"], minimum),
         *validation_set_lines(samples[samples["split"] == "validation"], minimum),
+        *(intervention_lines(tables, parameters, made, has_times=has_times) if interventions else []),
         *other_block_lines({key: block for key, block in blocks.items() if key != dataset}),
     ]
+
+
+def intervention_lines(
+    tables: CanonicalTables, parameters: DatasetParameters, made: Outputs, *, has_times: bool
+) -> list[str]:
+    """Describe what each intervention does to the GAUC of boosted trees.
+
+    Args:
+        tables: canonical tables.
+        parameters: parameters of the dataset.
+        made: log, features, samples and summary that were made from the tables.
+        has_times: whether the times are times, so that they can be shifted.
+    """
+    from deep_interest.analysis.interventions import AS_IT_IS, intervene  # noqa: PLC0415  # torch
+    from deep_interest.training.content import Data  # noqa: PLC0415
+
+    def data_of(outputs: Outputs) -> Data:
+        log, features, samples, _ = outputs
+        assert not (isinstance(log, Path) or isinstance(samples, Path))  # as those of an engine
+        return Data(log, features, samples)
+
+    later = None
+    if has_times and tables.impressions is not None and "segment" not in tables.behaviors:
+        later = data_of(_make_samples(a_day_later(tables), parameters))
+    found = intervene(data_of(made), later=later)
+    lines = [
+        "",
+        f"interventions (boosted trees, GAUC on the {found.split} set with 95 % intervals over users)",
+    ]
+    width = max(len(of.name) for of in found.outcomes)
+    for of in found.outcomes:
+        line = f"{of.name:{width}}  {of.gauc.difference:.4f} [{of.gauc.low:.4f}, {of.gauc.high:.4f}]"
+        if of.loss is not None:
+            line += f"  {-of.loss.difference:+.4f} [{-of.loss.high:+.4f}, {-of.loss.low:+.4f}]"
+        lines.append(line if of.loss is not None else f"{line}  difference to {AS_IT_IS}")
+    warnings = [f"warning: {text}" for text in found.warnings]
+    return [*lines, *(warnings or ["no source foretells most of the label"])]
+
+
+def a_day_later(tables: CanonicalTables) -> CanonicalTables:
+    """Return the tables with behaviours whose times are a day later."""
+    behaviors = tables.behaviors.copy()
+    behaviors["time"] += 86_400 * ticks_per_second(behaviors["time"])
+    if "day" in behaviors:
+        behaviors["day"] += 1
+    return replace(tables, behaviors=behaviors)
 
 
 def validation_set_lines(validation: pd.DataFrame, minimum: EvaluationParameters) -> list[str]:
@@ -190,14 +245,10 @@ def canonical_tables(
     )
 
 
-def _make_samples(
-    tables: CanonicalTables, parameters: DatasetParameters
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Make the samples and their summary with the dataset's own nodes."""
+def _make_samples(tables: CanonicalTables, parameters: DatasetParameters) -> Outputs:
+    """Make log, features, samples and their summary with the dataset's own nodes."""
     ids = build_vocabularies(tables.behaviors, tables.items, tables.impressions)
     inputs = tables.behaviors, tables.items, *ids, tables.left_out, parameters
     if tables.impressions is None:
-        outputs = samples_from_behaviors(*inputs)
-    else:
-        outputs = samples_from_impressions(*inputs, tables.users, tables.impressions)
-    return outputs[2], outputs[3]
+        return samples_from_behaviors(*inputs)
+    return samples_from_impressions(*inputs, tables.users, tables.impressions)

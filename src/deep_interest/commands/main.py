@@ -102,12 +102,17 @@ def download(name: str, to: str | None) -> None:
 
 @cli.command()
 @click.argument("dataset", shell_complete=datasets)
+@click.option(
+    "--interventions",
+    is_flag=True,
+    help="Also look for leaks: change one thing after the other and fit boosted trees again (minutes).",
+)
 @_ENV
-def check(dataset: str, env: str | None) -> None:
-    """Read a dataset's raw files and describe their contents, without training anything."""
+def check(dataset: str, interventions: bool, env: str | None) -> None:
+    """Read a dataset's raw files and describe their contents, without training a model for use."""
     from deep_interest.commands.check import check_dataset  # noqa: PLC0415  # imports Kedro
 
-    for line in check_dataset(dataset, env=env):
+    for line in check_dataset(dataset, interventions=interventions, env=env):
         click.echo(line)
 
 
