@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 
 from deep_interest.analysis.interventions import (
-    AS_IT_IS,
     BEHAVIORS,
     CONTEXT,
     ITEM,
     LATER,
     OWN,
     SHUFFLED,
+    UNCHANGED,
     WITHOUT,
     intervene,
 )
@@ -89,9 +89,9 @@ def test_a_log_without_a_leak_gives_no_warning():
     assert found.split == "validation"
     assert found.warnings == ()
     assert list(outcomes) == [
-        AS_IT_IS, SHUFFLED, LATER, *(f"{WITHOUT}{name}" for name in (BEHAVIORS, OWN, ITEM, CONTEXT, "profile")),
+        UNCHANGED, SHUFFLED, LATER, *(f"{WITHOUT}{name}" for name in (BEHAVIORS, OWN, ITEM, CONTEXT, "profile")),
     ]  # fmt: skip
-    assert outcomes[AS_IT_IS].gauc.difference > 0.6 and outcomes[AS_IT_IS].loss is None
+    assert outcomes[UNCHANGED].gauc.difference > 0.6 and outcomes[UNCHANGED].loss is None
     assert abs(outcomes[SHUFFLED].gauc.difference - 0.5) < 0.06
     assert outcomes[f"{WITHOUT}{BEHAVIORS}"].loss.low > 0.03  # the history matters
     assert (
@@ -108,6 +108,6 @@ def test_a_column_that_is_known_after_the_click_is_named():
 
 def test_clicks_that_are_stamped_before_their_impression_are_found():
     found, outcomes = findings("clicks")
-    assert outcomes[AS_IT_IS].gauc.difference > 0.9
+    assert outcomes[UNCHANGED].gauc.difference > 0.9
     assert outcomes[LATER].loss.low > 0.1
     assert any("are clicks among the behaviours" in text for text in found.warnings)

@@ -112,7 +112,7 @@ def test_the_check_looks_for_leaks_by_intervention(project):
     )
     names = [re.split(r"  +", line)[0] for line in lines[start + 1 : start + 8]]
     assert names == [
-        "as it is", "labels shuffled within users", "behaviours a day later", "without behaviours", "without item features",
+        "unchanged", "labels shuffled within users", "behaviours a day later", "without behaviours", "without item features",
         "without context", "without profile",
     ]  # fmt: skip
     assert all(

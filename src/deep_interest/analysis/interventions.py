@@ -26,7 +26,7 @@ from deep_interest.training.content import Data
 from deep_interest.training.data import FeatureStore, SampleSet
 from deep_interest.training.evaluation import predict
 
-AS_IT_IS, SHUFFLED, LATER = "as it is", "labels shuffled within users", "behaviours a day later"
+UNCHANGED, SHUFFLED, LATER = "unchanged", "labels shuffled within users", "behaviours a day later"
 WITHOUT = "without "
 BEHAVIORS, OWN, ITEM, CONTEXT = "behaviours", "columns of behaviours", "item features", "context"
 MOST = 0.5  # share of the GAUC above 0.5 that a source has to explain for a warning
@@ -40,7 +40,7 @@ class Outcome:
     Attributes:
         name: what was changed.
         gauc: GAUC with its 95 % interval over users.
-        loss: GAUC without the change minus that with it, with its paired interval; None for the data as they are.
+        loss: GAUC without the change minus that with it, with its paired interval; None for the unchanged data.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Findings:
 
     Attributes:
         split: split that they were scored on.
-        outcomes: results, the data as they are first.
+        outcomes: results, the unchanged data first.
         warnings: one sentence each.
     """
 
@@ -64,7 +64,7 @@ class Findings:
 
 
 def intervene(data: Data, *, later: Data | None = None, seed: int = 0, max_len: int = 100) -> Findings:
-    """Fit and score boosted trees on the data as they are and after each change.
+    """Fit and score boosted trees on the unchanged data and after each change.
 
     Args:
         data: samples, features and log. Scores are those of the validation split; of the test split if there is no validation
@@ -79,7 +79,7 @@ def intervene(data: Data, *, later: Data | None = None, seed: int = 0, max_len: 
     split = _split_of(data)
     score = _Scorer(split, seed, max_len)
     base = score(data)
-    outcomes = {AS_IT_IS: Outcome(AS_IT_IS, _gauc(base), None)}
+    outcomes = {UNCHANGED: Outcome(UNCHANGED, _gauc(base), None)}
     for name, found in _changed(data, later, score, seed):
         outcomes[name] = Outcome(name, _gauc(found), difference_interval(base, found))
     return Findings(split, tuple(outcomes.values()), tuple(_warnings(data, outcomes, score)))
@@ -171,7 +171,7 @@ def _gauc(aucs: UserAUC) -> Interval:
 
 
 def _warnings(data: Data, outcomes: dict[str, Outcome], score: _Scorer) -> Iterator[str]:
-    found = outcomes[AS_IT_IS].gauc
+    found = outcomes[UNCHANGED].gauc
     if outcomes[SHUFFLED].gauc.low > CHANCE:
         yield (
             f"with labels shuffled within users the GAUC is {outcomes[SHUFFLED].gauc.difference:.3f}, above 0.5: the samples themselves tell "
