@@ -174,7 +174,7 @@ def _warnings(data: Data, outcomes: dict[str, Outcome], score: _Scorer) -> Itera
     found = outcomes[UNCHANGED].gauc
     if outcomes[SHUFFLED].gauc.low > CHANCE:
         yield (
-            f"with labels shuffled within users the GAUC is {outcomes[SHUFFLED].gauc.difference:.3f}, above 0.5: the samples themselves tell "
+            f"with labels shuffled within users the GAUC is {outcomes[SHUFFLED].gauc.difference:.3f}, above 0.5: the samples themselves contain "
             "the label"
         )
     if found.low > LARGEST_PLAUSIBLE:
