@@ -3,13 +3,12 @@
 import contextlib
 import json
 import os
-import shutil
 import signal
 import subprocess
-import uuid
 
 import numpy as np
 import pytest
+from support.machines import ADDRESSES, INTERFACE, connected_machines, on_machine
 from support.ranks import SCRIPT, TORCHRUN, trained, variables, written
 
 pytestmark = pytest.mark.cluster
@@ -17,58 +16,17 @@ SETTINGS = {
     "models": {"din": {"training": {"mba": 0.05}}}, "training": {"learning_rate": 0.01, "batch_size": 16, "epochs": 2},
     "checkpoint_seconds": 0,
 }  # fmt: skip
-ADDRESSES = ("10.213.7.1", "10.213.7.2")
-INTERFACE = "rank0"
-
-
-def ip(*arguments):
-    return subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True)
 
 
 @pytest.fixture
 def machines():
-    """Two network namespaces that are connected by a pair of virtual interfaces and by nothing else."""
-    if not shutil.which("ip"):
-        pytest.skip(
-            "two machines are simulated by network namespaces, which need the command `ip` (Debian: iproute2)"
-        )
-    names = [f"di-{uuid.uuid4().hex[:6]}-{index}" for index in range(2)]
-    try:
-        try:
-            for name in names:
-                ip("netns", "add", name)
-            ip(
-                "link",
-                "add",
-                INTERFACE,
-                "netns",
-                names[0],
-                "type",
-                "veth",
-                "peer",
-                "name",
-                INTERFACE,
-                "netns",
-                names[1],
-            )
-        except subprocess.CalledProcessError as error:
-            pytest.skip(
-                f"two machines are simulated by network namespaces, which this system refuses: {error.stderr.strip()}"
-            )
-        for name, address in zip(names, ADDRESSES, strict=True):
-            ip("-n", name, "address", "add", f"{address}/24", "dev", INTERFACE)
-            ip("-n", name, "link", "set", INTERFACE, "up")
-            ip("-n", name, "link", "set", "lo", "up")
-        yield names
-    finally:
-        for name in names:
-            subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
+    yield from connected_machines()
 
 
 def launch(name, address, folder, settings):
     """Start ``torchrun`` for one rank on a machine; the first machine has the rendezvous."""
     command = [
-        "ip", "netns", "exec", name, *TORCHRUN, "--nnodes=2", "--nproc-per-node=1", "--max-restarts=3", "--rdzv-backend=c10d",
+        *on_machine(name, *TORCHRUN), "--nnodes=2", "--nproc-per-node=1", "--max-restarts=3", "--rdzv-backend=c10d",
         "--rdzv-id=test", f"--rdzv-endpoint={ADDRESSES[0]}:29431", f"--rdzv-conf=is_host={address == ADDRESSES[0]}",
         f"--local-addr={address}", str(SCRIPT), str(folder), json.dumps(settings),
     ]  # fmt: skip
