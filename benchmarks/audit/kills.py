@@ -3,6 +3,7 @@
 Each kill sends SIGKILL to a run of a dataset, of a search or of a retraining, at a moment drawn uniformly over the length of an
 undisturbed run. The same command is then run again. It must end as the undisturbed run did (``same``), with nothing left over
 of the killed run (``left_over``). A run that ends before its moment was not killed, and does not count. The exit status is 1 if a kill shows otherwise.
+``--cases spark`` kills the data path on Spark instead (extra ``spark`` and Java 17).
 """
 
 import argparse
@@ -34,12 +35,14 @@ class Case:
         arguments: of the run that is killed.
         outcome: what must be the same, read from a project.
         before: arguments of a run that comes first and is not killed.
+        env: configuration environment of the runs.
     """
 
     name: str
     arguments: tuple[str, ...]
     outcome: Callable[[Path], Any]
     before: tuple[str, ...] | None = None
+    env: str = "smoke"
 
 
 def row_outcome(project: Path) -> Any:
@@ -65,6 +68,21 @@ def registry_outcome(project: Path) -> Any:
     }
 
 
+def samples_outcome(project: Path) -> Any:
+    """The samples in the order in which they are read, and the digests of features and log; Spark writes rows in any order."""
+    from deep_interest.datasets import SamplesFolder
+
+    data = project / "data/spark"
+    samples = SamplesFolder(filepath=str(data / "05_model_input/simulated/samples.parquet")).load()
+    return samples.to_csv(), {
+        str(path.relative_to(data)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted((data / "04_feature").rglob("*"))
+        if path.suffix in {".npy", ".json"}
+    }
+
+
+SIZES = "simulation.users=300,simulation.items=200,simulation.categories=20,simulation.themes=4,simulation.shops=20"
+SPARK = Case("spark", ("--pipelines=samples.simulated", f"--params={SIZES}"), samples_outcome, env="spark")
 CASES = (
     Case("dataset", ("--pipelines=simulated.din", "--params=training.checkpoint_seconds=0"), row_outcome),
     Case("tune", ("--pipelines=tune.simulated.din_mba",), search_outcome),
@@ -76,10 +94,10 @@ def undisturbed(case: Case, folder: Path) -> tuple[Path, Any, float]:
     """A project before the run, the result of an uninterrupted run, and its duration in seconds."""
     prepared = new_project(folder / f"{case.name}.before")
     if case.before:
-        status, output, _ = Run(prepared, case.before).wait()
+        status, output, _ = Run(prepared, case.before, case.env).wait()
         assert status == 0, output
     project = shutil.copytree(prepared, folder / f"{case.name}.undisturbed")
-    status, output, seconds = Run(project, case.arguments).wait()
+    status, output, seconds = Run(project, case.arguments, case.env).wait()
     assert status in ENDED, output
     return prepared, case.outcome(project), seconds
 
@@ -87,9 +105,9 @@ def undisturbed(case: Case, folder: Path) -> tuple[Path, Any, float]:
 def kill(case: Case, prepared: Path, expected: Any, moment: float, project: Path) -> dict[str, Any]:
     """Kill one run, run again, and compare."""
     shutil.copytree(prepared, project)
-    killed = Run(project, case.arguments).kill_at(moment)
+    killed = Run(project, case.arguments, case.env).kill_at(moment)
     unfinished = len(left_over(project))
-    status, output, _ = Run(project, case.arguments).wait()
+    status, output, _ = Run(project, case.arguments, case.env).wait()
     same = status in ENDED and case.outcome(project) == expected
     return {
         "bench": "kills", "case": case.name, "at_s": round(moment, 2), "killed": killed, "unfinished": unfinished,
@@ -101,15 +119,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=40, help="kills in all, the cases taking turns")
     parser.add_argument("--seed", type=int, default=0, help="seed of the moments")
+    names = {case.name: case for case in (*CASES, SPARK)}
+    parser.add_argument("--cases", nargs="+", choices=list(names), default=[case.name for case in CASES])
     arguments = parser.parse_args()
+    cases = [names[name] for name in arguments.cases]
     draw, bad = random.Random(arguments.seed), 0
     with tempfile.TemporaryDirectory() as folder:
         references = {
-            case.name: undisturbed(case, Path(folder)) for case in CASES[: min(arguments.count, len(CASES))]
+            case.name: undisturbed(case, Path(folder)) for case in cases[: min(arguments.count, len(cases))]
         }
         kills = 0
         while kills < arguments.count:
-            case = CASES[kills % len(CASES)]
+            case = cases[kills % len(cases)]
             prepared, expected, seconds = references[case.name]
             project = Path(folder) / "killed"
             found = kill(case, prepared, expected, draw.uniform(0, seconds), project)

@@ -25,16 +25,18 @@ def new_project(folder: Path) -> Path:
 
 @dataclass
 class Run:
-    """A ``kedro run --env=smoke`` in a process of its own.
+    """A ``kedro run`` in a process of its own.
 
     Attributes:
         project: its folder.
         arguments: further arguments of the command.
+        env: configuration environment.
         begin: when it started, on the monotonic clock.
     """
 
     project: Path
     arguments: tuple[str, ...]
+    env: str = "smoke"
     begin: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
@@ -43,7 +45,7 @@ class Run:
         }  # fmt: skip
         environment.pop("DEEP_INTEREST_RAW", None)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "kedro", "run", "--env=smoke", *self.arguments],
+            [sys.executable, "-m", "kedro", "run", f"--env={self.env}", *self.arguments],
             cwd=self.project, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
 
