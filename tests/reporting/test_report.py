@@ -380,3 +380,42 @@ def test_without_known_days_the_report_counts_users_alone():
 @pytest.mark.parametrize("table", [None, power().iloc[:0]])
 def test_without_a_comparison_the_report_has_no_section_on_power(table):
     assert 'id="power"' not in report_html(report(power=table))
+
+
+def groups():
+    """Two models in two groups; DIN is worse in the second one, the third group is too small."""
+    row = {
+        "grouping": "length of the history",
+        "samples": 1234,
+        "users": 50,
+        "gauc": 0.6,
+        "gauc_low": 0.55,
+        "gauc_high": 0.65,
+    }
+    none = dict.fromkeys(["difference", "difference_low", "difference_high"], np.nan)
+    worse = {"difference": -0.02, "difference_low": -0.03, "difference_high": -0.01}
+    small = dict.fromkeys(["gauc", "gauc_low", "gauc_high"], np.nan) | none | {"users": 3}
+    return pd.DataFrame(
+        [
+            row
+            | {"group": group, "model": model, "name": name}
+            | (small if group == "9" else none if model == "base" else worse)
+            for group in ("1 to 4", "9")
+            for model, name in (("base", "BaseModel"), ("din", "DIN <b>"))
+        ]
+    )
+
+
+def test_the_report_says_for_whom_the_models_work():
+    page = report_html(report(groups=groups()))
+    section = page[page.index('id="groups"') :]
+    section = section[: section.index("</section>")]
+    assert "By length of the history" in section and "DIN &lt;b&gt;, difference" in section
+    assert "1,234" in section and "-0.0200" in section and "[-0.0300, -0.0100]" in section
+    assert "DIN &lt;b&gt; is worse in the group 1 to 4." in section
+    assert "worse in the group 9" not in section
+
+
+@pytest.mark.parametrize("table", [None, groups().iloc[:0]])
+def test_without_groups_the_report_has_no_section_on_them(table):
+    assert 'id="groups"' not in report_html(report(groups=table))

@@ -23,6 +23,7 @@ from deep_interest.evaluation.table_notes import name_of
 from deep_interest.figures.plotly_marks import original_text
 from deep_interest.figures.plotly_panels import split_panels
 from deep_interest.reporting.changes import changes_html
+from deep_interest.reporting.groups_section import groups_html
 from deep_interest.reporting.html_tables import HtmlRow, html_table, sortable_table
 from deep_interest.reporting.leaderboard import leaderboard_html
 from deep_interest.reporting.playable_din import playable_html
@@ -53,6 +54,7 @@ class Report:
         run: when and from which commit the report is made (`run_record.describe_run`); empty if the page does not show it.
         playable: a DIN that readers can try (`playable_din.playable_din`); empty if there is none.
         leaderboard: table of the dataset's leaderboard; None if there is none.
+        groups: output of `evaluation.group_table.group_table`; None or no rows if there is none.
         power: output of `evaluation.power_table.power_table`; None or no rows if there is nothing to compare.
         earlier: id, description and results table of the run to compare with (`history.earlier_results`); None if there is none.
     """
@@ -71,6 +73,7 @@ class Report:
     earlier: tuple[str, str, pd.DataFrame] | None = None
     leaderboard: pd.DataFrame | None = None
     power: pd.DataFrame | None = None
+    groups: pd.DataFrame | None = None
 
 
 class Section(NamedTuple):
@@ -145,6 +148,9 @@ def _sections(report: Report) -> list[Section]:
     power = []
     if report.power is not None and len(report.power):
         power = [Section("power", "What this test set can show", power_html(report.power))]
+    groups = []
+    if report.groups is not None and len(report.groups):
+        groups = [Section("groups", "For whom", groups_html(report.groups, base=report.base))]
     if report.earlier:
         changes = [
             Section("changes", "Changes since the last run", changes_html(report.results, *report.earlier))
@@ -157,6 +163,7 @@ def _sections(report: Report) -> list[Section]:
         *playable,
         *leaderboard,
         *power,
+        *groups,
         Section("charts", "Charts", _charts(report.figures)),
         Section("dataset", "Dataset", _data(report.summary)),
         *changes,

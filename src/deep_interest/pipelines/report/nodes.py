@@ -1,7 +1,7 @@
 """Compare the models of a dataset and write the results table, its page and its chart."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import pandas as pd
 from deep_interest.errors import InputError
 from deep_interest.evaluation.comparison import ModelRuns, compare
 from deep_interest.evaluation.evidence import EvaluationParameters
+from deep_interest.evaluation.group_table import group_table
 from deep_interest.evaluation.page import results_markdown
 from deep_interest.evaluation.power_table import power_table
 from deep_interest.evaluation.published import published_metrics
@@ -65,6 +66,37 @@ def make_power(dataset: str, table: Table) -> Callable[..., pd.DataFrame]:
         return power_table(test, runs, base=table.base, minimum=evaluation)
 
     return measure_power
+
+
+@node_factory
+def make_groups_table(dataset: str, models: Sequence[str], base: str) -> Callable[..., pd.DataFrame]:
+    """Return the node function that compares some models by group of test samples."""
+
+    def measure_groups(
+        log: BehaviorLog, features: FeatureTables, samples: pd.DataFrame, trained_models: TrainedModels
+    ) -> pd.DataFrame:
+        """Return GAUC and difference to the base by length of the history, and by frequency and age of user and item."""
+        require_current_data(dataset, trained_models, log, features, samples)
+        test = samples[samples["split"] == "test"]
+        runs = {model: model_runs(model, trained_models[model]) for model in models}
+        return group_table(test, runs, sizes_of_groups(samples), base=base)
+
+    return measure_groups
+
+
+def sizes_of_groups(samples: pd.DataFrame) -> dict[str, np.ndarray]:
+    """Return what test samples are grouped by, ``(n,)`` each: whole numbers by name."""
+    train, test = (samples[samples["split"] == split] for split in ("train", "test"))
+    sizes = {"length of the history": test["history_end"].to_numpy().astype(int)}
+    for entity in ("user", "item"):
+        counts = train[entity].value_counts()
+        sizes[f"training samples of the {entity}"] = test[entity].map(counts).fillna(0).to_numpy().astype(int)
+    if "day" in samples:
+        first = samples.groupby("item")["day"].min()
+        sizes["days since the item was first shown"] = (
+            (test["day"] - test["item"].map(first)).to_numpy().astype(int)
+        )
+    return sizes
 
 
 @node_factory

@@ -7,11 +7,26 @@ from kedro.pipeline import Node, Pipeline
 
 from deep_interest.experiments import MODELS, Table
 from deep_interest.pipelines.report import plots
-from deep_interest.pipelines.report.nodes import make_compare, make_curves, make_figure, make_page, make_power
+from deep_interest.pipelines.report.nodes import (
+    make_compare,
+    make_curves,
+    make_figure,
+    make_groups_table,
+    make_page,
+    make_power,
+)
 from deep_interest.pipelines.train import create_collection, create_settings
 from deep_interest.pipelines.wiring import DATA
 
 FEW_MODELS = ("base", "din_softmax", "dien")  # drawn in charts that show only a few models
+GROUPED_MODELS = (
+    "item_rate",
+    "boosted",
+    "base",
+    "din",
+    "din_softmax",
+    "dien",
+)  # compared by group of samples
 PLAYABLE_MODELS = ("din", "din_softmax")  # the first that the table has can be tried in the report
 MEASURED_MODELS = ("din", "din_softmax", "gru_augru", "dien")  # models whose structure is measured
 REPORT_ORDER = (
@@ -71,6 +86,7 @@ def create_plots_pipeline(dataset: str, table: Table, *, by_day: bool = False) -
         "model_settings": f"{dataset}.model_settings",
         "leaderboard": f"{dataset}.leaderboard_results",
         "power": f"{dataset}.power",
+        "groups": f"{dataset}.groups",
         **{figure: f"{dataset}.{figure}" for figure in figures},
     }
     if f"{dataset}.playable_din" in drawn:
@@ -100,11 +116,14 @@ def _table_plots(dataset: str, table: Table) -> list[Node]:
     settings, results = f"params:datasets.{dataset}", f"{dataset}.results"
     models = {name: f"{dataset}.{name}" for name in (*DATA, "trained_models")} | {"settings": settings}
     few = [model for model in FEW_MODELS if model in table.models]
-    of_power = {name: value for name, value in models.items() if name != "settings"} | {
-        "evaluation": "params:evaluation"
-    }
+    grouped = [model for model in GROUPED_MODELS if model in table.models]
+    of_groups = {name: value for name, value in models.items() if name != "settings"}
+    of_power = of_groups | {"evaluation": "params:evaluation"}
     return [
         _node(dataset, make_power(dataset, table), of_power, "power", namespace="compare"),
+        _node(
+            dataset, make_groups_table(dataset, grouped, table.base), of_groups, "groups", namespace="compare"
+        ),
         _node(
             dataset, plots.make_seeds(dataset), {"results": results, **models}, "seeds_figure", namespace="compare"
         ),

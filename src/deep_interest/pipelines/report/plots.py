@@ -197,7 +197,8 @@ def make_report(dataset: str) -> Callable[..., str]:
     def write_report(
         results: pd.DataFrame, summary: pd.DataFrame, parameters: DatasetParameters, recipes: Recipes,
         run: dict[str, Any], other_figures: dict[str, Any], model_settings: dict[str, Any],
-        earlier_results: pd.DataFrame, leaderboard: pd.DataFrame, power: pd.DataFrame, playable: dict[str, Any] | None = None, **inputs: Any,
+        earlier_results: pd.DataFrame, leaderboard: pd.DataFrame, power: pd.DataFrame,
+        groups: pd.DataFrame, playable: dict[str, Any] | None = None, **inputs: Any,
     ) -> str:  # fmt: skip
         """Write the HTML report."""
         from deep_interest.evaluation.history import earlier_results as find_earlier
@@ -221,6 +222,7 @@ def make_report(dataset: str) -> Callable[..., str]:
                 earlier=find_earlier(earlier_results, results, ALL_MODELS.title),
                 leaderboard=leaderboard if len(leaderboard) else None,
                 power=power,
+                groups=groups,
             )
         )
 
