@@ -11,6 +11,7 @@ from deep_interest.evaluation.metrics import per_user_auc
 from deep_interest.evaluation.significance import mean_over_seeds
 from deep_interest.pipelines.report.nodes import sizes_of_groups
 
+DAY = 86_400
 USERS, LABELS = np.repeat(np.arange(60), 6), np.tile([1, 0, 0], 120)
 TEST = pd.DataFrame({"user": USERS, "label": LABELS})
 
@@ -81,14 +82,14 @@ def test_a_group_with_few_users_has_no_values():
 def test_samples_are_grouped_by_history_and_by_frequency_and_age_in_training():
     samples = pd.DataFrame(
         {
-            "user": [1, 1, 2, 1, 3], "item": [5, 5, 6, 5, 7], "day": [3, 4, 4, 9, 9], "history_end": [0, 1, 2, 3, 4],
+            "user": [1, 1, 2, 1, 3], "item": [5, 5, 6, 5, 7], "time": [3 * DAY + 50, 4 * DAY, 4 * DAY, 9 * DAY + 49, 9 * DAY], "history_end": [0, 1, 2, 3, 4],
             "split": ["train", "train", "validation", "test", "test"],
         }
     )  # fmt: skip
-    assert {name: values.tolist() for name, values in sizes_of_groups(samples).items()} == {
+    assert {name: values.tolist() for name, values in sizes_of_groups(samples, dated=True).items()} == {
         "length of the history": [3, 4],
         "training samples of the user": [2, 0],
         "training samples of the item": [2, 0],
-        "days since the item was first shown": [6, 0],
+        "days since the item was first shown": [5, 0],  # six days less a second
     }
-    assert "days since the item was first shown" not in sizes_of_groups(samples.drop(columns="day"))
+    assert "days since the item was first shown" not in sizes_of_groups(samples, dated=False)

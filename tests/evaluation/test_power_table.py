@@ -14,7 +14,7 @@ from deep_interest.evaluation.significance import mean_over_seeds
 
 USERS = np.repeat(np.arange(200), 4)
 LABELS = np.tile([1, 0, 1, 0], 200)
-TEST = pd.DataFrame({"user": USERS, "label": LABELS, "day": np.tile([3, 3, 5, 6], 200)})
+TEST = pd.DataFrame({"user": USERS, "label": LABELS})
 
 
 def runs(name: str, strength: float, *, seeds: int = 2, deterministic: bool = False) -> ModelRuns:
@@ -33,7 +33,7 @@ MODELS = {
 
 
 def test_rows_have_the_values_of_power_of():
-    table = power_table(TEST, MODELS).set_index("model")
+    table = power_table(TEST, MODELS, days=3).set_index("model")
     assert table.index.tolist() == ["din", "item_rate", "dien"]
     assert table["seeds"].tolist() == [True, True, False]  # one fit of DIEN says nothing about another
     assert set(table["users"]) == {200} and set(table["days"]) == {3} and set(table["base"]) == {"BaseModel"}
@@ -53,7 +53,7 @@ def test_two_fixed_models_have_the_power_of_their_users_alone():
         key: runs(key, s, seeds=n, deterministic=True)
         for key, s, n in (("base", 0.5, 1), ("item_rate", 0.2, 1))
     }
-    (row,) = power_table(TEST.drop(columns="day"), fixed).itertuples()
+    (row,) = power_table(TEST, fixed).itertuples()
     aucs = [user_aucs(USERS, LABELS, fixed[key].probabilities) for key in ("item_rate", "base")]
     assert row.smallest_difference == power_of(*aucs).smallest_difference
     assert np.isnan(row.days)

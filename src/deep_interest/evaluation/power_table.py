@@ -30,14 +30,16 @@ def power_table(
     test: pd.DataFrame,
     runs: Mapping[str, ModelRuns],
     *,
+    days: int | None = None,
     base: str = "base",
     minimum: EvaluationParameters | None = None,
 ) -> pd.DataFrame:
     """Return what a test set can show about each model in comparison with one of them.
 
     Args:
-        test: one row per test sample: ``user`` (integer), ``label`` and, where known, ``day``.
+        test: one row per test sample: ``user`` (integer) and ``label``.
         runs: by model key.
+        days: days of the test set; None if unknown.
         base: key of the model to compare with.
         minimum: what the test set needs before there are intervals.
 
@@ -51,7 +53,6 @@ def power_table(
     users, labels = test["user"].to_numpy(), test["label"].to_numpy()
     if base not in runs or shortage(users, labels, minimum or EvaluationParameters()) is not None:
         return pd.DataFrame(columns=list(COLUMNS))
-    days = test["day"].nunique() if "day" in test else np.nan
     scored = {model: _score(users, labels, of) for model, of in runs.items()}
     base_users, base_seeds = scored[base]
     rows = []
@@ -66,7 +67,7 @@ def power_table(
             "name": runs[model].name,
             "base": runs[base].name,
             "users": found.users,
-            "days": days,
+            "days": np.nan if days is None else days,
         }
         rows.append(
             row | {"seeds": len(known) == 2, "smallest_difference": found.smallest_difference} | factors

@@ -18,6 +18,7 @@ from deep_interest.experiments import Table, model_spec, pipeline_name
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
 from deep_interest.logs.impressions import TRUE_PROBABILITY
+from deep_interest.logs.suspicions import ticks_per_second
 from deep_interest.pipelines.factories import node_factory
 from deep_interest.pipelines.parameters import DatasetParameters
 from deep_interest.pipelines.trained import TrainedModel, TrainedModels
@@ -55,15 +56,18 @@ def make_power(dataset: str, table: Table) -> Callable[..., pd.DataFrame]:
         log: BehaviorLog,
         features: FeatureTables,
         samples: pd.DataFrame,
-        evaluation: EvaluationParameters,
         trained_models: TrainedModels,
+        settings: DatasetParameters,
+        evaluation: EvaluationParameters,
     ) -> pd.DataFrame:
         """Return the smallest difference to the base that the test set can show for each model, and what smaller ones need."""
         require_current_data(dataset, trained_models, log, features, samples)
-        columns = ["user", "label", *(["day"] if "day" in samples else [])]
-        test = samples.loc[samples["split"] == "test", columns]
+        test = samples[samples["split"] == "test"]
         runs = {model: model_runs(model, trained_models[model]) for model in table.models}
-        return power_table(test, runs, base=table.base, minimum=evaluation)
+        days = None
+        if settings.protocol.name == "by_day":
+            days = max(1, round((test["time"].max() - test["time"].min()) / _day(test["time"])))
+        return power_table(test[["user", "label"]], runs, days=days, base=table.base, minimum=evaluation)
 
     return measure_power
 
@@ -73,30 +77,41 @@ def make_groups_table(dataset: str, models: Sequence[str], base: str) -> Callabl
     """Return the node function that compares some models by group of test samples."""
 
     def measure_groups(
-        log: BehaviorLog, features: FeatureTables, samples: pd.DataFrame, trained_models: TrainedModels
-    ) -> pd.DataFrame:
+        log: BehaviorLog, features: FeatureTables, samples: pd.DataFrame, trained_models: TrainedModels,
+        settings: DatasetParameters,
+    ) -> pd.DataFrame:  # fmt: skip
         """Return GAUC and difference to the base by length of the history, and by frequency and age of user and item."""
         require_current_data(dataset, trained_models, log, features, samples)
         test = samples[samples["split"] == "test"]
         runs = {model: model_runs(model, trained_models[model]) for model in models}
-        return group_table(test, runs, sizes_of_groups(samples), base=base)
+        return group_table(
+            test, runs, sizes_of_groups(samples, dated=settings.protocol.name == "by_day"), base=base
+        )
 
     return measure_groups
 
 
-def sizes_of_groups(samples: pd.DataFrame) -> dict[str, np.ndarray]:
-    """Return what test samples are grouped by, ``(n,)`` each: whole numbers by name."""
+def sizes_of_groups(samples: pd.DataFrame, *, dated: bool) -> dict[str, np.ndarray]:
+    """Return what test samples are grouped by, ``(n,)`` each: whole numbers by name.
+
+    Args:
+        samples: canonical table of samples.
+        dated: whether they have times by which the age of an item can be said.
+    """
     train, test = (samples[samples["split"] == split] for split in ("train", "test"))
     sizes = {"length of the history": test["history_end"].to_numpy().astype(int)}
     for entity in ("user", "item"):
         counts = train[entity].value_counts()
         sizes[f"training samples of the {entity}"] = test[entity].map(counts).fillna(0).to_numpy().astype(int)
-    if "day" in samples:
-        first = samples.groupby("item")["day"].min()
-        sizes["days since the item was first shown"] = (
-            (test["day"] - test["item"].map(first)).to_numpy().astype(int)
-        )
+    if dated:
+        age = test["time"] - test["item"].map(samples.groupby("item")["time"].min())
+        sizes["days since the item was first shown"] = (age // _day(samples["time"])).to_numpy().astype(int)
     return sizes
+
+
+def _day(times: pd.Series) -> int:
+    """Return the length of a day in the unit of the times."""
+    return 86_400 * ticks_per_second(times)
 
 
 @node_factory

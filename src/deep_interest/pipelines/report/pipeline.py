@@ -117,12 +117,11 @@ def _table_plots(dataset: str, table: Table) -> list[Node]:
     models = {name: f"{dataset}.{name}" for name in (*DATA, "trained_models")} | {"settings": settings}
     few = [model for model in FEW_MODELS if model in table.models]
     grouped = [model for model in GROUPED_MODELS if model in table.models]
-    of_groups = {name: value for name, value in models.items() if name != "settings"}
-    of_power = of_groups | {"evaluation": "params:evaluation"}
+    of_power = models | {"evaluation": "params:evaluation"}
     return [
         _node(dataset, make_power(dataset, table), of_power, "power", namespace="compare"),
         _node(
-            dataset, make_groups_table(dataset, grouped, table.base), of_groups, "groups", namespace="compare"
+            dataset, make_groups_table(dataset, grouped, table.base), models, "groups", namespace="compare"
         ),
         _node(
             dataset, plots.make_seeds(dataset), {"results": results, **models}, "seeds_figure", namespace="compare"
