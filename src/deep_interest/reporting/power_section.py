@@ -35,7 +35,9 @@ def power_html(power: pd.DataFrame) -> str:
         for _, row in power.sort_values("smallest_difference", kind="stable").iterrows()
     ]
     table = html_table(headings, rows, caption=f"What this test set can show in comparison with {base}")
-    notes = "Days are counted as if each had as many new users as a day of this test set."
+    notes = "“More seeds”: the variation between fits is too large; more users alone do not help."
+    if not pd.isna(days):
+        notes += " Days are counted as if each had as many new users as a day of this test set."
     if not power["seeds"].all():
         notes += " “Users only”: one of the two models has one seed, which cannot show how much another fit would differ."
     return f'<p>{html.escape(sentence)}</p>{table}<p class="soft">{html.escape(notes)}</p>'
@@ -44,7 +46,7 @@ def power_html(power: pd.DataFrame) -> str:
 def _needed(factor: float, users: int, days: float) -> str:
     """Return in words how many users a difference needs."""
     if math.isinf(factor):
-        return "more seeds: users alone do not help"
+        return "more seeds"
     if factor <= 1:
         return "this test set"
     more = "" if pd.isna(days) else f", {math.ceil(factor * days):,} days"
