@@ -16,7 +16,7 @@ def groups_html(groups: pd.DataFrame, *, base: str) -> str:
     """
     parts = [
         "<p>What a model gains on average may be a loss for some. Each row is a group of test samples, with 95 % intervals over users and seeds; "
-        "a dash stands for a group with fewer than 10 users with both classes.</p>"
+        "a dash marks a group with fewer than 10 users with both classes.</p>"
     ]
     for grouping, rows in groups.groupby("grouping", sort=False):
         parts.append(_table(str(grouping), rows, base))
