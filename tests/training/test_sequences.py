@@ -123,10 +123,6 @@ def test_the_negatives_of_a_batch_are_the_shown_items_where_there_are_any():
             negatives, of_items = batch.negatives[name][span], store.items[name][expected.long()]
             assert negatives[expected > 0].tolist() == of_items[expected > 0].tolist()
         counted += int((expected > 0).sum())
-        clicked = batch.history["item_id"][span][expected == 0]
-        assert (
-            batch.negatives["item_id"][span][expected == 0] != clicked
-        ).all()  # sampled, never the clicked item
     assert counted > 20
 
 

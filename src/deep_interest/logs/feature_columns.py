@@ -109,7 +109,11 @@ class FeatureColumns(BaseModel):
                 raise ValueError(
                     f"{key}: {', '.join(sorted(unknown))} is not a feature; the features are {', '.join(names)}"
                 )
-        if derived := {*self.buckets, *self.multi_hot, *self.standardised} & set(DERIVED):
+        if (
+            derived := set(self._all_own)
+            & {*self.buckets, *self.multi_hot, *self.standardised}
+            & set(DERIVED)
+        ):
             raise ValueError(
                 f"buckets, multi_hot, standardised: {', '.join(sorted(derived))} is computed and has buckets of its own; remove it from there"
             )

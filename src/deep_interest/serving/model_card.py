@@ -9,6 +9,23 @@ from typing import Any
 
 import yaml
 
+NEEDED = frozenset(
+    (
+        "dataset",
+        "model",
+        "strategy",
+        "parent",
+        "days",
+        "config",
+        "training",
+        "schema",
+        "samples",
+        "precision",
+        "code",
+        "verdict",
+    )
+)
+"""What a manifest has if a retraining run has registered the version; others have no card."""
 _PAPERS = {
     "din": ("1706.06978", "Zhou et al. 2018, Deep Interest Network"),
     "dien": ("1809.03672", "Zhou et al. 2019, Deep Interest Evolution Network"),

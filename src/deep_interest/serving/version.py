@@ -145,7 +145,7 @@ def write_version(folder: Path, artifacts: VersionArtifacts) -> None:
     """
     import pandas as pd  # noqa: PLC0415
 
-    from deep_interest.serving.model_card import model_card  # noqa: PLC0415
+    from deep_interest.serving.model_card import NEEDED, model_card  # noqa: PLC0415
     from deep_interest.serving.packed_files import save_tables  # noqa: PLC0415  # torch
 
     fields = {name: _stored(field) for name, field in artifacts.vocabularies.fields.items()}
@@ -158,7 +158,7 @@ def write_version(folder: Path, artifacts: VersionArtifacts) -> None:
             pd.DataFrame({"value": field.vocabulary.values}).to_parquet(temporary / _vocabulary_file(name))
         manifest = {"version": folder.name, **artifacts.manifest, "fields": fields}
         (temporary / _MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
-        if "days" in manifest:
+        if manifest.keys() >= NEEDED:
             (temporary / CARD).write_text(model_card(manifest), encoding="utf-8")
 
 
