@@ -103,6 +103,7 @@ def batches_of(samples):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_plain_din_has_our_loss_at_every_step_of_training(samples, plain):
     fit = fit_of(samples, "din")
     model = PlainDIN(ITEMS + 1, CATEGORIES + 1, DIM)
@@ -116,6 +117,7 @@ def test_plain_din_has_our_loss_at_every_step_of_training(samples, plain):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_plain_dien_has_our_loss_at_every_step_of_training(samples, plain, monkeypatch):
     fit = fit_of(samples, "dien")
     model = PlainDIEN(ITEMS + 1, CATEGORIES + 1, DIM)

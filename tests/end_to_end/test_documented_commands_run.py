@@ -42,6 +42,7 @@ def documented(*beginnings):
     ]
 
 
+@pytest.mark.nightly
 def test_documented_commands_of_deep_interest_succeed(project):
     listed = call(project, "deep-interest", "registry", "list", "simulated.din").stdout
     (version,) = re.findall(r"2024-03-\d\d-[0-9a-f]{8}", listed)
