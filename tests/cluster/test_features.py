@@ -22,6 +22,9 @@ SKIPPED = {
     "skipped": {"source": "impressions", "where": {"clicked": [0]}, "behavior": ["item_id", "clicked", "gap"], "history_days": 2},
     "shown": {"source": "impressions", "behavior": ["category", "clicked"], "delay": 86_400},
 }  # fmt: skip
+LATE = {
+    "late": {"behavior": ["item_id", "grade", "hour"], "delay": 43_200}
+}  # columns that the behaviours themselves have not
 OWN = {
     "behavior": ["item_id", "category", "action", "dwell", "labels", "gap"],
     "multi_hot": {"labels": ","}, "standardised": ["dwell"],
@@ -33,7 +36,7 @@ def shop(*, impressions):
     tables = simulated_shop(impressions=impressions, users=80)
     row = np.arange(len(tables.behaviors))
     sets = np.array(["a,b", "b", "c , a", None, "d,d"], object)
-    behaviors = tables.behaviors.assign(labels=pd.Series(sets[row % 5], dtype="str"))
+    behaviors = tables.behaviors.assign(labels=pd.Series(sets[row % 5], dtype="str"), grade=row % 6)
     if not impressions:
         return replace(tables, behaviors=behaviors)
     shown = tables.shown
@@ -108,7 +111,7 @@ def given_with_times():
 
 
 def next_item():
-    features = OWN | {"sequences": SEQUENCES, "neighbours": 20}
+    features = OWN | {"sequences": SEQUENCES | LATE, "neighbours": 20}
     return shop(impressions=False), unchecked({"name": "next_item", "ties": "exclude"}, features)
 
 
