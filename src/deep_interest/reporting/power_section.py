@@ -18,7 +18,9 @@ def power_html(power: pd.DataFrame) -> str:
     """
     first = power.iloc[0]
     base, users, days = str(first["base"]), int(first["users"]), first["days"]
-    size = f"{users:,} users with both classes" + ("" if pd.isna(days) else f" on {int(days)} days")
+    size = f"{users:,} users with both classes" + (
+        "" if pd.isna(days) else f" on {int(days)} day{'s' if days > 1 else ''}"
+    )
     middle = power["smallest_difference"].median()
     sentence = (
         f"The test set has {size}. If a model's GAUC truly differs from that of {base} by the smallest difference of its row, the interval "
@@ -50,4 +52,5 @@ def _needed(factor: float, users: int, days: float) -> str:
     if factor <= 1:
         return "this test set"
     more = "" if pd.isna(days) else f", {math.ceil(factor * days):,} days"
-    return f"{factor:.3g} × the users ({math.ceil(factor * users):,}{more})"
+    times = f"{factor:,.0f}" if factor >= 100 else f"{factor:.3g}"
+    return f"{times} × the users ({math.ceil(factor * users):,}{more})"
