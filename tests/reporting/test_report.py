@@ -373,9 +373,9 @@ def test_the_report_says_what_the_test_set_can_show():
 
 
 def test_large_factors_and_a_single_day_are_written_in_full():
-    page = report_html(report(power=power(days=1, **{"factor_0.002": 1234.4})))
+    page = report_html(report(power=power(days=1, **{"factor_0.002": 1234.5})))
     assert "200 users with both classes on 1 day." in page
-    assert "1,234 × the users (246,880, 1,235 days)" in page
+    assert "1,234 × the users (246,900, 1,235 days)" in page
 
 
 def test_without_known_days_the_report_counts_users_alone():
