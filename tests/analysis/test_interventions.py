@@ -99,6 +99,15 @@ def test_a_log_without_a_leak_gives_no_warning():
     )  # not its last day
 
 
+def test_item_features_that_only_say_which_behaviours_match_give_no_warning(monkeypatch):
+    monkeypatch.setattr("deep_interest.analysis.interventions.MOST", 0.35)
+    data = data_of(log())
+    outcomes = {of.name: of for of in findings()[0].outcomes}
+    gain = outcomes[UNCHANGED].gauc.difference - 0.5
+    assert outcomes[f"{WITHOUT}{ITEM}"].loss.difference > 0.35 * gain  # the category of the history's items
+    assert not [text for text in intervene(data).warnings if ITEM in text]
+
+
 def test_a_column_that_is_known_after_the_click_is_named():
     found, outcomes = findings("seconds")
     assert outcomes[f"{WITHOUT}{CONTEXT}"].loss.low > 0.1

@@ -108,7 +108,7 @@ def test_the_check_looks_for_leaks_by_intervention(project):
     assert done.returncode == 0, done.stdout
     lines = done.stdout.splitlines()
     start = next(
-        number for number, line in enumerate(lines) if line.startswith("interventions (boosted trees")
+        number for number, line in enumerate(lines) if line.startswith("interventions (GAUC of boosted trees")
     )
     names = [re.split(r"  +", line)[0] for line in lines[start + 1 : start + 8]]
     assert names == [

@@ -181,7 +181,9 @@ def _warnings(data: Data, outcomes: dict[str, Outcome], score: _Scorer) -> Itera
         yield f"the GAUC is {found.difference:.3f}: no model of real clicks is that good, so something foretells the label"
     for name, fields in _groups(data).items():
         outcome = outcomes.get(f"{WITHOUT}{name}")
-        if outcome is not None and _explains_most(outcome, found):
+        if outcome is None or not _explains_most(outcome, found):
+            continue
+        if name != ITEM or _item_features_alone_explain_most(data, fields, outcomes, score):
             yield _about_columns(data, name, fields, outcome, found, score)
     later = outcomes.get(LATER)
     if later is not None and _explains_most(later, found):
@@ -189,6 +191,17 @@ def _warnings(data: Data, outcomes: dict[str, Outcome], score: _Scorer) -> Itera
             f"the last day of the behaviours foretells most of the label: GAUC {found.difference:.3f}, with behaviours that are a day older "
             f"{later.gauc.difference:.3f}. Interests last longer than that; are clicks among the behaviours, with times before their impressions?"
         )
+
+
+def _item_features_alone_explain_most(
+    data: Data, fields: list[str], outcomes: dict[str, Outcome], score: _Scorer
+) -> bool:
+    """Return whether item features explain most also without behaviours: otherwise they only say which items of the history match."""
+    unchanged, alone = outcomes[UNCHANGED].gauc, outcomes.get(f"{WITHOUT}{BEHAVIORS}")
+    if alone is None:
+        return True
+    neither = score(_without_behaviors(data), fields).gauc().value
+    return alone.gauc.difference - neither > MOST * (unchanged.difference - CHANCE)
 
 
 def _explains_most(outcome: Outcome, found: Interval) -> bool:

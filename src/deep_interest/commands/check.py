@@ -97,7 +97,7 @@ def intervention_lines(
         made: log, features, samples and summary that were made from the tables.
         has_times: whether the times are times, so that they can be shifted.
     """
-    from deep_interest.analysis.interventions import UNCHANGED, intervene  # noqa: PLC0415  # torch
+    from deep_interest.analysis.interventions import intervene  # noqa: PLC0415  # torch
     from deep_interest.training.content import Data  # noqa: PLC0415
 
     def data_of(outputs: Outputs) -> Data:
@@ -118,7 +118,7 @@ def intervention_lines(
         line = f"{of.name:{width}}  {of.gauc.difference:.4f} [{of.gauc.low:.4f}, {of.gauc.high:.4f}]"
         if of.loss is not None:
             line += f"  {-of.loss.difference:+.4f} [{-of.loss.high:+.4f}, {-of.loss.low:+.4f}]"
-        lines.append(line if of.loss is not None else f"{line}  difference to {UNCHANGED}")
+        lines.append(line)
     warnings = [f"warning: {text}" for text in found.warnings]
     return [*lines, *(warnings or ["no source foretells most of the label"])]
 
