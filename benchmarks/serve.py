@@ -311,7 +311,7 @@ def measure(options: argparse.Namespace, model: str, attention: str, folder: Pat
                         port, requests, seconds=3 if options.quick else 10, connections=options.connections
                     )
                     line |= {"requests_per_s": round(rate, 1), "p99_ms": round(percentile, 2)}
-                    if options.overload:
+                    if options.overload and rate:
                         line["overload"] = overload(port, requests, rate=2 * rate, seconds=15)
                 line |= {
                     "workers": options.workers, "threads": options.threads, "device": options.device, "pin_service": options.pin_service,

@@ -241,7 +241,9 @@ def main() -> None:
         "bench": "serve_soak", "minutes": options.minutes, "capacity": measured, "rate": round(rate, 1), "candidates": options.candidates,
         "requests": len(load.seconds), "answers": load.answers, "p50_ms": round(1000 * float(np.median(load.seconds)), 2),
         "p99_ms": round(p99(load.seconds), 2), "replacements": options.replacements, "worker_kills": len(killed),
-        "failed": len(load.failures), "failed_by_kill": of_kills, "failed_without_kill": len(load.failures) - sum(of_kills),
+        "failed": len(load.failures), "failed_by_kill": of_kills, "failed_without_kill": sum(
+            not any(-0.1 < moment - kill < LIMIT_AFTER_KILL for kill in killed) for moment, _ in load.failures
+        ),
         "connections": CONNECTIONS, "mixed_answers": load.mixed, "memory_mb": list(memory.values()), "service_kills": options.kills,
         "acknowledged_events": len(acknowledged), "lost_events": len(set(acknowledged) - stored),
         "machine": this_machine(), "commit": this_commit(),

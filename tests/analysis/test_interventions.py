@@ -1,4 +1,4 @@
-"""Interventions find what foretells the label in logs with a planted leak, and nothing in a log without one."""
+"""Interventions find what reveals the label in logs with a planted leak, and nothing in a log without one."""
 
 from functools import cache
 
@@ -47,7 +47,7 @@ def data_of(tables: CanonicalTables) -> Data:
 
 @cache
 def log(leak: str = "") -> CanonicalTables:
-    """Users who like one category for the whole time; ``leak`` says which source foretells the label besides."""
+    """Users who like one category for the whole time; ``leak`` says which source also reveals the label."""
     rng = np.random.default_rng(3)
     liked = rng.integers(CATEGORIES, size=USERS)
 

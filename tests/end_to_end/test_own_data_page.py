@@ -118,7 +118,7 @@ def test_the_check_looks_for_leaks_by_intervention(project):
     assert all(
         re.search(r"\d\.\d{4} \[-?\d\.\d{4}, \d\.\d{4}\]", line) for line in lines[start + 1 : start + 8]
     )
-    assert lines[start + 8].startswith(("no source", "warning: "))
+    assert lines[start + 8].startswith(("no warning", "warning: "))
 
 
 def test_one_block_is_enough_for_a_results_table(project):

@@ -63,7 +63,8 @@ def test_the_front_matter_has_the_fields_that_the_hub_reads():
 @pytest.mark.parametrize(
     "text",
     [
-        "12,345 impressions of 2024-03-01 to 2024-03-14, 2 days (this fit: 2024-03-14; warm start, continues from `2024-03-13-ffffffff`)",
+        "Trained on 2024-03-01 to 2024-03-14, 2 days (warm start, continues from `2024-03-13-ffffffff`)",
+        "This fit: 12,345 samples of 2024-03-14, over all epochs. Held out: 2024-03-15.",
         "2,898 parameters. Serves with int8 tables and float32 attention.",
         "| hidden | [200, 80] |",
         "| GAUC | 0.6100 | – |",

@@ -1,6 +1,6 @@
 """Leak hunt by intervention: change one thing in the data, fit boosted trees again, and see what happens to the GAUC.
 
-A feature that is known only after the click, or a table with the clicks of the same moment, foretells the label: without it the GAUC
+A feature that is known only after the click, or a table with the clicks of the same moment, reveals the label: without it the GAUC
 falls, and nothing else explains the fall.
 """
 
@@ -31,6 +31,7 @@ WITHOUT = "without "
 BEHAVIORS, OWN, ITEM, CONTEXT = "behaviours", "columns of behaviours", "item features", "context"
 MOST = 0.5  # share of the GAUC above 0.5 that a source has to explain for a warning
 LARGEST_PLAUSIBLE = 0.95
+CERTAIN = 1.7  # half widths of a 95 % interval, which are those of one of 99.9 %
 
 
 @dataclass(frozen=True)
@@ -142,12 +143,12 @@ def _changed(data: Data, later: Data | None, score: _Scorer, seed: int) -> Itera
 
 
 def _groups(data: Data) -> dict[str, list[str]]:
-    """Return the groups of columns that may foretell a label."""
+    """Return the groups of columns that may reveal a label."""
     schema = data.features.schema
     item = [field.name for field in schema.item if field.name != ITEM_ID]
     has_id = ITEM_ID in {field.name for field in schema.item} & {field.name for field in schema.behavior}
     return {
-        OWN: [field.name for field in schema.own],
+        OWN: [field.name for field in schema.own if not field.derived],
         ITEM: item if has_id else [],
         CONTEXT: [field.name for field in schema.context],
     }
@@ -172,13 +173,14 @@ def _gauc(aucs: UserAUC) -> Interval:
 
 def _warnings(data: Data, outcomes: dict[str, Outcome], score: _Scorer) -> Iterator[str]:
     found = outcomes[UNCHANGED].gauc
-    if outcomes[SHUFFLED].gauc.low > CHANCE:
+    shuffled = outcomes[SHUFFLED].gauc
+    if shuffled.difference - CHANCE > CERTAIN * (shuffled.difference - shuffled.low):
         yield (
             f"with labels shuffled within users the GAUC is {outcomes[SHUFFLED].gauc.difference:.3f}, above 0.5: the samples themselves contain "
             "the label"
         )
     if found.low > LARGEST_PLAUSIBLE:
-        yield f"the GAUC is {found.difference:.3f}: no model of real clicks is that good, so something foretells the label"
+        yield f"the GAUC is {found.difference:.3f}: no model of real clicks is that good, so something reveals the label"
     for name, fields in _groups(data).items():
         outcome = outcomes.get(f"{WITHOUT}{name}")
         if outcome is None or not _explains_most(outcome, found):
@@ -188,7 +190,7 @@ def _warnings(data: Data, outcomes: dict[str, Outcome], score: _Scorer) -> Itera
     later = outcomes.get(LATER)
     if later is not None and _explains_most(later, found):
         yield (
-            f"the last day of the behaviours foretells most of the label: GAUC {found.difference:.3f}, with behaviours that are a day older "
+            f"the last day of the behaviours explains most of the label: GAUC {found.difference:.3f}, with behaviours that are a day older "
             f"{later.gauc.difference:.3f}. Interests last longer than that; are clicks among the behaviours, with times before their impressions?"
         )
 
@@ -206,7 +208,8 @@ def _item_features_alone_explain_most(
 
 def _explains_most(outcome: Outcome, found: Interval) -> bool:
     return (
-        outcome.loss is not None
+        found.low > CHANCE
+        and outcome.loss is not None
         and outcome.loss.low > 0
         and outcome.loss.difference > MOST * (found.difference - CHANCE)
     )
@@ -220,6 +223,6 @@ def _about_columns(
     worst = min(gaucs, key=lambda field: gaucs[field]) if gaucs else fields[0]
     alone = f" (without {worst} alone {gaucs[worst]:.3f})" if gaucs else ""
     return (
-        f"{name} foretell{'s' if name == CONTEXT else ''} most of the label: GAUC {found.difference:.3f}, without {', '.join(fields)} "
+        f"{name} {'explains' if name == CONTEXT else 'explain'} most of the label: GAUC {found.difference:.3f}, without {', '.join(fields)} "
         f"{outcome.gauc.difference:.3f}{alone}; is {worst} known before the impression?"
     )

@@ -109,10 +109,8 @@ def intervention_lines(
     if has_times and tables.impressions is not None and "segment" not in tables.behaviors:
         later = data_of(_make_samples(a_day_later(tables), parameters))
     found = intervene(data_of(made), later=later)
-    lines = [
-        "",
-        f"interventions (boosted trees, GAUC on the {found.split} set with 95 % intervals over users)",
-    ]
+    heading = f"GAUC of boosted trees on the {found.split} set, and the difference to {UNCHANGED}; 95 % intervals over users"
+    lines = ["", f"interventions ({heading})"]
     width = max(len(of.name) for of in found.outcomes)
     for of in found.outcomes:
         line = f"{of.name:{width}}  {of.gauc.difference:.4f} [{of.gauc.low:.4f}, {of.gauc.high:.4f}]"
@@ -120,7 +118,7 @@ def intervention_lines(
             line += f"  {-of.loss.difference:+.4f} [{-of.loss.high:+.4f}, {-of.loss.low:+.4f}]"
         lines.append(line)
     warnings = [f"warning: {text}" for text in found.warnings]
-    return [*lines, *(warnings or ["no source foretells most of the label"])]
+    return [*lines, *(warnings or ["no warning"])]
 
 
 def a_day_later(tables: CanonicalTables) -> CanonicalTables:

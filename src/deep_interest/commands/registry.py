@@ -10,7 +10,7 @@ from deep_interest.errors import InputError
 from deep_interest.experiments import RETRAINABLE
 from deep_interest.models.config import Precision
 from deep_interest.serving.mlflow_alias import sync_to_mlflow
-from deep_interest.serving.model_card import model_card
+from deep_interest.serving.model_card import NEEDED, model_card
 from deep_interest.serving.registry import Registry
 
 
@@ -48,6 +48,10 @@ def show_version(experiment: str, version: str | None, *, card: bool = False, en
             f"{experiment}: no version serves yet; run `kedro run --pipelines=retrain.{experiment}`"
         )
     manifest = registry.load(name).manifest
+    if card and not manifest.keys() >= NEEDED:
+        raise InputError(
+            f"{experiment}: version {name} has no model card, because its manifest lacks {', '.join(sorted(NEEDED - manifest.keys()))}"
+        )
     return model_card(manifest) if card else json.dumps(manifest, indent=1)
 
 

@@ -214,7 +214,7 @@ class EmbeddingMLP(nn.Module, ABC):
 
         Args:
             batch: the batch of the behaviours.
-            embeddings: the tables, which a model of a further sequence has not got.
+            embeddings: the tables; the model of a further sequence has none of its own.
         """
         appended = self.behavior_fields[len(self.schema.shared) :]
         return [(batch.history, fields) for fields in (self.schema.shared, appended) if fields]

@@ -41,7 +41,7 @@ def _table(grouping: str, rows: pd.DataFrame, base: str) -> str:
         ]
         lines.append(line)
     table = html_table(headings, lines, caption=f"By {grouping}")
-    harmed = _harmed(rows)
+    harmed = _harmed(rows, base)
     return table + (f'<p class="soft">{html.escape(harmed)}</p>' if harmed else "")
 
 
@@ -52,8 +52,12 @@ def _interval(row: pd.Series, column: str, sign: str) -> str:
     return f"{row[column]:{sign}.4f} [{low:{sign}.4f}, {high:{sign}.4f}]"
 
 
-def _harmed(rows: pd.DataFrame) -> str:
+def _harmed(rows: pd.DataFrame, base: str) -> str:
     """Return a sentence on the groups in which a model is worse by its interval."""
     worse = rows[rows["difference_high"] < 0]
-    sentences = [f"{row['name']} is worse in the group {row['group']}" for _, row in worse.iterrows()]
-    return f"{'; '.join(sentences)}." if sentences else ""
+    if worse.empty:
+        return ""
+    name = rows.loc[rows["model"] == base, "name"].iloc[0]
+    sentences = [f"{row['name']} in the group {row['group']}" for _, row in worse.iterrows()]
+    compared = int(rows["difference"].notna().sum())
+    return f"Worse than {name}, each by an interval of its own, not corrected for {compared} comparisons: {'; '.join(sentences)}."

@@ -119,7 +119,8 @@ def judge_by_plan(
     )  # fmt: skip
     popularity = popularity_scores(data.samples[~is_held_out], held_out)
     verdict = judge(users, labels, challenger, champion, gate, popularity=popularity)
-    groups = by_history_length(users, labels, challenger, held_out["history_end"])
+    lengths = held_out["history_end"] - (held_out["history_begin"] if "history_begin" in held_out else 0)
+    groups = by_history_length(users, labels, challenger, lengths)
     return with_precision_loss(replace(verdict, groups=groups), loss, gate)
 
 
@@ -155,7 +156,7 @@ def artifacts_of(
         "dataset": dataset, "model": model, "strategy": plan.strategy, "parent": plan.parent,
         "days": {"trained": list(plan.trained), "fitted_on": list(plan.train), "held_out": plan.held_out},
         "config": fitted.config, "training": fitted.training, "schema": fitted.schema.model_dump(mode="json"),
-        "samples": fitted.samples, "parameters": sum(weight.numel() for weight in fitted.weights.values()), "precision": precision.model_dump(), "verdict": verdict.as_dict(),
+        "samples": fitted.samples, "parameters": sum(parameter.numel() for parameter in fitted.model(model).parameters()), "precision": precision.model_dump(), "verdict": verdict.as_dict(),
         "code": {"deep_interest": deep_interest.__version__, "sources": code_hash(), "torch": torch.__version__},
     }  # fmt: skip
     return VersionArtifacts(

@@ -93,8 +93,8 @@ def _data(manifest: Mapping[str, Any]) -> str:
     ]
     origin = f"continues from `{manifest['parent']}`" if manifest["parent"] else "first version"
     return (
-        f"## Data\n\n{manifest['samples']:,} impressions of {_range(days['trained'])} (this fit: {_range(days['fitted_on'])}; "
-        f"{manifest['strategy'].replace('_', ' ')}, {origin}). Held out: {days['held_out']}.\n\n"
+        f"## Data\n\nTrained on {_range(days['trained'])} ({manifest['strategy'].replace('_', ' ')}, {origin}). This fit: {manifest['samples']:,} "
+        f"samples of {_range(days['fitted_on'])}, over all epochs. Held out: {days['held_out']}.\n\n"
         + _table(["features of", "names"], features)
     )
 

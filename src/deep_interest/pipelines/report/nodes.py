@@ -65,7 +65,7 @@ def make_power(dataset: str, table: Table) -> Callable[..., pd.DataFrame]:
         test = samples[samples["split"] == "test"]
         runs = {model: model_runs(model, trained_models[model]) for model in table.models}
         days = None
-        if settings.protocol.name == "by_day":
+        if settings.protocol.name == "by_day" and len(test):
             days = max(1, round((test["time"].max() - test["time"].min()) / _day(test["time"])))
         return power_table(test[["user", "label"]], runs, days=days, base=table.base, minimum=evaluation)
 
@@ -99,7 +99,8 @@ def sizes_of_groups(samples: pd.DataFrame, *, dated: bool) -> dict[str, np.ndarr
         dated: whether they have times by which the age of an item can be said.
     """
     train, test = (samples[samples["split"] == split] for split in ("train", "test"))
-    sizes = {"length of the history": test["history_end"].to_numpy().astype(int)}
+    begin = test["history_begin"] if "history_begin" in test else 0
+    sizes = {"length of the history": (test["history_end"] - begin).to_numpy().astype(int)}
     for entity in ("user", "item"):
         counts = train[entity].value_counts()
         sizes[f"training samples of the {entity}"] = test[entity].map(counts).fillna(0).to_numpy().astype(int)
