@@ -109,7 +109,7 @@ def intervention_lines(
     if has_times and tables.impressions is not None and "segment" not in tables.behaviors:
         later = data_of(_make_samples(a_day_later(tables), parameters))
     found = intervene(data_of(made), later=later)
-    heading = f"GAUC of boosted trees on the {found.split} set, and the difference to {UNCHANGED}; 95 % intervals over users"
+    heading = f"GAUC of boosted trees on the {found.split} set, and the difference to unchanged; 95 % intervals over users"
     lines = ["", f"interventions ({heading})"]
     width = max(len(of.name) for of in found.outcomes)
     for of in found.outcomes:
