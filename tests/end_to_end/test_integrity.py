@@ -43,6 +43,7 @@ def test_no_run_leaves_unfinished_files(project):
     assert not list((project / "data").rglob("*.part"))
 
 
+@pytest.mark.nightly
 def test_every_bit_flip_is_detected(project):
     lines = audit("bit_flips", project, "--count=100")
     assert [(line["flips"], line["undetected"]) for line in lines] == [(100, 0), (100, 0)]

@@ -9,6 +9,7 @@ pytestmark = pytest.mark.slow
 MEASURED = ["train_seconds", "samples_per_second"]
 
 
+@pytest.mark.nightly
 def test_every_runner_gives_the_same_table_and_finds_nothing_missing_afterwards(tmp_path):
     tables = {}
     for runner in ("SequentialRunner", "ThreadRunner", "ParallelRunner"):

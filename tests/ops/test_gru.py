@@ -264,6 +264,7 @@ def test_triton_kernels_agree_with_the_plain_implementation(variant, hidden, len
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_triton_kernels_fit_the_shared_memory_of_any_gpu(tmp_path):
     """Compiled, not run: every GPU grants a program 48 KiB of shared memory."""
     pytest.importorskip("triton", reason="Triton histories on Linux only")

@@ -85,6 +85,7 @@ def test_a_leaderboard_that_is_killed_three_times_ends_with_the_same_tables(undi
         pd.testing.assert_frame_equal(found, expected, check_exact=True)
 
 
+@pytest.mark.nightly
 def test_two_workers_that_are_killed_three_times_end_with_a_valid_table(undisturbed, tmp_path):
     run_with_kills(tmp_path / "killed", 2, seed=1)
     table, trials = (pd.read_csv(tmp_path / "killed" / name) for name in ("results.csv", "trials.csv"))

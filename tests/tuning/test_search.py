@@ -119,6 +119,7 @@ def test_finished_search_continues_with_a_larger_n_trials(tmp_path):
     assert finished(more) == finished(again) == finished(at_once)
 
 
+@pytest.mark.nightly
 def test_two_killed_workers_finish_exactly_n_trials(tmp_path):
     search = small_search(tmp_path, n_trials=8, epochs=12)
     process = search_process(tmp_path, 8, 2, 12)
