@@ -110,23 +110,8 @@ def test_a_sum_is_that_of_the_modulated_rows():
 
 
 @pytest.mark.parametrize("fields", [1, 2, 3, 4])
-@pytest.mark.parametrize("appended", [0, 3])
-def test_implementations_of_the_sum_agree(fields, appended):
-    rng = np.random.default_rng(0)
-    codes = [torch.tensor(rng.integers(0, 3, 5), dtype=torch.int32) for _ in range(fields)]
-
-    def operation(values, more, *tables):
-        return modulated_sum(
-            values, tables, codes, SEGMENTS,
-            names=[f"field {f}" for f in range(fields)], appended=more if appended else None,
-        )  # fmt: skip
-
-    assert_implementations_agree(operation, (5, 4), (5, appended), *[(3, 8)] * fields)
-
-
-@pytest.mark.parametrize("fields", [1, 3])
-@pytest.mark.parametrize("appended", [0, 2])
-def test_implementations_of_the_sum_with_embeddings_agree(fields, appended):
+@pytest.mark.parametrize(("appended", "dim"), [(0, 0), (3, 0), (0, 6), (3, 6)])
+def test_implementations_of_the_sum_agree(fields, appended, dim):
     rng = np.random.default_rng(0)
     codes = [torch.tensor(rng.integers(0, 3, 5), dtype=torch.int32) for _ in range(fields)]
 
@@ -136,7 +121,8 @@ def test_implementations_of_the_sum_with_embeddings_agree(fields, appended):
             names=[f"field {f}" for f in range(fields)], appended=more if appended else None, embeddings=tables[fields:],
         )  # fmt: skip
 
-    assert_implementations_agree(operation, (5, 4), (5, appended), *[(3, 8)] * fields, *[(3, 6)] * fields)
+    embeddings = [(3, dim)] * fields if dim else []
+    assert_implementations_agree(operation, (5, 4), (5, appended), *[(3, 8)] * fields, *embeddings)
 
 
 def test_the_embeddings_of_a_segment_are_summed_after_its_rows():

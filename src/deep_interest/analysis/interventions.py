@@ -68,8 +68,8 @@ def intervene(data: Data, *, later: Data | None = None, seed: int = 0, max_len: 
     """Fit and score boosted trees on the unchanged data and after each change.
 
     Args:
-        data: samples, features and log. Scores are those of the validation split; of the test split if there is no validation
-            split with at least two users with both classes.
+        data: samples, features and log. Scores are those of the validation split, or of the test split where fewer than
+            two users of the validation split have both classes.
         later: the same data made from behaviours whose times are a day later; None if times cannot be shifted.
         seed: seed of the shuffled labels and of the trees.
         max_len: newest behaviours that the trees see.

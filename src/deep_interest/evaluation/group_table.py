@@ -36,7 +36,7 @@ def group_table(
         test: one row per test sample: ``user`` (integer) and ``label``.
         runs: by model key.
         sizes: ``{grouping: (n,)}`` whole numbers that order the samples, such as the length of the history.
-        base: key of the model to compare with; without it there are no differences.
+        base: key of the model to compare with; differences are NaN without it.
 
     Returns:
         One row per grouping, group and model (`COLUMNS`). Groups are 0, if it occurs, and quarters of the other samples. Intervals are over
