@@ -50,14 +50,20 @@ def kill_when(process, search, ready):
         assert process.poll() is None, process.communicate()[1]
         time.sleep(0.005)
         try:
-            study = study or open_study(search)  # slower than a short trial
+            study = study or opened(search)  # slower than a short trial
             trials = study.get_trials(deepcopy=False)
-        except Exception:  # the file or its tables do not exist yet
+        except Exception:  # the folder or the study does not exist yet
             study, trials = None, []
     process.send_signal(signal.SIGKILL)
     process.wait()
     study = open_study(search)
     return states(study), [trial.number for trial in started(study.get_trials(deepcopy=False))]
+
+
+def opened(search):
+    """Open the study while the searching process does not: only one of them can create its tables."""
+    with search.exclusive():
+        return open_study(search)
 
 
 def started(trials):

@@ -93,7 +93,8 @@ def test_the_trial_of_a_killed_machine_is_repeated_by_the_other(tmp_path, databa
     while not running and time.monotonic() < deadline:
         assert killed.poll() is None, killed.communicate()[1]
         time.sleep(0.05)
-        trials = open_study(search).get_trials(deepcopy=False) if killed.poll() is None else []
+        with search.exclusive():  # only one process can create the tables of the study
+            trials = open_study(search).get_trials(deepcopy=False) if killed.poll() is None else []
         running = [t.number for t in trials if t.state == TrialState.RUNNING and len(t.params) == 2]
     killed.send_signal(signal.SIGKILL)
     killed.wait()
