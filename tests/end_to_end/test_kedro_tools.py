@@ -96,6 +96,7 @@ def test_the_package_has_every_file_and_runs_in_an_empty_folder(project, tmp_pat
     assert table["gauc"].tolist() == pytest.approx(results(project, "simulated/popularity")["gauc"].tolist())
 
 
+@pytest.mark.nightly
 def test_the_tasks_of_an_airflow_dag_give_the_table_of_a_run(project, tmp_path):
     copy = copy_project(tmp_path / "project")
     call(copy, "-m", "kedro", "airflow", "create", f"--pipelines={MODEL}", "--env=smoke", "--group-by=memory")

@@ -75,6 +75,7 @@ def champion(store):
     return RegistryState.model_validate_json(store.cat(f"{REGISTRY}/champion.json")).champion
 
 
+@pytest.mark.nightly
 def test_versions_are_promoted_rolled_back_and_scored_on_two_machines(tmp_path, server):
     store = store_at(server)
     first, second = (machine(tmp_path / name, server) for name in ("a", "b"))

@@ -28,6 +28,7 @@ def check_results(project, dataset, completed):
     return table
 
 
+@pytest.mark.nightly
 def test_the_simulated_dataset_runs_from_scratch(tmp_path):
     project = copy_project(tmp_path / "project")
     table = check_results(project, "simulated", run(project))

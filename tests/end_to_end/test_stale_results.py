@@ -1,6 +1,7 @@
 """Commands reject results of older samples."""
 
 import pandas as pd
+import pytest
 from support.forked import Forked, run
 from support.project import copy_project, environment
 
@@ -8,6 +9,7 @@ MODELS = "datasets.simulated.models=base lr"
 OLD, NEW = (f"--params={MODELS},simulation.seed={seed},training.seeds=[1]" for seed in (7, 11))
 
 
+@pytest.mark.nightly
 def test_a_report_lists_every_model_trained_on_other_samples(tmp_path):
     project = copy_project(tmp_path / "project")
     trained = run(project, "--pipelines=simulated.base,simulated.lr", OLD)

@@ -34,7 +34,7 @@ def test_one_user_in_plain_torch_has_the_logits_of_the_model(key, schema):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("key", ["popularity", "base", "dien", "sim_soft"])
+@pytest.mark.parametrize("key", ["popularity", "dien"])
 def test_the_onnx_model_of_some_families_has_the_ctrs_of_the_model(key, tmp_path):
     check_export(key, "onnx", tmp_path)
 

@@ -299,7 +299,7 @@ print(hashlib.sha256(fitted(random_samples(600)).trees.numpy().tobytes()).hexdig
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_another_process_writes_the_same_bytes():
     import hashlib
     from pathlib import Path

@@ -78,6 +78,7 @@ def undisturbed(tmp_path_factory):
     return folder
 
 
+@pytest.mark.nightly
 def test_a_leaderboard_that_is_killed_three_times_ends_with_the_same_tables(undisturbed, tmp_path):
     run_with_kills(tmp_path / "killed", 1)
     for name in ("results.csv", "trials.csv"):

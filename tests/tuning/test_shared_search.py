@@ -85,7 +85,7 @@ def test_two_machines_finish_exactly_n_trials_and_agree_on_the_best(tmp_path, da
     assert any(a[0] < b[0] < a[1] for a in spans for b in spans), "no two trials ran at the same time"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_trial_of_a_killed_machine_is_repeated_by_the_other(tmp_path, database):
     search = small_search(tmp_path / "a", n_trials=4, epochs=20, storage=database, lost_after_seconds=4)
     killed = machine(tmp_path / "a", database, n_trials=4, epochs=20)
