@@ -1,6 +1,6 @@
 """GAUC against the amount of data, the length of the history or the embedding width, with paired intervals."""
 
-from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -60,7 +60,10 @@ def _curve(
     first = fits.groupby("setting", sort=False)[["axis", "value"]].first()
     means = fits.groupby("setting", sort=False)[list(_OF_SETTING)].mean()
     table = table.join(first, on="setting").join(means, on="setting")
-    gains = [[np.nan] * 3, *(_gain(test, runs, pair, minimum) for pair in zip(settings, settings[1:], strict=False))]
+    gains = [
+        [np.nan] * 3,
+        *(_gain(test, runs, pair, minimum) for pair in pairwise(settings)),
+    ]
     return table.assign(**dict(zip(_GAIN, np.transpose(gains), strict=True)))[list(COLUMNS)]
 
 
@@ -75,7 +78,7 @@ def _runs(fits: pd.DataFrame, probabilities: np.ndarray) -> ModelRuns:
 def _gain(
     test: pd.DataFrame,
     runs: dict[str, ModelRuns],
-    pair: Sequence[str],
+    pair: tuple[str, str],
     minimum: EvaluationParameters | None,
 ) -> list[float]:
     """Return what a value adds to the next smaller one, with its interval."""

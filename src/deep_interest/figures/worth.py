@@ -24,16 +24,14 @@ def worth_chart(table: pd.DataFrame, *, title: str) -> Chart:
     return Chart(
         title, panels,
         note="GAUC on the test set, means over seeds. The band is the 95 % interval, over users and seeds, of the difference to the largest "
-        "value, so that it has no width there: where it lies below the last point, the largest value is better by an interval of its own. Values "
+        "value, so that it has no width there: where it ends below the last point, the largest value is better by an interval of its own. Values "
         "are equally spaced.",
     )  # fmt: skip
 
 
 def _panel(axis: str, rows: pd.DataFrame) -> Panel:
     largest = rows["gauc"].iloc[-1]
-    low, high = (
-        (largest + rows[f"difference_{end}"].fillna(0.0)).tolist() for end in ("low", "high")
-    )
+    low, high = ((largest + rows[f"difference_{end}"].fillna(0.0)).tolist() for end in ("low", "high"))
     has_band = rows["difference_low"].notna().any()
     line = Line(
         list(range(len(rows))), rows["gauc"].tolist(), "GAUC", markers=True,

@@ -21,6 +21,7 @@ AXES = {
     "max_len": "History length",
     "embedding_dim": "Embedding width",
 }
+_UNITS = {"days": "training days", "users": "of the training users"}
 _HOW = (
     "Each setting is the model with less or more of one thing. Training stops by validation GAUC; the test set, the same for all settings, "
     "is scored once with each fit. The curves describe: nothing is selected by them. Differences are those to the last row of a table, gains "
@@ -57,9 +58,7 @@ def worth_html(table: pd.DataFrame) -> str:
         html_table(headings, lines, caption=f"{model_name(table)} by {headings[0].lower()}")
         for headings, lines in _tables(table)
     ]
-    return (
-        f'<ul class="conclusions">{items}</ul>{"".join(tables)}<p class="soft">{html.escape(_notes(table))}</p>'
-    )
+    return f'<ul class="conclusions">{items}</ul>{"".join(tables)}<p class="soft">{html.escape(_notes(table))}</p>'
 
 
 def worth_markdown(table: pd.DataFrame, *, title: str) -> str:
@@ -89,19 +88,24 @@ def _of_data(axis: str, rows: pd.DataFrame) -> Iterator[str]:
     before, last = rows.iloc[-2], rows.iloc[-1]
     factor = last["value"] / before["value"]
     what = "The last doubling of the log" if abs(factor - 2) < 0.05 else f"{factor:.3g} times the log"
-    steps = f"from {format_value(axis, before['value'])} to {format_value(axis, last['value'])} of the {AXES[axis].lower()}"
-    if axis == "days":
-        steps = f"from {before['value']:,.0f} to {last['value']:,.0f} training days"
-    yield f"{what}, {steps}, brought {_change(last['gain'], last['gain_low'], last['gain_high'])}."
+    smaller, larger = (format_value(axis, row["value"]) for row in (before, last))
+    change = _change(last["gain"], last["gain_low"], last["gain_high"])
+    significant = (
+        ""
+        if pd.isna(last["gain_low"]) or last["gain_low"] > 0 or last["gain_high"] < 0
+        else ", which is not significant"
+    )
+    yield f"{what}, from {smaller} to {larger} {_UNITS[axis]}, brought {change}{significant}."
 
 
 def _of_size(axis: str, rows: pd.DataFrame) -> Iterator[str]:
     """Say from which value on nothing more is significant."""
-    name, smaller, last = AXES[axis].lower(), rows.iloc[:-1], rows.iloc[-1]
-    largest = format_value(axis, last["value"])
+    name, smaller = AXES[axis].lower(), rows.iloc[:-1]
+    largest = format_value(axis, rows.iloc[-1]["value"])
     if smaller["p_holm"].isna().any():
         reason = smaller["interval_note"].dropna()
-        yield f"From which {name} on nothing more is significant is unknown: {reason.iloc[0] if len(reason) else 'there are no p-values'}."
+        why = f": {reason.iloc[0]}" if len(reason) else ""
+        yield f"From which {name} on nothing more is significant is unknown{why}."
         return
     significant = smaller["p_holm"] < SIGNIFICANCE_LEVEL
     worse = significant & (smaller["difference"] < 0)
@@ -109,21 +113,18 @@ def _of_size(axis: str, rows: pd.DataFrame) -> Iterator[str]:
     if enough.empty:
         row = smaller.iloc[-1]
         yield (
-            f"{_article(name)} of {largest} is still significantly better than {format_value(axis, row['value'])}, by {_change_to(row)}: an even "
-            "larger one may bring more."
+            f"The {name} {largest} is significantly better than {format_value(axis, row['value'])}, by {_change_to(row)}: an even larger one may "
+            "bring more."
         )
     else:
         row = enough.iloc[0]
         yield (
-            f"From {_article(name).lower()} of {format_value(axis, row['value'])} on nothing more is significant: {largest} instead of "
+            f"From the {name} {format_value(axis, row['value'])} on, nothing more is significant: {largest} instead of "
             f"{format_value(axis, row['value'])} brings {_change_to(row)}."
         )
     for _, row in smaller[significant & (smaller["difference"] > 0)].iterrows():
-        yield f"{_article(name)} of {format_value(axis, row['value'])} is significantly better than {largest}."
-
-
-def _article(name: str) -> str:
-    return f"An {name}" if name[0] in "aeiou" else f"A {name}"
+        change = _change(row["difference"], row["difference_low"], row["difference_high"])
+        yield f"The {name} {format_value(axis, row['value'])} is significantly better than {largest}, by {change}."
 
 
 def _change_to(row: pd.Series) -> str:
@@ -132,10 +133,10 @@ def _change_to(row: pd.Series) -> str:
 
 
 def _change(value: float, low: float, high: float) -> str:
-    if pd.isna(low):
-        return f"{value:+.4f} GAUC (no interval on so small a test set)"
-    found = f"{value:+.4f} GAUC (95 % interval {low:+.4f} to {high:+.4f})"
-    return found if low > 0 or high < 0 else f"{found}, which is not significant"
+    interval = (
+        "no interval on so small a test set" if pd.isna(low) else f"95 % interval {low:+.4f} to {high:+.4f}"
+    )
+    return f"{value:+.4f} GAUC ({interval})"
 
 
 def _tables(table: pd.DataFrame) -> Iterator[tuple[list[str], list[list[str]]]]:

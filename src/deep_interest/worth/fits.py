@@ -48,9 +48,7 @@ def fit_settings(
     """
     settings = list(settings_of(axes))
     tasks = [Task(setting, seed) for setting in settings for seed in experiment.seeds]
-    logger.info(
-        "%s · worth of data · %d fits of %d settings", experiment.name, len(tasks), len(settings)
-    )
+    logger.info("%s · worth of data · %d fits of %d settings", experiment.name, len(tasks), len(settings))
     results = map_seeds(
         _fit, (experiment, data, tasks), range(len(tasks)), processes=_processes(experiment.run)
     )
@@ -80,9 +78,7 @@ def _fit(
     chosen = replace(experiment_of(experiment, task.setting), seeds=(task.seed,))
     part = replace(data, samples=samples_of(data.samples, task.setting, seed=task.seed))
     fit = fit_seed(chosen, part, task.seed)
-    checkpoint, curves = checkpoint_of(
-        chosen, data.features.schema, part.fingerprint(), chosen.seeds, [fit]
-    )
+    checkpoint, curves = checkpoint_of(chosen, data.features.schema, part.fingerprint(), chosen.seeds, [fit])
     scores = predict_experiment(checkpoint, chosen.run, part)[f"seed_{task.seed}"].to_numpy()
     train = part.samples[part.samples["split"] == "train"]
     best = curves["validation_gauc"].max() if "validation_gauc" in curves else np.nan
