@@ -447,6 +447,6 @@ def test_the_report_has_the_sections_of_its_tables():
     )  # fmt: skip
     page = report_html(report(smallest_model=smallest, worth=worth))
     assert '<a href="#smallest">Smallest model that is not worse</a>' in page
-    assert "No smaller model is shown to lose less than 0.002 GAUC against BaseModel" in page
+    assert "No smaller or faster model is shown to lose less than 0.002 GAUC against BaseModel" in page
     assert '<a href="#worth">Worth of data</a>' in page
     assert "The last doubling of the log, from 50 % to 100 % of the training users" in page

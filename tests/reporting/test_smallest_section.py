@@ -25,12 +25,22 @@ def test_the_choice_is_named():
     assert smallest_sentences(table()) == [
         "The smallest model that is not worse is Base <b>: 8 kB instead of 3.6 MB, and a loss below 0.002 GAUC against DIEN, the best model on "
         "validation data.",
-        "The fastest one is Base <b>: 2 instead of 21.5 µs per sample.",
+        "The fastest model that is not worse is Base <b>: 2 instead of 21.5 µs per sample.",
     ]
     assert smallest_sentences(table(small="not shown")) == [
-        "No smaller model is shown to lose less than 0.002 GAUC against DIEN, the best model on validation data.",
-        "No faster model is shown to lose less than 0.002 GAUC.",
+        "No smaller or faster model is shown to lose less than 0.002 GAUC against DIEN, the best model on validation data: the choice is DIEN."
     ]
+
+
+def test_a_model_can_be_smaller_without_being_faster_and_the_reverse():
+    base, dien = table()["model"] == "base", table()["model"] == "dien"
+    assert smallest_sentences(table().assign(fastest=dien))[1] == "No faster model is shown to lose less than 0.002 GAUC."  # fmt: skip
+    first, second = smallest_sentences(table().assign(smallest=dien, fastest=base))
+    assert (
+        first
+        == "No smaller model is shown to lose less than 0.002 GAUC against DIEN, the best model on validation data."
+    )
+    assert second.startswith("The fastest model that is not worse is Base <b>: ")
 
 
 def test_the_section_shows_every_model_with_its_verdict():

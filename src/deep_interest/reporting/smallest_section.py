@@ -18,23 +18,20 @@ def smallest_sentences(table: pd.DataFrame) -> list[str]:
     """
     best, margin = table[table["verdict"] == REFERENCE].iloc[0], f"{table['margin'].iloc[0]:g}"
     smallest, fastest = (table[table[choice]].iloc[0] for choice in ("smallest", "fastest"))
-    sentences = []
+    against = f"{margin} GAUC against {best['name']}, the best model on validation data"
+    if smallest["model"] == fastest["model"] == best["model"]:
+        return [
+            f"No smaller or faster model is shown to lose less than {against}: the choice is {best['name']}."
+        ]
     if smallest["model"] == best["model"]:
-        sentences.append(
-            f"No smaller model is shown to lose less than {margin} GAUC against {best['name']}, the best model on validation data."
-        )
+        first = f"No smaller model is shown to lose less than {against}."
     else:
-        sentences.append(
-            f"The smallest model that is not worse is {smallest['name']}: {format_bytes(smallest['bytes'])} instead of "
-            f"{format_bytes(best['bytes'])}, and a loss below {margin} GAUC against {best['name']}, the best model on validation data."
-        )
+        sizes = f"{format_bytes(smallest['bytes'])} instead of {format_bytes(best['bytes'])}"
+        first = f"The smallest model that is not worse is {smallest['name']}: {sizes}, and a loss below {against}."
     if fastest["model"] == best["model"]:
-        sentences.append(f"No faster model is shown to lose less than {margin} GAUC.")
-    else:
-        sentences.append(
-            f"The fastest one is {fastest['name']}: {fastest['microseconds']:.3g} instead of {best['microseconds']:.3g} µs per sample."
-        )
-    return sentences
+        return [first, f"No faster model is shown to lose less than {margin} GAUC."]
+    times = f"{fastest['microseconds']:.3g} instead of {best['microseconds']:.3g} µs per sample"
+    return [first, f"The fastest model that is not worse is {fastest['name']}: {times}."]
 
 
 def smallest_html(table: pd.DataFrame) -> str:
@@ -51,7 +48,7 @@ def smallest_html(table: pd.DataFrame) -> str:
         ]
         for _, row in table.iterrows()
     ]  # fmt: skip
-    headings = ["Model", "Memory", "Parameters", "Scoring (µs per sample)", "Difference", "p", "Verdict"]
+    headings = ["Model", "Memory", "Parameters", "µs per sample", "Difference", "p", "Verdict"]
     sentences = " ".join(smallest_sentences(table))
     return (
         f"<p>{html.escape(sentences)}</p>"
@@ -79,7 +76,7 @@ def _verdict(row: pd.Series) -> str:
         REFERENCE: "best on validation data", NOT_WORSE: "not worse", NOT_SHOWN: "may be worse",
         NOT_CHEAPER: "neither smaller nor faster",
     }  # fmt: skip
-    chosen = [choice for choice in ("smallest", "fastest") if row[choice]]
+    chosen = [choice for choice in ("smallest", "fastest") if row[choice] and row["verdict"] != REFERENCE]
     return words[row["verdict"]] + (f"; {' and '.join(chosen)}" if chosen else "")
 
 
@@ -88,7 +85,7 @@ def _notes(table: pd.DataFrame, level: float) -> str:
         f"Not worse: a loss of {table['margin'].iloc[0]:g} GAUC (evaluation.margin) or more is rejected by a one-sided test at the {level:.0%} "
         "level, with Holm's correction over all models that are smaller or faster. May be worse: it is not rejected, which does not say that "
         f"the model is worse. Differences have {1 - 2 * level:.0%} intervals over users and seeds, before the correction. Memory: parameters and "
-        "tables of one fit, without those that only training needs. Scoring: fastest of three repetitions on up to 4,096 test samples, with the "
+        "tables of one fit, without those that only training needs. µs per sample: scoring, the fastest of three repetitions on up to 4,096 test samples, with the "
         "run's device, threads and batch size."
     )
     if not table["seeds"].all():
