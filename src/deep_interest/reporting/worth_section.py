@@ -29,8 +29,8 @@ _HOW = (
     "for the differences of a table. Not significant does not mean equal: the interval says how large a difference may be."
 )
 _OF_DATA = {
-    "days": "Fewer training days are the newest ones; histories and known items are those of the whole log.",
-    "users": "Training users are drawn for each seed; histories and known items are those of the whole log.",
+    "days": "Fewer training days are the newest ones; histories and vocabularies are those of the whole log.",
+    "users": "Training users are drawn for each seed; histories and vocabularies are those of the whole log.",
 }
 
 
