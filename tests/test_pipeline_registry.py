@@ -37,8 +37,9 @@ def test_every_experiment_has_a_pipeline(pipelines):
             f"ingest.{dataset}",
             f"samples.{dataset}",
             f"report.{dataset}",
+            f"worth.{dataset}",
             *(f"{dataset}.{model}" for model in MODELS),
-            *(f"{kind}.{dataset}.{model}" for kind in ("tune", "tuned") for model in TUNABLE),
+            *(f"{kind}.{dataset}.{model}" for kind in ("tune", "tuned", "worth") for model in TUNABLE),
             *(f"{table}.{dataset}" for table in ABLATIONS),
         }
         if DATASETS[dataset].impressions:
@@ -121,6 +122,7 @@ def test_only_raw_files_and_parameters_are_free_inputs(pipelines):
         "other_figures",
         "earlier_results",
         "leaderboard_results",
+        "worth_results",
     }  # outputs of other pipelines, if they exist: one node each in Kedro-Viz
     assert free_inputs == {f"simulated.{name}" for name in optional}
     for dataset, row in DATASETS.items():

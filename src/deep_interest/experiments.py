@@ -49,7 +49,7 @@ class DatasetSpec:
 
 _RESERVED = (
     "simulate", "simulate_days", "backtest", "ingest", "samples", "train", "report", "tune", "tuned", "leaderboard", "retrain", "score",
-    "parity",
+    "parity", "worth",
 )  # fmt: skip
 
 BUILT_IN: dict[str, DatasetSpec] = {
@@ -251,6 +251,7 @@ TUNABLE = tuple(
 )  # models with hyperparameters to tune
 TUNED_SUFFIX = "_tuned"  # suffix of the key of a model with tuned values
 LEADERBOARD = "leaderboard"  # name of the table of a leaderboard
+WORTH = "worth"  # name of the curves of a model
 LEADERBOARD_SUFFIX = f"_{LEADERBOARD}"  # suffix of the key of a model of a leaderboard
 
 
@@ -293,6 +294,7 @@ __all__ = [
     "RETRAINABLE",
     "TUNABLE",
     "TUNED_SUFFIX",
+    "WORTH",
     "DatasetSpec",
     "Source",
     "Table",

@@ -22,6 +22,7 @@ from deep_interest.experiments import (
     RETRAINABLE,
     TUNABLE,
     TUNED_SUFFIX,
+    WORTH,
     DatasetSpec,
     dataset_names,
     datasets_of,
@@ -40,6 +41,7 @@ from deep_interest.pipelines import (
     simulate,
     train,
     tune,
+    worth,
 )
 from deep_interest.pipelines.ranks import of_worker
 
@@ -123,6 +125,7 @@ def register_pipelines() -> LazyPipelines:
     ``tune.<dataset>.<model>``     from raw files to the best values of a model's options
     ``tuned.<dataset>.<model>``    comparison of the tuned model with the untuned one
     ``leaderboard.<dataset>``      from raw files to the comparison of all models, each tuned with the same budget
+    ``worth.<dataset>.<model>``    GAUC of a model against data, history length and width; ``worth.<dataset>`` is that of DIN
     ``retrain.<dataset>.<model>``  from new days to a model version; only for datasets split by day
     ``score.<dataset>.<model>``    scores of users and candidates; only for datasets split by day
     ``parity.<dataset>.<model>``   scores of the service compared with batch scoring
@@ -234,6 +237,9 @@ def _dataset_factories(dataset: str, spec: DatasetSpec) -> Factories:
     def leaderboard_pipeline() -> Pipeline:
         return Pipeline([samples_pipeline(), leaderboard.create_pipeline(dataset, table_for(spec))])
 
+    def worth_pipeline(model: str) -> Pipeline:
+        return Pipeline([samples_pipeline(), worth.create_pipeline(dataset, model)])
+
     def retrain_pipeline(model: str) -> Pipeline:
         return retrain.create_pipeline(dataset, model)
 
@@ -250,6 +256,7 @@ def _dataset_factories(dataset: str, spec: DatasetSpec) -> Factories:
         f"samples.{dataset}": samples_pipeline,
         f"report.{dataset}": report_pipeline,
         f"{LEADERBOARD}.{dataset}": leaderboard_pipeline,
+        f"{WORTH}.{dataset}": partial(worth_pipeline, EXAMPLE_MODEL),
         **{f"{name}.{dataset}": partial(ablation_pipeline, name) for name in ABLATIONS},
         **{f"{dataset}.{model}": partial(model_pipeline, model) for model in MODELS},
         **{f"retrain.{dataset}.{model}": partial(retrain_pipeline, model) for model in retrainable},
@@ -257,6 +264,7 @@ def _dataset_factories(dataset: str, spec: DatasetSpec) -> Factories:
         **{f"parity.{dataset}.{model}": partial(parity_pipeline, model) for model in retrainable},
         **{f"tune.{dataset}.{model}": partial(tune_pipeline, model) for model in TUNABLE},
         **{f"tuned.{dataset}.{model}": partial(tuned_pipeline, model) for model in TUNABLE},
+        **{f"{WORTH}.{dataset}.{model}": partial(worth_pipeline, model) for model in TUNABLE},
     }
 
 

@@ -426,3 +426,27 @@ def test_the_report_says_for_whom_the_models_work():
 @pytest.mark.parametrize("table", [None, groups().iloc[:0]])
 def test_without_groups_the_report_has_no_section_on_them(table):
     assert 'id="groups"' not in report_html(report(groups=table))
+
+
+@pytest.mark.parametrize("name", ["smallest_model", "worth"])
+def test_sections_of_tables_without_rows_are_left_out(name):
+    identifier = name.partition("_")[0]
+    for table in (None, pd.DataFrame()):
+        assert f'id="{identifier}"' not in report_html(report(**{name: table}))
+
+
+def test_the_report_has_the_sections_of_its_tables():
+    smallest = pd.DataFrame(
+        [("base", "BaseModel", 10, 40.0, 0.5, True, "best", True, True)],
+        columns=["model", "name", "parameters", "bytes", "microseconds", "seeds", "verdict", "smallest", "fastest"],
+    ).assign(margin=0.002, level=0.05, difference=np.nan, low=np.nan, high=np.nan, p_holm=np.nan)  # fmt: skip
+    worth = pd.DataFrame(
+        [("din", "users", value, 100.0, 0.6, 0.01, 2.0, -0.01, -0.02, 0.0, 0.2, None, 0.01, 0.0, 0.02) for value in (0.5, 1.0)],
+        columns=["model", "axis", "value", "samples", "gauc", "gauc_std", "train_seconds", "difference", "difference_low", "difference_high",
+                 "p_holm", "interval_note", "gain", "gain_low", "gain_high"],
+    )  # fmt: skip
+    page = report_html(report(smallest_model=smallest, worth=worth))
+    assert '<a href="#smallest">Smallest model that is not worse</a>' in page
+    assert "No smaller or faster model is shown to lose less than 0.002 GAUC against BaseModel" in page
+    assert '<a href="#worth">Worth of data</a>' in page
+    assert "The last doubling of the log, from 50 % to 100 % of the training users" in page

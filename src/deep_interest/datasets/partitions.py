@@ -59,7 +59,8 @@ class JSONFiles(AbstractDataset[None, dict[str, Any]]):
 
     def _read(self, folder: str, name: str, pipeline: str) -> Any:
         dataset = pipeline.rpartition(".")[2]
-        metadata = {"pipeline": f"{folder}.{dataset}" if folder == "leaderboard" else f"{pipeline}.{folder}"}
+        of_dataset = folder in ("leaderboard", "worth")
+        metadata = {"pipeline": f"{folder}.{dataset}" if of_dataset else f"{pipeline}.{folder}"}
         path = f"{self._protocol}://{self._path}/{folder}/{name}.json"
         return checked(JSONDataset)(filepath=path, metadata=metadata, **self._options).load()
 

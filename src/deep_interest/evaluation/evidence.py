@@ -8,17 +8,19 @@ from deep_interest.evaluation.significance import FEWEST_USERS
 
 
 class EvaluationParameters(BaseModel):
-    """What a test set needs before differences get intervals, stars and verdicts.
+    """What a test set needs before differences get intervals, stars and verdicts, and how large a loss counts.
 
     Attributes:
         minimum_users: users with both a positive and a negative test sample.
         minimum_positives: positive test samples of these users.
+        margin: loss in GAUC that does not count when the smallest model that is not worse is chosen.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     minimum_users: int = Field(50, ge=FEWEST_USERS)
     minimum_positives: int = Field(100, ge=1)
+    margin: float = Field(0.002, gt=0, lt=0.5)
 
 
 def shortage(users: ArrayLike, labels: ArrayLike, minimum: EvaluationParameters) -> str | None:

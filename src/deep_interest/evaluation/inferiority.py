@@ -1,7 +1,7 @@
 """Is a model not worse than another by more than a margin, and which is the smallest one that is not?"""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from deep_interest.errors import InputError
 from deep_interest.evaluation.metrics import UserAUC
@@ -105,15 +105,42 @@ def smallest_not_worse(
     if reference not in candidates:
         raise InputError(f"reference: {reference} is not among the models; they are {', '.join(candidates)}")
     best = candidates[reference]
-    cheaper = {name: of for name, of in candidates.items() if name != reference and of.cost < best.cost}
-    tests = {}
-    for name, of in cheaper.items():
-        seeds = [] if of.seeds is None or best.seeds is None else [of.seeds, best.seeds]
-        tests[name] = non_inferiority(of.users, best.users, margin=margin, seeds=seeds, level=level)
-    corrected = holm([test.p_value for test in tests.values()])
-    results = {
-        name: NonInferiority(test.difference, test.low, margin, float(p), is_shown=bool(p < level))
-        for (name, test), p in zip(tests.items(), corrected, strict=True)
-    }
+    cheaper = [name for name, of in candidates.items() if name != reference and of.cost < best.cost]
+    tests = non_inferiority_tests(candidates, reference=reference, tested=cheaper, margin=margin, level=level)
+    results = {name: tests[name] for name in cheaper}
     shown = [name for name, test in results.items() if test.is_shown]
-    return min(shown, key=lambda name: cheaper[name].cost, default=reference), results
+    return min(shown, key=lambda name: candidates[name].cost, default=reference), results
+
+
+def non_inferiority_tests(
+    candidates: Mapping[str, Candidate],
+    *,
+    reference: str,
+    tested: Collection[str],
+    margin: float,
+    level: float = LEVEL,
+) -> dict[str, NonInferiority]:
+    """Compare all models with a reference, and correct the p-values of some by Holm.
+
+    Args:
+        candidates: models by name, the reference among them.
+        reference: name of the model to compare with.
+        tested: names of the models that may be chosen; only their p-values are corrected, and only they can be shown not to be worse.
+        margin: largest loss in GAUC that does not count.
+        level: level of all tests together.
+
+    Raises:
+        InputError: as for `non_inferiority`.
+    """
+    best, tests = candidates[reference], dict[str, NonInferiority]()
+    for name, of in candidates.items():
+        if name != reference:
+            seeds = [] if of.seeds is None or best.seeds is None else [of.seeds, best.seeds]
+            tests[name] = non_inferiority(of.users, best.users, margin=margin, seeds=seeds, level=level)
+    corrected = dict(zip(tested, holm([tests[name].p_value for name in tested]), strict=True))
+    return {
+        name: replace(test, p_value=float(corrected[name]), is_shown=bool(corrected[name] < level))
+        if name in corrected
+        else replace(test, is_shown=False)
+        for name, test in tests.items()
+    }

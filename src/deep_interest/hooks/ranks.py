@@ -19,6 +19,7 @@ from deep_interest.pipelines.wiring import owner_of
 _ONE_PROCESS = (
     "tune",
     "leaderboard",
+    "worth",
     "retrain",
     "score",
     "parity",
@@ -96,7 +97,7 @@ def _check(run_params: dict[str, Any], pipeline: Pipeline) -> None:
         tag, dataset, model = max(
             found, key=lambda each: each[2] or ""
         )  # some of its nodes belong to no model
-        names = {"backtest": tag, "leaderboard": f"{tag}.{dataset}"}
+        names = {"backtest": tag, "leaderboard": f"{tag}.{dataset}", "worth": f"{tag}.{dataset}"}
         name = names.get(tag, f"{tag}.{dataset}.{model}")
         raise InputError(
             f"torchrun: {name} runs in one process; run it with `kedro run --pipelines={name}`, and train models and tables of models with "

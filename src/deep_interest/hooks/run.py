@@ -59,6 +59,7 @@ class RunHooks:
                 "simulation",
                 "training",
                 "tuning",
+                "worth",
             ),
         )
         _check_keys("models", parameters["models"], MODELS)

@@ -23,10 +23,12 @@ from deep_interest.experiments import (
     MODELS,
     RETRAINABLE,
     TUNABLE,
+    WORTH,
     pipeline_name,
     without_variant,
 )
 from deep_interest.reporting.run_record import describe_run
+from deep_interest.reporting.worth_section import model_name, worth_sentences
 
 HISTORY = "results_history"
 _BEST, _CHANGES = 5, 5  # rows in the message
@@ -65,6 +67,9 @@ class RunMessage:
     def _results(self, namespace: str) -> Iterator[str]:
         dataset, _, table = namespace.partition(".")
         results = self._catalog.load(f"{namespace}.results")
+        if table == WORTH:
+            yield from self._worth(namespace, results)
+            return
         if not has_models(results):  # of a backtest
             yield from self._files(
                 {"table": f"{namespace}.results_page", "plot": f"{namespace}.results_figure"}
@@ -106,6 +111,20 @@ class RunMessage:
         if previous is not None:
             commands.append(f"deep-interest results {dataset}{self._env}    # earlier runs")
         yield from self._next(commands)
+
+    def _worth(self, namespace: str, results: pd.DataFrame) -> Iterator[str]:
+        dataset = namespace.partition(".")[0]
+        yield f"{dataset}: worth of data for {model_name(results)}"
+        yield from (f"  {sentence}" for sentence in worth_sentences(results))
+        yield ""
+        yield from self._files(
+            {"table": f"{namespace}.results_page", "as CSV": f"{namespace}.results", "plot": f"{namespace}.curves_figure"}
+        )  # fmt: skip
+        yield from self._next(
+            [
+                f"kedro run --pipelines=report.{dataset}{self._env}    # a section of the report, once the models are trained"
+            ]
+        )
 
     def _history(self, dataset: str) -> pd.DataFrame | None:
         entry = f"{dataset}.{HISTORY}"

@@ -19,6 +19,7 @@ _KINDS = (
     "tune",
     "tuned",
     "leaderboard",
+    "worth",
     "retrain",
     "score",
     "parity",
@@ -109,7 +110,7 @@ def unknown_pipeline(name: str, names: Iterable[str]) -> str:
         elif kind in ("retrain", "score", "parity"):
             problem = f": {kind} needs a dataset with impressions, and a model that is trained in steps"
             candidates = [known for known in candidates if known.startswith(f"{kind}.")]
-        elif kind in ("tune", "tuned"):
+        elif kind in ("tune", "tuned", "worth"):
             problem = f": {parts[-1]} has no options to tune"
     return f"{name} is not a pipeline{problem}; list them with `kedro registry list`{did_you_mean(name, candidates)}"
 

@@ -2,8 +2,9 @@
 
 import html
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import resources
 from string import Template
 from typing import Any, NamedTuple
@@ -23,17 +24,19 @@ from deep_interest.evaluation.table_notes import name_of
 from deep_interest.figures.plotly_marks import original_text
 from deep_interest.figures.plotly_panels import split_panels
 from deep_interest.reporting.changes import changes_html
+from deep_interest.reporting.dataset_section import dataset_html
 from deep_interest.reporting.groups_section import groups_html
-from deep_interest.reporting.html_tables import HtmlRow, html_table, sortable_table
+from deep_interest.reporting.html_tables import HtmlRow, sortable_table
 from deep_interest.reporting.leaderboard import leaderboard_html
 from deep_interest.reporting.playable_din import playable_html
 from deep_interest.reporting.power_section import power_html
 from deep_interest.reporting.run_record import run_html
 from deep_interest.reporting.sentences import sentences
 from deep_interest.reporting.settings_section import settings_html
+from deep_interest.reporting.smallest_section import smallest_html
+from deep_interest.reporting.worth_section import worth_html
 from deep_interest.training.parameters import Recipe
 
-UNKNOWN_PREFIX = "unknown_"  # of the columns of `samples_summary` that are shares, not counts
 SCRIPTS = ("charts.js", "tables.js", "din.js")  # of the page, in this order
 
 
@@ -56,6 +59,8 @@ class Report:
         leaderboard: table of the dataset's leaderboard; None if there is none.
         groups: output of `evaluation.group_table.group_table`; None or no rows if there is none.
         power: output of `evaluation.power_table.power_table`; None or no rows if there is nothing to compare.
+        smallest_model: output of `evaluation.smallest_model.smallest_model_table`; None or no rows if there is none.
+        worth: output of `evaluation.worth_table.worth_table` with the column ``model``; None or no rows if there is none.
         earlier: id, description and results table of the run to compare with (`history.earlier_results`); None if there is none.
     """
 
@@ -74,6 +79,8 @@ class Report:
     leaderboard: pd.DataFrame | None = None
     power: pd.DataFrame | None = None
     groups: pd.DataFrame | None = None
+    smallest_model: pd.DataFrame | None = None
+    worth: pd.DataFrame | None = None
 
 
 class Section(NamedTuple):
@@ -140,35 +147,35 @@ def _sections(report: Report) -> list[Section]:
     results = by_gauc(report.results)
     table = results_table(results, published=report.published, base=report.base, validation=True)
     names = dict(zip(results["model"], results["name"].astype(str), strict=True))
-    playable = [Section("playable", "Try DIN", playable_html(report.playable))] if report.playable else []
-    leaderboard = []
-    if report.leaderboard is not None:
-        content = leaderboard_html(report.leaderboard)
-        leaderboard = [Section("leaderboard", "Leaderboard: every model tuned with the same budget", content)]
-    power = []
-    if report.power is not None and len(report.power):
-        power = [Section("power", "What this test set can show", power_html(report.power))]
-    groups = []
-    if report.groups is not None and len(report.groups):
-        groups = [Section("groups", "For whom", groups_html(report.groups, base=report.base))]
-    if report.earlier:
-        changes = [
-            Section("changes", "Changes since the last run", changes_html(report.results, *report.earlier))
-        ]
-    else:
-        changes = []
     return [
         Section("conclusions", "Conclusions", _conclusions(results, report)),
         Section("results", "Results", _results(results, table, report)),
-        *playable,
-        *leaderboard,
-        *power,
-        *groups,
+        *_optional_sections(report),
         Section("charts", "Charts", _charts(report.figures)),
-        Section("dataset", "Dataset", _data(report.summary)),
-        *changes,
+        Section("dataset", "Dataset", dataset_html(report.summary)),
+        *(
+            [Section("changes", "Changes since the last run", changes_html(report.results, *report.earlier))]
+            if report.earlier
+            else []
+        ),
         Section("settings", "Settings and versions", settings_html(report.settings, report.recipes, names)),
     ]
+
+
+def _optional_sections(report: Report) -> Iterator[Section]:
+    """Yield the sections of tables that the dataset has."""
+    if report.playable:
+        yield Section("playable", "Try DIN", playable_html(report.playable))
+    sections: list[tuple[str, str, pd.DataFrame | None, Callable[[pd.DataFrame], str]]] = [
+        ("leaderboard", "Leaderboard: every model tuned with the same budget", report.leaderboard, leaderboard_html),
+        ("smallest", "Smallest model that is not worse", report.smallest_model, smallest_html),
+        ("power", "What this test set can show", report.power, power_html),
+        ("groups", "For whom", report.groups, partial(groups_html, base=report.base)),
+        ("worth", "Worth of data", report.worth, worth_html),
+    ]  # fmt: skip
+    for identifier, heading, table, content in sections:
+        if table is not None and len(table):
+            yield Section(identifier, heading, content(table))
 
 
 def _links(targets: Sequence[tuple[str, str]]) -> str:
@@ -267,52 +274,3 @@ def _alternative(title: str, panel: dict[str, Any]) -> str:
 def _panel_heading(panel: dict[str, Any]) -> str:
     title = panel["layout"]["meta"]["title"]
     return f"<h4>{html.escape(title)}</h4>" if title else ""
-
-
-def _data(summary: pd.DataFrame) -> str:
-    """Return the table of counts, the dropped rows, and the table of the shares of unknown values."""
-    reasons = (
-        summary["reason"].fillna("")
-        if "reason" in summary
-        else pd.Series("", index=summary.index, dtype=object)
-    )
-    splits = summary[reasons == ""].drop(columns="reason", errors="ignore")
-    is_share = splits.columns.str.startswith(UNKNOWN_PREFIX)
-    parts = [
-        _summary_table(splits.loc[:, ~is_share], caption="Samples of each split"),
-        '<p class="soft">Users and items of a split are those of its samples; those of "all" are those of the behaviours.</p>',
-    ]
-    if dropped := [
-        [reason, _plain(int(count))]
-        for reason, count in zip(reasons, summary.iloc[:, 1], strict=True)
-        if reason
-    ]:
-        parts.append(html_table(["Reason", "Rows"], dropped, caption="Rows that are left out"))
-    if is_share.any():
-        shares = splits.loc[:, is_share].dropna(how="all")
-        percent = shares.map(lambda share: "" if pd.isna(share) else f"{share:.2%}")
-        percent.columns = percent.columns.str.removeprefix(UNKNOWN_PREFIX)
-        percent.insert(0, splits.columns[0], splits.loc[shares.index, splits.columns[0]])
-        parts += [
-            "<h3>Unknown values</h3>",
-            _summary_table(percent, caption="Share of unknown values in each split"),
-            '<p class="soft">Share of the samples whose user, item or field value is missing or not among the training samples.</p>',
-        ]
-    return "\n".join(parts)
-
-
-def _summary_table(table: pd.DataFrame, *, caption: str) -> str:
-    """Return a table with the rows of ``table`` as columns: splits are few, columns may be many."""
-    first, *others = table.columns
-    rows = [
-        [str(column).replace("_", " ").replace("behaviors", "behaviours")]
-        + ["" if pd.isna(value) else _plain(value) for value in table[column].tolist()]
-        for column in others
-    ]
-    return html_table([str(first), *map(str, table[first])], rows, caption=caption)
-
-
-def _plain(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:,.0f}" if value.is_integer() else f"{value:,.4g}"
-    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -8,6 +8,7 @@ import pandas as pd
 
 from deep_interest.evaluation.comparison import ORACLE, ModelRuns, compare
 from deep_interest.evaluation.evidence import EvaluationParameters
+from deep_interest.evaluation.smallest_model import best_on_validation
 
 BEST_COLUMNS = ("difference", "difference_low", "difference_high", "p_value", "p_holm", "interval_note")
 COST_COLUMNS = (
@@ -40,8 +41,8 @@ def leaderboard_table(
         The columns of `evaluation.comparison.compare`, where ``second`` is the best simple model; ``best`` with the columns ``best_*``,
         the same comparison with the best model; and the columns of `COST_COLUMNS`.
     """
-    best_simple = _highest({key: run for key, run in runs.items() if key in simple})
-    best = _highest(runs)
+    best_simple = best_on_validation({key: run for key, run in runs.items() if key in simple})
+    best = best_on_validation(runs)
     results = compare(test, runs, base=base, second=best_simple, minimum=minimum)
     if best is not None:
         against_best = compare(test, runs, base=best, second=best_simple, minimum=minimum)
@@ -50,11 +51,6 @@ def leaderboard_table(
     results["best"] = best
     costs = pd.DataFrame([_cost(key, runs, found) for key in results["model"]], columns=list(COST_COLUMNS))
     return results.join(costs)
-
-
-def _highest(runs: Mapping[str, ModelRuns]) -> str | None:
-    known = {key: run.validation_gauc for key, run in runs.items() if not np.isnan(run.validation_gauc)}
-    return max(known, key=lambda key: known[key]) if known else None
 
 
 def _cost(key: str, runs: Mapping[str, ModelRuns], found: Mapping[str, Mapping[str, Any]]) -> list[float]:

@@ -14,6 +14,7 @@ from deep_interest.evaluation.group_table import group_table
 from deep_interest.evaluation.page import results_markdown
 from deep_interest.evaluation.power_table import power_table
 from deep_interest.evaluation.published import published_metrics
+from deep_interest.evaluation.smallest_model import ModelCost, smallest_model_table
 from deep_interest.experiments import Table, model_spec, pipeline_name
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
@@ -70,6 +71,28 @@ def make_power(dataset: str, table: Table) -> Callable[..., pd.DataFrame]:
         return power_table(test[["user", "label"]], runs, days=days, base=table.base, minimum=evaluation)
 
     return measure_power
+
+
+@node_factory
+def make_smallest_model(dataset: str, table: Table) -> Callable[..., pd.DataFrame]:
+    """Return the node function that tests which models of a table are not worse than the best one."""
+
+    def find_smallest_model(
+        log: BehaviorLog, features: FeatureTables, samples: pd.DataFrame, trained_models: TrainedModels,
+        evaluation: EvaluationParameters,
+    ) -> pd.DataFrame:  # fmt: skip
+        """Return size, scoring time, difference to the best model on validation data, and verdict of each model."""
+        require_current_data(dataset, trained_models, log, features, samples)
+        trained = {model: trained_models[model] for model in table.models}
+        costs = {
+            model: ModelCost(**of.predictions.attrs["cost"])
+            for model, of in trained.items()
+            if "cost" in of.predictions.attrs
+        }
+        runs = {model: model_runs(model, of) for model, of in trained.items()}
+        return smallest_model_table(select_test(samples)[["user", "label"]], runs, costs, minimum=evaluation)
+
+    return find_smallest_model
 
 
 @node_factory

@@ -14,6 +14,7 @@ from deep_interest.pipelines.report.nodes import (
     make_groups_table,
     make_page,
     make_power,
+    make_smallest_model,
 )
 from deep_interest.pipelines.train import create_collection, create_settings
 from deep_interest.pipelines.wiring import DATA
@@ -87,6 +88,8 @@ def create_plots_pipeline(dataset: str, table: Table, *, by_day: bool = False) -
         "leaderboard": f"{dataset}.leaderboard_results",
         "power": f"{dataset}.power",
         "groups": f"{dataset}.groups",
+        "smallest_model": f"{dataset}.smallest_model",
+        "worth": f"{dataset}.worth_results",
         **{figure: f"{dataset}.{figure}" for figure in figures},
     }
     if f"{dataset}.playable_din" in drawn:
@@ -118,8 +121,10 @@ def _table_plots(dataset: str, table: Table) -> list[Node]:
     few = [model for model in FEW_MODELS if model in table.models]
     grouped = [model for model in GROUPED_MODELS if model in table.models]
     of_power = models | {"evaluation": "params:evaluation"}
+    of_smallest = {name: entry for name, entry in of_power.items() if name != "settings"}
     return [
         _node(dataset, make_power(dataset, table), of_power, "power", namespace="compare"),
+        _node(dataset, make_smallest_model(dataset, table), of_smallest, "smallest_model", namespace="compare"),
         _node(
             dataset, make_groups_table(dataset, grouped, table.base), models, "groups", namespace="compare"
         ),

@@ -198,7 +198,7 @@ def make_report(dataset: str) -> Callable[..., str]:
         results: pd.DataFrame, summary: pd.DataFrame, parameters: DatasetParameters, recipes: Recipes,
         run: dict[str, Any], other_figures: dict[str, Any], model_settings: dict[str, Any],
         earlier_results: pd.DataFrame, leaderboard: pd.DataFrame, power: pd.DataFrame,
-        groups: pd.DataFrame, playable: dict[str, Any] | None = None, **inputs: Any,
+        groups: pd.DataFrame, smallest_model: pd.DataFrame, worth: pd.DataFrame, playable: dict[str, Any] | None = None, **inputs: Any,
     ) -> str:  # fmt: skip
         """Write the HTML report."""
         from deep_interest.evaluation.history import earlier_results as find_earlier
@@ -220,9 +220,11 @@ def make_report(dataset: str) -> Callable[..., str]:
                 run=run,
                 playable=playable or {},
                 earlier=find_earlier(earlier_results, results, ALL_MODELS.title),
-                leaderboard=leaderboard if len(leaderboard) else None,
+                leaderboard=leaderboard,
                 power=power,
                 groups=groups,
+                smallest_model=smallest_model,
+                worth=worth,
             )
         )
 

@@ -5,6 +5,7 @@ The nodes import torch when they run, so that listing pipelines does not.
 
 import logging
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import cache
 from typing import Any, TypeVar
 
@@ -205,12 +206,16 @@ def predict(
     """Return the predicted CTR of every test sample, one column per seed.
 
     Nothing is selected by these predictions: apart from monitored learning curves, this is the only use of the test
-    set.
+    set. The attribute ``cost`` is what the model costs when it scores; training on several processes does not measure it.
     """
+    from deep_interest.analysis.cost import model_cost
     from deep_interest.training.runs import Data, predict_experiment
 
     if current_ranks() is None:
-        return predict_experiment(checkpoint, run, Data(log, features, samples))
+        data = Data(log, features, samples)
+        predictions = predict_experiment(checkpoint, run, data)
+        predictions.attrs["cost"] = asdict(model_cost(checkpoint, run, data))
+        return predictions
     from deep_interest.distributed.runs import predict_with_ranks
 
     return predict_with_ranks(checkpoint, run, Data(log, features, samples))

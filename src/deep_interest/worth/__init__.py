@@ -1,0 +1,1 @@
+"""How much data, history and width a model needs: fits with less of each."""
