@@ -20,7 +20,7 @@ from abtest_log import ARMS, Setting, simulate
 from deep_interest.abtest.duration import days_until, fit_variance_curve
 from deep_interest.abtest.lift import log_difference
 from deep_interest.abtest.metrics import METRICS
-from deep_interest.abtest.novelty import novelty
+from deep_interest.abtest.novelty import novelty_slope
 from deep_interest.abtest.sequential import always_valid
 
 EXPECTED = 0.05
@@ -63,7 +63,7 @@ def _test(rng: np.random.Generator, setting: Setting) -> dict[str, dict[str, np.
                 ends[name]["always_cuped" if cuped else "always"].append((always.low, always.high))
                 if not cuped:
                     ends[name]["variance"].append((found.variance, 0.0))
-    slopes = {name: novelty(log, metric, TREATED, CONTROL).p_value for name, metric in METRICS.items()}
+    slopes = {name: novelty_slope(log, metric, TREATED, CONTROL).p_value for name, metric in METRICS.items()}
     return {
         name: {key: np.array(value) for key, value in of.items()} | {"slope": np.array(slopes[name])}
         for name, of in ends.items()
@@ -109,7 +109,9 @@ def durations(setting: Setting, repetitions: int, seed: int) -> dict[str, float]
         curve = fit_variance_curve(path[:7])
         assert curve is not None
         predicted.append(7 + days_until(curve, lift))
-    low, middle, high = np.quantile(predicted, [0.1, 0.5, 0.9])
+    low, middle, high = np.quantile(
+        predicted, [0.1, 0.5, 0.9], method="nearest"
+    ).tolist()  # some are infinite
     return {"lift": lift, "days": 28.0, "predicted_10": low, "predicted": middle, "predicted_90": high}
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from deep_interest.abtest.lift import Lift, LogDifference, lift_of, log_difference
     from deep_interest.abtest.metrics import METRICS, Metric
     from deep_interest.abtest.moments import Moments
-    from deep_interest.abtest.novelty import Slope, by_group, novelty
+    from deep_interest.abtest.novelty import Slope, by_group, novelty_slope
     from deep_interest.abtest.readout import Readout, read_out
     from deep_interest.abtest.sequential import always_valid, always_valid_p
     from deep_interest.abtest.user_days import UserDays
@@ -25,7 +25,7 @@ _MODULES = {
     "lift": ("Lift", "LogDifference", "lift_of", "log_difference"),
     "metrics": ("METRICS", "Metric"),
     "moments": ("Moments",),
-    "novelty": ("Slope", "by_group", "novelty"),
+    "novelty": ("Slope", "by_group", "novelty_slope"),
     "readout": ("Readout", "read_out"),
     "sequential": ("always_valid", "always_valid_p"),
     "user_days": ("UserDays",),
@@ -51,7 +51,7 @@ __all__ = [
     "fit_variance_curve",
     "lift_of",
     "log_difference",
-    "novelty",
+    "novelty_slope",
     "read_out",
     "sample_ratio",
 ]

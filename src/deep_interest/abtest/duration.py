@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import nnls
 from scipy.special import ndtri
 
 from deep_interest.abtest.lift import LEVEL, NAN
@@ -16,45 +17,44 @@ HORIZON = 10  # times the days so far: the farthest extrapolation
 
 @dataclass(frozen=True)
 class VarianceCurve:
-    """How the variance of the difference of logarithms falls with the days of the test.
+    """How the variance of the difference of logarithms falls with the days of the test: ``V(t) = floor + falling / t``.
 
-    ``V(t) = V(T) (t / T)^-exponent``. It is assumed that the variance keeps falling as over the last half of the days: users arrive
-    and come back at the rates that these days show. With new users only, the exponent is 1; if the same users come back, it is lower.
+    With new users on every day the floor is 0. If the same users come back, more days say more about each of them, but not how others
+    differ, so the variance has a floor. It is assumed that users go on to arrive and to come back as they did so far.
 
     Attributes:
-        days: days of the test so far, T.
-        variance: variance after these days.
-        exponent: from 0 to 1.
+        days: days of the test so far.
+        floor: part of the variance that more days do not reduce.
+        falling: part that falls with the number of days.
     """
 
     days: int
-    variance: float
-    exponent: float
+    floor: float
+    falling: float
 
     def at(self, days: int) -> float:
         """Return the expected variance after a number of days in all."""
-        return self.variance * (days / self.days) ** -self.exponent
+        return self.floor + self.falling / days
 
 
 def fit_variance_curve(variances: Sequence[float]) -> VarianceCurve | None:
-    """Fit the curve to the variances after 1, 2, … days.
+    """Fit the curve to the variances after 1, 2, … days by least squares of the relative errors.
 
     Args:
         variances: variance of the difference of logarithms up to each day; NaN where there is none.
 
     Returns:
-        The curve, through the last variance; None for fewer than four days, or without a variance on the last half of them.
+        The curve, scaled to the last variance; None for fewer than four days with a variance, or none on the last day.
     """
     values = np.asarray(variances, float)
     days = len(values)
-    if days < FEWEST_DAYS:
+    known = np.flatnonzero(values > 0)
+    if len(known) < FEWEST_DAYS or known[-1] != days - 1:
         return None
-    half = slice(days - max(3, (days + 1) // 2), None)
-    x, y = np.log(np.arange(1, days + 1)[half]), values[half]
-    if not (y > 0).all():
-        return None
-    slope = np.polyfit(x - x[-1], np.log(y) - np.log(y[-1]), 1)[0]
-    return VarianceCurve(days, float(values[-1]), float(np.clip(-slope, 0, 1)))
+    y = values[known]
+    floor, falling = nnls(np.column_stack([1 / y, 1 / ((known + 1) * y)]), np.ones(len(y)))[0]
+    scale = y[-1] / (floor + falling / days)
+    return VarianceCurve(days, float(scale * floor), float(scale * falling))
 
 
 def detectable_lift(variance: float, *, level: float = LEVEL, power: float = POWER) -> float:

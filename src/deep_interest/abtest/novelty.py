@@ -92,7 +92,9 @@ def by_group(
     return Series(groups + offset, parts[0][0] - parts[1][0], parts[0][1] + parts[1][1])
 
 
-def novelty(log: UserDays, metric: Metric, treated: str, control: str, *, level: float = LEVEL) -> Slope:
+def novelty_slope(
+    log: UserDays, metric: Metric, treated: str, control: str, *, level: float = LEVEL
+) -> Slope:
     """Test whether the lift changes with the days since a user's first exposure.
 
     The slope is that of a weighted line through the differences of the logarithms by days since the first exposure, weighted by the

@@ -38,7 +38,7 @@ def notes_on_columns(expected_lift: float) -> list[str]:
         "compared. Choose the metric that decides before the test.",
         "Variance removed by CUPED is the share of the variance of the lift that the pre-period explains.",
         "Finds now is the smallest lift that is found with a probability of 80% today. More days is how many more an expected lift of "
-        f"{percent(expected_lift)} takes with the fixed-horizon interval, if the variance keeps falling as over the last half of the days.",
+        f"{percent(expected_lift)} takes with the fixed-horizon interval, if users go on to arrive and to come back as they did so far.",
     ]
 
 

@@ -13,7 +13,7 @@ from deep_interest.abtest.duration import days_until, detectable_lift, fit_varia
 from deep_interest.abtest.lift import LEVEL, NAN, Lift, LogDifference, log_difference
 from deep_interest.abtest.metrics import METRICS, QUANTITIES, Metric
 from deep_interest.abtest.moments import Moments
-from deep_interest.abtest.novelty import Slope, by_group, novelty
+from deep_interest.abtest.novelty import Slope, by_group, novelty_slope
 from deep_interest.abtest.sequential import always_valid
 from deep_interest.abtest.user_days import UserDays
 from deep_interest.errors import InputError
@@ -135,7 +135,7 @@ def _row(
     if not enough:
         fixed = always = Lift(fixed.lift, NAN, NAN, NAN)
     removed = 1 - found.variance / plain.variance if enough and found is not plain and found != plain else NAN
-    slope = novelty(log, metric, each.arm, control)
+    slope = novelty_slope(log, metric, each.arm, control)
     row = {
         "metric": each.metric, "arm": each.arm, "control": control,
         "users": log.users_of(each.arm), "control_users": log.users_of(control),

@@ -12,7 +12,7 @@ come back are counted once. ``tau`` is the lift at which the interval is tightes
 
 The guarantee is asymptotic in the users, and exact for a process with independent increments in 1/V. Users who come back violate that to
 a degree. Whatever the dependence between the days, the interval is never narrower than ``D ± 3.04 sqrt(V)`` at the level 5 %, which a
-single look without a difference exceeds with a probability of 0.24 %: by the union bound, 21 daily looks stay below 5 % and 28 below 7 %.
+single look without a difference exceeds with a probability of 0.24 %: by the union bound, 20 daily looks stay below 5 % and 28 below 7 %.
 `benchmarks/abtest_levels.py` measures the level.
 """
 
@@ -42,7 +42,7 @@ def always_valid(found: LogDifference, *, expected_lift: float, level: float = L
         >>> found = LogDifference(difference=0.05, variance=0.01**2, df=2000)
         >>> shown = always_valid(found, expected_lift=0.05)
         >>> print(f"{shown.lift:+.1%} [{shown.low:+.1%}, {shown.high:+.1%}]")
-        +5.1% [+1.8%, +8.5%]
+        +5.1% [+1.9%, +8.4%]
     """
     if not (expected_lift > 0 and math.isfinite(expected_lift)):
         raise InputError(f"expected_lift: found {expected_lift}, expected a relative lift above 0, as 0.05")
