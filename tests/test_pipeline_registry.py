@@ -227,7 +227,7 @@ def test_user_only_needs_a_dataset_with_impressions(pipelines):
 def test_a_dataset_with_selected_models_trains_and_plots_only_these(monkeypatch):
     blocks = dataset_blocks()
     blocks["simulated"] |= {"models": ["base", "din_softmax", "dien"]}
-    monkeypatch.setattr(pipeline_registry, "_session_blocks", blocks)
+    monkeypatch.setattr(pipeline_registry, "_session_blocks", {"datasets": blocks})
     selected = register_pipelines()["simulated"]
     trained = {owner_of(node) for node in selected.nodes if node.name.endswith(".train")}
     assert trained == {("simulated", model) for model in ("base", "din_softmax", "dien")}

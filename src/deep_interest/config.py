@@ -17,9 +17,17 @@ _PROJECT_CONF = Path(__file__).resolve().parents[2] / "conf"
 
 
 def dataset_blocks(conf: Path | None = None, environment: str | None = None) -> dict[str, dict[str, Any]]:
-    """Return the blocks under ``datasets`` of all parameter files, those of the environment merged into those of ``base``.
+    """Return the blocks under ``datasets`` of all parameter files; the arguments are those of `blocks_under`."""
+    return blocks_under("datasets", conf, environment)
+
+
+def blocks_under(
+    key: str, conf: Path | None = None, environment: str | None = None
+) -> dict[str, dict[str, Any]]:
+    """Return the blocks under a key of all parameter files, those of the environment merged into those of ``base``.
 
     Args:
+        key: first part of the parameters, ``datasets`` or ``abtests``.
         conf: folder of the environments; ``conf`` of the project if left out.
         environment: name of the environment; the value of ``KEDRO_ENV`` or ``local`` if left out.
     """
@@ -30,9 +38,9 @@ def dataset_blocks(conf: Path | None = None, environment: str | None = None) -> 
         for file in configuration_files(conf / name, "parameters"):
             content = _load(file)
             if OmegaConf.is_dict(content):
-                merged = OmegaConf.merge(merged, {"datasets": content.get("datasets") or {}})
+                merged = OmegaConf.merge(merged, {key: content.get(key) or {}})
     blocks: Any = OmegaConf.to_container(merged)
-    return {name: block for name, block in blocks.get("datasets", {}).items() if isinstance(block, dict)}
+    return {name: block for name, block in blocks.get(key, {}).items() if isinstance(block, dict)}
 
 
 def check_files(conf: Path, environments: Iterable[str]) -> None:

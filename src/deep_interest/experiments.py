@@ -47,9 +47,10 @@ class DatasetSpec:
         return self.by_day and not self.given_histories
 
 
+_NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"  # of datasets and tests, which become names of pipelines
 _RESERVED = (
     "simulate", "simulate_days", "backtest", "ingest", "samples", "train", "report", "tune", "tuned", "leaderboard", "retrain", "score",
-    "parity", "worth",
+    "parity", "worth", "abtest", "abtests",
 )  # fmt: skip
 
 BUILT_IN: dict[str, DatasetSpec] = {
@@ -86,7 +87,7 @@ def datasets_of(blocks: Mapping[str, Any]) -> dict[str, DatasetSpec]:
     """
     blocks = {key: block for key, block in blocks.items() if isinstance(block, Mapping)}
     for key in blocks:
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", str(key)):
+        if not re.fullmatch(_NAME, str(key)):
             raise InputError(f"datasets: {key!r} is not a valid dataset name; use letters, digits, _ and -")
         if key in _RESERVED or key in ABLATIONS:
             raise InputError(
@@ -111,6 +112,21 @@ def datasets_of(blocks: Mapping[str, Any]) -> dict[str, DatasetSpec]:
         key: replace(spec, models=_models(key, chosen[key])) if key in chosen else spec
         for key, spec in datasets.items()
     }
+
+
+def abtest_names(blocks: Mapping[str, Any]) -> list[str]:
+    """Return the names of all A/B tests.
+
+    Args:
+        blocks: configuration under ``abtests``.
+
+    Raises:
+        InputError: a key cannot name a pipeline.
+    """
+    for key in blocks:
+        if not re.fullmatch(_NAME, str(key)):
+            raise InputError(f"abtests: {key!r} is not a valid name of a test; use letters, digits, _ and -")
+    return list(map(str, blocks))
 
 
 def _declared_spec(key: str, block: Mapping[str, Any]) -> DatasetSpec:

@@ -12,7 +12,7 @@ from typing import Any
 
 from kedro.pipeline import Pipeline
 
-from deep_interest.config import dataset_blocks
+from deep_interest.config import blocks_under
 from deep_interest.distributed.environment import is_worker
 from deep_interest.errors import InputError
 from deep_interest.experiments import (
@@ -24,12 +24,14 @@ from deep_interest.experiments import (
     TUNED_SUFFIX,
     WORTH,
     DatasetSpec,
+    abtest_names,
     dataset_names,
     datasets_of,
     table_for,
     table_of_tuned,
 )
 from deep_interest.pipelines import (
+    abtest,
     backtest,
     ingest,
     leaderboard,
@@ -55,10 +57,10 @@ _session_blocks: dict[str, Any] | None = None
 
 
 def use_session_blocks(blocks: Mapping[str, Any]) -> None:
-    """Use a session's dataset blocks, which include its environment and ``--params``, instead of those of the files.
+    """Use a session's datasets and tests, which include its environment and ``--params``, instead of those of the files.
 
     Args:
-        blocks: configuration under ``datasets``.
+        blocks: all parameters; those under ``datasets`` and ``abtests`` name pipelines.
     """
     global _session_blocks  # noqa: PLW0603  # Kedro calls register_pipelines without arguments
     _session_blocks = dict(blocks)
@@ -132,6 +134,7 @@ def register_pipelines() -> LazyPipelines:
     ``simulate``                   simulated log
     ``simulate_days``              simulated log in daily deliveries
     ``backtest``                   comparison of retraining strategies on the simulated days
+    ``abtest.<test>``              read-out of an A/B test from its log
     ``__default__``                ``simulated``
     ``retrain``, ``score``         those of DIN on the first dataset with impressions
     ============================== ================================================================================
@@ -158,7 +161,11 @@ def register_pipelines() -> LazyPipelines:
         }
     for kind in ("retrain", "score") if with_impressions else ():
         factories[kind] = partial(lambda name: pipelines[name], f"{kind}.{with_impressions}.{EXAMPLE_MODEL}")
-    listed = list(factories)
+    tests = {
+        f"abtest.{name}": partial(abtest.create_pipeline, name) for name in abtest_names(_blocks("abtests"))
+    }
+    factories |= tests
+    listed = [name for name in factories if name not in tests or not selected_names()]
     for dataset, spec in datasets.items():
         factories |= _dataset_factories(dataset, spec)
         listed += _listed_names(dataset, spec)
@@ -273,9 +280,16 @@ def selected_names() -> list[str]:
     return [name.strip() for name in os.environ.get(DATASETS_VARIABLE, "").split(",") if name.strip()]
 
 
+def _blocks(key: str) -> dict[str, Any]:
+    """Return the blocks of the session, or of the files."""
+    if _session_blocks is None:
+        return blocks_under(key)
+    return dict(_session_blocks.get(key) or {})
+
+
 def _selected_datasets() -> dict[str, DatasetSpec]:
     """Return all datasets, or those that the environment variable lists; the blocks of the others are not validated."""
-    blocks, names = _session_blocks or dataset_blocks(), selected_names()
+    blocks, names = _blocks("datasets"), selected_names()
     if not names:
         return datasets_of(blocks)
     datasets = datasets_of({name: blocks[name] for name in names if name in blocks})

@@ -11,6 +11,7 @@ resource                 held exclusively by                                    
                          ``tuning``: ``tune.<dataset>.<model>``;
                          ``scores``: ``score.<dataset>.<model>``
 ``simulated.backtest``   ``backtest``
+``abtests.<test>``       ``abtest.<test>``
 =======================  =====================================================  ==========================================
 
 The registry of a model has its own lock, see `hooks.retraining`.
@@ -148,6 +149,8 @@ def _written(node: Node) -> set[str]:
         return set()
     if f"{dataset}.days" in node.outputs:
         return {f"{dataset}.days"}
+    if "abtest" in node.tags:
+        return {".".join(node.outputs[0].split(".")[:2])}
     if "backtest" in node.tags:
         return {f"{dataset}.backtest"}
     for tag, entry in (("score", "scores"), ("parity", "parity"), ("tune", "tuning")):

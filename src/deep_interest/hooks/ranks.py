@@ -24,6 +24,7 @@ _ONE_PROCESS = (
     "score",
     "parity",
     "backtest",
+    "abtest",
 )  # tags of nodes that one process runs
 
 

@@ -16,7 +16,7 @@ from kedro.pipeline.node import Node
 
 from deep_interest.distributed.environment import is_worker
 from deep_interest.errors import InputError, did_you_mean
-from deep_interest.experiments import LEADERBOARD, MODELS, TUNABLE, datasets_of
+from deep_interest.experiments import LEADERBOARD, MODELS, TUNABLE, abtest_names, datasets_of
 from deep_interest.io.atomic import clear_unfinished_below
 from deep_interest.messages.configuration import Configuration
 from deep_interest.messages.report import report_error
@@ -48,6 +48,7 @@ class RunHooks:
             "parameters",
             parameters,
             (
+                "abtests",
                 "backtest",
                 "datasets",
                 "evaluation",
@@ -69,7 +70,8 @@ class RunHooks:
         else:
             hint = "; the block of your own dataset needs a source"
             _check_keys("datasets", blocks, datasets_of(blocks), hint=hint)
-        use_session_blocks(parameters["datasets"])
+        abtest_names(parameters.get("abtests") or {})
+        use_session_blocks(parameters)
 
     @hook_impl
     def before_pipeline_run(self, pipeline: Pipeline, catalog: CatalogProtocol) -> None:

@@ -9,6 +9,7 @@ import pandas as pd
 from kedro.io import CatalogProtocol
 from kedro.pipeline import Pipeline
 
+from deep_interest.abtest.metrics import METRICS
 from deep_interest.evaluation.history import (
     RunRecord,
     append_results,
@@ -52,7 +53,7 @@ class RunMessage:
         """Append new results to the history and yield the lines of the message; none if the run has no results to look at."""
         makers = {
             "results": self._results, "tuned": self._tuned, "scores": self._scores, "run_summary": self._retrained,
-            "days": self._days, "parity": self._parity,
+            "days": self._days, "parity": self._parity, "readout": self._abtest,
         }  # fmt: skip
         found = False
         for entry in sorted(self._outputs, key=lambda name: (name.count("."), name)):
@@ -206,6 +207,20 @@ class RunMessage:
         yield f"  largest difference: {parity['largest_difference']:.2g} (tolerance {parity['tolerance']:g})"
         yield ""
         yield from self._files({"parity": f"{experiment}.parity"})
+
+    def _abtest(self, test: str) -> Iterator[str]:
+        results, checks = (self._catalog.load(f"{test}.{name}") for name in ("readout", "checks"))
+        users = ", ".join(f"{arm} {count:,}" for arm, count in checks["users"].items())
+        yield f"{test.partition('.')[2]}: {checks['days']} days, users {users}"
+        if not checks["is_as_planned"]:
+            yield "  sample ratio mismatch: do not use the result"
+        for row in results.to_dict("records"):
+            interval = "" if pd.isna(row["low"]) else f" [{row['low']:+.1%}, {row['high']:+.1%}]"
+            yield f"  {METRICS[row['metric']].name:17} {row['arm']} {row['lift']:+.1%}{interval}"
+        yield ""
+        yield from self._files(
+            {"report": f"{test}.report", "table": f"{test}.readout_page", "as CSV": f"{test}.readout"}
+        )
 
     def _retrained(self, experiment: str) -> Iterator[str]:
         summary = self._catalog.load(f"{experiment}.run_summary")

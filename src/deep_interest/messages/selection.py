@@ -98,6 +98,10 @@ def unknown_pipeline(name: str, names: Iterable[str]) -> str:
     candidates = list(names)
     datasets = [known.removeprefix("ingest.") for known in candidates if known.startswith("ingest.")]
     parts = name.split(".")
+    if parts[0] == "abtest":
+        tests = [known for known in candidates if known.startswith("abtest.")]
+        listed = f"the tests are {', '.join(tests)}" if tests else "declare a test under abtests"
+        return f"{name} is not a pipeline: {'.'.join(parts[1:]) or 'the name of a test'} is not under abtests; {listed}{did_you_mean(name, tests)}"
     kind = parts.pop(0) if parts[0] in _KINDS and len(parts) > 1 else None
     problem = ""
     if kind is not None or len(parts) > 1:

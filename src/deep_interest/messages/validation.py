@@ -78,6 +78,7 @@ def _check(key: str, value: Any, locate: Locate) -> list[str]:
 
 def model_of(key: str) -> Any:
     """Return the pydantic model of a block of parameters, such as ``training`` or ``datasets.simulated``; None if unknown."""
+    from deep_interest.abtest.parameters import ABTestParameters  # noqa: PLC0415
     from deep_interest.evaluation.evidence import EvaluationParameters  # noqa: PLC0415
     from deep_interest.pipelines.parameters import DatasetParameters, IngestParameters  # noqa: PLC0415
     from deep_interest.retraining.parameters import BacktestParameters, RetrainingParameters  # noqa: PLC0415
@@ -86,6 +87,7 @@ def model_of(key: str) -> Any:
     from deep_interest.tuning.parameters import TuningParameters  # noqa: PLC0415
 
     blocks: dict[str, Any] = {
+        "abtests": ABTestParameters,
         "backtest": BacktestParameters,
         "datasets": DatasetParameters,
         "evaluation": EvaluationParameters,

@@ -1,13 +1,10 @@
 """``report.html``: everything about one dataset's results on one self-contained page."""
 
 import html
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from importlib import resources
-from string import Template
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
@@ -21,11 +18,10 @@ from deep_interest.evaluation.page import (
 )
 from deep_interest.evaluation.published import PublishedMetric
 from deep_interest.evaluation.table_notes import name_of
-from deep_interest.figures.plotly_marks import original_text
-from deep_interest.figures.plotly_panels import split_panels
 from deep_interest.reporting.changes import changes_html
 from deep_interest.reporting.dataset_section import dataset_html
 from deep_interest.reporting.groups_section import groups_html
+from deep_interest.reporting.html_page import Section, charts_html, html_page, list_items
 from deep_interest.reporting.html_tables import HtmlRow, sortable_table
 from deep_interest.reporting.leaderboard import leaderboard_html
 from deep_interest.reporting.playable_din import playable_html
@@ -37,7 +33,6 @@ from deep_interest.reporting.smallest_section import smallest_html
 from deep_interest.reporting.worth_section import worth_html
 from deep_interest.training.parameters import Recipe
 
-SCRIPTS = ("charts.js", "tables.js", "din.js")  # of the page, in this order
 
 
 @dataclass(frozen=True)
@@ -83,64 +78,12 @@ class Report:
     worth: pd.DataFrame | None = None
 
 
-class Section(NamedTuple):
-    """A section of the page.
-
-    Attributes:
-        identifier: id of its heading, for links.
-        heading: plain text.
-        content: HTML.
-    """
-
-    identifier: str
-    heading: str
-    content: str
-
-
 def report_html(report: Report) -> str:
     """Return the page; it needs no other file and no network."""
-    from plotly.offline import get_plotlyjs  # noqa: PLC0415
-
-    sections = _sections(report)
-    panels = {
-        f"{name}-{index}": panel
-        for name, figure in report.figures.items()
-        for index, panel in enumerate(split_panels(figure))
-    }
-    return Template(_asset("report.html")).substitute(
-        title=html.escape(report.title),
-        summary=html.escape(_summary(report)),
-        run=run_html(report.run),
-        contents=_links([(section.identifier, section.heading) for section in sections]),
-        sections="\n".join(
-            f'<section class="{section.identifier}" aria-labelledby="{section.identifier}"><h2 id="{section.identifier}">{html.escape(section.heading)}</h2>\n'
-            f"{section.content}</section>"
-            for section in sections
-        ),
-        css=_asset("report.css"),
-        plotly=get_plotlyjs(),
-        json=script_json(panels),
-        playable=f"const playable = {script_json(report.playable)};" if report.playable else "",
-        script="\n".join(_asset(name) for name in SCRIPTS),
-    )
-
-
-def script_json(value: Any) -> str:
-    """Return JSON that can be embedded in ``<script>``.
-
-    It contains no ``<``: ``</script>`` would end the script, and ``<!--<script>`` would keep it from ending (HTML standard,
-    "Restrictions for contents of script elements").
-    """
-    return json.dumps(value).replace("<", "\\u003c")
-
-
-def _asset(name: str) -> str:
-    return (
-        resources.files("deep_interest.reporting")
-        .joinpath("assets", name)
-        .read_text(encoding="utf-8")
-        .rstrip()
-    )
+    return html_page(
+        title=report.title, summary=_summary(report), sections=_sections(report), figures=report.figures, run=run_html(report.run),
+        playable=report.playable,
+    )  # fmt: skip
 
 
 def _sections(report: Report) -> list[Section]:
@@ -151,7 +94,7 @@ def _sections(report: Report) -> list[Section]:
         Section("conclusions", "Conclusions", _conclusions(results, report)),
         Section("results", "Results", _results(results, table, report)),
         *_optional_sections(report),
-        Section("charts", "Charts", _charts(report.figures)),
+        Section("charts", "Charts", charts_html(report.figures)),
         Section("dataset", "Dataset", dataset_html(report.summary)),
         *(
             [Section("changes", "Changes since the last run", changes_html(report.results, *report.earlier))]
@@ -178,15 +121,6 @@ def _optional_sections(report: Report) -> Iterator[Section]:
             yield Section(identifier, heading, content(table))
 
 
-def _links(targets: Sequence[tuple[str, str]]) -> str:
-    """Return a list of links to parts of the page, each by its id and its name."""
-    links = "".join(
-        f'<li><a href="#{html.escape(identifier)}">{html.escape(name)}</a></li>'
-        for identifier, name in targets
-    )
-    return f"<ul>{links}</ul>"
-
-
 def _summary(report: Report) -> str:
     first = report.results.iloc[0]
     return (
@@ -196,14 +130,10 @@ def _summary(report: Report) -> str:
     )
 
 
-def _list_items(strings: Sequence[str]) -> str:
-    return "".join(f"<li>{html.escape(string)}</li>" for string in strings)
-
-
 def _conclusions(results: pd.DataFrame, report: Report) -> str:
     """Return the verdict, the sentence on the best model, followed by the other sentences."""
     verdict, *others = sentences(results, protocol=report.protocol, base=report.base)
-    return f'<p class="verdict">{html.escape(verdict)}</p><ul class="conclusions">{_list_items(others)}</ul>'
+    return f'<p class="verdict">{html.escape(verdict)}</p><ul class="conclusions">{list_items(others)}</ul>'
 
 
 def _results(results: pd.DataFrame, table: ResultsTable, report: Report) -> str:
@@ -228,7 +158,7 @@ def _results(results: pd.DataFrame, table: ResultsTable, report: Report) -> str:
             lower_is_better=["LogLoss", "Training (s)"],
             references=[row for row, kept in zip(rows, is_model, strict=True) if not kept],
         )
-        + f'<p class="soft">{sources}</p><details><summary>How to read the table</summary><ul>{_list_items(notes)}</ul></details>'
+        + f'<p class="soft">{sources}</p><details><summary>How to read the table</summary><ul>{list_items(notes)}</ul></details>'
     )  # fmt: skip
 
 
@@ -240,37 +170,3 @@ def _caption(results: pd.DataFrame, report: Report) -> str:
     return f"{caption} * significant at the 5% level after Holm's correction. Shaded models are significantly better than {base}."
 
 
-def _charts(figures: Mapping[str, dict[str, Any]]) -> str:
-    titles = [(f"chart-{name}", _title(figure)) for name, figure in figures.items()]
-    drawn = "\n".join(_figure(name, figure) for name, figure in figures.items())
-    return f'<nav class="contents charts" aria-label="Charts">{_links(titles)}</nav>\n{drawn}'
-
-
-def _title(figure: dict[str, Any]) -> str:
-    return original_text(figure["layout"]["title"]["text"])
-
-
-def _figure(name: str, figure: dict[str, Any]) -> str:
-    panels = split_panels(figure)
-    min_width = {1: "100%", 2: "420px"}.get(len(panels), "300px")
-    title = html.escape(_title(figure))
-    elements = "".join(
-        f'<div>{_panel_heading(panel)}<div id="{html.escape(name)}-{index}" role="img" aria-label="{_alternative(title, panel)}"></div></div>'
-        for index, panel in enumerate(panels)
-    )
-    note = html.escape(figure["layout"]["meta"]["note"])
-    return (
-        f'<figure id="chart-{html.escape(name)}"><h3>{title}</h3><div class="panels" style="--min-width: {min_width}">{elements}</div>'
-        f"<figcaption>{note}</figcaption></figure>"
-    )
-
-
-def _alternative(title: str, panel: dict[str, Any]) -> str:
-    """Return what screen readers read in place of a panel; the note below the chart says what it shows."""
-    heading = html.escape(panel["layout"]["meta"]["title"])
-    return f"{title}, {heading}" if heading else title
-
-
-def _panel_heading(panel: dict[str, Any]) -> str:
-    title = panel["layout"]["meta"]["title"]
-    return f"<h4>{html.escape(title)}</h4>" if title else ""

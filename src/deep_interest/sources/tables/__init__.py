@@ -12,4 +12,7 @@ Start with `reader.read_tables`. The other modules, in the order in which the re
 - `expansion`, `lists`, `parallel_lists`: rows with lists of items, and logs without times.
 - `times`, `decimals`, `features`, `events`, `entities`: build the SQL of the canonical columns and tables.
 - `checks`: reports or skips invalid rows.
+
+The log of an A/B test has a reader of its own, `exposures.read_exposures`, with the same files, ids, times and checks; its declaration is
+`exposure_declaration`.
 """

@@ -6,6 +6,7 @@ import duckdb
 
 from deep_interest.errors import InputError
 from deep_interest.sources.sql import quote_identifier
+from deep_interest.sources.tables.column_declarations import database_strings
 from deep_interest.sources.tables.columns import RawTable, RequiredColumn
 from deep_interest.sources.tables.scan import SOURCE_FILE, fetch_aggregates
 
@@ -71,3 +72,30 @@ class RowChecks:
     def count_rows(self, relation: str) -> int:
         """Return the number of rows of a table or join."""
         return fetch_aggregates(self.connection, f"SELECT count(*) FROM {relation}")[0]
+
+
+def keep_declared_rows(checks: RowChecks, table: RawTable) -> None:
+    """Keep the rows that match ``where``, and count the others.
+
+    Raises:
+        InputError: no row has a value of ``where``; the message lists the column's values.
+    """
+    connection = checks.connection
+    for name, declared_values in table.block.where.items():
+        column, values = quote_identifier(name), database_strings(declared_values)
+        rows_before = checks.count_rows(table.name)
+        column_values = connection.execute(
+            f"SELECT CAST({column} AS VARCHAR) v, count(*) FROM {table.name} GROUP BY v ORDER BY 2 DESC, 1 LIMIT 8"
+        ).fetchall()
+        matches = f"CAST({column} AS VARCHAR) IN (SELECT unnest($values))"
+        connection.execute(
+            f"DELETE FROM {table.name} WHERE NOT coalesce({matches}, false)", {"values": values}
+        )
+        rows = checks.count_rows(table.name)
+        if rows_before and not rows:
+            raise InputError(
+                f"{table.display_name}, column {name}: no row has a value of where ({', '.join(values)}); the "
+                f"column's values are {', '.join(str(value) for value, _ in column_values)}"
+            )
+        reason = f"rows of {table.target} whose {name} is not {' or '.join(values)}"
+        checks.count_skipped(reason, rows_before - rows)

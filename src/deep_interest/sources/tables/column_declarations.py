@@ -1,6 +1,7 @@
 """Pydantic models of the columns and characters in a ``source`` block: times, labels, delimiters, quotes, numbers."""
 
 import codecs
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -104,6 +105,11 @@ ThousandsSeparator = Annotated[
     BeforeValidator(_named_character),
     AfterValidator(partial(_validate_mark, marks=".,' ", expected="point, comma, space or apostrophe")),
 ]
+
+
+def database_strings(values: Sequence[Scalar] | None) -> list[str]:
+    """Return values of the configuration as DuckDB writes them when cast to VARCHAR."""
+    return [str(value).lower() if isinstance(value, bool) else str(value) for value in values or ()]
 
 
 class TimeColumn(Strict):

@@ -15,6 +15,7 @@ from deep_interest.sources.tables.declaration import (
     TableFiles,
     UserFiles,
 )
+from deep_interest.sources.tables.exposure_declaration import ExposureFiles, PrePeriodFiles
 from deep_interest.sources.tables.hints import missing_column
 from deep_interest.sources.tables.scan import fetch_first_row
 
@@ -104,7 +105,10 @@ class RawTable:
     @property
     def user_columns(self) -> tuple[str, ...]:
         """Columns of the user id."""
-        return self.block.user if isinstance(self.block, BehaviorFiles | UserFiles | ImpressionFiles) else ()
+        block = self.block
+        if isinstance(block, BehaviorFiles | UserFiles | ImpressionFiles | PrePeriodFiles):
+            return block.user
+        return ()
 
     @property
     def label_column(self) -> str:
@@ -137,6 +141,8 @@ class RawTable:
             columns.append(("rating", block.rating))
         if isinstance(block, ImpressionFiles):
             columns += _given_columns(block)
+        if isinstance(block, PrePeriodFiles):
+            columns += _exposure_columns(block)
         columns += [("where", column) for column in block.where]
         columns += [(f"columns.{feature}", column) for feature, column in block.columns.items()]
         return columns + [("features", column) for column in self.feature_columns.values()]
@@ -157,6 +163,15 @@ def _given_columns(block: ImpressionFiles) -> list[tuple[str, str]]:
             (f"history.columns.{feature}", column) for feature, column in block.history.columns.items()
         ]
     return [(role, column) for role, column in columns if column]
+
+
+def _exposure_columns(block: PrePeriodFiles) -> list[tuple[str, str]]:
+    """Return the roles and names of the columns that only the log of a test has."""
+    columns = block.quantity_columns
+    if isinstance(block, ExposureFiles):
+        when = ("day", block.day) if block.day else ("time", block.time.column)
+        columns = [("arm", block.arm), when, *columns]
+    return columns
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from deep_interest.logs.feature_columns import TIME_FEATURES, FeatureColumns
 from deep_interest.logs.tables import TRUE_PROBABILITY
 from deep_interest.sources.sql import quote_identifier, quote_literal
 from deep_interest.sources.tables.checks import RowChecks
-from deep_interest.sources.tables.column_declarations import LabelColumn, Scalar
+from deep_interest.sources.tables.column_declarations import LabelColumn, database_strings
 from deep_interest.sources.tables.columns import LABEL_IN_LIST, POSITION, IdType, RawTable, RequiredColumn
 from deep_interest.sources.tables.decimals import example_without_number, notation_hint, number_sql
 from deep_interest.sources.tables.declaration import BehaviorFiles, ImpressionFiles
@@ -175,11 +175,6 @@ def use_clicks(
 
 def _column_types(connection: duckdb.DuckDBPyConnection, table: str) -> dict[str, str]:
     return {row[0]: row[1] for row in connection.execute(f"DESCRIBE {table}").fetchall()}
-
-
-def database_strings(values: Sequence[Scalar] | None) -> list[str]:
-    """Return values of the configuration as DuckDB writes them when cast to VARCHAR."""
-    return [str(value).lower() if isinstance(value, bool) else str(value) for value in values or ()]
 
 
 def _probability_column() -> RequiredColumn:

@@ -14,7 +14,7 @@ from deep_interest.logs.feature_columns import ITEM_ID, TIME_FEATURES, USER_ID, 
 from deep_interest.logs.tables import TRUE_PROBABILITY, CanonicalTables
 from deep_interest.sources.database import connect, restrict_to_files
 from deep_interest.sources.sql import quote_identifier
-from deep_interest.sources.tables.checks import RowChecks
+from deep_interest.sources.tables.checks import RowChecks, keep_declared_rows
 from deep_interest.sources.tables.columns import IdType, RawTable
 from deep_interest.sources.tables.declaration import (
     EntityFiles,
@@ -27,7 +27,6 @@ from deep_interest.sources.tables.entities import add_missing_items, drop_duplic
 from deep_interest.sources.tables.events import (
     EventFormat,
     check_positive_labels,
-    database_strings,
     select_events,
     use_clicks,
 )
@@ -256,7 +255,7 @@ class TableReader:
             self.checks.count_skipped(f"{reason} of {target}", rows)
         if is_ordered(block) or (isinstance(block, ImpressionFiles) and block.sequence):
             number_rows(self.connection, table, block_files.originals)
-        self._filter(table)
+        keep_declared_rows(self.checks, table)
         table.load_column_types(self.connection)
         if isinstance(block, ImpressionFiles) and block.history:
             earlier = self.given_histories
@@ -266,27 +265,6 @@ class TableReader:
             )
         expand_lists(self.checks, table, self.source.time_zone)
         return table
-
-    def _filter(self, table: RawTable) -> None:
-        """Keep the rows that match ``where``; raise an error with the column's values if none does."""
-        for name, declared_values in table.block.where.items():
-            column, values = quote_identifier(name), database_strings(declared_values)
-            rows_before = self.checks.count_rows(table.name)
-            column_values = self.connection.execute(
-                f"SELECT CAST({column} AS VARCHAR) v, count(*) FROM {table.name} GROUP BY v ORDER BY 2 DESC, 1 LIMIT 8"
-            ).fetchall()
-            matches = f"CAST({column} AS VARCHAR) IN (SELECT unnest($values))"
-            self.connection.execute(
-                f"DELETE FROM {table.name} WHERE NOT coalesce({matches}, false)", {"values": values}
-            )
-            rows = self.checks.count_rows(table.name)
-            if rows_before and not rows:
-                raise InputError(
-                    f"{table.display_name}, column {name}: no row has a value of where ({', '.join(values)}); the "
-                    f"column's values are {', '.join(str(value) for value, _ in column_values)}"
-                )
-            reason = f"rows of {table.target} whose {name} is not {' or '.join(values)}"
-            self.checks.count_skipped(reason, rows_before - rows)
 
     def _create(self, target: str, selects: list[str]) -> None:
         if selects:

@@ -30,7 +30,11 @@ def ticks_per_second(connection: duckdb.DuckDBPyConnection, table: RawTable) -> 
     assert isinstance(block, BehaviorFiles | ImpressionFiles)
     if is_ordered(block):
         return 1
-    time = block.time
+    return ticks_of_column(connection, table, block.time)
+
+
+def ticks_of_column(connection: duckdb.DuckDBPyConnection, table: RawTable, time: TimeColumn) -> int:
+    """Return the unit of a column of times: as declared for numbers, milliseconds for strings and timestamps."""
     if time.unit:
         return _TICKS_PER_SECOND[time.unit]
     return _TICKS_PER_SECOND["seconds" if _is_numeric(connection, table, time) else "milliseconds"]

@@ -1,0 +1,70 @@
+"""Parameters of an A/B test, a block under ``abtests``."""
+
+from datetime import date
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from deep_interest.sources.tables.exposure_declaration import ExposureSource
+
+
+def _with_names(split: Any) -> Any:
+    """Accept arms that YAML reads as numbers, such as 0 and 1."""
+    return {str(arm): share for arm, share in split.items()} if isinstance(split, dict) else split
+
+
+def _as_name(arm: Any) -> Any:
+    return str(arm) if isinstance(arm, int) else arm
+
+
+class ExposureReading(BaseModel):
+    """How the log is read.
+
+    Attributes:
+        on_bad_line: treatment of a row that is malformed or invalid: ``error`` raises an error, ``skip`` skips and counts the row.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    on_bad_line: Literal["error", "skip"] = "error"
+
+
+class ABTestParameters(BaseModel):
+    """Parameters of an A/B test.
+
+    Attributes:
+        title: heading of the read-out.
+        source: declaration of the log.
+        control: arm that the others are compared with.
+        split: planned share of the users by arm, in any unit.
+        start: first day of the test; earlier rows of the log are the pre-period for CUPED. None if all rows are of the test.
+        expected_lift: relative lift at which the always-valid interval is tightest, and for which the days are predicted.
+        reading: how the log is read.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    title: str
+    source: ExposureSource
+    control: Annotated[str, BeforeValidator(_as_name)]
+    split: Annotated[dict[str, Annotated[float, Field(gt=0)]], BeforeValidator(_with_names)]
+    start: date | None = None
+    expected_lift: float = Field(0.05, gt=0)
+    reading: ExposureReading = ExposureReading()
+
+    @model_validator(mode="after")
+    def _validate_arms(self) -> "ABTestParameters":
+        if len(self.split) < 2:
+            raise ValueError(
+                f"split has the arm(s) {', '.join(self.split)} only; name the planned share of at least two arms, as "
+                "{base: 0.5, din: 0.5}"
+            )
+        if self.control not in self.split:
+            raise ValueError(
+                f"control {self.control} is not an arm of split; the arms are {', '.join(self.split)}"
+            )
+        if self.start is not None and self.source.pre_period is not None:
+            raise ValueError(
+                "set start (rows before it are the pre-period) or source.pre_period (a table of its own), not both"
+            )
+        return self
