@@ -28,6 +28,7 @@ from deep_interest.serving.registry import Registry
 KILLS = int(os.environ.get("DEEP_INTEREST_KILLS", "2"))
 RETRAIN = "--pipelines=retrain.shop.base"
 OPEN_GATE = "--params=retraining.gate.minimum_gain=-1"
+WITH_RULES = f"{OPEN_GATE},retraining.rows.item_id.min_count=70,retraining.rows.item_id.max_age_days=1"
 FILES = ("behaviors", "items", "users", "impressions")
 BLOCK = {
     "title": "Shop", "protocol": {"name": "by_day"}, "features": FEATURES,
@@ -69,14 +70,16 @@ def project_after_first_run(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def fourth_day(project_after_first_run, tmp_path_factory):
-    """Copy after one more uninterrupted run, and the duration of that run in seconds."""
+    """Copy after one more uninterrupted run, in which not every item has a row, and the duration of that run in seconds."""
     folder = tmp_path_factory.mktemp("uninterrupted")
     copy(project_after_first_run, folder)
     write_day(folder, 3)
     start_time = time.monotonic()
-    done = retrain(folder, OPEN_GATE)
+    done = retrain(folder, WITH_RULES)
     seconds = time.monotonic() - start_time
     assert done.returncode == 0, done.stdout
+    of_items = summary(folder)["rows"]["item_id"]
+    assert of_items["admitted"] + of_items["waiting"] == 2  # new on the third day, the newest day of training
     return folder, seconds
 
 
@@ -193,13 +196,13 @@ def test_a_killed_run_keeps_the_champion_and_the_next_completes(project_after_fi
     rng = random.Random(KILLS)
 
     def complete():
-        done = retrain(shop, OPEN_GATE)
+        done = retrain(shop, WITH_RULES)
         assert done.returncode in (0, 10), done.stdout
         assert contents(shop) == contents(uninterrupted)
         assert done.returncode == 10 or not unfinished_files(shop)
 
     for _ in range(KILLS):
-        process = start(shop, f"{OPEN_GATE},training.checkpoint_seconds=0")
+        process = start(shop, f"{WITH_RULES},training.checkpoint_seconds=0")
         kill_time = time.monotonic() + rng.uniform(0, 1) * seconds
         while time.monotonic() < kill_time:
             assert registry(shop).champion().id in (first, second)
@@ -228,14 +231,14 @@ def test_a_full_disk_keeps_the_champion_and_the_next_run_completes(
             state = f"project/data/smoke/06_models/shop/base/{name}"
             shutil.copy(uninterrupted / state, shop / state)
     before = contents(shop)
-    done = retrain(shop, OPEN_GATE, max_file_size=max_file_size)
+    done = retrain(shop, WITH_RULES, max_file_size=max_file_size)
     assert done.returncode == 1
     assert re.search(rf"error: \S+/{file}\S*: the system allows no file so large", done.stdout)
     assert contents(shop) == before
     assert not unfinished_files(shop)
     registry(shop).champion().model()
     assert summary(shop)["outcome"] == "failed"
-    done = retrain(shop, OPEN_GATE)
+    done = retrain(shop, WITH_RULES)
     assert done.returncode == 0, done.stdout
     assert contents(shop) == contents(uninterrupted)
 

@@ -24,8 +24,9 @@ from deep_interest.retraining.baseline import popularity_scores
 from deep_interest.retraining.fitting import fit_challenger, held_out_scores
 from deep_interest.retraining.gate import judge
 from deep_interest.retraining.groups import by_history_length
-from deep_interest.retraining.parameters import GateParameters, RetrainingParameters
+from deep_interest.retraining.parameters import GateParameters, RetrainingParameters, RowRule
 from deep_interest.retraining.plan import Plan
+from deep_interest.retraining.rows import Before, assign_rows
 from deep_interest.retraining.runs import (
     artifacts_of,
     fit_by_plan,
@@ -36,6 +37,7 @@ from deep_interest.retraining.runs import (
     version_name,
 )
 from deep_interest.retraining.window import encode_window
+from deep_interest.serving.model_card import model_card
 from deep_interest.serving.registry import Registry
 from deep_interest.training.parameters import Recipe, RecipeModel, Recipes, RowOptions, RunParameters
 from deep_interest.training.state import code_hash
@@ -63,7 +65,7 @@ def shop(tmp_path_factory):
         whole[name] = whole[name].drop_duplicates(key).reset_index(drop=True)
     log, vocabularies = canonical(CanonicalTables(**whole)), FieldVocabularies()
 
-    def window(train, held_out):
+    def window(train, held_out, vocabularies=vocabularies):
         return encode_window(
             log, train=[day_name(train)], held_out=day_name(held_out), protocol=ProtocolParameters(name="by_day"),
             features=FeatureColumns.model_validate(FEATURES), vocabularies=vocabularies,
@@ -81,7 +83,7 @@ def shop(tmp_path_factory):
     registry.add("v1", artifacts_of("shop", "base", plan, fitted, verdict, vocabularies))
     return SimpleNamespace(
         experiment=experiment, first=first, data=window(1, 2), registry=registry, fitted=fitted, verdict=verdict, folder=folder,
-        vocabularies=vocabularies,
+        vocabularies=vocabularies, log=log, window=window,
     )  # fmt: skip
 
 
@@ -272,6 +274,32 @@ def test_a_version_with_int8_tables_is_judged_and_stored_with_them(shop):
     assert verdict.challenger.gauc == by_user[1].gauc().value
     weights = parent_of(stored).weights
     assert all(torch.equal(weights[name], tensor) for name, tensor in shop.fitted.weights.items())
+
+
+def test_a_run_with_rules_compares_and_stores_the_challenger_with_its_own_rows(shop):
+    """The reference: the same days in the vocabularies that the version stores, without a map."""
+    rows = assign_rows(
+        shop.log, FeatureColumns.model_validate(FEATURES), {"item_id": RowRule(min_count=35, max_age_days=1)}, shop.vocabularies,
+        held_out=day_name(2), before=Before(shop.fitted.schema.tables, day_name(1)),
+    )  # fmt: skip
+    plan = plan_of("warm_start", "v1")
+    fitted = fit_by_plan(shop.experiment, shop.data, plan, shop.registry, RETRAINING, rows)
+    verdict = judge_by_plan(shop.experiment, fitted, shop.data, plan, shop.registry, GATE, rows=rows)
+    stored = artifacts_of("shop", "base", plan, fitted, verdict, shop.vocabularies, rows)
+    of_items = stored.manifest["rows"]["item_id"]
+    assert of_items["champion"] == shop.fitted.schema.tables["item_id"] - 1 == 40
+    assert of_items["waiting"] > 0
+    assert "So do values of item_id that were rare" in model_card(stored.manifest | {"version": "v9"})
+    values = stored.vocabularies.fields["item_id"].vocabulary.values
+    assert len(values) == of_items["rows"] == fitted.schema.tables["item_id"] - 1
+    frozen = FieldVocabularies(stored.vocabularies.fields, frozen=True)
+    held_out = shop.data.samples[shop.data.samples["split"] == "test"]
+    for metrics, scores in (
+        (verdict.challenger, scores_of(shop, fitted, shop.window(1, 2, frozen))),
+        (verdict.champion, scores_of(shop, shop.fitted, shop.data)),
+    ):
+        by_user = per_user_auc(held_out["user"], held_out["label"], scores)
+        assert metrics.gauc == pytest.approx(by_user.gauc().value, abs=1e-9)
 
 
 def test_a_model_without_tables_that_shrink_is_not_trained(shop):

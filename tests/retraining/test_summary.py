@@ -156,6 +156,20 @@ The files of 2024-03-02, 2024-03-03 have changed since an earlier run used them;
     )
 
 
+def test_the_page_of_a_run_with_rules_says_which_rows_came_and_went():
+    rows = {
+        "item_id": {
+            "champion": 12_000, "kept": 11_000, "evicted": 1_000, "admitted": 500, "rows": 11_500, "waiting": 7,
+            "megabytes_champion": 2.304, "megabytes": 2.208,
+        }
+    }  # fmt: skip
+    verdict = Verdict(True, CHECKS, OURS, THEIRS, Interval(0.1, 0.05, 0.15, 0.01))
+    summary = run_summary("shop", "din", PLAN, FITTED, verdict, "v2", rows=rows)
+    assert summary["rows"] == rows
+    line = "| item_id | 12,000 | 11,000 | 1,000 | 500 | 11,500 | 7 | 2.3 | 2.21 |"
+    assert line in summary_page(summary).split("\n")
+
+
 def test_the_page_of_a_first_run_names_no_champion_and_no_late_or_changed_day():
     plan = replace(PLAN, late=(), changed=(), parent=None, strategy="full_window")
     page = summary_page(summary_of(promoted=True, champion=None, plan=plan)).split("\n")

@@ -1,6 +1,6 @@
 """FeatureSchema: the encoded fields that a model sees, and which of them share an embedding table."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer, model_validator
@@ -130,6 +130,17 @@ class FeatureSchema(BaseModel):
             for key, sequence in self.sequences.items()
         }
         return self.model_copy(update={"behavior": self.shared, "sequences": sequences})
+
+    def resized(self, sizes: Mapping[str, int]) -> "FeatureSchema":
+        """Return the schema with other numbers of rows for some one-hot fields of items, behaviours, users or impressions."""
+        groups: dict[str, Any] = {
+            group: tuple(
+                field.model_copy(update={"size": sizes.get(field.name, field.size)})
+                for field in self.fields(group)
+            )
+            for group in GROUPS
+        }
+        return self.model_copy(update=groups)
 
     def of_sequence(self, name: str) -> "FeatureSchema":
         """Return the schema with a further sequence in place of the behaviours, and without the others."""

@@ -34,7 +34,6 @@ from deep_interest.reporting.worth_section import worth_html
 from deep_interest.training.parameters import Recipe
 
 
-
 @dataclass(frozen=True)
 class Report:
     """Contents of the page.

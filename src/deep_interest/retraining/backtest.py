@@ -15,9 +15,11 @@ from deep_interest.logs.protocol_parameters import ProtocolParameters
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies
 from deep_interest.retraining.days import day_number
-from deep_interest.retraining.fitting import FittedModel, fit_challenger, held_out_scores
+from deep_interest.retraining.fitted import FittedModel
+from deep_interest.retraining.fitting import fit_challenger, held_out_scores
 from deep_interest.retraining.parameters import STRATEGIES, RetrainingParameters
 from deep_interest.retraining.plan import with_replay
+from deep_interest.retraining.rows import NO_ROWS, Before, assign_rows, vocabularies_with, with_rows
 from deep_interest.retraining.runs import overrides_of
 from deep_interest.retraining.window import encode_window
 from deep_interest.training.runs import Experiment
@@ -104,19 +106,30 @@ def backtest(
                     tables, train=train, held_out=days[number], protocol=protocol, features=features,
                     vocabularies=vocabularies,
                 )  # fmt: skip
+                of_tables = NO_ROWS
                 if strategy != "frozen" or before is None:
                     warm = before is not None and strategy in STRATEGIES[1:]
+                    of_tables = assign_rows(
+                        tables, features, retraining.rows, vocabularies, held_out=days[number],
+                        before=Before(before.fitted.schema.tables, days[number - 1]) if before is not None and warm else None,
+                    )  # fmt: skip
                     fitted = fit_challenger(
                         experiment, data, overrides=overrides_of(experiment, retraining, warm=warm), seed=seed,
                         state_file=workspace / f"{strategy}.pt", parent=before.fitted.as_parent() if before is not None and warm else None,
-                        teacher_weight=retraining.teacher_weight if warm and strategy == STRATEGIES[2] else 0.0,
+                        teacher_weight=retraining.teacher_weight if warm and strategy == STRATEGIES[2] else 0.0, rows=of_tables,
                     )  # fmt: skip
                     replays[strategy] = _Replay(
-                        strategy, fitted, vocabularies, fitted.samples, fitted.seconds
+                        strategy,
+                        fitted,
+                        vocabularies_with(vocabularies, of_tables),
+                        fitted.samples,
+                        fitted.seconds,
                     )
                 else:
                     replays[strategy] = replace(before, samples=0, seconds=0.0)
-                rows.append(_evaluation(replays[strategy], data, experiment, days[number], seed))
+                rows.append(
+                    _evaluation(replays[strategy], with_rows(data, of_tables), experiment, days[number], seed)
+                )
                 logger.info("%s, seed %d, %s: GAUC %.4f", days[number], seed, strategy, rows[-1]["gauc"])
     return pd.DataFrame(rows)
 

@@ -1,7 +1,7 @@
 """Train a challenger: from scratch on a window of days, or from the champion on the days that it has not seen."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,11 @@ from torch import Tensor, nn
 from deep_interest.errors import InputError
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.embeddings import Table, embedding_tables
-from deep_interest.models.registry import build_model, stored_config
+from deep_interest.models.registry import build_model
 from deep_interest.models.wide_deep import CrossProduct
+from deep_interest.retraining.fitted import FittedModel, Parent
+from deep_interest.retraining.kept_rows import keep_rows
+from deep_interest.retraining.rows import NO_ROWS, Rows, with_rows
 from deep_interest.training.data import FeatureStore, SampleSet
 from deep_interest.training.evaluation import predict
 from deep_interest.training.loop import Fit
@@ -24,65 +27,6 @@ from deep_interest.training.state import fingerprint
 from deep_interest.training.unknown import UnknownRows
 
 
-@dataclass(frozen=True)
-class Parent:
-    """The model that a warm start continues from.
-
-    Attributes:
-        id: name of the version.
-        weights: parameters by name.
-        optimizer: state of the optimiser.
-        schema: features of the model.
-        config: options of the model.
-        training: options that it was trained with.
-    """
-
-    id: str
-    weights: Mapping[str, Tensor]
-    optimizer: dict[str, Any]
-    schema: FeatureSchema
-    config: dict[str, Any]
-    training: dict[str, Any]
-
-    def model(self, key: str) -> nn.Module:
-        """Build the model with its parameters."""
-        model = build_model(key, stored_config(key, self.config), self.schema)
-        model.load_state_dict(dict(self.weights))
-        return model
-
-
-@dataclass(frozen=True)
-class FittedModel:
-    """A trained model.
-
-    Attributes:
-        weights: parameters by name, on the CPU.
-        optimizer: state of the optimiser, on the CPU.
-        schema: features of the model.
-        config, training: options as plain values.
-        identity: hash of everything that determines the result.
-        samples: number of samples trained on, over all epochs.
-        seconds: training time in seconds.
-    """
-
-    weights: dict[str, Tensor]
-    optimizer: dict[str, Any]
-    schema: FeatureSchema
-    config: dict[str, Any]
-    training: dict[str, Any]
-    identity: str
-    samples: int
-    seconds: float
-
-    def as_parent(self) -> Parent:
-        """Return the model as the parent of a warm start."""
-        return Parent(self.identity, self.weights, self.optimizer, self.schema, self.config, self.training)
-
-    def model(self, key: str) -> nn.Module:
-        """Build the model with its parameters."""
-        return self.as_parent().model(key)
-
-
 def fit_challenger(
     experiment: Experiment,
     data: Data,
@@ -92,6 +36,7 @@ def fit_challenger(
     state_file: Path,
     parent: Parent | None = None,
     teacher_weight: float = 0.0,
+    rows: Rows = NO_ROWS,
 ) -> FittedModel:
     """Fit a model on the training split; a killed fit resumes from its saved state.
 
@@ -101,12 +46,13 @@ def fit_challenger(
 
     Args:
         experiment: model, recipe and options.
-        data: log, features and samples of the window.
+        data: log, features and samples of the window, in the codes of the run.
         overrides: training options that override those of the model.
         seed: seed of new parameters and of the order of the samples.
         state_file: file of the saved state.
         parent: model to continue from; None to train from scratch.
         teacher_weight: weight of the parent's predictions in the labels.
+        rows: rows of the model's tables, where not each code of the run has one; a row that the parent lacks starts with new parameters.
 
     Raises:
         InputError: the model cannot continue from the parent.
@@ -116,21 +62,20 @@ def fit_challenger(
     options = experiment.recipe.training_of(
         experiment.model, experiment.options, {**experiment.run.options, **overrides}
     )
-    train = SampleSet.build(
-        FeatureStore.build(data.log, data.features, device), data.samples, "train", max_len=options.max_len
-    )
+    in_run, data = data, with_rows(data, rows)
+    train = _training_samples(data, device, options)
     validation = SampleSet.build(train.store, data.samples, "validation", max_len=options.max_len)
     torch.manual_seed(seed)
     model = build_model(experiment.model, config, data.features.schema)
     if parent is not None:
         _check_can_grow(experiment, model)
+        if teacher_weight:
+            seen = _training_samples(in_run, device, options) if rows else train
+            train = _with_teacher(train, seen, parent, teacher_weight, experiment)
+        parent = keep_rows(parent, rows, experiment.model)
         model.load_state_dict(
             extend_parameters(parent.weights, model.state_dict(), extensible=_extensible(model))
         )
-        if teacher_weight:
-            train = _with_teacher(
-                train, parent.model(experiment.model).to(device), parent.schema, teacher_weight, experiment
-            )
     model = model.to(device)
     for table in embedding_tables(model):
         if table.keep_top:
@@ -242,11 +187,19 @@ def _check_can_grow(experiment: Experiment, model: nn.Module) -> None:
         )
 
 
+def _training_samples(data: Data, device: torch.device, options: TrainingOptions) -> SampleSet:
+    store = FeatureStore.build(data.log, data.features, device)
+    return SampleSet.build(store, data.samples, "train", max_len=options.max_len)
+
+
 def _with_teacher(
-    train: SampleSet, teacher: nn.Module, schema: FeatureSchema, weight: float, experiment: Experiment
+    train: SampleSet, seen: SampleSet, teacher: Parent, weight: float, experiment: Experiment
 ) -> SampleSet:
+    """Mix the teacher's predictions into the labels; ``seen`` has the same samples in the codes of the run."""
     predictions = predict(
-        teacher, train.with_vocabularies_of(schema), batch_size=experiment.run.evaluation_batch_size
+        teacher.model(experiment.model).to(train.labels.device),
+        seen.with_vocabularies_of(teacher.schema),
+        batch_size=experiment.run.evaluation_batch_size,
     )
     return replace(
         train, labels=torch.lerp(train.labels, torch.from_numpy(predictions).to(train.labels), weight)

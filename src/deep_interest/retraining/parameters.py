@@ -40,6 +40,20 @@ class DayBounds(_Strict):
     minimum_impressions: int = Field(1, ge=1)
 
 
+class RowRule(_Strict):
+    """When an id, or another category, has a row of its own in the embedding tables of its field.
+
+    Attributes:
+        min_count: number of times that an id must have been seen, in impressions and behaviours, before it gets a row; until then it
+            is unknown.
+        max_age_days: number of days in a row without the id after which it loses its row; None for never. An id that comes back is like a
+            new one: its count starts again, and a new row has new parameters.
+    """
+
+    min_count: int = Field(1, ge=1)
+    max_age_days: int | None = Field(None, ge=1)
+
+
 class GateParameters(_Strict):
     """Conditions for promoting a challenger, on the held-out day.
 
@@ -102,6 +116,7 @@ class RetrainingParameters(_Strict):
         warm_rate: learning rate of a warm start as a multiple of the model's, unless ``warm_training`` sets it.
         teacher_weight: weight of the champion's prediction in the labels of a distilled model (Hinton et al. 2015).
         seed: seed of the fits.
+        rows: ``{field: rule}`` for fields of items and users whose ids do not all have a row in the tables; see `retraining.rows`.
         tables: precision of the embedding tables with which new versions serve and are judged; training is always in float32.
         attention: precision of the factors in DIN's activation unit with which new versions serve and are judged.
         days: bounds for new days.
@@ -122,6 +137,7 @@ class RetrainingParameters(_Strict):
     warm_rate: float = Field(1.0, gt=0)
     teacher_weight: float = Field(0.5, gt=0, lt=1)
     seed: int = Field(1, ge=0)
+    rows: dict[str, RowRule] = {}
     tables: TablePrecision = "float32"
     attention: AttentionPrecision = "float32"
     days: DayBounds = DayBounds()

@@ -15,12 +15,15 @@ from deep_interest.models.config import Precision
 from deep_interest.models.packed_tables import pack_tables
 from deep_interest.models.registry import build_model
 from deep_interest.retraining.baseline import popularity_scores
-from deep_interest.retraining.fitting import FittedModel, Parent, fit_challenger, held_out_scores
+from deep_interest.retraining.fitted import FittedModel, Parent
+from deep_interest.retraining.fitting import fit_challenger, held_out_scores
 from deep_interest.retraining.gate import Verdict, judge
 from deep_interest.retraining.groups import by_history_length
+from deep_interest.retraining.kept_rows import rows_summary
 from deep_interest.retraining.parameters import GateParameters, RetrainingParameters
 from deep_interest.retraining.plan import Plan
 from deep_interest.retraining.precision_loss import check_can_reduce, precision_loss, with_precision_loss
+from deep_interest.retraining.rows import NO_ROWS, Rows, vocabularies_with, with_rows
 from deep_interest.serving.registry import Registry
 from deep_interest.serving.version import Version, VersionArtifacts
 from deep_interest.training.parameters import Recipes, RowOptions, RunParameters
@@ -54,9 +57,9 @@ def retraining_experiment(
 
 
 def fit_by_plan(
-    experiment: Experiment, data: Data, plan: Plan, registry: Registry, retraining: RetrainingParameters
-) -> FittedModel:
-    """Fit the challenger with the strategy of the plan; a killed fit resumes.
+    experiment: Experiment, data: Data, plan: Plan, registry: Registry, retraining: RetrainingParameters, rows: Rows = NO_ROWS,
+) -> FittedModel:  # fmt: skip
+    """Fit the challenger with the strategy of the plan, and with a row for the ids that have one; a killed fit resumes.
 
     Raises:
         InputError: the model cannot score in the configured precision, or cannot continue from the parent.
@@ -70,7 +73,7 @@ def fit_by_plan(
         experiment, data, overrides=overrides_of(experiment, retraining, warm=warm), seed=retraining.seed,
         state_file=Path(experiment.run.workspace) / experiment.dataset / experiment.model / "retraining.pt",
         parent=parent_of(registry.load(plan.parent)) if warm and plan.parent else None,
-        teacher_weight=retraining.teacher_weight if plan.strategy == "warm_start_with_distillation" else 0.0,
+        teacher_weight=retraining.teacher_weight if plan.strategy == "warm_start_with_distillation" else 0.0, rows=rows,
     )  # fmt: skip
 
 
@@ -99,10 +102,12 @@ def judge_by_plan(
     gate: GateParameters,
     *,
     precision: Precision = _FLOAT32,
+    rows: Rows = NO_ROWS,
 ) -> Verdict:
     """Compare challenger and champion, or a first version and popularity, on the held-out day.
 
-    Both are scored in the precision in which they serve; ``precision`` is that of the challenger.
+    Both are scored in the precision in which they serve; ``precision`` is that of the challenger. Each treats ids without a row in its own
+    tables as unknown; ``rows`` are those of the challenger.
     """
     is_held_out = data.samples["split"] == "test"
     held_out = data.samples[is_held_out]
@@ -112,9 +117,9 @@ def judge_by_plan(
         champion = held_out_scores(
             version.model(), version.schema, data, experiment, version.manifest["training"]
         )
-    users, labels = held_out["user"], held_out["label"]
+    users, labels, own = held_out["user"], held_out["label"], with_rows(data, rows)
     challenger, loss = precision_loss(
-        users, labels, lambda model: held_out_scores(model, fitted.schema, data, experiment, fitted.training),
+        users, labels, lambda model: held_out_scores(model, fitted.schema, own, experiment, fitted.training),
         lambda: fitted.model(experiment.model), precision, gate,
     )  # fmt: skip
     popularity = popularity_scores(data.samples[~is_held_out], held_out)
@@ -148,8 +153,9 @@ def artifacts_of(
     fitted: FittedModel,
     verdict: Verdict,
     vocabularies: FieldVocabularies,
+    rows: Rows = NO_ROWS,
 ) -> VersionArtifacts:
-    """Return the challenger as a version for the registry."""
+    """Return the challenger as a version for the registry; ``vocabularies`` are in the codes of the run."""
     found = verdict.precision
     precision = _FLOAT32 if found is None else Precision(tables=found.tables, attention=found.attention)
     manifest = {
@@ -159,10 +165,12 @@ def artifacts_of(
         "samples": fitted.samples, "parameters": sum(parameter.numel() for parameter in fitted.model(model).parameters()), "precision": precision.model_dump(), "verdict": verdict.as_dict(),
         "code": {"deep_interest": deep_interest.__version__, "sources": code_hash(), "torch": torch.__version__},
     }  # fmt: skip
+    if rows:
+        manifest["rows"] = rows_summary(fitted, model, rows)
     return VersionArtifacts(
         manifest,
         fitted.weights,
         fitted.optimizer,
-        vocabularies,
+        vocabularies_with(vocabularies, rows),
         pack_tables(fitted.model(model), precision.tables),
     )

@@ -13,7 +13,7 @@ from deep_interest.retraining.gate import Verdict
 from deep_interest.retraining.plan import Plan
 
 if TYPE_CHECKING:
-    from deep_interest.retraining.fitting import FittedModel
+    from deep_interest.retraining.fitted import FittedModel
 
 logger = logging.getLogger(__name__)
 
@@ -25,9 +25,9 @@ EXIT_CODES: dict[Outcome, int] = {
 
 
 def run_summary(
-    dataset: str, model: str, plan: Plan, fitted: "FittedModel", verdict: Verdict, version: str
-) -> dict[str, Any]:
-    """Summarise a run that reached the gate, as plain values."""
+    dataset: str, model: str, plan: Plan, fitted: "FittedModel", verdict: Verdict, version: str, *, rows: dict[str, Any] | None = None
+) -> dict[str, Any]:  # fmt: skip
+    """Summarise a run that reached the gate, as plain values; ``rows`` is that of `kept_rows.rows_summary`, if a field has a rule."""
     outcome: Outcome = "promoted" if verdict.promoted else "refused"
     return {
         **_head(dataset, model, outcome), "version": version, "champion_before": plan.parent,
@@ -36,7 +36,7 @@ def run_summary(
             "new": list(plan.new), "late": list(plan.late), "changed": list(plan.changed), "trained_on": list(plan.train), "held_out": plan.held_out,
         },
         "cost": {"samples": fitted.samples, "seconds": round(fitted.seconds, 3)},
-        **verdict.as_dict(),
+        **({"rows": rows} if rows else {}), **verdict.as_dict(),
     }  # fmt: skip
 
 
@@ -80,6 +80,7 @@ def summary_page(summary: dict[str, Any]) -> str:
             )
     if summary["precision"]:
         lines += ["", precision_sentence(summary["precision"]) + "."]
+    lines += rows_table(summary.get("rows", {}))
     lines += ["", "| check | found | expected | passed |", "|---|---:|---|---|"]
     for check in summary["checks"]:
         found = "–" if check["found"] is None else f"{check['found']:.5g}"
@@ -87,6 +88,27 @@ def summary_page(summary: dict[str, Any]) -> str:
             markdown_row([check["name"], found, check["expected"], "yes" if check["passed"] else "**no**"])
         )
     return "\n".join([*lines, ""])
+
+
+def rows_table(rows: dict[str, Any]) -> list[str]:
+    """Return the lines of a table: how the embedding tables of the fields with a rule in ``retraining.rows`` have changed."""
+    if not rows:
+        return []
+    lines = [
+        "",
+        "| rows of | champion | kept | evicted | admitted | now | below `min_count` | MB, champion | MB, now |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    counts = ("champion", "kept", "evicted", "admitted", "rows", "waiting")
+    for name, of in rows.items():
+        numbers = [f"{of[key]:,}" for key in counts]
+        sizes = [f"{of[key]:.3g}" for key in ("megabytes_champion", "megabytes")]
+        lines.append(markdown_row([name, *numbers, *sizes]))
+    return [
+        *lines,
+        "",
+        "MB: parameters in float32 with the state of the optimiser.",
+    ]
 
 
 def precision_sentence(found: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Encode a window of training days and a held-out day, with codes that never change."""
+"""Encode a window of training days and a held-out day with the vocabularies of the champion, extended by new values."""
 
 from collections.abc import Sequence
 

@@ -159,11 +159,17 @@ def _limits(manifest: Mapping[str, Any]) -> str:
     days, length = manifest["days"], manifest["training"].get("max_len")
     seen = f" The model sees the newest {length} behaviours of a user." if length else ""
     return (
-        f'## Limits\n\n- Users, items and values that did not occur by {days["trained"][-1]} share one code, "unknown".{seen}\n'
+        f'## Limits\n\n- Users, items and values that did not occur by {days["trained"][-1]} share one code, "unknown".{_without_row(manifest)}{seen}\n'
         f"- The metrics are of one day, {days['held_out']}, and of one fit: intervals are over users, not over seeds or days.\n"
         "- Impressions that another model selected are the only evidence; how candidates that were never shown would do is not measured.\n"
         "- Probabilities are those of the log that the version was trained on. Compare the calibration before a use with other traffic.\n"
     )
+
+
+def _without_row(manifest: Mapping[str, Any]) -> str:
+    """Say that not every id has a row of its own, where `retraining.rows` has a rule for its field."""
+    fields = ", ".join(manifest.get("rows", {}))
+    return f" So do values of {fields} that were rare, or not seen lately." if fields else ""
 
 
 def _number(value: float | None) -> str:

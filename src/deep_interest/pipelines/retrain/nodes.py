@@ -16,6 +16,7 @@ from deep_interest.retraining.checks import changed_days, check_days
 from deep_interest.retraining.days import ReaderConfig, list_days, read_days
 from deep_interest.retraining.parameters import RetrainingParameters
 from deep_interest.retraining.plan import Plan, new_days, plan_run
+from deep_interest.retraining.rows import Before, Rows, assign_rows, check_days_exist, check_rules
 from deep_interest.retraining.summary import run_summary, summary_page
 from deep_interest.serving.registry import Registry
 from deep_interest.training.parameters import Recipes, RowOptions, RunParameters
@@ -31,12 +32,14 @@ def plan(
     Days of earlier runs whose files have changed are checked like new days, with a warning.
     """
     state, champion, all_days = registry.state(), registry.champion(), list_days(days)
+    check_rules(retraining.rows, settings.features, history_days=retraining.history_days)
     check = partial(
         check_days, days, reading=reading_of(settings), bounds=retraining.days,
         vocabularies=champion.vocabularies() if champion else None,
     )  # fmt: skip
     records = check(new_days(all_days, state), state.days)
     run_plan = plan_run(all_days, state, champion, retraining, records)
+    check_days_exist(retraining.rows, all_days, state.days, run_plan.held_out)
     changed = changed_days(days, run_plan.history, state.days)
     if not changed:
         return run_plan
@@ -49,17 +52,23 @@ def plan(
 
 
 def prepare(
-    days: Path, plan: Plan, registry: Registry, settings: DatasetParameters
-) -> tuple[Any, FieldVocabularies]:
-    """Return the log, features and samples of the window, and the extended vocabularies."""
+    days: Path, plan: Plan, registry: Registry, settings: DatasetParameters, retraining: RetrainingParameters
+) -> tuple[Any, FieldVocabularies, Rows]:
+    """Return the log, features and samples of the window, the extended vocabularies, and which of their ids have a row."""
     from deep_interest.retraining.window import encode_window
 
-    vocabularies = registry.load(plan.parent).vocabularies() if plan.parent else FieldVocabularies()
+    champion = registry.load(plan.parent) if plan.parent else None
+    vocabularies = champion.vocabularies() if champion else FieldVocabularies()
+    tables = read_days(days, plan.history, reading_of(settings))
     data = encode_window(
-        read_days(days, plan.history, reading_of(settings)), train=plan.train, held_out=plan.held_out,
-        protocol=settings.protocol, features=settings.features, vocabularies=vocabularies,
+        tables, train=plan.train, held_out=plan.held_out, protocol=settings.protocol, features=settings.features,
+        vocabularies=vocabularies,
     )  # fmt: skip
-    return data, vocabularies
+    rows = assign_rows(
+        tables, settings.features, retraining.rows, vocabularies, held_out=plan.held_out,
+        before=Before(champion.schema.tables, champion.manifest["days"]["held_out"]) if champion else None,
+    )  # fmt: skip
+    return data, vocabularies, rows
 
 
 @node_factory
@@ -68,7 +77,7 @@ def make_fit(dataset: str, model: str) -> Callable[..., Any]:
 
     @takes_options_of(model)
     def fit(
-        data: Any, plan: Plan, registry: Registry, options: RowOptions, settings: DatasetParameters,
+        data: Any, rows: Rows, plan: Plan, registry: Registry, options: RowOptions, settings: DatasetParameters,
         recipes: Recipes, run: RunParameters, retraining: RetrainingParameters,
     ) -> Any:  # fmt: skip
         """Return the challenger."""
@@ -77,7 +86,7 @@ def make_fit(dataset: str, model: str) -> Callable[..., Any]:
         experiment = retraining_experiment(
             dataset, model, RowOptions(options.root), settings, recipes, run, retraining
         )
-        return fit_by_plan(experiment, data, plan, registry, retraining)
+        return fit_by_plan(experiment, data, plan, registry, retraining, rows)
 
     return fit
 
@@ -88,7 +97,7 @@ def make_judge(dataset: str, model: str) -> Callable[..., Any]:
 
     @takes_options_of(model)
     def judge(
-        fitted: Any, data: Any, plan: Plan, registry: Registry, options: RowOptions, settings: DatasetParameters,
+        fitted: Any, data: Any, rows: Rows, plan: Plan, registry: Registry, options: RowOptions, settings: DatasetParameters,
         recipes: Recipes, run: RunParameters, retraining: RetrainingParameters,
     ) -> Any:  # fmt: skip
         """Return the verdict on the held-out day."""
@@ -98,7 +107,14 @@ def make_judge(dataset: str, model: str) -> Callable[..., Any]:
             dataset, model, RowOptions(options.root), settings, recipes, run, retraining
         )
         return judge_by_plan(
-            experiment, fitted, data, plan, registry, retraining.gate, precision=retraining.precision
+            experiment,
+            fitted,
+            data,
+            plan,
+            registry,
+            retraining.gate,
+            precision=retraining.precision,
+            rows=rows,
         )
 
     return judge
@@ -109,7 +125,7 @@ def make_check_parity(dataset: str, model: str) -> Callable[..., Any]:
     """Return the node function that compares served with batch scores, where the gate asks for it."""
 
     def check_parity(
-        verdict: Any, fitted: Any, plan: Plan, vocabularies: FieldVocabularies, requests: Path | None, days: Path,
+        verdict: Any, fitted: Any, plan: Plan, vocabularies: FieldVocabularies, rows: Rows, requests: Path | None, days: Path,
         registry: Registry, settings: DatasetParameters, retraining: RetrainingParameters,
     ) -> Any:  # fmt: skip
         """Return the verdict with the checks of `parity_checks`; unchanged for a first version, which has not served yet."""
@@ -123,7 +139,7 @@ def make_check_parity(dataset: str, model: str) -> Callable[..., Any]:
         tables = read_days(days, list_days(days)[first_day:], reading_of(settings))
         with TemporaryDirectory() as folder:
             path = Path(folder) / "challenger"
-            write_version(path, artifacts_of(dataset, model, plan, fitted, verdict, vocabularies))
+            write_version(path, artifacts_of(dataset, model, plan, fitted, verdict, vocabularies, rows))
             checks = parity_checks(
                 requests,
                 CurrentVersion(registry.load(plan.parent), tables, settings.features),
@@ -140,14 +156,14 @@ def make_register(dataset: str, model: str) -> Callable[..., str]:
     """Return the node function that registers the challenger."""
 
     def register(
-        fitted: Any, verdict: Any, plan: Plan, vocabularies: FieldVocabularies, registry: Registry,
+        fitted: Any, verdict: Any, plan: Plan, vocabularies: FieldVocabularies, rows: Rows, registry: Registry,
         retraining: RetrainingParameters,
     ) -> str:  # fmt: skip
         """Add the challenger to the registry, whatever the verdict, and return the name of its version."""
         from deep_interest.retraining.runs import artifacts_of, version_name
 
         version = version_name(plan, fitted, retraining.gate, precision=retraining.precision)
-        registry.add(version, artifacts_of(dataset, model, plan, fitted, verdict, vocabularies))
+        registry.add(version, artifacts_of(dataset, model, plan, fitted, verdict, vocabularies, rows))
         return version
 
     return register
@@ -157,9 +173,15 @@ def make_register(dataset: str, model: str) -> Callable[..., str]:
 def make_summarize(dataset: str, model: str) -> Callable[..., tuple[dict[str, Any], str]]:
     """Return the node function that summarises the run."""
 
-    def summarize(plan: Plan, fitted: Any, verdict: Any, version: str) -> tuple[dict[str, Any], str]:
+    def summarize(
+        plan: Plan, fitted: Any, verdict: Any, version: str, rows: Rows
+    ) -> tuple[dict[str, Any], str]:
         """Return the summary of the run and its page."""
-        summary = run_summary(dataset, model, plan, fitted, verdict, version)
+        from deep_interest.retraining.kept_rows import rows_summary
+
+        summary = run_summary(
+            dataset, model, plan, fitted, verdict, version, rows=rows_summary(fitted, model, rows)
+        )
         return summary, summary_page(summary)
 
     return summarize
