@@ -21,10 +21,11 @@ from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies
 from deep_interest.models.config import Precision
 from deep_interest.retraining.baseline import popularity_scores
+from deep_interest.retraining.calibration import calibration_segments
 from deep_interest.retraining.fitting import fit_challenger, held_out_scores
 from deep_interest.retraining.gate import judge
 from deep_interest.retraining.groups import by_history_length
-from deep_interest.retraining.parameters import GateParameters, RetrainingParameters
+from deep_interest.retraining.parameters import CalibrationParameters, GateParameters, RetrainingParameters
 from deep_interest.retraining.plan import Plan
 from deep_interest.retraining.runs import (
     artifacts_of,
@@ -41,6 +42,7 @@ from deep_interest.training.parameters import Recipe, RecipeModel, Recipes, RowO
 from deep_interest.training.state import code_hash
 
 GATE = GateParameters(minimum_users=2)
+ISOTONIC = CalibrationParameters(method="isotonic", minimum_clicks=10)
 FLOAT32, INT8 = {"tables": "float32", "attention": "float32"}, Precision(tables="int8")
 RECIPE = Recipe(
     training={"batch_size": 64, "epochs": 1, "learning_rate": 0.01},
@@ -77,7 +79,7 @@ def shop(tmp_path_factory):
     registry, first = Registry(folder / "registry"), window(0, 1)
     plan = plan_of("full_window", None)
     fitted = fit_by_plan(experiment, first, plan, registry, RETRAINING)
-    verdict = judge_by_plan(experiment, fitted, first, plan, registry, GATE)
+    verdict, _ = judge_by_plan(experiment, fitted, first, plan, registry, GATE)
     registry.add("v1", artifacts_of("shop", "base", plan, fitted, verdict, vocabularies))
     return SimpleNamespace(
         experiment=experiment, first=first, data=window(1, 2), registry=registry, fitted=fitted, verdict=verdict, folder=folder,
@@ -179,15 +181,20 @@ def scores_of(shop, fitted, data):
     return held_out_scores(fitted.model("base"), fitted.schema, data, shop.experiment, fitted.training)
 
 
+def with_groups(verdict, held_out, scores):
+    """The verdict with the groups and segments of an uncalibrated model, which have tests of their own."""
+    users, labels, lengths = (held_out[name] for name in ("user", "label", "history_end"))
+    segments = calibration_segments(users, labels, scores, scores, lengths, np.ones(len(held_out)))
+    return replace(verdict, groups=by_history_length(users, labels, scores, lengths), segments=segments)
+
+
 def test_a_first_version_is_judged_against_the_popularity_of_the_training_days(shop):
     held_out = shop.first.samples[shop.first.samples["split"] == "test"]
     popularity = popularity_scores(shop.first.samples[shop.first.samples["split"] == "train"], held_out)
     scores = scores_of(shop, shop.fitted, shop.first)
     expected = judge(held_out["user"], held_out["label"], scores, None, GATE, popularity=popularity)
-    groups = by_history_length(held_out["user"], held_out["label"], scores, held_out["history_end"])
-    assert str(shop.verdict) == str(
-        replace(expected, groups=groups)
-    )  # a group may have NaN, which differs from itself
+    expected = with_groups(expected, held_out, scores)
+    assert str(shop.verdict) == str(expected)  # a group may have NaN, which differs from itself
     assert expected.champion is None
 
 
@@ -202,11 +209,10 @@ def test_a_challenger_is_judged_against_the_champion_on_the_held_out_day(shop, t
     expected = judge(
         held_out["user"], held_out["label"], ours, theirs, GATE, popularity=np.full(len(held_out), 0.5)
     )
-    verdict = judge_by_plan(
+    verdict, _ = judge_by_plan(
         shop.experiment, fitted, shop.data, plan_of("warm_start", "v1"), shop.registry, GATE
     )
-    groups = by_history_length(held_out["user"], held_out["label"], ours, held_out["history_end"])
-    assert str(verdict) == str(replace(expected, groups=groups))
+    assert str(verdict) == str(with_groups(expected, held_out, ours))
     assert verdict.champion.gauc != verdict.challenger.gauc
 
 
@@ -220,6 +226,7 @@ def test_a_versions_name_is_its_newest_training_day_and_a_hash_of_what_decides_i
             [day_name(0), day_name(1)],
             GATE.model_dump(mode="json"),
             FLOAT32,
+            {"method": "none", "negatives_kept": 1.0, "minimum_clicks": 100},
         ]
     )
     assert (
@@ -229,6 +236,7 @@ def test_a_versions_name_is_its_newest_training_day_and_a_hash_of_what_decides_i
     others = [
         version_name(plan_of("full_window", "v1"), shop.fitted, GATE),
         version_name(plan, shop.fitted, GATE, precision=INT8),
+        version_name(plan, shop.fitted, GATE, calibration=ISOTONIC),
     ]
     assert version_name(plan, shop.fitted, GATE) not in others
 
@@ -241,19 +249,19 @@ def test_a_versions_manifest_has_every_fact_of_its_run(shop):
         "dataset": "shop", "model": "base", "strategy": "warm_start", "parent": "v0",
         "days": {"trained": [day_name(0), day_name(1)], "fitted_on": [day_name(1)], "held_out": day_name(2)},
         "config": shop.fitted.config, "training": shop.fitted.training, "schema": shop.fitted.schema.model_dump(mode="json"),
-        "samples": shop.fitted.samples, "parameters": sum(weight.numel() for weight in shop.fitted.weights.values()), "precision": FLOAT32, "verdict": shop.verdict.as_dict(),
+        "samples": shop.fitted.samples, "parameters": sum(weight.numel() for weight in shop.fitted.weights.values()), "precision": FLOAT32, "calibration": None, "verdict": shop.verdict.as_dict(),
         "code": {"deep_interest": deep_interest.__version__, "sources": code_hash(), "torch": torch.__version__},
     }  # fmt: skip
     assert json.loads(json.dumps(content.manifest)) == content.manifest
-    assert (content.weights, content.optimizer, content.vocabularies) == (
-        shop.fitted.weights, shop.fitted.optimizer, shop.vocabularies,
+    assert (content.weights, content.optimizer, content.vocabularies, content.calibration) == (
+        shop.fitted.weights, shop.fitted.optimizer, shop.vocabularies, None,
     )  # fmt: skip
 
 
 def test_a_version_with_int8_tables_is_judged_and_stored_with_them(shop):
     """The warm start of the next version continues from the parameters in float32."""
     plan = plan_of("full_window", None)
-    verdict = judge_by_plan(
+    verdict, _ = judge_by_plan(
         shop.experiment, shop.fitted, shop.first, plan, shop.registry, GATE, precision=INT8
     )
     shop.registry.add("v8", artifacts_of("shop", "base", plan, shop.fitted, verdict, shop.vocabularies))

@@ -41,8 +41,18 @@ def model_card(manifest: Mapping[str, Any]) -> str:
     """
     parts = [_front_matter(manifest), _title(manifest), _data(manifest), _options(manifest)]
     if manifest.get("verdict"):
-        parts += [_quality(manifest), _groups(manifest["verdict"].get("groups", []))]
+        parts += [_quality(manifest), _calibration(manifest), _groups(manifest["verdict"].get("groups", []))]
     return "\n".join(part for part in [*parts, _limits(manifest)] if part)
+
+
+def calibration_phrase(facts: Mapping[str, Any] | None) -> str:
+    """Describe the calibration of a version from its manifest's ``calibration``, which older versions do not have."""
+    if not facts:
+        return "not calibrated"
+    sampling = f"corrected for sampled negatives ({facts['negatives_kept']:.4g} kept)"
+    if facts["method"] == "sampling":
+        return sampling
+    return "isotonic calibration" + (f", {sampling}" if facts["negatives_kept"] < 1 else "")
 
 
 def _front_matter(manifest: Mapping[str, Any]) -> str:
@@ -138,6 +148,46 @@ def _quality(manifest: Mapping[str, Any]) -> str:
     return f"{text}\nThe version {decision} the gate:\n\n" + _table(
         ["check", "found", "expected", "passed"], checks
     )
+
+
+def _calibration(manifest: Mapping[str, Any]) -> str:
+    facts, segments = manifest.get("calibration"), manifest["verdict"].get("segments", [])
+    day, phrase = manifest["days"]["held_out"], calibration_phrase(facts)
+    text = (
+        f"## Calibration\n\nThe probabilities are {phrase}."
+        if not facts
+        else f"## Calibration\n\nThe probabilities have {phrase}."
+    )
+    if facts and facts["method"] == "isotonic":
+        text += (
+            f" The map was fitted on {facts['samples']:,} impressions ({facts['clicks']:,} clicks) of {facts['users']:,} users on {day}, half of "
+            "the users by a hash. Calibration and log loss on this page are of the other half; GAUC is of all, because the map keeps the order."
+        )
+    if not segments:
+        return f"{text}\n"
+    headings = [
+        "impressions of",
+        "number",
+        "observed CTR",
+        *(["model", "calibrated"] if facts else ["model"]),
+    ]
+    rows = [
+        [
+            of["name"], f"{of['samples']:,}", _number(of["observed"]), _ratio(of["model"]),
+            *([_ratio(of["served"])] if facts else []),
+        ]
+        for of in segments
+    ]  # fmt: skip
+    return (
+        f"{text}\n\nPredicted over observed CTR on {day} [95 % interval over users]; impressions of one day share what is special about it:\n\n"
+        + _table(headings, rows)
+    )
+
+
+def _ratio(ratio: Sequence[float | None]) -> str:
+    value, low, high = ratio
+    interval = "" if low is None else f" [{low:.3f}, {high:.3f}]"
+    return "–" if value is None else f"{value:.3f}{interval}"
 
 
 def _groups(groups: Sequence[Mapping[str, Any]]) -> str:
