@@ -125,6 +125,8 @@ def test_a_summary_has_every_fact_of_a_run(promoted, outcome, code):
         },
         "precision": None,
         "groups": [],
+        "segments": [],
+        "calibration": None,
         "gain": {"difference": 0.1, "low": 0.05, "high": 0.15, "p_value": 0.01},
     }  # fmt: skip
 
@@ -154,6 +156,26 @@ The files of 2024-03-02, 2024-03-03 have changed since an earlier run used them;
 | GAUC gain, lower end | – | above 0 | **no** |
 """
     )
+
+
+@pytest.mark.parametrize(
+    ("facts", "sentence"),
+    [
+        (
+            {"method": "isotonic", "negatives_kept": 1.0},
+            "Isotonic calibration: predicted over observed CTR 1.120 before, 1.010 after. Half of the users of the day calibrate; log loss and "
+            "calibration are of the other half.",
+        ),
+        (
+            {"method": "sampling", "negatives_kept": 0.25},
+            "Corrected for sampled negatives (0.25 kept): predicted over observed CTR 1.120 before, 1.010 after.",
+        ),
+    ],
+)  # fmt: skip
+def test_the_page_says_what_the_calibration_has_changed(facts, sentence):
+    whole = {"model": [1.12, 1.0, 1.2], "served": [1.01, 0.9, 1.1]}
+    page = summary_page(summary_of(promoted=True) | {"calibration": facts, "segments": [whole]})
+    assert f"\n\n{sentence}\n\n" in page
 
 
 def test_the_page_of_a_first_run_names_no_champion_and_no_late_or_changed_day():

@@ -86,7 +86,11 @@ def fit_calibration(
     if parameters.method == "none":
         return FittedCalibration(Calibration(), weights, None)
     calibration = Calibration(negatives=kept)
-    facts: dict[str, Any] = {"method": "sampling", "negatives_kept": kept}
+    facts: dict[str, Any] = {
+        "method": "sampling",
+        "negatives_kept": kept,
+        "negatives_logged": parameters.negatives_kept,
+    }
     if parameters.method == "sampling":
         return FittedCalibration(calibration, weights, facts)
     chosen = hash64(seed, Purpose.CALIBRATION, np.asarray(users)) % 2 == 0

@@ -101,7 +101,8 @@ def calibration_sentence(summary: dict[str, Any]) -> str:
         if summary["calibration"]["method"] == "isotonic"
         else ""
     )
-    return f"Calibration: {calibration_phrase(summary['calibration'])}; predicted over observed CTR {before} before, {after} after.{judged}"
+    phrase = calibration_phrase(summary["calibration"])
+    return f"{phrase[0].upper()}{phrase[1:]}: predicted over observed CTR {before} before, {after} after.{judged}"
 
 
 def precision_sentence(found: dict[str, Any]) -> str:

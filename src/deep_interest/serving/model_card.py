@@ -153,24 +153,17 @@ def _quality(manifest: Mapping[str, Any]) -> str:
 def _calibration(manifest: Mapping[str, Any]) -> str:
     facts, segments = manifest.get("calibration"), manifest["verdict"].get("segments", [])
     day, phrase = manifest["days"]["held_out"], calibration_phrase(facts)
-    text = (
-        f"## Calibration\n\nThe probabilities are {phrase}."
-        if not facts
-        else f"## Calibration\n\nThe probabilities have {phrase}."
-    )
+    text = f"## Calibration\n\n{phrase[0].upper()}{phrase[1:]}."
     if facts and facts["method"] == "isotonic":
         text += (
             f" The map was fitted on {facts['samples']:,} impressions ({facts['clicks']:,} clicks) of {facts['users']:,} users on {day}, half of "
             "the users by a hash. Calibration and log loss on this page are of the other half; GAUC is of all, because the map keeps the order."
         )
+    if facts and facts["negatives_logged"] < 1:
+        text += f" The log has {facts['negatives_logged']:.4g} of the impressions without a click: each counts {1 / facts['negatives_logged']:.4g} times."
     if not segments:
         return f"{text}\n"
-    headings = [
-        "impressions of",
-        "number",
-        "observed CTR",
-        *(["model", "calibrated"] if facts else ["model"]),
-    ]
+    headings = ["impressions", "number", "observed CTR", "model", *(["calibrated"] if facts else [])]
     rows = [
         [
             of["name"], f"{of['samples']:,}", _number(of["observed"]), _ratio(of["model"]),
@@ -212,7 +205,8 @@ def _limits(manifest: Mapping[str, Any]) -> str:
         f'## Limits\n\n- Users, items and values that did not occur by {days["trained"][-1]} share one code, "unknown".{seen}\n'
         f"- The metrics are of one day, {days['held_out']}, and of one fit: intervals are over users, not over seeds or days.\n"
         "- Impressions that another model selected are the only evidence; how candidates that were never shown would do is not measured.\n"
-        "- Probabilities are those of the log that the version was trained on. Compare the calibration before a use with other traffic.\n"
+        f"- Probabilities are those of {'the traffic of ' + days['held_out'] if manifest.get('calibration') else 'the log that the version was trained on'}. "
+        "Compare the calibration before a use with other traffic.\n"
     )
 
 
