@@ -6,8 +6,7 @@
 A model is trained on the first days of some users, and predicts the last three days of other users, half of whom calibrate it
 (`deep_interest.retraining.calibration`, as in `kedro run --pipelines=retrain.…`). The lines are about the other half, with all negatives:
 ``observed`` is predicted over observed clicks, with its 95 % interval over users, and ``true`` is predicted over the mean of the
-probabilities with which the simulation drew the clicks, which has hardly any noise of its own. ``full_log`` is predicted over the
-predictions of the calibrated model of the full log.
+probabilities with which the simulation drew the clicks, which has hardly any noise of its own.
 """
 
 import argparse
@@ -133,12 +132,10 @@ def lines(table: pd.DataFrame) -> Iterator[dict[str, object]]:
     }
     test = table[judged]
     for variant, ctr in variants.items():
-        yield from _decile_lines(variant, ctr[judged], test, reference=isotonic[judged])
+        yield from _decile_lines(variant, ctr[judged], test)
 
 
-def _decile_lines(
-    variant: str, ctr: np.ndarray, test: pd.DataFrame, reference: np.ndarray
-) -> Iterator[dict[str, object]]:
+def _decile_lines(variant: str, ctr: np.ndarray, test: pd.DataFrame) -> Iterator[dict[str, object]]:
     tenth = deciles(ctr)
     of_decile = calibration_by_segment(test["label"], ctr, tenth, users=test["user"])
     for row in of_decile.itertuples():
@@ -147,7 +144,6 @@ def _decile_lines(
             "bench": "calibration", "model": variant, "decile": row.segment, "impressions": row.samples, "ctr": round(row.observed, 5),
             "true": round(ctr[chosen].sum() / test["truth"].to_numpy()[chosen].sum(), 4),
             "observed": round(row.ratio, 4), "low": round(row.ratio_low, 4), "high": round(row.ratio_high, 4),
-            "full_log": round(ctr[chosen].sum() / reference[chosen].sum(), 4),
         }  # fmt: skip
     yield {
         "bench": "calibration", "model": variant, "decile": "all", "impressions": len(test), "log_loss": round(logloss(test["label"], ctr), 6),
