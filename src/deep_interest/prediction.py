@@ -147,6 +147,7 @@ def _version(
         FeatureStore.build(current.behaviors, current.features, _CPU),
         Encoder(current.log.users, current.log.items, current.vocabularies, columns),
         max_len=TrainingOptions.model_validate(chosen.manifest["training"]).max_len, version=chosen.id,
+        calibration=chosen.calibration(),
     )  # fmt: skip
 
 

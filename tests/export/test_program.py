@@ -8,8 +8,10 @@ from support.exported import EVERY_KIND, EXPORTED, exported, graph_of, random_mo
 from support.one_user import random_request, scores
 
 from deep_interest.errors import InputError
+from deep_interest.evaluation.calibration import IsotonicCalibration
+from deep_interest.evaluation.version_calibration import Calibration
 from deep_interest.export.logits import logits
-from deep_interest.export.program import trace
+from deep_interest.export.program import Calibrated, trace
 from deep_interest.export.request import Request
 from deep_interest.serving.scorer import Scorer
 
@@ -114,3 +116,30 @@ def test_boosted_trees_cannot_be_exported():
     model = random_model("boosted", PLAIN_SCHEMA)
     with pytest.raises(InputError, match=r"^export: boosted is an ensemble of scikit-learn trees"):
         trace(model)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("format", FORMATS)
+def test_the_calibration_is_part_of_the_program(format, tmp_path):
+    """One whose map has many points, between which the scores are."""
+    points = np.linspace(0, 1, 202), np.linspace(0, 1, 202) ** 2
+    calibration = Calibration(0.25, IsotonicCalibration(*points))
+    model = random_model("base", PLAIN_SCHEMA)
+    run = exported(model, format, tmp_path, calibration)
+    inputs, batch = random_request(model.schema, 6, 50)
+    odds = scores(model, batch).astype(float)
+    odds = odds / (1 - odds) / 4
+    found, expected = run(inputs), np.interp(odds / (1 + odds), *points)
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, expected, rtol=0, atol=TOLERANCE)
+    assert np.ptp(found) > 0.01
+
+
+@pytest.mark.parametrize(
+    "isotonic", [None, IsotonicCalibration(np.array([0, 0.4, 1]), np.array([0.01, 0.1, 0.9]))]
+)
+def test_the_calibration_in_tensors_equals_that_of_the_version(isotonic):
+    p = np.concatenate([np.float32([0, 1, 0.4]), np.random.default_rng(1).random(1000, np.float32)])
+    calibration = Calibration(0.3, isotonic)
+    found = Calibrated(calibration)(torch.from_numpy(p))
+    np.testing.assert_allclose(found.numpy(), calibration(p), rtol=0, atol=1e-15)

@@ -13,5 +13,5 @@ def test_the_verdict_stays_without_parity_and_for_a_first_version(parity, parent
     verdict, retraining = object(), RetrainingParameters(gate=GateParameters(parity=parity))
     plan, unused = SimpleNamespace(parent=parent), None
     check = make_check_parity("shop", "din")
-    found = check(verdict, unused, plan, unused, unused, unused, unused, unused, unused, retraining)
+    found = check(verdict, unused, unused, plan, unused, unused, unused, unused, unused, unused, retraining)
     assert found is verdict

@@ -260,7 +260,17 @@ def test_a_day_without_a_click_has_no_calibration():
 
 def test_a_verdict_is_written_as_plain_values():
     written = verdict_of(OURS, None).as_dict()
-    assert set(written) == {"promoted", "checks", "challenger", "champion", "gain", "precision", "groups"}
+    assert set(written) == {
+        "promoted",
+        "checks",
+        "challenger",
+        "champion",
+        "gain",
+        "precision",
+        "groups",
+        "segments",
+        "calibration",
+    }
     assert (written["promoted"], written["champion"]) == (True, None)
     assert written["gain"] == {"difference": 0.5, "low": 0.5, "high": 0.5, "p_value": 0.0}
     assert written["checks"][0] == {

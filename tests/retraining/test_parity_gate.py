@@ -13,11 +13,13 @@ from support.service import (
     ITEMS,
     LOG_END,
     USERS,
+    make_settings,
     make_snapshot,
-    prepared,
     snapshot_of,
 )
 
+from deep_interest.evaluation.calibration import IsotonicCalibration
+from deep_interest.evaluation.version_calibration import Calibration
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.retraining.gate import Check, Metrics, Verdict
 from deep_interest.retraining.parity import Served, read_request_log
@@ -44,12 +46,16 @@ REQUESTS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def versions(tmp_path_factory):
+CALIBRATION = Calibration(0.5, IsotonicCalibration(np.array([0, 0.4, 1]), np.array([0, 0.1, 1])))
+
+
+@pytest.fixture(scope="module", params=[None, CALIBRATION], ids=["not calibrated", "calibrated"])
+def versions(request, tmp_path_factory):
     """A champion, whose requests are logged, a challenger, and the log."""
     folder = tmp_path_factory.mktemp("service")
-    settings = prepared(folder, versions=("v1",))
-    make_snapshot(settings, "v2", seed=7)
+    settings = make_settings(folder)
+    for version, seed in (("v1", 0), ("v2", 7)):
+        make_snapshot(settings, version, seed=seed, calibration=request.param)
     champion, log = Ranker(snapshot_of(settings)), RequestLog(folder / "requests")
     for number, body in enumerate(REQUESTS):
         request = RankRequest.model_validate({key: value for key, value in body.items() if value is not None})

@@ -13,18 +13,26 @@ from support.days import FEATURES, day_name, day_tables
 
 import deep_interest
 from deep_interest.errors import InputError
-from deep_interest.evaluation.metrics import per_user_auc
+from deep_interest.evaluation.metrics import logloss, per_user_auc
 from deep_interest.logs.canonical import canonical
 from deep_interest.logs.feature_columns import FeatureColumns
+from deep_interest.logs.hashing import Purpose, hash64
 from deep_interest.logs.protocol_parameters import ProtocolParameters
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies
 from deep_interest.models.config import Precision
 from deep_interest.retraining.baseline import popularity_scores
+from deep_interest.retraining.calibration import calibration_segments
 from deep_interest.retraining.fitting import fit_challenger, held_out_scores
 from deep_interest.retraining.gate import judge
 from deep_interest.retraining.groups import by_history_length
-from deep_interest.retraining.parameters import GateParameters, RetrainingParameters, RowRule
+from deep_interest.retraining.parameters import (
+    CalibrationParameters,
+    GateParameters,
+    RetrainingParameters,
+    RowRule,
+    ScoringParameters,
+)
 from deep_interest.retraining.plan import Plan
 from deep_interest.retraining.rows import Before, assign_rows
 from deep_interest.retraining.runs import (
@@ -36,6 +44,7 @@ from deep_interest.retraining.runs import (
     retraining_experiment,
     version_name,
 )
+from deep_interest.retraining.scoring import encode_request, score_with
 from deep_interest.retraining.window import encode_window
 from deep_interest.serving.model_card import model_card
 from deep_interest.serving.registry import Registry
@@ -43,6 +52,7 @@ from deep_interest.training.parameters import Recipe, RecipeModel, Recipes, RowO
 from deep_interest.training.state import code_hash
 
 GATE = GateParameters(minimum_users=2)
+ISOTONIC = CalibrationParameters(method="isotonic", minimum_clicks=10)
 FLOAT32, INT8 = {"tables": "float32", "attention": "float32"}, Precision(tables="int8")
 RECIPE = Recipe(
     training={"batch_size": 64, "epochs": 1, "learning_rate": 0.01},
@@ -79,7 +89,7 @@ def shop(tmp_path_factory):
     registry, first = Registry(folder / "registry"), window(0, 1)
     plan = plan_of("full_window", None)
     fitted = fit_by_plan(experiment, first, plan, registry, RETRAINING)
-    verdict = judge_by_plan(experiment, fitted, first, plan, registry, GATE)
+    verdict, _ = judge_by_plan(experiment, fitted, first, plan, registry, GATE)
     registry.add("v1", artifacts_of("shop", "base", plan, fitted, verdict, vocabularies))
     return SimpleNamespace(
         experiment=experiment, first=first, data=window(1, 2), registry=registry, fitted=fitted, verdict=verdict, folder=folder,
@@ -181,15 +191,20 @@ def scores_of(shop, fitted, data):
     return held_out_scores(fitted.model("base"), fitted.schema, data, shop.experiment, fitted.training)
 
 
+def with_groups(verdict, held_out, scores):
+    """The verdict with the groups and segments of an uncalibrated model, which have tests of their own."""
+    users, labels, lengths = (held_out[name] for name in ("user", "label", "history_end"))
+    segments = calibration_segments(users, labels, scores, scores, lengths, np.ones(len(held_out)))
+    return replace(verdict, groups=by_history_length(users, labels, scores, lengths), segments=segments)
+
+
 def test_a_first_version_is_judged_against_the_popularity_of_the_training_days(shop):
     held_out = shop.first.samples[shop.first.samples["split"] == "test"]
     popularity = popularity_scores(shop.first.samples[shop.first.samples["split"] == "train"], held_out)
     scores = scores_of(shop, shop.fitted, shop.first)
     expected = judge(held_out["user"], held_out["label"], scores, None, GATE, popularity=popularity)
-    groups = by_history_length(held_out["user"], held_out["label"], scores, held_out["history_end"])
-    assert str(shop.verdict) == str(
-        replace(expected, groups=groups)
-    )  # a group may have NaN, which differs from itself
+    expected = with_groups(expected, held_out, scores)
+    assert str(shop.verdict) == str(expected)  # a group may have NaN, which differs from itself
     assert expected.champion is None
 
 
@@ -204,11 +219,10 @@ def test_a_challenger_is_judged_against_the_champion_on_the_held_out_day(shop, t
     expected = judge(
         held_out["user"], held_out["label"], ours, theirs, GATE, popularity=np.full(len(held_out), 0.5)
     )
-    verdict = judge_by_plan(
+    verdict, _ = judge_by_plan(
         shop.experiment, fitted, shop.data, plan_of("warm_start", "v1"), shop.registry, GATE
     )
-    groups = by_history_length(held_out["user"], held_out["label"], ours, held_out["history_end"])
-    assert str(verdict) == str(replace(expected, groups=groups))
+    assert str(verdict) == str(with_groups(expected, held_out, ours))
     assert verdict.champion.gauc != verdict.challenger.gauc
 
 
@@ -222,6 +236,7 @@ def test_a_versions_name_is_its_newest_training_day_and_a_hash_of_what_decides_i
             [day_name(0), day_name(1)],
             GATE.model_dump(mode="json"),
             FLOAT32,
+            {"method": "none", "negatives_kept": 1.0, "minimum_clicks": 100},
         ]
     )
     assert (
@@ -231,6 +246,7 @@ def test_a_versions_name_is_its_newest_training_day_and_a_hash_of_what_decides_i
     others = [
         version_name(plan_of("full_window", "v1"), shop.fitted, GATE),
         version_name(plan, shop.fitted, GATE, precision=INT8),
+        version_name(plan, shop.fitted, GATE, calibration=ISOTONIC),
     ]
     assert version_name(plan, shop.fitted, GATE) not in others
 
@@ -243,19 +259,19 @@ def test_a_versions_manifest_has_every_fact_of_its_run(shop):
         "dataset": "shop", "model": "base", "strategy": "warm_start", "parent": "v0",
         "days": {"trained": [day_name(0), day_name(1)], "fitted_on": [day_name(1)], "held_out": day_name(2)},
         "config": shop.fitted.config, "training": shop.fitted.training, "schema": shop.fitted.schema.model_dump(mode="json"),
-        "samples": shop.fitted.samples, "parameters": sum(weight.numel() for weight in shop.fitted.weights.values()), "precision": FLOAT32, "verdict": shop.verdict.as_dict(),
+        "samples": shop.fitted.samples, "parameters": sum(weight.numel() for weight in shop.fitted.weights.values()), "precision": FLOAT32, "calibration": None, "verdict": shop.verdict.as_dict(),
         "code": {"deep_interest": deep_interest.__version__, "sources": code_hash(), "torch": torch.__version__},
     }  # fmt: skip
     assert json.loads(json.dumps(content.manifest)) == content.manifest
-    assert (content.weights, content.optimizer, content.vocabularies) == (
-        shop.fitted.weights, shop.fitted.optimizer, shop.vocabularies,
+    assert (content.weights, content.optimizer, content.vocabularies, content.calibration) == (
+        shop.fitted.weights, shop.fitted.optimizer, shop.vocabularies, None,
     )  # fmt: skip
 
 
 def test_a_version_with_int8_tables_is_judged_and_stored_with_them(shop):
     """The warm start of the next version continues from the parameters in float32."""
     plan = plan_of("full_window", None)
-    verdict = judge_by_plan(
+    verdict, _ = judge_by_plan(
         shop.experiment, shop.fitted, shop.first, plan, shop.registry, GATE, precision=INT8
     )
     shop.registry.add("v8", artifacts_of("shop", "base", plan, shop.fitted, verdict, shop.vocabularies))
@@ -307,3 +323,92 @@ def test_a_model_without_tables_that_shrink_is_not_trained(shop):
     retraining = RETRAINING.model_copy(update={"tables": "int8"})
     with pytest.raises(InputError, match="LR has no embedding tables that become smaller in int8"):
         fit_by_plan(experiment, shop.data, plan_of("full_window", None), shop.registry, retraining)
+
+
+@pytest.fixture(scope="module")
+def calibrated(shop):
+    """A first version with an isotonic calibration, stored as ``v9``, and its verdict."""
+    plan = plan_of("full_window", None)
+    verdict, calibration = judge_by_plan(
+        shop.experiment, shop.fitted, shop.first, plan, shop.registry, GATE, calibration=ISOTONIC
+    )
+    artifacts = artifacts_of("shop", "base", plan, shop.fitted, verdict, shop.vocabularies, calibration)
+    shop.registry.add("v9", artifacts)
+    return SimpleNamespace(verdict=verdict, version=shop.registry.load("v9"))
+
+
+def test_the_stored_calibration_is_the_one_that_was_judged(shop, calibrated):
+    """The reference: log loss and calibration of the stored version on the users that did not calibrate."""
+    held_out = shop.first.samples[shop.first.samples["split"] == "test"]
+    served = calibrated.version.calibration()(scores_of(shop, shop.fitted, shop.first))
+    judges = hash64(7, Purpose.CALIBRATION, held_out["user"].to_numpy()) % 2 == 1
+    found, facts = calibrated.verdict.challenger, calibrated.version.manifest["calibration"]
+    assert 0 < judges.sum() < len(judges)
+    assert found.logloss == pytest.approx(logloss(held_out["label"][judges], served[judges]))
+    assert found.calibration == pytest.approx(served[judges].mean() / held_out["label"][judges].mean())
+    assert found.gauc == shop.verdict.challenger.gauc
+    assert (facts["method"], facts["samples"]) == ("isotonic", (~judges).sum())
+    assert calibrated.verdict.checks[-1].name == "impressions of the rarer label to calibrate with"
+    assert calibrated.version.manifest["verdict"]["segments"][0]["samples"] == judges.sum()
+
+
+def test_a_champion_is_judged_by_its_calibrated_scores(shop, calibrated):
+    plan = plan_of("warm_start", "v9")
+    verdict, _ = judge_by_plan(shop.experiment, shop.fitted, shop.data, plan, shop.registry, GATE)
+    held_out = shop.data.samples[shop.data.samples["split"] == "test"]
+    raw = scores_of(shop, shop.fitted, shop.data)
+    served = calibrated.version.calibration()(raw)
+    assert verdict.champion.logloss == pytest.approx(logloss(held_out["label"], served))
+    assert verdict.challenger.logloss == pytest.approx(logloss(held_out["label"], raw))
+    assert verdict.champion.gauc == verdict.challenger.gauc
+
+
+def test_a_batch_is_scored_with_the_calibration_and_in_the_same_order(shop, calibrated):
+    tables = canonical(CanonicalTables(**{name: table for name, table in day_tables(0, users=30).items()}))
+    columns, run = FeatureColumns.model_validate(FEATURES), shop.experiment.run
+    scoring = ScoringParameters(context={"placement": 1}, top_k=None)
+    plain, served = (
+        pd.concat(
+            score_with(
+                version, encode_request(tables, None, None, columns, scoring, version), scoring, run
+            ).blocks
+        )
+        for version in (shop.registry.load("v1"), calibrated.version)
+    )
+    pd.testing.assert_frame_equal(served[["user", "item", "rank"]], plain[["user", "item", "rank"]])
+    expected = calibrated.version.calibration()(plain["ctr"].to_numpy())
+    np.testing.assert_allclose(served["ctr"], expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(served["ecpm"], expected, rtol=0, atol=1e-12)
+    assert np.abs(served["ctr"] - plain["ctr"]).max() > 0.001
+
+
+def test_weighted_impressions_are_refused_before_the_fit(shop):
+    data = replace(shop.data, samples=shop.data.samples.assign(weight=1.0))
+    retraining = RETRAINING.model_copy(update={"calibration": ISOTONIC})
+    with pytest.raises(InputError, match=r"the impressions have weights \(source.impressions.weight\)"):
+        fit_by_plan(shop.experiment, data, plan_of("full_window", None), shop.registry, retraining)
+
+
+def test_a_window_counts_the_negatives_that_the_protocol_keeps(shop):
+    """Each click of a request keeps one negative of it: of the training day, not of the held-out one."""
+    day = [day_tables(number, users=30) for number in range(2)]
+    shown = pd.concat([one["impressions"] for one in day], ignore_index=True)
+    shown = shown.assign(day=(shown["time"] // 86_400).astype(np.int32), request=np.arange(len(shown)) % 2)
+    done = pd.concat([one["behaviors"] for one in day], ignore_index=True)
+    items, users = day[0]["items"], day[0]["users"]
+    items = pd.concat([items, day[1]["items"]]).drop_duplicates("item").reset_index(drop=True)
+    tables = canonical(CanonicalTables(done, items, users, shown))
+
+    def window(**options):
+        return encode_window(
+            tables, train=[day_name(0)], held_out=day_name(1), protocol=ProtocolParameters(name="by_day", **options),
+            features=FeatureColumns.model_validate(FEATURES), vocabularies=FieldVocabularies(),
+        )  # fmt: skip
+
+    used = tables.shown[tables.shown["day"] == tables.shown["day"].min()]
+    lists = used.groupby(["user", "request"])["label"].agg(["sum", "count"])
+    negatives = lists["count"] - lists["sum"]
+    kept = np.minimum(negatives, lists["sum"]).sum() / negatives.sum()
+    assert 0 < kept < 1
+    assert window(list_negatives=1).negatives_kept == pytest.approx(kept)
+    assert window().negatives_kept == 1

@@ -125,6 +125,8 @@ def test_a_summary_has_every_fact_of_a_run(promoted, outcome, code):
         },
         "precision": None,
         "groups": [],
+        "segments": [],
+        "calibration": None,
         "gain": {"difference": 0.1, "low": 0.05, "high": 0.15, "p_value": 0.01},
     }  # fmt: skip
 
@@ -168,6 +170,26 @@ def test_the_page_of_a_run_with_rules_says_which_rows_came_and_went():
     assert summary["rows"] == rows
     line = "| item_id | 12,000 | 11,000 | 1,000 | 500 | 11,500 | 7 | 2.3 | 2.21 |"
     assert line in summary_page(summary).split("\n")
+
+
+@pytest.mark.parametrize(
+    ("facts", "sentence"),
+    [
+        (
+            {"method": "isotonic", "negatives_kept": 1.0},
+            "Isotonic calibration: predicted over observed CTR 1.120 before, 1.010 after. Half of the users of the day calibrate; log loss and "
+            "calibration are of the other half.",
+        ),
+        (
+            {"method": "sampling", "negatives_kept": 0.25},
+            "Corrected for sampled negatives (0.25 kept): predicted over observed CTR 1.120 before, 1.010 after.",
+        ),
+    ],
+)  # fmt: skip
+def test_the_page_says_what_the_calibration_has_changed(facts, sentence):
+    whole = {"model": [1.12, 1.0, 1.2], "served": [1.01, 0.9, 1.1]}
+    page = summary_page(summary_of(promoted=True) | {"calibration": facts, "segments": [whole]})
+    assert f"\n\n{sentence}\n\n" in page
 
 
 def test_the_page_of_a_first_run_names_no_champion_and_no_late_or_changed_day():

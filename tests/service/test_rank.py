@@ -6,8 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.service import CONTEXT, LOG_END, prepared, running, snapshot_of
+from support.service import CONTEXT, LOG_END, make_settings, make_snapshot, prepared, running, snapshot_of
 
+from deep_interest.evaluation.calibration import IsotonicCalibration
+from deep_interest.evaluation.version_calibration import Calibration
+from deep_interest.service.deployment import Serving
 from deep_interest.service.http import parse
 from deep_interest.service.rank_request import parse_ranked
 from deep_interest.service.schemas import EventsRequest
@@ -271,3 +274,35 @@ def test_the_requests_of_the_documentation_have_valid_fields():
         else:
             (event,) = parse(EventsRequest, body.encode()).events
             assert (event.user, event.item) == (557, 1002)
+
+
+def test_a_calibrated_version_serves_calibrated_probabilities_in_the_same_order(tmp_path):
+    """Alone, together with other requests, and over the inference protocol; the snapshot has the calibration of the version."""
+    calibration = Calibration(0.5, IsotonicCalibration(np.array([0, 0.4, 1]), np.array([0, 0.1, 1])))
+    settings = make_settings(tmp_path)
+    names = [make_snapshot(settings, "plain"), make_snapshot(settings, "mapped", calibration=calibration)]
+    plain, mapped = (Ranker(snapshot_of(settings, name)) for name in names)
+    requests = [RankingRequest(user, [10, 13, 15], context=CONTEXT) for user in ("ann", "eve")]
+    rankings = [[ranker.rank(request) for request in requests] for ranker in (plain, mapped)]
+    together = mapped.score_many([mapped.features(request) for request in requests])
+    for before, after, ctr in zip(*rankings, together, strict=True):
+        odds = before.ctr.astype(float) / (1 - before.ctr.astype(float)) * 0.5
+        expected = np.interp(odds / (1 + odds), [0, 0.4, 1], [0, 0.1, 1])
+        np.testing.assert_allclose(after.ctr, expected, atol=1e-12)
+        np.testing.assert_allclose(ctr, expected, atol=1e-6)
+        np.testing.assert_allclose(after.ecpm, expected, atol=1e-12)
+        assert after.order.tolist() == before.order.tolist()
+    Serving(primary=names[1]).write(settings.serving_file)
+    with running(settings) as client:
+        assert list(client.ctr(items=(10, 13, 15)).values()) == sorted(rankings[1][0].ctr, reverse=True)
+        tensors = [
+            {"name": name, "datatype": kind, "shape": [len(values)], "data": values}
+            for name, kind, values in (
+                ("items", "INT64", [10, 13, 15]),
+                ("user", "BYTES", ["ann"]),
+                ("hour", "INT64", [9]),
+            )
+        ]
+        answer = client.post("/v2/models/shop.din/infer", {"inputs": tensors}).json()
+    ctr = next(of for of in answer["outputs"] if of["name"] == "ctr")
+    assert ctr["data"] == np.float32(rankings[1][0].ctr).tolist()

@@ -5,7 +5,7 @@ import copy
 import pytest
 import yaml
 
-from deep_interest.serving.model_card import model_card
+from deep_interest.serving.model_card import calibration_phrase, model_card
 
 METRICS = {
     "gauc": 0.61,
@@ -105,3 +105,53 @@ def test_a_version_without_a_verdict_has_no_metrics():
     card = model_card(manifest)
     assert "model-index" not in front_matter(card)
     assert "## Quality" not in card and "## Limits" in card
+
+
+SEGMENT = {
+    "name": "decile 10 of the prediction", "samples": 1234, "clicks": 600, "observed": 0.4862, "model": [1.12, 1.04, 1.19],
+    "served": [1.005, 0.96, 1.05],
+}  # fmt: skip
+ISOTONIC = {
+    "method": "isotonic", "negatives_kept": 0.25, "negatives_logged": 0.25, "users": 204, "samples": 3338, "clicks": 873,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("facts", "lines"),
+    [
+        (
+            ISOTONIC,
+            [
+                "Isotonic calibration, corrected for sampled negatives (0.25 kept). The map was fitted on 3,338 impressions (873 clicks) of 204 users "
+                "on 2024-03-15,",
+                "The log has 0.25 of the impressions without a click: each counts 4 times.",
+                "| impressions | number | observed CTR | model | calibrated |",
+                "| decile 10 of the prediction | 1,234 | 0.4862 | 1.120 [1.040, 1.190] | 1.005 [0.960, 1.050] |",
+                "Probabilities are those of the traffic of 2024-03-15.",
+            ],
+        ),
+        (
+            {"method": "sampling", "negatives_kept": 0.25, "negatives_logged": 1.0},
+            ["Corrected for sampled negatives (0.25 kept).", "| model | calibrated |"],
+        ),
+        (
+            None,
+            ["Not calibrated.", "| decile 10 of the prediction | 1,234 | 0.4862 | 1.120 [1.040, 1.190] |\n", "| – |\n"],
+        ),
+    ],
+)  # fmt: skip
+def test_the_card_says_whether_probabilities_are_calibrated_and_how_well(facts, lines):
+    undefined = SEGMENT | {"name": "no behaviour", "model": [None] * 3, "served": [None] * 3}
+    manifest = MANIFEST | {
+        "calibration": facts, "verdict": MANIFEST["verdict"] | {"segments": [SEGMENT, undefined]},
+    }  # fmt: skip
+    card = model_card(manifest)
+    for line in lines:
+        assert line in card
+
+
+def test_the_card_of_a_version_from_before_calibrations_says_that_it_has_none():
+    card = model_card(MANIFEST)
+    assert "Not calibrated." in card
+    assert "those of the log that the version was trained on" in card
+    assert calibration_phrase(ISOTONIC | {"negatives_kept": 1.0}) == "isotonic calibration"

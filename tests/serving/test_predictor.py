@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from deep_interest.errors import InputError
+from deep_interest.evaluation.version_calibration import Calibration
 from deep_interest.logs.encoded_log import encode_log
 from deep_interest.logs.encoding import behavior_log, code_column, encode_features
 from deep_interest.logs.feature_columns import FeatureColumns
@@ -48,6 +49,14 @@ def test_each_item_has_a_probability_in_the_order_of_the_call():
     assert ((ctr > 0) & (ctr < 1)).all()
     assert ctr[10] == pytest.approx(model.predict("ann", [10], CONTEXT)[10], abs=1e-7)
     assert model.predict("bob", [10], CONTEXT)[10] != ctr[10]
+
+
+def test_a_calibrated_version_predicts_calibrated_probabilities():
+    model = make()
+    plain = model.predict("ann", [10, 11, 12], CONTEXT)
+    model.calibration = Calibration(0.25)
+    odds = plain.astype(float) / (1 - plain.astype(float)) / 4
+    np.testing.assert_allclose(model.predict("ann", [10, 11, 12], CONTEXT), odds / (1 + odds), rtol=1e-9)
 
 
 def test_the_history_is_the_log_unless_one_is_passed():

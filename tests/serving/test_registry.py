@@ -5,23 +5,29 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
 from support.versions import artifacts
 
 from deep_interest.errors import InputError
+from deep_interest.evaluation.calibration import IsotonicCalibration
+from deep_interest.evaluation.version_calibration import Calibration
 from deep_interest.serving.registry import BusyError, Registry, RegistryState
 from deep_interest.serving.version import DamagedVersionError
+
+CALIBRATION = Calibration(0.5, IsotonicCalibration(np.array([0, 0.3, 1]), np.array([0, 0.2, 1])))
 
 
 @pytest.fixture
 def registry(tmp_path):
-    """A registry of two versions, of which the second serves."""
+    """A registry of two versions, of which the second serves and is calibrated."""
     made = Registry(tmp_path / "registry")
-    for number in (1, 2):
-        made.add(f"v{number}", artifacts(seed=number))
+    for number, calibration in ((1, None), (2, CALIBRATION)):
+        made.add(f"v{number}", replace(artifacts(seed=number), calibration=calibration))
         made.promote(f"v{number}")
     return made
 
@@ -41,6 +47,14 @@ def test_version_read_back_equals_what_was_written(registry):
     assert vocabularies.fields["age"].standardisation.std > 3
 
 
+def test_a_calibration_is_read_back_and_a_version_without_one_changes_nothing(registry):
+    scores, calibration = np.float32([0.1, 0.5, 0.9]), registry.load("v2").calibration()
+    # odds 1 become 1/2, p = 1/3, of which the map makes 0.2 + 0.8 / 0.7 · (1/3 - 0.3)
+    assert calibration(scores)[1] == pytest.approx(0.2 + 0.8 / 0.7 * (1 / 3 - 0.3))
+    assert registry.load("v1").calibration()(scores) is scores
+    assert not (registry.folder / "v1/calibration.json").exists()
+
+
 def test_checksums_can_be_verified_by_sha256sum(registry):
     done = subprocess.run(
         ["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=registry.folder / "v1", capture_output=True, check=False
@@ -49,7 +63,15 @@ def test_checksums_can_be_verified_by_sha256sum(registry):
 
 
 @pytest.mark.parametrize(
-    "file", ["weights.pt", "optimizer.pt", "manifest.json", "vocabulary.item_id.parquet", "SHA256SUMS"]
+    "file",
+    [
+        "weights.pt",
+        "optimizer.pt",
+        "manifest.json",
+        "calibration.json",
+        "vocabulary.item_id.parquet",
+        "SHA256SUMS",
+    ],
 )
 @pytest.mark.parametrize("damage", ["flipped bit", "truncated", "missing"])
 def test_damaged_version_is_never_served_and_can_be_rolled_back(registry, file, damage):

@@ -12,6 +12,7 @@ from support.batches import DENSE_SCHEMA, ITEM, PRICE
 from support.one_user import Inputs
 from support.project import PROJECT
 
+from deep_interest.evaluation.version_calibration import Calibration
 from deep_interest.export.program import trace, write_onnx, write_pt2
 from deep_interest.logs.schema import FeatureSchema, Field, Sequence
 from deep_interest.models.registry import MODELS, build_model, model_config
@@ -30,6 +31,7 @@ EVERY_KIND = DENSE_SCHEMA.model_copy(
 OPTIONS = yaml.safe_load((PROJECT / "conf/base/parameters/models.yml").read_text())["models"]
 COMMON = {"embedding_dim": 4, "own_dim": 3, "embedding_std": 1.0, "cross_rows": 50}
 EXPORTED = [key for key in MODELS if key != "boosted"]
+UNCALIBRATED = Calibration()
 
 Run = Callable[[Inputs], np.ndarray]
 
@@ -62,9 +64,11 @@ def _fill_pairs(model: torch.nn.Module) -> None:
         setattr(model, values, torch.randn(len(chosen), getattr(model, values).shape[1]))
 
 
-def exported(model: torch.nn.Module, format: str, folder: Path) -> Run:
+def exported(
+    model: torch.nn.Module, format: str, folder: Path, calibration: Calibration = UNCALIBRATED
+) -> Run:
     """Write a model and return a function that runs the file."""
-    program, path = trace(model), folder / f"model.{format}"
+    program, path = trace(model, calibration), folder / f"model.{format}"
     names = [spec.name for spec in program.inputs]
     if format == "onnx":
         write_onnx(program, path)

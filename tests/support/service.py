@@ -54,7 +54,15 @@ USERS = pd.DataFrame({"user": ["ann", "bob", "cem"], "age": ["20", "30", "20"]})
 
 
 def make_snapshot(
-    settings, version="v1", *, model="din", seed=0, max_len=5, columns=COLUMNS, precision=FLOAT32
+    settings,
+    version="v1",
+    *,
+    model="din",
+    seed=0,
+    max_len=5,
+    columns=COLUMNS,
+    precision=FLOAT32,
+    calibration=None,
 ):
     """Write a version with random weights and its snapshot; return the snapshot's name."""
     tables = CanonicalTables(BEHAVIORS, ITEMS, USERS)
@@ -72,7 +80,9 @@ def make_snapshot(
     }  # fmt: skip
     registry, weights = settings.folder / "registry", net.state_dict()
     packed = reduce_precision(net, precision)
-    write_version(registry / version, VersionArtifacts(manifest, weights, {}, vocabularies, packed))
+    write_version(
+        registry / version, VersionArtifacts(manifest, weights, {}, vocabularies, packed, calibration)
+    )
     facts = SnapshotFacts(
         experiment=EXPERIMENT,
         version=version,

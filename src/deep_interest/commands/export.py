@@ -48,7 +48,7 @@ def export_model(
     folder = Path(out) if out else _default_folder(dataset, model, format, env)
     trained = TrainedModel(
         predictor.model, predictor.store, encoder.users, encoder.items, encoder.context, encoder.columns,
-        predictor.max_len
+        predictor.max_len, predictor.calibration,
     )  # fmt: skip
     facts = {"dataset": dataset, "model": model, "version": predictor.version, "seed": predictor.seed}
     write_artifact(folder, trained, format, facts)

@@ -10,7 +10,7 @@ from deep_interest.errors import InputError
 from deep_interest.experiments import RETRAINABLE
 from deep_interest.models.config import Precision
 from deep_interest.serving.mlflow_alias import sync_to_mlflow
-from deep_interest.serving.model_card import NEEDED, model_card
+from deep_interest.serving.model_card import NEEDED, calibration_phrase, model_card
 from deep_interest.serving.registry import Registry
 
 
@@ -98,7 +98,8 @@ def _description(registry: Registry, version: str) -> str:
     return (
         f"{manifest['strategy']}, days {days['trained'][0]} to {days['trained'][-1]}, "
         f"GAUC {'–' if gauc is None else f'{gauc:.4f}'} on {days['held_out']}, "
-        f"{'passed' if verdict['promoted'] else 'refused by'} the gate, {_precision(verdict)}written {written:%Y-%m-%d %H:%M}"
+        f"{'passed' if verdict['promoted'] else 'refused by'} the gate, {_precision(verdict)}"
+        f"{calibration_phrase(manifest.get('calibration'))}, written {written:%Y-%m-%d %H:%M}"
     )
 
 

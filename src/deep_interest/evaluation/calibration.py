@@ -107,11 +107,9 @@ class IsotonicCalibration:
         from sklearn.isotonic import IsotonicRegression  # noqa: PLC0415  # takes a second to import
 
         y, p = checked_labels(labels), checked_probabilities(probabilities).astype(np.float64)
-        w = np.ones(len(p)) if weights is None else np.asarray(weights, np.float64)
-        if not len(y) == len(p) == len(w) or not (np.isfinite(w) & (w > 0)).all():
-            raise InputError(
-                "labels, probabilities, weights: expected one value per row in each, weights above 0"
-            )
+        if len(y) != len(p):
+            raise InputError("labels, probabilities: expected one value per row in each")
+        w = _weights(weights, len(p))
         if y.all() or not y.any():
             raise InputError("labels: found one class, expected positive and negative rows to calibrate with")
         fitted = IsotonicRegression().fit(p, y.astype(np.float64), sample_weight=w).predict(p)
@@ -154,6 +152,7 @@ def calibration_by_segment(
     segments: ArrayLike,
     *,
     users: ArrayLike | None = None,
+    weights: ArrayLike | None = None,
     confidence: float = CONFIDENCE,
 ) -> pd.DataFrame:
     """Compare predicted with observed rates by segment, with intervals.
@@ -166,14 +165,15 @@ def calibration_by_segment(
         probabilities: ``(n,)`` predicted, in [0, 1].
         segments: ``(n,)`` group of each row, such as the placement, or `deciles` of the prediction.
         users: ``(n,)`` ids of the users.
+        weights: ``(n,)`` weights of the rows, above 0, such as 1 / share for sampled negatives; equal if left out.
         confidence: mass of the intervals, in (0, 1).
 
     Returns:
-        A row per segment: ``segment``, ``samples``, ``positives``, ``predicted``, ``observed``, ``ratio`` (predicted over observed),
+        A row per segment: ``segment``, ``samples``, ``positives``, ``predicted`` and ``observed`` (weighted means), ``ratio`` (predicted over observed),
         ``ratio_low`` and ``ratio_high``; NaN in a segment without positives, or with one user.
 
     Raises:
-        InputError: invalid labels, probabilities or confidence, or unequal lengths.
+        InputError: invalid labels, probabilities, weights or confidence, or unequal lengths.
 
     Example:
         >>> table = calibration_by_segment([1, 0, 0, 0], [0.5, 0.1, 0.3, 0.3], ["a", "a", "b", "b"])
@@ -186,14 +186,17 @@ def calibration_by_segment(
     clusters = np.arange(len(y)) if users is None else np.unique(np.asarray(users), return_inverse=True)[1]
     if not len(y) == len(p) == len(groups) == len(clusters):
         raise InputError("labels, probabilities, segments, users: expected one value per row in each")
+    w = _weights(weights, len(y))
     rows = []
     for segment in np.unique(groups):
         chosen = groups == segment
-        ratio, low, high = _ratio(y[chosen], p[chosen], clusters[chosen], confidence)
+        weighted = w[chosen] * y[chosen], w[chosen] * p[chosen]
+        ratio, low, high = _ratio(*weighted, clusters[chosen], confidence)
+        observed, predicted = (float(values.sum() / w[chosen].sum()) for values in weighted)
         rows.append(
             {
                 "segment": segment, "samples": int(chosen.sum()), "positives": int(y[chosen].sum()),
-                "predicted": float(p[chosen].mean()), "observed": float(y[chosen].mean()),
+                "predicted": predicted, "observed": observed,
                 "ratio": ratio, "ratio_low": low, "ratio_high": high,
             }
         )  # fmt: skip
@@ -211,10 +214,18 @@ def deciles(probabilities: ArrayLike, *, bins: int = 10) -> NDArray[np.int64]:
     return np.argsort(np.argsort(p, kind="stable"), kind="stable") * bins // len(p) + 1
 
 
+def _weights(weights: ArrayLike | None, rows: int) -> NDArray[np.float64]:
+    """Return the weight of each row, 1 if none are given."""
+    w = np.ones(rows) if weights is None else np.asarray(weights, np.float64)
+    if len(w) != rows or not (np.isfinite(w) & (w > 0)).all():
+        raise InputError("weights: expected one value per row, weights above 0")
+    return w
+
+
 def _ratio(
     y: NDArray[np.float64], p: NDArray[np.float64], clusters: NDArray[np.integer], confidence: float
 ) -> tuple[float, float, float]:
-    """Predicted over observed with its interval."""
+    """Return predicted over observed with its interval, from the weighted labels and predictions of the rows."""
     _, cluster = np.unique(clusters, return_inverse=True)
     n = int(cluster.max()) + 1
     if not y.any():

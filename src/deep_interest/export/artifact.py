@@ -12,7 +12,7 @@ SHA256SUMS                     checksums of these files
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 import deep_interest
 from deep_interest.errors import InputError
+from deep_interest.evaluation.version_calibration import Calibration
 from deep_interest.export.inputs import CANDIDATES, CONTEXT, HISTORY, PROFILE, InputSpec
 from deep_interest.export.program import OUTPUT, Program, trace, write_onnx, write_pt2
 from deep_interest.io.atomic import atomic_path
@@ -50,6 +51,7 @@ class TrainedModel:
         context: vocabularies of the context features.
         columns: feature columns.
         max_len: maximum number of behaviours in a history.
+        calibration: calibration of the model's probabilities, which becomes part of the program.
     """
 
     model: nn.Module
@@ -59,6 +61,7 @@ class TrainedModel:
     context: FieldVocabularies
     columns: FeatureColumns
     max_len: int
+    calibration: Calibration = field(default_factory=Calibration)
 
 
 def require_packages(format: Format) -> None:
@@ -88,7 +91,7 @@ def write_artifact(folder: Path, trained: TrainedModel, format: Format, facts: M
             or the disk is full.
     """
     require_packages(format)
-    program = trace(trained.model)
+    program = trace(trained.model, trained.calibration)
     origin = {"deep_interest": deep_interest.__version__, "weights_sha256": weights_checksum(trained.model)}
     schema = {**facts, **origin, "format": format, **_description(program.inputs, trained)}
     with atomic_path(folder, directory=True) as temporary:
@@ -111,11 +114,17 @@ def weights_checksum(model: nn.Module) -> str:
 def _description(inputs: list[InputSpec], trained: TrainedModel) -> dict[str, Any]:
     """Return what ``schema.json`` says about inputs and encoding."""
     context = [spec.field for spec in inputs if spec.group == CONTEXT]
+    calibrated = trained.calibration.changes
     return {
         "max_len": trained.max_len,
         "unknown_code": 0,
         "inputs": [_input(spec, trained) for spec in inputs],
-        "output": {"name": OUTPUT, "type": "float32", "shape": ["C"]},
+        "output": {
+            "name": OUTPUT,
+            "type": "float64" if calibrated else "float32",
+            "shape": ["C"],
+            "calibrated": calibrated,
+        },
         "context": {name: _encoding(name, trained) for name in dict.fromkeys(context)},
         "vocabularies": [name for name, _ in _tables(inputs, trained)],
     }

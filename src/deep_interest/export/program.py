@@ -8,18 +8,52 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
+from deep_interest.evaluation.version_calibration import Calibration
 from deep_interest.export.inputs import InputSpec, example_inputs, input_specs
 from deep_interest.export.logits import logits
 from deep_interest.export.request import Request
 from deep_interest.logs.schema import FeatureSchema
 
 OUTPUT = "ctr"
+_UNCALIBRATED = Calibration()
 _LONGEST = 2**31 - 1
 _TRAINING_ONLY = ("auxiliary", "booster", "soft.mlp")  # submodules that only a loss uses
+
+
+class Calibrated(nn.Module):
+    """A calibration as tensor operations in float64, equal to `Calibration`.
+
+    Args:
+        calibration: the calibration.
+    """
+
+    def __init__(self, calibration: Calibration) -> None:
+        super().__init__()
+        isotonic, ends = calibration.isotonic, np.array([0.0, 1.0])
+        scores, levels = (ends, ends) if isotonic is None else (isotonic.scores, isotonic.probabilities)
+        slopes = np.diff(levels) / np.diff(scores)
+        self.negatives = calibration.negatives
+        for name, values in (
+            ("borders", scores[1:-1]),
+            ("starts", scores[:-1]),
+            ("levels", levels[:-1]),
+            ("slopes", slopes),
+        ):
+            self.register_buffer(name, torch.from_numpy(values.copy()))
+
+    def forward(self, ctr: Tensor) -> Tensor:
+        """Return the calibrated probabilities ``(C,)`` float64."""
+        p = ctr.double()
+        odds = p * self.negatives
+        p = odds / (odds + (1 - p))
+        segment = (p.unsqueeze(1) >= self.get_buffer("borders")).sum(1)
+        starts, levels, slopes = (self.get_buffer(name)[segment] for name in ("starts", "levels", "slopes"))
+        return levels + (p - starts) * slopes
 
 
 class OneUser(nn.Module):
@@ -27,17 +61,20 @@ class OneUser(nn.Module):
 
     Args:
         model: trained model.
+        calibration: calibration of its probabilities.
     """
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, calibration: Calibration) -> None:
         super().__init__()
         schema = model.schema
         assert isinstance(schema, FeatureSchema)
         self.model, self.schema = model, schema
+        self.calibrated = Calibrated(calibration) if calibration.changes else nn.Identity()
 
     def forward(self, inputs: Mapping[str, Tensor]) -> Tensor:
-        """Return the CTRs ``(C,)`` float32 from the inputs by name (`inputs.input_specs`)."""
-        return torch.sigmoid(logits(self.model, Request(inputs, self.schema)))
+        """Return the CTRs ``(C,)`` from the inputs by name (`inputs.input_specs`): float32, or float64 if calibrated."""
+        ctr: Tensor = self.calibrated(torch.sigmoid(logits(self.model, Request(inputs, self.schema))))
+        return ctr
 
 
 class Program(NamedTuple):
@@ -52,16 +89,17 @@ class Program(NamedTuple):
     inputs: list[InputSpec]
 
 
-def trace(model: nn.Module) -> Program:
+def trace(model: nn.Module, calibration: Calibration = _UNCALIBRATED) -> Program:
     """Trace a model; the number of behaviours (from 0), of candidates (from 1) and of multi-hot values are dynamic.
 
     Args:
         model: trained model; it is not changed.
+        calibration: calibration of its probabilities, which becomes part of the program.
 
     Raises:
         InputError: the model has no forward pass for a single user.
     """
-    one_user = OneUser(_for_scoring(model)).eval()
+    one_user = OneUser(_for_scoring(model), calibration).eval()
     specs = input_specs(one_user.schema)
     exported = _export(one_user, specs)
     names = _names_of_used_inputs(exported)

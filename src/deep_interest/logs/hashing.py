@@ -35,6 +35,8 @@ class Purpose(IntEnum):
     """Auxiliary negative of a behaviour; keys: user, position."""
     PARTITION = 7
     """Partition of a user; key: user."""
+    CALIBRATION = 8
+    """Whether the calibration of a version is fitted on the held-out impressions of a user; key: user."""
 
 
 def hash64(seed: int, purpose: Purpose, *keys: np.ndarray | int) -> np.ndarray:

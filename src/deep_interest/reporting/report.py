@@ -167,5 +167,3 @@ def _caption(results: pd.DataFrame, report: Report) -> str:
     if base is None or results["p_holm"].isna().all():
         return caption
     return f"{caption} * significant at the 5% level after Holm's correction. Shaded models are significantly better than {base}."
-
-

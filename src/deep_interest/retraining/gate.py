@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from deep_interest.evaluation.metrics import UserAUC, auc, logloss, per_user_auc
+from deep_interest.evaluation.metrics import UserAUC, auc, per_user_auc
 from deep_interest.evaluation.significance import (
     CHANCE,
     FEWEST_USERS,
@@ -15,6 +15,7 @@ from deep_interest.evaluation.significance import (
     chance_interval,
     difference_interval,
 )
+from deep_interest.evaluation.weighted import weighted_logloss
 from deep_interest.retraining.groups import Group
 from deep_interest.retraining.parameters import GateParameters
 
@@ -60,6 +61,26 @@ class Check:
 
 
 @dataclass(frozen=True)
+class Segment:
+    """Predicted over observed rate of a group of impressions.
+
+    Attributes:
+        name: which impressions, such as "decile 1 of the prediction".
+        samples, clicks: number of impressions, and of clicked ones among them.
+        observed: observed CTR.
+        model, served: ratio of the predicted to the observed CTR, with the ends of its 95 % interval over users; of the model before and
+            after its calibration. NaN without a click.
+    """
+
+    name: str
+    samples: int
+    clicks: int
+    observed: float
+    model: tuple[float, float, float]
+    served: tuple[float, float, float]
+
+
+@dataclass(frozen=True)
 class Verdict:
     """Decision of the gate.
 
@@ -72,6 +93,8 @@ class Verdict:
             undefined.
         precision: what the reduced precision costs in which the version serves; None for float32.
         groups: metrics of the challenger by length of the history.
+        segments: calibration of the challenger by segment, before and after its calibration.
+        calibration: how the challenger is calibrated, as in the manifest; None if it serves the probabilities of its model.
     """
 
     promoted: bool
@@ -81,6 +104,8 @@ class Verdict:
     gain: Interval | None
     precision: "PrecisionLoss | None" = None
     groups: tuple[Group, ...] = ()
+    segments: tuple[Segment, ...] = ()
+    calibration: dict[str, Any] | None = None
 
     def with_checks(self, checks: Iterable[Check]) -> "Verdict":
         """Return the verdict with further checks, all of which must pass as well."""
@@ -101,6 +126,7 @@ def judge(
     gate: GateParameters,
     *,
     popularity: ArrayLike,
+    weights: ArrayLike | None = None,
 ) -> Verdict:
     """Compare two models on the same held-out impressions.
 
@@ -117,9 +143,12 @@ def judge(
         champion: ``(n,)`` predicted CTR of the champion; None for a first version.
         gate: conditions.
         popularity: ``(n,)`` scores of `baseline.popularity_scores`, for a first version.
+        weights: ``(n,)`` weights in log loss and calibration, at least 0; equal if left out. They do not change AUC and GAUC.
     """
     users, labels = np.asarray(users), np.asarray(labels)
-    user_aucs, metrics = per_user_auc(users, labels, challenger), _metrics(users, labels, challenger)
+    weights = np.ones(len(labels)) if weights is None else np.asarray(weights, np.float64)
+    user_aucs = per_user_auc(users, labels, challenger)
+    metrics = _metrics(users, labels, challenger, weights)
     low, high = gate.calibration
     checks = [
         Check(
@@ -140,7 +169,7 @@ def judge(
             _lower_end("GAUC gain over popularity, lower end", gain, 0.0),
         ]
     else:
-        champion_metrics = _metrics(users, labels, champion)
+        champion_metrics = _metrics(users, labels, champion, weights)
         most = champion_metrics.logloss * (1 + gate.logloss_rise)
         gain = _gain(user_aucs, per_user_auc(users, labels, champion), gate)
         checks += [
@@ -168,15 +197,15 @@ def _above_chance(ours: UserAUC, gate: GateParameters) -> Interval | None:
     return chance_interval(ours, confidence=1 - gate.level)
 
 
-def _metrics(users: np.ndarray, labels: np.ndarray, scores: ArrayLike) -> Metrics:
+def _metrics(users: np.ndarray, labels: np.ndarray, scores: ArrayLike, weights: np.ndarray) -> Metrics:
     scores = np.asarray(scores, np.float64)
     by_user = per_user_auc(users, labels, scores)
-    clicked = float(labels.mean())
+    clicked = float(weights @ labels)
     return Metrics(
         gauc=by_user.gauc().value if len(by_user.users) else np.nan,
         auc=auc(labels, scores),
-        logloss=logloss(labels, scores),
-        calibration=float(scores.mean()) / clicked if clicked else np.inf,
+        logloss=weighted_logloss(labels, scores, weights),
+        calibration=float(weights @ scores) / clicked if clicked else np.inf,
         users=len(by_user.users),
         user_coverage=len(by_user.users) / by_user.total_users,
         samples=len(labels),

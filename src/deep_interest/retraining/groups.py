@@ -34,7 +34,12 @@ class Group:
 
 
 def by_history_length(
-    users: ArrayLike, labels: ArrayLike, scores: ArrayLike, lengths: ArrayLike
+    users: ArrayLike,
+    labels: ArrayLike,
+    scores: ArrayLike,
+    lengths: ArrayLike,
+    *,
+    weights: ArrayLike | None = None,
 ) -> tuple[Group, ...]:
     """Return the metrics by length of the history; groups without impressions are left out.
 
@@ -43,14 +48,24 @@ def by_history_length(
         labels: ``(n,)`` in {0, 1}.
         scores: ``(n,)`` predicted CTR.
         lengths: ``(n,)`` number of behaviours in the history.
+        weights: ``(n,)`` weights in the calibration, at least 0; equal if left out.
     """
-    users, labels, scores, lengths = (np.asarray(values) for values in (users, labels, scores, lengths))
+    users, labels, scores = (np.asarray(values) for values in (users, labels, scores))
+    weights = np.ones(len(labels)) if weights is None else np.asarray(weights)
+    names, codes = length_groups(lengths)
     groups = []
-    for low, following in zip(LENGTHS, (*LENGTHS[1:], None), strict=True):
-        chosen = (lengths >= low) if following is None else (lengths >= low) & (lengths < following)
+    for code, name in names.items():
+        chosen = codes == code
         if chosen.any():
-            groups.append(_group(_name(low, following), users[chosen], labels[chosen], scores[chosen]))
+            groups.append(_group(name, users[chosen], labels[chosen], scores[chosen], weights[chosen]))
     return tuple(groups)
+
+
+def length_groups(lengths: ArrayLike) -> tuple[dict[int, str], np.ndarray]:
+    """Return the names of the groups by code, and the group of each history ``(n,)`` by its number of behaviours."""
+    bounds = zip(LENGTHS, (*LENGTHS[1:], None), strict=True)
+    names = {code: _name(low, following) for code, (low, following) in enumerate(bounds)}
+    return names, np.searchsorted(LENGTHS, np.asarray(lengths), side="right") - 1
 
 
 def _name(low: int, following: int | None) -> str:
@@ -59,11 +74,13 @@ def _name(low: int, following: int | None) -> str:
     return f"{low} or more behaviours" if following is None else f"{low} to {following - 1} behaviours"
 
 
-def _group(name: str, users: np.ndarray, labels: np.ndarray, scores: np.ndarray) -> Group:
-    by_user, clicked = per_user_auc(users, labels, scores), float(labels.mean())
+def _group(
+    name: str, users: np.ndarray, labels: np.ndarray, scores: np.ndarray, weights: np.ndarray
+) -> Group:
+    by_user, clicked = per_user_auc(users, labels, scores), float(weights @ labels)
     gauc = low = high = np.nan
     if len(by_user.users) >= FEWEST_USERS:
         interval = chance_interval(by_user)
         gauc, low, high = (CHANCE + value for value in (interval.difference, interval.low, interval.high))
-    calibration = float(scores.mean()) / clicked if clicked else np.nan
+    calibration = float(weights @ scores) / clicked if clicked else np.nan
     return Group(name, len(labels), len(by_user.users), gauc, low, high, calibration)

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from deep_interest.models.config import Precision
 from deep_interest.models.registry import MODELS
@@ -85,6 +85,31 @@ class GateParameters(_Strict):
     quantisation_loss: float = Field(0.001, ge=0)
 
 
+class CalibrationParameters(_Strict):
+    """From the probabilities of a model to those of the traffic, see `retraining.calibration`.
+
+    Attributes:
+        method: ``none`` serves the probabilities of the model; ``sampling`` corrects them for negatives that the impressions, or
+            ``protocol.list_negatives``, left out; ``isotonic`` also fits an isotonic map on half of the users of the held-out day.
+        negatives_kept: share of the negatives (impressions without a click) that the impressions have, on all days: 0.25 if three of
+            four were dropped at random before they were logged. The shares of ``protocol.list_negatives`` are counted.
+        minimum_clicks: minimum number of impressions with, and of those without a click to fit the isotonic map on; with fewer, the
+            version has none and the gate refuses it.
+    """
+
+    method: Literal["none", "sampling", "isotonic"] = "none"
+    negatives_kept: float = Field(1.0, gt=0, le=1)
+    minimum_clicks: int = Field(100, ge=1)
+
+    @model_validator(mode="after")
+    def _a_share_is_used(self) -> "CalibrationParameters":
+        if self.method == "none" and self.negatives_kept < 1:
+            raise ValueError(
+                f"negatives_kept is {self.negatives_kept:g}, but method none corrects nothing; set method to sampling or isotonic"
+            )
+        return self
+
+
 class ScoringParameters(_Strict):
     """Batch scoring of pairs of users and candidates.
 
@@ -121,6 +146,7 @@ class RetrainingParameters(_Strict):
         attention: precision of the factors in DIN's activation unit with which new versions serve and are judged.
         days: bounds for new days.
         gate: conditions for promotion.
+        calibration: how new versions are calibrated; the backtest does not calibrate.
         keep_versions: number of versions to keep; the champion and the previous champion are always kept.
         webhook: URL to which the summary of a run is posted as JSON; a failed request does not fail the run.
         webhook_seconds: timeout of the request in seconds.
@@ -142,6 +168,7 @@ class RetrainingParameters(_Strict):
     attention: AttentionPrecision = "float32"
     days: DayBounds = DayBounds()
     gate: GateParameters = GateParameters()
+    calibration: CalibrationParameters = CalibrationParameters()
     keep_versions: int = Field(10, ge=1)
     webhook: str | None = None
     webhook_seconds: float = Field(5.0, gt=0)

@@ -93,10 +93,10 @@ def compare_served(
     for name, lines in groupby(sorted(served, key=lambda of: of.version), key=lambda of: of.version):
         version = version_of(name)
         _check_schema(version)
-        model, (encoder, items) = version.model(), encoder_of(version)
+        model, calibration, (encoder, items) = version.model(), version.calibration(), encoder_of(version)
         versions.append(name)
         for part in _parts(lines):
-            scores = predict(model, _samples(version.schema, part), batch_size=4096)
+            scores = calibration(predict(model, _samples(version.schema, part), batch_size=4096))
             for one, found in zip(
                 part, np.split(scores, np.cumsum([len(of.ctr) for of in part])[:-1]), strict=True
             ):

@@ -180,7 +180,7 @@ def _ranking_request(request: Mapping[str, Any]) -> RankingRequest:
 
 def batch_scores(served: list[Served], current: CurrentVersion) -> Iterator[np.ndarray]:
     """Yield the scores of each request for the log's history of its user, by the code of batch scoring."""
-    model, encoder = current.version.model(), current.encoder
+    model, calibration, encoder = current.version.model(), current.version.calibration(), current.encoder
     store = FeatureStore.build(current.log.behaviors, current.log.features, torch.device("cpu"))
     names = [field.name for field in store.schema.context]
     for line in served:
@@ -197,4 +197,4 @@ def batch_scores(served: list[Served], current: CurrentVersion) -> Iterator[np.n
             store, current.max_len, user=user.expand(size), item=encoder.item_codes(request.items, "items"),
             history_end=(end - begin).int().expand(size), labels=torch.zeros(size), context=context, time=store.now(size),
         )  # fmt: skip
-        yield predict(model, samples, batch_size=4096)
+        yield calibration(predict(model, samples, batch_size=4096))

@@ -10,27 +10,35 @@ import numpy as np
 import torch
 
 import deep_interest
+from deep_interest.evaluation.version_calibration import Calibration
 from deep_interest.logs.vocabulary import FieldVocabularies
 from deep_interest.models.config import Precision
 from deep_interest.models.packed_tables import pack_tables
 from deep_interest.models.registry import build_model
 from deep_interest.retraining.baseline import popularity_scores
+from deep_interest.retraining.calibration import (
+    calibration_segments,
+    check_can_calibrate,
+    fit_calibration,
+    share_kept,
+)
 from deep_interest.retraining.fitted import FittedModel, Parent
 from deep_interest.retraining.fitting import fit_challenger, held_out_scores
 from deep_interest.retraining.gate import Verdict, judge
 from deep_interest.retraining.groups import by_history_length
 from deep_interest.retraining.kept_rows import rows_summary
-from deep_interest.retraining.parameters import GateParameters, RetrainingParameters
+from deep_interest.retraining.parameters import CalibrationParameters, GateParameters, RetrainingParameters
 from deep_interest.retraining.plan import Plan
 from deep_interest.retraining.precision_loss import check_can_reduce, precision_loss, with_precision_loss
 from deep_interest.retraining.rows import NO_ROWS, Rows, vocabularies_with, with_rows
+from deep_interest.retraining.window import Window
 from deep_interest.serving.registry import Registry
 from deep_interest.serving.version import Version, VersionArtifacts
 from deep_interest.training.parameters import Recipes, RowOptions, RunParameters
-from deep_interest.training.runs import Data, Experiment, choose_recipe
+from deep_interest.training.runs import Experiment, choose_recipe
 from deep_interest.training.state import code_hash
 
-_FLOAT32 = Precision()
+_FLOAT32, _UNCALIBRATED, _NO_CALIBRATION = Precision(), CalibrationParameters(), Calibration()
 
 
 def retraining_experiment(
@@ -57,13 +65,14 @@ def retraining_experiment(
 
 
 def fit_by_plan(
-    experiment: Experiment, data: Data, plan: Plan, registry: Registry, retraining: RetrainingParameters, rows: Rows = NO_ROWS,
+    experiment: Experiment, data: Window, plan: Plan, registry: Registry, retraining: RetrainingParameters, rows: Rows = NO_ROWS,
 ) -> FittedModel:  # fmt: skip
     """Fit the challenger with the strategy of the plan, and with a row for the ids that have one; a killed fit resumes.
 
     Raises:
-        InputError: the model cannot score in the configured precision, or cannot continue from the parent.
+        InputError: the model cannot score in the configured precision or be calibrated, or cannot continue from the parent.
     """
+    check_can_calibrate(retraining.calibration, data)
     config = experiment.recipe.model_of(experiment.model, experiment.options)
     check_can_reduce(
         lambda: build_model(experiment.model, config, data.features.schema), retraining.precision
@@ -96,41 +105,55 @@ def parent_of(version: Version) -> Parent:
 def judge_by_plan(
     experiment: Experiment,
     fitted: FittedModel,
-    data: Data,
+    data: Window,
     plan: Plan,
     registry: Registry,
     gate: GateParameters,
     *,
     precision: Precision = _FLOAT32,
     rows: Rows = NO_ROWS,
-) -> Verdict:
-    """Compare challenger and champion, or a first version and popularity, on the held-out day.
+    calibration: CalibrationParameters = _UNCALIBRATED,
+) -> tuple[Verdict, Calibration]:
+    """Calibrate the challenger, and compare it with the champion, or a first version with popularity, on the held-out day.
 
-    Both are scored in the precision in which they serve; ``precision`` is that of the challenger. Each treats ids without a row in its own
-    tables as unknown; ``rows`` are those of the challenger.
+    Both are judged by what they serve, in their precision and calibrated, and each treats ids without a row in its own tables as unknown;
+    ``precision``, ``rows`` and ``calibration`` are those of the challenger.
     """
     is_held_out = data.samples["split"] == "test"
     held_out = data.samples[is_held_out]
     champion: np.ndarray | None = None
     if plan.parent is not None:
         version = registry.load(plan.parent)
-        champion = held_out_scores(
-            version.model(), version.schema, data, experiment, version.manifest["training"]
+        champion = version.calibration()(
+            held_out_scores(version.model(), version.schema, data, experiment, version.manifest["training"])
         )
     users, labels, own = held_out["user"], held_out["label"], with_rows(data, rows)
-    challenger, loss = precision_loss(
+    model_ctr, loss = precision_loss(
         users, labels, lambda model: held_out_scores(model, fitted.schema, own, experiment, fitted.training),
         lambda: fitted.model(experiment.model), precision, gate,
     )  # fmt: skip
+    found = fit_calibration(
+        users, labels, model_ctr, calibration, kept=share_kept(calibration, data), seed=experiment.seeds[0]
+    )
+    challenger, weights = found.calibration(model_ctr), found.weights
     popularity = popularity_scores(data.samples[~is_held_out], held_out)
-    verdict = judge(users, labels, challenger, champion, gate, popularity=popularity)
+    verdict = judge(users, labels, challenger, champion, gate, popularity=popularity, weights=weights)
     lengths = held_out["history_end"] - (held_out["history_begin"] if "history_begin" in held_out else 0)
-    groups = by_history_length(users, labels, challenger, lengths)
-    return with_precision_loss(replace(verdict, groups=groups), loss, gate)
+    verdict = replace(
+        verdict, calibration=found.facts,
+        groups=by_history_length(users, labels, challenger, lengths, weights=weights),
+        segments=calibration_segments(users, labels, model_ctr, challenger, lengths, weights),
+    )  # fmt: skip
+    return with_precision_loss(verdict, loss, gate).with_checks(found.checks), found.calibration
 
 
 def version_name(
-    plan: Plan, fitted: FittedModel, gate: GateParameters, *, precision: Precision = _FLOAT32
+    plan: Plan,
+    fitted: FittedModel,
+    gate: GateParameters,
+    *,
+    precision: Precision = _FLOAT32,
+    calibration: CalibrationParameters = _UNCALIBRATED,
 ) -> str:
     """Return the newest training day with a hash of everything that determines the version."""
     identity = json.dumps(
@@ -141,6 +164,7 @@ def version_name(
             plan.trained,
             gate.model_dump(mode="json"),
             precision.model_dump(),
+            calibration.model_dump(),
         ]
     )
     return f"{plan.trained[-1]}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"
@@ -154,6 +178,7 @@ def artifacts_of(
     verdict: Verdict,
     vocabularies: FieldVocabularies,
     rows: Rows = NO_ROWS,
+    calibration: Calibration = _NO_CALIBRATION,
 ) -> VersionArtifacts:
     """Return the challenger as a version for the registry; ``vocabularies`` are in the codes of the run."""
     found = verdict.precision
@@ -162,7 +187,7 @@ def artifacts_of(
         "dataset": dataset, "model": model, "strategy": plan.strategy, "parent": plan.parent,
         "days": {"trained": list(plan.trained), "fitted_on": list(plan.train), "held_out": plan.held_out},
         "config": fitted.config, "training": fitted.training, "schema": fitted.schema.model_dump(mode="json"),
-        "samples": fitted.samples, "parameters": sum(parameter.numel() for parameter in fitted.model(model).parameters()), "precision": precision.model_dump(), "verdict": verdict.as_dict(),
+        "samples": fitted.samples, "parameters": sum(parameter.numel() for parameter in fitted.model(model).parameters()), "precision": precision.model_dump(), "calibration": verdict.calibration, "verdict": verdict.as_dict(),
         "code": {"deep_interest": deep_interest.__version__, "sources": code_hash(), "torch": torch.__version__},
     }  # fmt: skip
     if rows:
@@ -173,4 +198,5 @@ def artifacts_of(
         fitted.optimizer,
         vocabularies_with(vocabularies, rows),
         pack_tables(fitted.model(model), precision.tables),
+        calibration if calibration.changes else None,
     )

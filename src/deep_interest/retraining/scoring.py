@@ -155,7 +155,7 @@ def score_with(
         champion.model().to(device), FeatureStore.build(inputs.log, inputs.features, device), inputs.request,
         version=champion.id, max_len=TrainingOptions.model_validate(champion.manifest["training"]).max_len,
         gamma=scoring.gamma, top_k=scoring.top_k, pairs_at_once=scoring.pairs_at_once,
-        batch_size=run.evaluation_batch_size,
+        batch_size=run.evaluation_batch_size, calibration=champion.calibration(),
     )  # fmt: skip
     return Scores(champion.id, blocks, champion.precision)
 

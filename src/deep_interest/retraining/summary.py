@@ -11,6 +11,7 @@ from deep_interest.evaluation.page import markdown_row
 from deep_interest.models.config import Precision
 from deep_interest.retraining.gate import Verdict
 from deep_interest.retraining.plan import Plan
+from deep_interest.serving.model_card import calibration_phrase
 
 if TYPE_CHECKING:
     from deep_interest.retraining.fitted import FittedModel
@@ -78,6 +79,8 @@ def summary_page(summary: dict[str, Any]) -> str:
             lines.append(
                 f"| {name} | {' | '.join('–' if value is None else f'{value:.4f}' for value in values)} |"
             )
+    if summary["calibration"]:
+        lines += ["", calibration_sentence(summary)]
     if summary["precision"]:
         lines += ["", precision_sentence(summary["precision"]) + "."]
     lines += rows_table(summary.get("rows", {}))
@@ -109,6 +112,19 @@ def rows_table(rows: dict[str, Any]) -> list[str]:
         "",
         "MB: parameters in float32 with the state of the optimiser.",
     ]
+
+
+def calibration_sentence(summary: dict[str, Any]) -> str:
+    """Describe the calibration of a version, and its effect on all judged impressions, from a summary."""
+    whole = summary["segments"][0] if summary["segments"] else {"model": (None,), "served": (None,)}
+    before, after = ("–" if of[0] is None else f"{of[0]:.3f}" for of in (whole["model"], whole["served"]))
+    judged = (
+        " Half of the users of the day calibrate; log loss and calibration are of the other half."
+        if summary["calibration"]["method"] == "isotonic"
+        else ""
+    )
+    phrase = calibration_phrase(summary["calibration"])
+    return f"{phrase[0].upper()}{phrase[1:]}: predicted over observed CTR {before} before, {after} after.{judged}"
 
 
 def precision_sentence(found: dict[str, Any]) -> str:

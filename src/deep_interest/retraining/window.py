@@ -1,6 +1,7 @@
 """Encode a window of training days and a held-out day with the vocabularies of the champion, extended by new values."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from deep_interest.errors import InputError
 from deep_interest.logs.encoded_log import encode_log
@@ -8,11 +9,23 @@ from deep_interest.logs.encoding import behavior_log, encode_behaviors, encode_f
 from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.impressions import impression_samples
 from deep_interest.logs.protocol_parameters import ProtocolParameters
-from deep_interest.logs.protocols import training_histories
+from deep_interest.logs.protocols import TRAIN, Samples, training_histories
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies, Vocabulary
 from deep_interest.retraining.days import impressions_of
 from deep_interest.training.runs import Data
+
+
+@dataclass(frozen=True)
+class Window(Data):
+    """Encoded window of days.
+
+    Attributes:
+        negatives_kept: share of the negatives of the training days that are samples; below 1 with ``protocol.list_negatives``. All
+            impressions of the held-out day are samples.
+    """
+
+    negatives_kept: float = 1.0
 
 
 def require_one_sequence(features: FeatureColumns, protocol: ProtocolParameters | None = None) -> None:
@@ -43,7 +56,7 @@ def encode_window(
     protocol: ProtocolParameters,
     features: FeatureColumns,
     vocabularies: FieldVocabularies,
-) -> Data:
+) -> Window:
     """Encode log, features and samples of a window of days; the held-out day is the test split, there is no validation split.
 
     Args:
@@ -69,4 +82,11 @@ def encode_window(
         tables, log, features, known_items=made.known_items, known_users=made.known_users,
         context=made.context, own=own, vocabularies=vocabularies,
     )  # fmt: skip
-    return Data(behavior_log(log, coded, own), coded, made.samples.frame().assign(**made.columns))
+    samples = made.samples.frame().assign(**made.columns)
+    return Window(behavior_log(log, coded, own), coded, samples, _negatives_kept(made.samples))
+
+
+def _negatives_kept(samples: Samples) -> float:
+    """Return the share of the training days' negatives that are samples: ``list_negatives`` is all that leaves impressions out."""
+    kept = int(((samples.label == 0) & (samples.split == TRAIN)).sum())
+    return kept / (kept + sum(samples.left_out.values())) if kept else 1.0

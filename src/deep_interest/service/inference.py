@@ -115,10 +115,10 @@ def encode(request_id: str, outputs: Sequence[InferOutput], ranker: Ranker, rank
     """Return the answer to an inference request."""
     described, binary = [], b""
     for of in outputs:
-        values: np.ndarray = getattr(ranking, of.name)
+        values: np.ndarray = getattr(ranking, of.name).astype(_TYPES[_OUTPUTS[of.name]])
         tensor: dict[str, Any] = {"name": of.name, "datatype": _OUTPUTS[of.name], "shape": list(values.shape)}
         if of.parameters.get("binary_data"):
-            data = values.astype(_TYPES[_OUTPUTS[of.name]]).tobytes()
+            data = values.tobytes()
             tensor["parameters"] = {"binary_data_size": len(data)}
             binary += data
         else:

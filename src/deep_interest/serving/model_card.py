@@ -41,8 +41,18 @@ def model_card(manifest: Mapping[str, Any]) -> str:
     """
     parts = [_front_matter(manifest), _title(manifest), _data(manifest), _options(manifest)]
     if manifest.get("verdict"):
-        parts += [_quality(manifest), _groups(manifest["verdict"].get("groups", []))]
+        parts += [_quality(manifest), _calibration(manifest), _groups(manifest["verdict"].get("groups", []))]
     return "\n".join(part for part in [*parts, _limits(manifest)] if part)
+
+
+def calibration_phrase(facts: Mapping[str, Any] | None) -> str:
+    """Describe the calibration of a version from its manifest's ``calibration``, which older versions do not have."""
+    if not facts:
+        return "not calibrated"
+    sampling = f"corrected for sampled negatives ({facts['negatives_kept']:.4g} kept)"
+    if facts["method"] == "sampling":
+        return sampling
+    return "isotonic calibration" + (f", {sampling}" if facts["negatives_kept"] < 1 else "")
 
 
 def _front_matter(manifest: Mapping[str, Any]) -> str:
@@ -140,6 +150,39 @@ def _quality(manifest: Mapping[str, Any]) -> str:
     )
 
 
+def _calibration(manifest: Mapping[str, Any]) -> str:
+    facts, segments = manifest.get("calibration"), manifest["verdict"].get("segments", [])
+    day, phrase = manifest["days"]["held_out"], calibration_phrase(facts)
+    text = f"## Calibration\n\n{phrase[0].upper()}{phrase[1:]}."
+    if facts and facts["method"] == "isotonic":
+        text += (
+            f" The map was fitted on {facts['samples']:,} impressions ({facts['clicks']:,} clicks) of {facts['users']:,} users on {day}, half of "
+            "the users by a hash. Calibration and log loss on this page are of the other half; GAUC is of all, because the map keeps the order."
+        )
+    if facts and facts["negatives_logged"] < 1:
+        text += f" The log has {facts['negatives_logged']:.4g} of the impressions without a click: each counts {1 / facts['negatives_logged']:.4g} times."
+    if not segments:
+        return f"{text}\n"
+    headings = ["impressions", "number", "observed CTR", "model", *(["calibrated"] if facts else [])]
+    rows = [
+        [
+            of["name"], f"{of['samples']:,}", _number(of["observed"]), _ratio(of["model"]),
+            *([_ratio(of["served"])] if facts else []),
+        ]
+        for of in segments
+    ]  # fmt: skip
+    return (
+        f"{text}\n\nPredicted over observed CTR on {day} [95 % interval over users]; impressions of one day share what is special about it:\n\n"
+        + _table(headings, rows)
+    )
+
+
+def _ratio(ratio: Sequence[float | None]) -> str:
+    value, low, high = ratio
+    interval = "" if low is None else f" [{low:.3f}, {high:.3f}]"
+    return "–" if value is None else f"{value:.3f}{interval}"
+
+
 def _groups(groups: Sequence[Mapping[str, Any]]) -> str:
     if not groups:
         return ""
@@ -162,7 +205,8 @@ def _limits(manifest: Mapping[str, Any]) -> str:
         f'## Limits\n\n- Users, items and values that did not occur by {days["trained"][-1]} share one code, "unknown".{_without_row(manifest)}{seen}\n'
         f"- The metrics are of one day, {days['held_out']}, and of one fit: intervals are over users, not over seeds or days.\n"
         "- Impressions that another model selected are the only evidence; how candidates that were never shown would do is not measured.\n"
-        "- Probabilities are those of the log that the version was trained on. Compare the calibration before a use with other traffic.\n"
+        f"- Probabilities are those of {'the traffic of ' + days['held_out'] if manifest.get('calibration') else 'the log that the version was trained on'}. "
+        "Compare the calibration before a use with other traffic.\n"
     )
 
 

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from deep_interest.evaluation.version_calibration import Calibration
 from deep_interest.models.config import Precision
 
 if TYPE_CHECKING:
     from deep_interest.training.data import FeatureStore
 
-_FLOAT32 = Precision()
+_FLOAT32, _UNCALIBRATED = Precision(), Calibration()
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ def score_pairs(
     top_k: int | None = None,
     pairs_at_once: int = 65_536,
     batch_size: int = 4096,
+    calibration: Calibration = _UNCALIBRATED,
 ) -> Iterator[pd.DataFrame]:
     """Score every candidate for every user, with the same code as evaluation.
 
@@ -78,6 +80,7 @@ def score_pairs(
         top_k: number of candidates to keep per user, by eCPM; all if None. Of candidates with equal eCPM the first are kept.
         pairs_at_once: maximum number of pairs per group of users.
         batch_size: number of pairs per forward pass of the model.
+        calibration: calibration of the model's probabilities.
 
     Yields:
         A table per group of users, as in `Scores.blocks`; the candidates of a user are ordered by rank, from 1.
@@ -87,7 +90,7 @@ def score_pairs(
     kept = C if top_k is None else min(top_k, C)
     for begin in range(0, len(request.users), group_size):
         rows = slice(begin, begin + group_size)
-        ctr = _ctr(model, store, request, rows, max_len=max_len, batch_size=batch_size)  # (U, C)
+        ctr = calibration(_ctr(model, store, request, rows, max_len=max_len, batch_size=batch_size))  # (U, C)
         ecpm = ctr.astype(np.float64) ** gamma * request.bids
         best = np.argsort(-ecpm, axis=1, kind="stable")[:, :kept]
         flat = best.ravel()
@@ -107,7 +110,7 @@ def score_pairs(
 def _ctr(
     model: Any, store: "FeatureStore", request: ScoringRequest, rows: slice, *, max_len: int, batch_size: int
 ) -> np.ndarray:
-    """Return the predicted CTRs of the users in ``rows``, float32 ``(U, C)``."""
+    """Return the CTRs that the model predicts for the users in ``rows``, float32 ``(U, C)``."""
     import torch  # noqa: PLC0415
 
     from deep_interest.training.data import SampleSet  # noqa: PLC0415

@@ -8,12 +8,15 @@ import torch
 from torch import Tensor, nn
 
 from deep_interest.errors import InputError
+from deep_interest.evaluation.version_calibration import Calibration
 from deep_interest.logs.feature_columns import GAP
 from deep_interest.ops.jagged import Jagged
 from deep_interest.serving.encoder import Encoder
 from deep_interest.serving.scorer import Scorer
 from deep_interest.training.data import FeatureStore
 from deep_interest.training.derived_fields import derived_codes
+
+_UNCALIBRATED = Calibration()
 
 
 class Predictor:
@@ -29,15 +32,16 @@ class Predictor:
         max_len: maximum number of behaviours in a history; the newest ones are kept.
         version: id of the version of the registry; None for a model that ``kedro run`` has trained.
         seed: seed of the fit; None for a version.
+        calibration: calibration of the version.
     """
 
     def __init__(
         self, name: str, model: nn.Module, store: FeatureStore, encoder: Encoder, *, max_len: int,
-        version: str | None = None, seed: int | None = None,
+        version: str | None = None, seed: int | None = None, calibration: Calibration = _UNCALIBRATED,
     ) -> None:  # fmt: skip
         self.name, self.model, self.max_len = name, model, max_len
         self.store, self.encoder = store, encoder
-        self.version, self.seed = version, seed
+        self.version, self.seed, self.calibration = version, seed, calibration
 
     def __repr__(self) -> str:
         context = f", context={list(self.context)}" if self.context else ""
@@ -69,7 +73,7 @@ class Predictor:
                 behaviour of the log if left out.
 
         Returns:
-            Click probabilities, float32 ``(C,)``, by item id in the order of ``items``.
+            Click probabilities ``(C,)`` by item id in the order of ``items``: float32, or float64 of a calibrated version.
 
         Raises:
             InputError: there is no item, an id or a value has another type than in the source, or a context feature is missing or
@@ -90,7 +94,7 @@ class Predictor:
             },
             context=codes,
         )
-        return pd.Series(ctr.numpy(), index=pd.Index(items, name="item"), name="ctr")
+        return pd.Series(self.calibration(ctr.numpy()), index=pd.Index(items, name="item"), name="ctr")
 
     def _history(self, user: int, history: Sequence[Any] | None, time: int | None) -> dict[str, Tensor]:
         store, schema, times = self.store, self.store.schema, self.store.times

@@ -46,6 +46,7 @@ class Ranker:
     ) -> None:
         self.snapshot, self.facts, self._events = snapshot, snapshot.facts, events
         self.model, self.device = snapshot.version.model().to(device), device
+        self._calibration = snapshot.version.calibration()
         self.store = FeatureStore.build(snapshot.log, snapshot.features, _CPU)
         self._value_sets = value_sets_on(self.store.value_sets, device)
         self._scorer = self._scorer_with({})
@@ -129,21 +130,19 @@ class Ranker:
         return order(request, features, self.score(features))
 
     def score(self, features: Features) -> np.ndarray:
-        """Return the click probabilities, float32 ``(C,)``."""
+        """Return the click probabilities ``(C,)``: float32, or float64 if the version is calibrated."""
         scorer = self._scorer_with(features.value_sets) if features.value_sets else self._scorer
-        ctr: np.ndarray = (
-            scorer(features.history, features.candidates, profile=features.profile, context=features.context)
-            .cpu()
-            .numpy()
+        ctr = scorer(
+            features.history, features.candidates, profile=features.profile, context=features.context
         )
-        return ctr
+        return self._calibration(ctr.cpu().numpy())
 
     def score_many(self, requests: Sequence[Features]) -> list[np.ndarray]:
         """Return the click probabilities of several requests, scored in one forward pass if they have no value sets of their own."""
         if len(requests) == 1 or any(features.value_sets for features in requests):
             return [self.score(features) for features in requests]
         codes = [(of.history, of.candidates, of.profile, of.context) for of in requests]
-        ctr: np.ndarray = self._scorer.together(codes).cpu().numpy()
+        ctr = self._calibration(self._scorer.together(codes).cpu().numpy())
         return np.split(ctr, np.cumsum([of.size for of in requests])[:-1])
 
     def features(self, request: RankingRequest) -> Features:

@@ -66,7 +66,7 @@ class Ranking:
     """Scored candidates.
 
     Attributes:
-        ctr: ``(C,)`` float32 click probabilities, in the order of the request.
+        ctr: ``(C,)`` click probabilities, in the order of the request; float32, or float64 if the version is calibrated.
         ecpm: ``(C,)`` float64, CTR^γ × bid.
         order: ``(C,)`` indices of the candidates by descending eCPM; of equal ones the first come first.
         features: what the model has seen.

@@ -4,6 +4,7 @@
         README.md              model card, see `serving.model_card`
         manifest.json          model, options, schema, training days, metrics, the gate's decision, code version
         weights.pt             parameters, in float32
+        calibration.json       calibration of the probabilities, if it has one
         optimizer.pt           state of the optimizer, for a later training run that continues from it
         vocabulary.<field>.parquet
         <table>.values.npy     embedding tables of reduced precision, with which the version serves; <table>.scales.npy in int8
@@ -25,12 +26,14 @@ from deep_interest.io.checksums import damage_of
 from deep_interest.models.config import Precision
 
 if TYPE_CHECKING:  # listing versions needs neither pandas nor the compiled loops
+    from deep_interest.evaluation.version_calibration import Calibration
     from deep_interest.logs.schema import FeatureSchema
     from deep_interest.logs.standardised import Standardisation
     from deep_interest.logs.vocabulary import FieldVocabularies, FieldVocabulary
     from deep_interest.ops.packed_tables import PackedTable
 
 _MANIFEST, _WEIGHTS, _OPTIMIZER = "manifest.json", "weights.pt", "optimizer.pt"
+_CALIBRATION = "calibration.json"
 CARD = "README.md"
 
 
@@ -48,6 +51,7 @@ class VersionArtifacts:
         optimizer: state of the optimizer.
         vocabularies: vocabularies of the features.
         tables: embedding tables of reduced precision by name, if ``precision`` of the manifest names one.
+        calibration: calibration of the probabilities, which ``calibration`` of the manifest describes; None for none.
     """
 
     manifest: dict[str, Any]
@@ -55,6 +59,7 @@ class VersionArtifacts:
     optimizer: dict[str, Any]
     vocabularies: "FieldVocabularies"
     tables: "Mapping[str, PackedTable]" = field(default_factory=dict)
+    calibration: "Calibration | None" = None
 
 
 @dataclass(frozen=True)
@@ -108,6 +113,19 @@ class Version:
             setattr(model, part, None)
         return model.eval()
 
+    def calibration(self) -> "Calibration":
+        """Return the calibration of the probabilities of `model`; one that changes nothing for versions without.
+
+        Raises:
+            InputError: the file is not that of a calibration.
+        """
+        from deep_interest.evaluation.version_calibration import Calibration  # noqa: PLC0415  # SciPy
+
+        path = self.folder / _CALIBRATION
+        if not path.exists():  # a missing file does not match the checksums
+            return Calibration()
+        return Calibration.from_dict(json.loads(path.read_text(encoding="utf-8")))
+
     def weights(self) -> dict[str, Any]:
         """Return the parameters by name."""
         return _load(self.folder / _WEIGHTS)
@@ -154,6 +172,9 @@ def write_version(folder: Path, artifacts: VersionArtifacts) -> None:
         _save(temporary / _OPTIMIZER, artifacts.optimizer)
         if artifacts.tables:
             save_tables(temporary, artifacts.tables)
+        if artifacts.calibration is not None:
+            values = json.dumps(artifacts.calibration.to_dict())
+            (temporary / _CALIBRATION).write_text(values + "\n", encoding="utf-8")
         for name, field in artifacts.vocabularies.fields.items():
             pd.DataFrame({"value": field.vocabulary.values}).to_parquet(temporary / _vocabulary_file(name))
         manifest = {"version": folder.name, **artifacts.manifest, "fields": fields}

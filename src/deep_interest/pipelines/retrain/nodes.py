@@ -93,29 +93,23 @@ def make_fit(dataset: str, model: str) -> Callable[..., Any]:
 
 @node_factory
 def make_judge(dataset: str, model: str) -> Callable[..., Any]:
-    """Return the node function that compares the challenger with the champion."""
+    """Return the node function that calibrates the challenger and compares it with the champion."""
 
     @takes_options_of(model)
     def judge(
         fitted: Any, data: Any, rows: Rows, plan: Plan, registry: Registry, options: RowOptions, settings: DatasetParameters,
         recipes: Recipes, run: RunParameters, retraining: RetrainingParameters,
     ) -> Any:  # fmt: skip
-        """Return the verdict on the held-out day."""
+        """Return the verdict on the held-out day, and the calibration of the challenger."""
         from deep_interest.retraining.runs import judge_by_plan, retraining_experiment
 
         experiment = retraining_experiment(
             dataset, model, RowOptions(options.root), settings, recipes, run, retraining
         )
         return judge_by_plan(
-            experiment,
-            fitted,
-            data,
-            plan,
-            registry,
-            retraining.gate,
-            precision=retraining.precision,
-            rows=rows,
-        )
+            experiment, fitted, data, plan, registry, retraining.gate, precision=retraining.precision, rows=rows,
+            calibration=retraining.calibration,
+        )  # fmt: skip
 
     return judge
 
@@ -125,7 +119,7 @@ def make_check_parity(dataset: str, model: str) -> Callable[..., Any]:
     """Return the node function that compares served with batch scores, where the gate asks for it."""
 
     def check_parity(
-        verdict: Any, fitted: Any, plan: Plan, vocabularies: FieldVocabularies, rows: Rows, requests: Path | None, days: Path,
+        verdict: Any, calibration: Any, fitted: Any, plan: Plan, vocabularies: FieldVocabularies, rows: Rows, requests: Path | None, days: Path,
         registry: Registry, settings: DatasetParameters, retraining: RetrainingParameters,
     ) -> Any:  # fmt: skip
         """Return the verdict with the checks of `parity_checks`; unchanged for a first version, which has not served yet."""
@@ -139,7 +133,9 @@ def make_check_parity(dataset: str, model: str) -> Callable[..., Any]:
         tables = read_days(days, list_days(days)[first_day:], reading_of(settings))
         with TemporaryDirectory() as folder:
             path = Path(folder) / "challenger"
-            write_version(path, artifacts_of(dataset, model, plan, fitted, verdict, vocabularies, rows))
+            write_version(
+                path, artifacts_of(dataset, model, plan, fitted, verdict, vocabularies, rows, calibration)
+            )
             checks = parity_checks(
                 requests,
                 CurrentVersion(registry.load(plan.parent), tables, settings.features),
@@ -156,14 +152,18 @@ def make_register(dataset: str, model: str) -> Callable[..., str]:
     """Return the node function that registers the challenger."""
 
     def register(
-        fitted: Any, verdict: Any, plan: Plan, vocabularies: FieldVocabularies, rows: Rows, registry: Registry,
+        fitted: Any, verdict: Any, calibration: Any, plan: Plan, vocabularies: FieldVocabularies, rows: Rows, registry: Registry,
         retraining: RetrainingParameters,
     ) -> str:  # fmt: skip
         """Add the challenger to the registry, whatever the verdict, and return the name of its version."""
         from deep_interest.retraining.runs import artifacts_of, version_name
 
-        version = version_name(plan, fitted, retraining.gate, precision=retraining.precision)
-        registry.add(version, artifacts_of(dataset, model, plan, fitted, verdict, vocabularies, rows))
+        version = version_name(
+            plan, fitted, retraining.gate, precision=retraining.precision, calibration=retraining.calibration
+        )
+        registry.add(
+            version, artifacts_of(dataset, model, plan, fitted, verdict, vocabularies, rows, calibration)
+        )
         return version
 
     return register

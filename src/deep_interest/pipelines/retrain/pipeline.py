@@ -35,13 +35,14 @@ def create_pipeline(dataset: str, model: str) -> Pipeline:
         Node(
             nodes.make_judge(dataset, model),
             inputs=["fitted", "data", "rows", "plan", "registry", *parameters],
-            outputs="verdict_on_the_day",
+            outputs=["verdict_on_the_day", "calibration"],
             name=f"{experiment}.judge",
         ),
         Node(
             nodes.make_check_parity(dataset, model),
             inputs=[
                 "verdict_on_the_day",
+                "calibration",
                 "fitted",
                 "plan",
                 "vocabularies",
@@ -57,7 +58,16 @@ def create_pipeline(dataset: str, model: str) -> Pipeline:
         ),
         Node(
             nodes.make_register(dataset, model),
-            inputs=["fitted", "verdict", "plan", "vocabularies", "rows", "registry", "params:retraining"],
+            inputs=[
+                "fitted",
+                "verdict",
+                "calibration",
+                "plan",
+                "vocabularies",
+                "rows",
+                "registry",
+                "params:retraining",
+            ],
             outputs="version",
             name=f"{experiment}.register",
         ),
