@@ -30,6 +30,7 @@ def user_and_item(project):
     return str(behaviors["user"].value_counts().index[0]), str(behaviors["item"].iloc[0])
 
 
+@pytest.mark.nightly
 def test_explain_works_in_any_folder_of_the_project(project, user_and_item, tmp_path):
     user, item = user_and_item
     command = [

@@ -70,6 +70,7 @@ def test_the_documented_loader_predicts_like_deep_interest_load(
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
 
 
+@pytest.mark.nightly
 def test_a_seed_and_a_folder_can_be_chosen(project, monkeypatch, tmp_path):
     folder = tmp_path / "program"
     arguments = ("simulated.din", "--format", "pt2", "--seed", "2", "--out", str(folder))

@@ -118,6 +118,7 @@ def test_ipython_has_the_catalog_the_pipelines_and_the_session(project, tmp_path
     assert "popularity" in models
 
 
+@pytest.mark.nightly
 def test_the_commands_of_the_catalog_know_its_patterns(project):
     patterns = catalog_command(project, "list-patterns")
     assert {"{dataset}.{model}.results", "{dataset}.samples", "{dataset}.{model}.checkpoint"} <= set(patterns)

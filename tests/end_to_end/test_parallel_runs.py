@@ -108,6 +108,7 @@ def test_two_datasets_can_run_at_the_same_time(tmp_path):
     assert first.wait().returncode == 0
 
 
+@pytest.mark.nightly
 def test_a_search_releases_its_dataset_once_it_has_its_samples(tmp_path):
     project = copy_project(tmp_path / "project")
     search = ["--pipelines=tune.simulated.lr", "--params=tuning.n_trials=1"]

@@ -41,6 +41,7 @@ def test_a_report_lists_every_model_trained_on_other_samples(tmp_path):
     assert {"base", "lr"} <= set(pd.read_csv(table)["model"])
 
 
+@pytest.mark.nightly
 def test_recomputing_equal_samples_keeps_results_valid(tmp_path):
     project = copy_project(tmp_path / "project")
     assert run(project, "--pipelines=simulated.base,simulated.lr", OLD).returncode == 0

@@ -300,8 +300,8 @@ def test_a_run_with_rules_compares_and_stores_the_challenger_with_its_own_rows(s
     )  # fmt: skip
     plan = plan_of("warm_start", "v1")
     fitted = fit_by_plan(shop.experiment, shop.data, plan, shop.registry, RETRAINING, rows)
-    verdict = judge_by_plan(shop.experiment, fitted, shop.data, plan, shop.registry, GATE, rows=rows)
-    stored = artifacts_of("shop", "base", plan, fitted, verdict, shop.vocabularies, rows)
+    verdict, _ = judge_by_plan(shop.experiment, fitted, shop.data, plan, shop.registry, GATE, rows=rows)
+    stored = artifacts_of("shop", "base", plan, fitted, verdict, shop.vocabularies, rows=rows)
     of_items = stored.manifest["rows"]["item_id"]
     assert of_items["champion"] == shop.fitted.schema.tables["item_id"] - 1 == 40
     assert of_items["waiting"] > 0
@@ -332,7 +332,9 @@ def calibrated(shop):
     verdict, calibration = judge_by_plan(
         shop.experiment, shop.fitted, shop.first, plan, shop.registry, GATE, calibration=ISOTONIC
     )
-    artifacts = artifacts_of("shop", "base", plan, shop.fitted, verdict, shop.vocabularies, calibration)
+    artifacts = artifacts_of(
+        "shop", "base", plan, shop.fitted, verdict, shop.vocabularies, calibration=calibration
+    )
     shop.registry.add("v9", artifacts)
     return SimpleNamespace(verdict=verdict, version=shop.registry.load("v9"))
 

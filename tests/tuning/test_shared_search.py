@@ -72,7 +72,7 @@ def test_one_machine_finds_on_a_server_what_it_finds_in_a_file(tmp_path, databas
     assert not (on_server.folder / "study.db").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_two_machines_finish_exactly_n_trials_and_agree_on_the_best(tmp_path, database):
     machines = [machine(tmp_path / name, database, n_trials=6, epochs=8) for name in ("a", "b")]
     for process in machines:

@@ -177,6 +177,7 @@ def artifacts_of(
     fitted: FittedModel,
     verdict: Verdict,
     vocabularies: FieldVocabularies,
+    *,
     rows: Rows = NO_ROWS,
     calibration: Calibration = _NO_CALIBRATION,
 ) -> VersionArtifacts:

@@ -134,7 +134,10 @@ def make_check_parity(dataset: str, model: str) -> Callable[..., Any]:
         with TemporaryDirectory() as folder:
             path = Path(folder) / "challenger"
             write_version(
-                path, artifacts_of(dataset, model, plan, fitted, verdict, vocabularies, rows, calibration)
+                path,
+                artifacts_of(
+                    dataset, model, plan, fitted, verdict, vocabularies, rows=rows, calibration=calibration
+                ),
             )
             checks = parity_checks(
                 requests,
@@ -162,7 +165,10 @@ def make_register(dataset: str, model: str) -> Callable[..., str]:
             plan, fitted, retraining.gate, precision=retraining.precision, calibration=retraining.calibration
         )
         registry.add(
-            version, artifacts_of(dataset, model, plan, fitted, verdict, vocabularies, rows, calibration)
+            version,
+            artifacts_of(
+                dataset, model, plan, fitted, verdict, vocabularies, rows=rows, calibration=calibration
+            ),
         )
         return version
 
