@@ -46,8 +46,8 @@ def boundaries(information: Sequence[float], spent: Sequence[float]) -> list[flo
 
     Example:
         >>> looks = [0.2, 0.4, 0.6, 0.8, 1.0]  # the boundaries of five looks in Lan and DeMets (1983)
-        >>> [round(c, 2) for c in boundaries(looks, [spent_error(share) for share in looks])]
-        [2.44, 2.43, 2.41, 2.4, 2.39]
+        >>> " ".join(f"{c:.2f}" for c in boundaries(looks, [spent_error(share) for share in looks]))
+        '2.44 2.43 2.41 2.40 2.39'
     """
     found: list[float] = []
     points, density = np.zeros(1), np.ones(1)  # of the sum before the look, of paths that have not crossed
