@@ -133,7 +133,8 @@ def _write_events(
     unsorted = Path(tempfile.mkdtemp(dir=workspace.folder))
     connection.execute(
         f"COPY (SELECT *, rowid AS {quote_identifier(_ROW)}, CAST(hash(user) % {partitions} AS INTEGER) AS partition FROM {table}) "
-        f"TO {quote_literal(str(unsorted))} (FORMAT parquet, PARTITION_BY partition, OVERWRITE_OR_IGNORE)"
+        f"TO {quote_literal(str(unsorted))} "
+        "(FORMAT parquet, PARQUET_VERSION v2, PARTITION_BY partition, OVERWRITE_OR_IGNORE)"  # half the size of v1
     )
     connection.execute(f"DROP TABLE {table}")
     result = Path(tempfile.mkdtemp(dir=workspace.folder))
