@@ -75,6 +75,7 @@ COMMAND_LINE = {
     "--params=training.options.epochs=0": "training.options.epochs: found 0, expected a value greater than or equal to 1",
     "--params=training.recipe=our": "training.recipe: our is unknown; expected ours, rated, demo",
     "--params=models.din.normalise=softmax": "models.din.normalise: unknown parameter (found 'softmax')",
+    "--params=models=lr din": "models: found 'lr din'; expected a block of options for each model; the models in a table are datasets",
     "--params=models.dinn.normalize=softmax": "models: dinn is unknown; expected popularity",
     "--params=datasets.simulated.protocol.name=by day": "found 'by day', expected 'next_item', 'last_item', 'rated', 'by_day' or 'given'; did you mean by_day?",
     "--params=datasets.simulated.max_users=9": "datasets.simulated.max_users: not a parameter here; set datasets.simulated.reading.max_users",

@@ -4,7 +4,7 @@ import glob
 import logging
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -63,6 +63,11 @@ class RunHooks:
                 "worth",
             ),
         )
+        if not isinstance(parameters["models"], Mapping):
+            raise InputError(
+                f"models: found {parameters['models']!r}; expected a block of options for each model; the models in a table are "
+                "datasets.<dataset>.models"
+            )
         _check_keys("models", parameters["models"], MODELS)
         blocks, names = parameters["datasets"], selected_names()
         if names:  # blocks of other datasets may be unfinished
