@@ -16,11 +16,12 @@ from deep_interest.models.registry import MODELS, build_model, model_config
 from deep_interest.serving.scorer import Scorer
 from deep_interest.training.tensors import value_sets_on
 
-VALUES = {"category": 6, "likes": 5, "place": 4}  # codes, the unknown's included
+VALUES = {"category": 6, "likes": 5, "place": 4, "tags": 4}  # codes, the unknown's included
 SETS = {
     "category": [[0], [1, 2, 5], [3], [1, 4]],
     "likes": [[0], [1, 2, 3, 4], [2]],
     "place": [[0], [1, 3], [2]],
+    "tags": [[0], [1, 2], [3], [1, 2, 3]],
 }
 SMALL = {"embedding_dim": 4, "embedding_std": 1.0, "hidden": (5, 4), "attention_hidden": (6, 3)}
 KINDS = {row.path: key for key, row in reversed(MODELS.items())}  # a row of each model
@@ -31,8 +32,8 @@ OPTIONS = {"sim_hard": {"search_field": "item_id"}}  # it searches by a field wi
 LENGTHS = [3, 0, 1, 7, 2]
 
 
-def schema_of(pooling, *, value_sets: bool) -> FeatureSchema:
-    """The same fields with a code for each value, or with one for each value set."""
+def schema_of(pooling, *, value_sets: bool, own: bool = False) -> FeatureSchema:
+    """The same fields with a code for each value, or with one for each value set; ``own`` adds tags of the behaviours alone."""
 
     def field(name):
         return Field(
@@ -42,8 +43,9 @@ def schema_of(pooling, *, value_sets: bool) -> FeatureSchema:
         )
 
     item = (Field(name="item_id", size=13), field("category"))
+    behavior = (*item, field("tags")) if own else item
     return FeatureSchema(
-        item=item, behavior=item, profile=(Field(name="gender", size=3), field("likes")), context=(field("place"),)
+        item=item, behavior=behavior, profile=(Field(name="gender", size=3), field("likes")), context=(field("place"),)
     )  # fmt: skip
 
 
@@ -70,14 +72,14 @@ def field_of(parameter: str) -> str | None:
     )
 
 
-def models(key, pooling, dtype=torch.float64):
+def models(key, pooling, dtype=torch.float64, *, own=False):
     """A model with multi-hot fields, and one with a code for each value set whose tables are pooled by hand."""
     torch.manual_seed(0)
     multi_hot, one_hot = (
         build_model(
             key,
             model_config(key, OPTIONS.get(key, {}), common=SMALL),
-            schema_of(pooling, value_sets=value_sets),
+            schema_of(pooling, value_sets=value_sets, own=own),
         )
         .to(dtype)
         .eval()
@@ -90,7 +92,12 @@ def models(key, pooling, dtype=torch.float64):
     for name, values in state.items():
         if field := field_of(name):
             state[name] = torch.tensor(membership(field, pooling) @ values.double().numpy(), dtype=dtype)
-    one_hot.load_state_dict(state)
+    missing = one_hot.load_state_dict(state, strict=False).missing_keys
+    assert set(missing) <= {
+        "own_fields.scales.tags.weight",
+        "pairs.tags.weight",
+    }  # one-hot fields alone scale and have pairs
+    assert not any(one_hot.get_parameter(name).any() for name in missing)  # rows of 0, which change nothing
     return multi_hot, one_hot
 
 
@@ -120,10 +127,11 @@ def test_the_vector_of_a_field_and_its_gradient_by_numpy(pooling):
 @pytest.mark.parametrize(
     ("key", "dtype"), [*((key, torch.float64) for key in ROWS), ("lr", torch.float32), ("din", torch.float32)]
 )
-def test_a_model_with_multi_hot_fields_is_one_whose_value_sets_have_pooled_vectors(key, dtype):
+@pytest.mark.parametrize("own", [False, True])
+def test_a_model_with_multi_hot_fields_is_one_whose_value_sets_have_pooled_vectors(key, dtype, own):
     pooling = "mean" if key in ("din", "lr") else "sum"
-    multi_hot, one_hot = models(key, pooling, dtype)
-    batch = random_batch(LENGTHS, schema=schema_of(pooling, value_sets=True))
+    multi_hot, one_hot = models(key, pooling, dtype, own=own)
+    batch = random_batch(LENGTHS, schema=schema_of(pooling, value_sets=True, own=own))
     batch = replace(batch, labels=batch.labels.to(dtype))
     found, expected = multi_hot(replace(batch, value_sets=value_sets())), one_hot(batch)
     tolerance = {"rtol": 1e-9, "atol": 1e-9} if dtype == torch.float64 else {"rtol": 2e-3, "atol": 2e-4}
