@@ -22,6 +22,7 @@ from deep_interest.sources.tables.reader import OnBadLine, TableReader
 from deep_interest.sources.tables.scan import fetch_aggregates
 
 _ROW = "row of the source"
+_ROWS_AT_A_TIME = 10_000_000  # of a table while it is partitioned
 
 
 @dataclass(frozen=True)
@@ -131,14 +132,7 @@ def _write_events(
         raise InputError(f"{table}: no rows remain; {why}")
     partitions = -(-rows // workspace.rows_per_partition)
     unsorted = Path(tempfile.mkdtemp(dir=workspace.folder))
-    # keeping the order would copy the whole table to disk before it is partitioned
-    connection.execute("SET preserve_insertion_order = false")
-    connection.execute(
-        f"COPY (SELECT *, rowid AS {quote_identifier(_ROW)}, CAST(hash(user) % {partitions} AS INTEGER) AS partition FROM {table}) "
-        f"TO {quote_literal(str(unsorted))} "
-        "(FORMAT parquet, PARQUET_VERSION v2, PARTITION_BY partition, OVERWRITE_OR_IGNORE)"  # half the size of v1
-    )
-    connection.execute("RESET preserve_insertion_order")
+    _write_partitions(connection, table, partitions, unsorted)
     connection.execute(f"DROP TABLE {table}")
     result = Path(tempfile.mkdtemp(dir=workspace.folder))
     written = 0
@@ -165,6 +159,20 @@ def _write_events(
         reason = f"duplicate {table} (same {what})"
         left_out[reason] = left_out.get(reason, 0) + rows - written
     return result
+
+
+def _write_partitions(
+    connection: duckdb.DuckDBPyConnection, table: str, partitions: int, folder: Path
+) -> None:
+    """Write a table in partitions by user, some rows at a time: DuckDB copies what it partitions to disk, uncompressed."""
+    (last,) = fetch_aggregates(connection, f"SELECT max(rowid) FROM {table}")
+    for number, first in enumerate(range(0, last + 1, _ROWS_AT_A_TIME)):
+        connection.execute(
+            f"COPY (SELECT *, rowid AS {quote_identifier(_ROW)}, CAST(hash(user) % {partitions} AS INTEGER) AS partition FROM {table} "
+            f"WHERE rowid BETWEEN {first} AND {first + _ROWS_AT_A_TIME - 1}) TO {quote_literal(str(folder))} "
+            f"(FORMAT parquet, PARQUET_VERSION v2, PARTITION_BY partition, OVERWRITE_OR_IGNORE, "  # half the size of v1
+            f"FILENAME_PATTERN 'rows-{number}-{{i}}')"
+        )
 
 
 def _columns(connection: duckdb.DuckDBPyConnection, table: str) -> list[str]:
