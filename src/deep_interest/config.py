@@ -27,7 +27,7 @@ def blocks_under(
     """Return the blocks under a key of all parameter files, those of the environment merged into those of ``base``.
 
     Args:
-        key: first part of the parameters, ``datasets`` or ``abtests``.
+        key: first part of the parameters, ``datasets``, ``abtests`` or ``ope``.
         conf: folder of the environments; ``conf`` of the project if left out.
         environment: name of the environment; the value of ``KEDRO_ENV`` or ``local`` if left out.
     """

@@ -50,7 +50,7 @@ class DatasetSpec:
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"  # of datasets and tests, which become names of pipelines
 _RESERVED = (
     "simulate", "simulate_days", "backtest", "ingest", "samples", "train", "report", "tune", "tuned", "leaderboard", "retrain", "score",
-    "parity", "worth", "abtest", "abtests",
+    "parity", "worth", "abtest", "abtests", "ope",
 )  # fmt: skip
 
 BUILT_IN: dict[str, DatasetSpec] = {
@@ -123,9 +123,25 @@ def abtest_names(blocks: Mapping[str, Any]) -> list[str]:
     Raises:
         InputError: a key cannot name a pipeline.
     """
+    return _names(blocks, "abtests", "a test")
+
+
+def evaluation_names(blocks: Mapping[str, Any]) -> list[str]:
+    """Return the names of all off-policy evaluations.
+
+    Args:
+        blocks: configuration under ``ope``.
+
+    Raises:
+        InputError: a key cannot name a pipeline.
+    """
+    return _names(blocks, "ope", "an off-policy evaluation")
+
+
+def _names(blocks: Mapping[str, Any], where: str, what: str) -> list[str]:
     for key in blocks:
         if not re.fullmatch(_NAME, str(key)):
-            raise InputError(f"abtests: {key!r} is not a valid name of a test; use letters, digits, _ and -")
+            raise InputError(f"{where}: {key!r} is not a valid name of {what}; use letters, digits, _ and -")
     return list(map(str, blocks))
 
 

@@ -27,6 +27,7 @@ from deep_interest.experiments import (
     abtest_names,
     dataset_names,
     datasets_of,
+    evaluation_names,
     table_for,
     table_of_tuned,
 )
@@ -35,6 +36,7 @@ from deep_interest.pipelines import (
     backtest,
     ingest,
     leaderboard,
+    ope,
     parity,
     report,
     retrain,
@@ -60,7 +62,7 @@ def use_session_blocks(blocks: Mapping[str, Any]) -> None:
     """Use a session's datasets and tests, which include its environment and ``--params``, instead of those of the files.
 
     Args:
-        blocks: all parameters; those under ``datasets`` and ``abtests`` name pipelines.
+        blocks: all parameters; those under ``datasets``, ``abtests`` and ``ope`` name pipelines.
     """
     global _session_blocks  # noqa: PLW0603  # Kedro calls register_pipelines without arguments
     _session_blocks = dict(blocks)
@@ -135,6 +137,7 @@ def register_pipelines() -> LazyPipelines:
     ``simulate_days``              simulated log in daily deliveries
     ``backtest``                   comparison of retraining strategies on the simulated days
     ``abtest.<test>``              read-out of an A/B test from its log
+    ``ope.<evaluation>``           what another version would have earned, from the log of one version
     ``__default__``                ``simulated``
     ``retrain``, ``score``         those of DIN on the first dataset with impressions
     ============================== ================================================================================
@@ -164,6 +167,7 @@ def register_pipelines() -> LazyPipelines:
     tests = {
         f"abtest.{name}": partial(abtest.create_pipeline, name) for name in abtest_names(_blocks("abtests"))
     }
+    tests |= {f"ope.{name}": partial(ope.create_pipeline, name) for name in evaluation_names(_blocks("ope"))}
     factories |= tests
     listed = [name for name in factories if name not in tests or not selected_names()]
     for dataset, spec in datasets.items():

@@ -12,6 +12,7 @@ resource                 held exclusively by                                    
                          ``scores``: ``score.<dataset>.<model>``
 ``simulated.backtest``   ``backtest``
 ``abtests.<test>``       ``abtest.<test>``
+``ope.<evaluation>``     ``ope.<evaluation>``
 =======================  =====================================================  ==========================================
 
 The registry of a model has its own lock, see `hooks.retraining`.
@@ -149,7 +150,7 @@ def _written(node: Node) -> set[str]:
         return set()
     if f"{dataset}.days" in node.outputs:
         return {f"{dataset}.days"}
-    if "abtest" in node.tags:
+    if "abtest" in node.tags or "ope" in node.tags:
         return {".".join(node.outputs[0].split(".")[:2])}
     if "backtest" in node.tags:
         return {f"{dataset}.backtest"}

@@ -25,6 +25,7 @@ _ONE_PROCESS = (
     "parity",
     "backtest",
     "abtest",
+    "ope",
 )  # tags of nodes that one process runs
 
 

@@ -16,7 +16,14 @@ from kedro.pipeline.node import Node
 
 from deep_interest.distributed.environment import is_worker
 from deep_interest.errors import InputError, did_you_mean
-from deep_interest.experiments import LEADERBOARD, MODELS, TUNABLE, abtest_names, datasets_of
+from deep_interest.experiments import (
+    LEADERBOARD,
+    MODELS,
+    TUNABLE,
+    abtest_names,
+    datasets_of,
+    evaluation_names,
+)
 from deep_interest.io.atomic import clear_unfinished_below
 from deep_interest.messages.configuration import Configuration
 from deep_interest.messages.report import report_error
@@ -55,6 +62,7 @@ class RunHooks:
                 "ingest",
                 "leaderboard",
                 "models",
+                "ope",
                 "recipes",
                 "retraining",
                 "simulation",
@@ -76,6 +84,7 @@ class RunHooks:
             hint = "; the block of your own dataset needs a source"
             _check_keys("datasets", blocks, datasets_of(blocks), hint=hint)
         abtest_names(parameters.get("abtests") or {})
+        evaluation_names(parameters.get("ope") or {})
         use_session_blocks(parameters)
 
     @hook_impl

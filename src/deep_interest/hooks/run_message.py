@@ -28,6 +28,7 @@ from deep_interest.experiments import (
     pipeline_name,
     without_variant,
 )
+from deep_interest.offpolicy.evaluation import ESTIMATORS
 from deep_interest.reporting.run_record import describe_run
 from deep_interest.reporting.worth_section import model_name, worth_sentences
 
@@ -54,6 +55,7 @@ class RunMessage:
         makers = {
             "results": self._results, "tuned": self._tuned, "scores": self._scores, "run_summary": self._retrained,
             "days": self._days, "parity": self._parity, "readout": self._abtest,
+            "estimates": self._evaluation,
         }  # fmt: skip
         found = False
         for entry in sorted(self._outputs, key=lambda name: (name.count("."), name)):
@@ -220,6 +222,18 @@ class RunMessage:
         yield ""
         yield from self._files(
             {"report": f"{test}.report", "table": f"{test}.readout_page", "as CSV": f"{test}.readout"}
+        )
+
+    def _evaluation(self, name: str) -> Iterator[str]:
+        results, checks = (self._catalog.load(f"{name}.{entry}") for entry in ("estimates", "checks"))
+        yield f"{name.partition('.')[2]}: {checks['rows']:,} impressions, mean weight {checks['mean_weight']:.3f}"
+        if checks["refusals"]:
+            yield "  estimates refused: see the page"
+        for row in results.to_dict("records"):
+            yield f"  {ESTIMATORS[row['estimator']]:13} {row['value']:.4g} [{row['low']:.4g}, {row['high']:.4g}]"
+        yield ""
+        yield from self._files(
+            {"report": f"{name}.report", "table": f"{name}.estimates_page", "as CSV": f"{name}.estimates"}
         )
 
     def _retrained(self, experiment: str) -> Iterator[str]:

@@ -37,6 +37,8 @@ class Purpose(IntEnum):
     """Partition of a user; key: user."""
     CALIBRATION = 8
     """Whether the calibration of a version is fitted on the held-out impressions of a user; key: user."""
+    FOLD = 9
+    """Fold of a user in a cross-fitted model; key: user."""
 
 
 def hash64(seed: int, purpose: Purpose, *keys: np.ndarray | int) -> np.ndarray:

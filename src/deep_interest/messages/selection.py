@@ -98,10 +98,12 @@ def unknown_pipeline(name: str, names: Iterable[str]) -> str:
     candidates = list(names)
     datasets = [known.removeprefix("ingest.") for known in candidates if known.startswith("ingest.")]
     parts = name.split(".")
-    if parts[0] == "abtest":
-        tests = [known for known in candidates if known.startswith("abtest.")]
-        listed = f"the tests are {', '.join(tests)}" if tests else "declare a test under abtests"
-        return f"{name} is not a pipeline: {'.'.join(parts[1:]) or 'the name of a test'} is not under abtests; {listed}{did_you_mean(name, tests)}"
+    for family, block, what in (("abtest", "abtests", "test"), ("ope", "ope", "evaluation")):
+        if parts[0] == family:
+            names = [known for known in candidates if known.startswith(f"{family}.")]
+            listed = f"the {what}s are {', '.join(names)}" if names else f"declare one under {block}"
+            missing = ".".join(parts[1:]) or f"the name of the {what}"
+            return f"{name} is not a pipeline: {missing} is not under {block}; {listed}{did_you_mean(name, names)}"
     kind = parts.pop(0) if parts[0] in _KINDS and len(parts) > 1 else None
     problem = ""
     if kind is not None or len(parts) > 1:

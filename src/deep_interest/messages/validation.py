@@ -80,6 +80,7 @@ def model_of(key: str) -> Any:
     """Return the pydantic model of a block of parameters, such as ``training`` or ``datasets.simulated``; None if unknown."""
     from deep_interest.abtest.parameters import ABTestParameters  # noqa: PLC0415
     from deep_interest.evaluation.evidence import EvaluationParameters  # noqa: PLC0415
+    from deep_interest.offpolicy.parameters import OffPolicyParameters  # noqa: PLC0415
     from deep_interest.pipelines.parameters import DatasetParameters, IngestParameters  # noqa: PLC0415
     from deep_interest.retraining.parameters import BacktestParameters, RetrainingParameters  # noqa: PLC0415
     from deep_interest.simulation.config import SimulationConfig  # noqa: PLC0415
@@ -93,6 +94,7 @@ def model_of(key: str) -> Any:
         "evaluation": EvaluationParameters,
         "ingest": IngestParameters,
         "models": RowOptions,
+        "ope": OffPolicyParameters,
         "recipes": Recipes,
         "retraining": RetrainingParameters,
         "simulation": SimulationConfig,

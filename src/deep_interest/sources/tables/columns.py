@@ -8,6 +8,7 @@ import duckdb
 
 from deep_interest.errors import InputError
 from deep_interest.sources.sql import quote_identifier
+from deep_interest.sources.tables.decision_declaration import RequestFiles
 from deep_interest.sources.tables.declaration import (
     BehaviorFiles,
     ImpressionFiles,
@@ -143,6 +144,8 @@ class RawTable:
             columns += _given_columns(block)
         if isinstance(block, PrePeriodFiles):
             columns += _exposure_columns(block)
+        if isinstance(block, RequestFiles):
+            columns += block.role_columns
         columns += [("where", column) for column in block.where]
         columns += [(f"columns.{feature}", column) for feature, column in block.columns.items()]
         return columns + [("features", column) for column in self.feature_columns.values()]
