@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -145,6 +145,25 @@ class ActionConfig(_Frozen):
         return self
 
 
+class SlotConfig(_Frozen):
+    """Slots of a page, which users examine from the first one on, and the old ranker that fills them.
+
+    A user clicks if she examines the slot and the item is relevant to her, independently (the position-based model): the click
+    probability is ``examination[slot - 1] · p`` with ``p`` the probability of the package's docstring. The old ranker sorts the items of
+    a page by the log-odds that their category has with the user's history, plus noise: it knows a part of what makes an item relevant,
+    so that slot and relevance are confounded.
+
+    Attributes:
+        examination: probability that a user examines each slot, from the first one on; a visit with more items has several pages.
+        noise: standard deviation of the noise of the old ranker, in log-odds; with a large one, items are placed at random.
+    """
+
+    examination: tuple[Annotated[float, Field(gt=0, le=1)], ...] = Field(
+        (1.0, 0.8, 0.65, 0.5, 0.4, 0.3), min_length=1
+    )
+    noise: float = Field(2.0, ge=0)
+
+
 class SimulationConfig(_Frozen):
     """Sizes, seed and effects of a simulated log; the defaults give a small log.
 
@@ -162,6 +181,7 @@ class SimulationConfig(_Frozen):
         session_behaviors, session_impressions: mean number per visit.
         block_users: number of users generated at a time; another value gives another log.
         actions: what happens in a behaviour; None for behaviours that are all alike.
+        slots: slots in which impressions are shown; None if users examine every impression.
     """
 
     seed: int = Field(7, ge=0)
@@ -186,6 +206,7 @@ class SimulationConfig(_Frozen):
     candidates: CandidateConfig = CandidateConfig()
     clicks: ClickConfig = ClickConfig()
     actions: ActionConfig | None = None
+    slots: SlotConfig | None = None
 
     def changed(self, changes: Mapping[str, Any]) -> "SimulationConfig":
         """Return the parameters with some changes; those of a nested block are merged.

@@ -94,7 +94,7 @@ class TableReader:
             "behaviors": list(features.columns_of_behaviors),
             "items": [name for name in features.item if name != ITEM_ID],
             "users": [name for name in features.profile if name != USER_ID],
-            "impressions": list(features.context),
+            "impressions": list(features.columns_of_impressions),
         }
         resolved = {
             target: [
