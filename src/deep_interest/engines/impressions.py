@@ -25,7 +25,12 @@ _KINDS = {
     "user": pa.int32(), "item": pa.int32(), "label": pa.int8(), "time": pa.int64(), "history_end": pa.int32(), "segment": pa.int32(),
     "history_begin": pa.int32(), "split": pa.string(),
 }  # fmt: skip
-_GIVEN = {"request": pa.int32(), "weight": pa.float32(), TRUE_PROBABILITY: pa.float32(), LOGGED_SLOT: pa.int32()}
+_GIVEN = {
+    "request": pa.int32(),
+    "weight": pa.float32(),
+    TRUE_PROBABILITY: pa.float32(),
+    LOGGED_SLOT: pa.int32(),
+}
 
 
 def store_samples(

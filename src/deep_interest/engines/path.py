@@ -182,7 +182,9 @@ def _own_column(behaviors: "ir.Table", name: str, features: FeatureColumns) -> A
 def _impression_columns(
     impressions: "ir.Table", protocol: ProtocolParameters, features: FeatureColumns
 ) -> dict[str, Any]:
-    missing = [name for name in ("label", *features.columns_of_impressions) if name not in impressions.columns]
+    missing = [
+        name for name in ("label", *features.columns_of_impressions) if name not in impressions.columns
+    ]
     if missing:
         raise InputError(
             f"impressions: column(s) {', '.join(missing)} not found; the table has {', '.join(impressions.columns)}"

@@ -54,5 +54,7 @@ def rank_on_pages(score: np.ndarray, impressions: Events, slots: int) -> np.ndar
     page = np.cumsum(in_visit % slots == 0)
     order = np.lexsort((-score, page))
     rank = np.empty(len(score), np.int64)
-    rank[order] = rows - np.searchsorted(page, page)  # `page` ascends, so sorted rows keep the bounds of the pages
+    rank[order] = rows - np.searchsorted(
+        page, page
+    )  # `page` ascends, so sorted rows keep the bounds of the pages
     return rank
