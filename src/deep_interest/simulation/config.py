@@ -150,18 +150,20 @@ class SlotConfig(_Frozen):
 
     A user clicks if she examines the slot and the item is relevant to her, independently (the position-based model): the click
     probability is ``examination[slot - 1] · p`` with ``p`` the probability of the package's docstring. The old ranker sorts the items of
-    a page by the log-odds that their category has with the user's history, plus noise: it knows a part of what makes an item relevant,
-    so that slot and relevance are confounded.
+    a page by ``category · (log-odds by the category of the history) + popularity · (standardised log popularity) + noise · N(0, 1)``: it
+    knows a part of what makes an item relevant and prefers popular items, so that slots, relevance and popularity are confounded.
 
     Attributes:
         examination: probability that a user examines each slot, from the first one on; a visit with more items has several pages.
-        noise: standard deviation of the noise of the old ranker, in log-odds; with a large one, items are placed at random.
+        category, popularity, noise: weights of the old ranker; with noise alone, items are placed at random.
     """
 
     examination: tuple[Annotated[float, Field(gt=0, le=1)], ...] = Field(
-        (1.0, 0.8, 0.65, 0.5, 0.4, 0.3), min_length=1
+        (1.0, 0.7, 0.5, 0.35, 0.25, 0.2), min_length=1
     )
-    noise: float = Field(2.0, ge=0)
+    category: float = Field(0.15, ge=0)
+    popularity: float = Field(1.0, ge=0)
+    noise: float = Field(1.0, ge=0)
 
 
 class SimulationConfig(_Frozen):

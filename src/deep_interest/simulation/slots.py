@@ -21,7 +21,7 @@ def place(
 
     Args:
         config: parameters of the log.
-        slots: number of slots, and the noise of the old ranker.
+        slots: number of slots, and the weights of the old ranker.
         world: catalogue.
         users: users of the block.
         impressions: impressions of the block, ordered by user and time.
@@ -32,9 +32,14 @@ def place(
         update={"theme_weight": 0.0, "next_weight": 0.0, "style_weight": 0.0, "shop_weight": 0.0}
     )
     f = relevance(world, by_category, behaviors, impressions, weights=behaviors.weights(config.actions))
-    score = config.clicks.relevance_strength * f / (f + config.clicks.half_saturation)
+    by_history = config.clicks.relevance_strength * f / (f + config.clicks.half_saturation)
+    log_popularity = np.log(np.diff(world.popular.cumulative))[
+        impressions.item
+    ]  # one group, whose members are all items in order
+    by_popularity = (log_popularity - log_popularity.mean()) / log_popularity.std()
     noise = generator(config.seed, "slots", block).standard_normal(len(f))
-    return rank_on_pages(score + slots.noise * noise, impressions, len(slots.examination))
+    score = slots.category * by_history + slots.popularity * by_popularity + slots.noise * noise
+    return rank_on_pages(score, impressions, len(slots.examination))
 
 
 def rank_on_pages(score: np.ndarray, impressions: Events, slots: int) -> np.ndarray:
