@@ -32,7 +32,9 @@ def test_a_page_is_ranked_by_score_and_a_visit_has_several_pages():
 def test_slots_change_neither_impressions_nor_relevance(shown):
     plain = impression_block(PLAIN, 0)
     assert "slot" not in plain
-    assert shown[["user", "item", "time", "pid", "hour"]].equals(plain[["user", "item", "time", "pid", "hour"]])
+    assert shown[["user", "item", "time", "pid", "hour"]].equals(
+        plain[["user", "item", "time", "pid", "hour"]]
+    )
     assert (shown.true_relevance == plain.true_probability).all()
 
 
