@@ -9,7 +9,7 @@ slots (``ignore``), with the examination of each slot as a learned factor (``exa
 (``logit``), and with clicks weighted by the inverse of the harvested examination (``weights``). All of them rank the last days of other users.
 
 - ``effect``: the learned effect of each slot, mean and 95 % interval over the seeds, next to the planted one.
-- ``harvest``: the examination estimated from the training log alone, within impressions of one user and category.
+- ``harvest``: the examination estimated from the training log alone, within impressions of one visit and category.
 - ``gauc``: GAUC against the true relevance: the mean over all clicks that users could have made of a user's AUC, so that no
   draw of clicks and no slot has a part in it. The difference to ``ignore`` has a 95 % interval over users and seeds, paired by user.
 """
@@ -183,8 +183,9 @@ def _raw_ctr(data: Data, planted: Sequence[float]) -> dict[str, object]:
 
 def _harvest(data: Data, planted: Sequence[float]) -> dict[str, object]:
     train = data.samples[data.samples["split"] == "train"]
+    visit = train.groupby(["user", "history_end"]).ngroup().to_numpy(np.int64)
     category = data.features.items["category"][train["item"]].astype(np.int64)
-    groups = train["user"].to_numpy(np.int64) * (category.max() + 1) + category
+    groups = visit * (category.max() + 1) + category
     found = harvested_examination(groups, train[LOGGED_SLOT], train["label"])
     return {
         "case": "harvest",

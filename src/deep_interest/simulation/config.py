@@ -163,7 +163,7 @@ class SlotConfig(_Frozen):
     )
     category: float = Field(0.15, ge=0)
     popularity: float = Field(1.0, ge=0)
-    noise: float = Field(1.0, ge=0)
+    noise: float = Field(2.0, ge=0)
 
 
 class SimulationConfig(_Frozen):

@@ -27,8 +27,8 @@ class PositionWeights(BaseModel):
 
     Attributes:
         examination: probability that each slot is examined, from the first one on, or ``harvest`` to estimate it from the log.
-        same: with ``harvest``, the columns that impressions must agree in to be compared across slots: ``user``, features of the item and
-            of the context. Within a group, chance must decide the slot.
+        same: with ``harvest``, the columns that impressions must agree in to be compared across slots: ``user``, ``request`` (the user and her
+            history, as of one visit), features of the item and of the context. Within a group, chance must decide the slot.
         largest: largest weight of a click; larger ones are clipped.
     """
 

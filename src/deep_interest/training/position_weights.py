@@ -85,7 +85,7 @@ def _examination(train: SampleSet, options: PositionWeights, slots: int, referen
 def _groups(train: SampleSet, names: Sequence[str]) -> np.ndarray:
     """Return a number for each combination of values, ``(n,)``."""
     items = train.store.items
-    columns = {"user": lambda: host_values(train.user)}
+    columns = {"user": lambda: host_values(train.user), "request": train.requests.numpy}
     columns |= {name: partial(_of_items, train, name) for name in items}
     columns |= {name: partial(host_values, codes) for name, codes in train.context.items()}
     groups = np.zeros(len(train), np.int64)
