@@ -12,13 +12,18 @@ from deep_interest.simulation.events import Events
 from deep_interest.simulation.impressions import impression_block
 from deep_interest.simulation.slots import rank_on_pages
 
-PLAIN = SimulationConfig(users=1_500, items=300, categories=30, themes=6, shops=60)
+PLAIN = SimulationConfig(users=600, items=300, categories=30, themes=6, shops=60)
 EXAMINATION = (1.0, 0.5, 0.2)
 
 
 @pytest.fixture(scope="module")
 def shown() -> pd.DataFrame:
-    return impression_block(PLAIN.changed({"slots": {"examination": EXAMINATION, "noise": 1.0}}), 0)
+    return impression_block(
+        PLAIN.changed(
+            {"slots": {"examination": EXAMINATION, "category": 1.0, "popularity": 0.0, "noise": 1.0}}
+        ),
+        0,
+    )
 
 
 def test_a_page_is_ranked_by_score_and_a_visit_has_several_pages():
