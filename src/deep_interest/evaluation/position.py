@@ -51,7 +51,7 @@ def harvested_examination(
     clicks = np.bincount(group, weights=y)
     used = (clicks > 0) & (np.diff(counts.indptr) > 1)
     counts, clicks = counts[used], clicks[used]
-    clicks_by_slot = np.bincount(slots - 1, weights=y * used[group], minlength=K)
+    clicks_by_slot = np.bincount(slots - 1, weights=y * used[group], minlength=K).astype(np.float64)
     _check_comparable(counts, clicks_by_slot, reference)
     free = np.arange(K) != reference - 1
     theta = np.zeros(K)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -84,7 +84,7 @@ def _rows(test: pd.DataFrame, key: str, of: PositionRuns, known: NDArray[np.bool
     slots, labels = test["slot"].to_numpy(), test["label"].to_numpy()
     count = int(slots.max())
     p = of.probabilities[:, known].mean(axis=0).clip(PROBABILITY_CLIP, 1 - PROBABILITY_CLIP)
-    form = cast('Literal["logit", "examination"]', "examination" if of.form == "examination" else "logit")
+    form: Literal["logit", "examination"] = "examination" if of.form == "examination" else "logit"
     table = pd.DataFrame({"model": key, "name": of.name, "form": of.form, "slot": np.arange(1, count + 1)})
     table["samples"] = np.bincount(slots, minlength=count + 1)[1:]
     clicks = np.bincount(slots, weights=labels, minlength=count + 1)[1:]
