@@ -201,8 +201,9 @@ def _impression_columns(
     if "request" in impressions.columns:
         columns["request"] = impressions["request"]
     if features.position is not None:
-        slot = impressions[features.position].try_cast("int32")
-        columns[LOGGED_SLOT] = (slot >= 1).ifelse(slot, 0).fill_null(0)
+        slot = impressions[features.position].try_cast("float64")
+        is_valid = (slot >= 1) & (slot == slot.floor()) & (slot < 2**31)
+        columns[LOGGED_SLOT] = is_valid.ifelse(slot, 0).fill_null(0).cast("int32")
     if protocol.name == "given":
         columns["split"] = _split_code(impressions["split"])
     return columns | {f"context_{k}": impressions[name] for k, name in enumerate(features.context)}
