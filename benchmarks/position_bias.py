@@ -1,7 +1,7 @@
 """Position bias on the simulated shop: is the planted effect recovered, and does debiasing rank better? One JSON line per result.
 
-    python benchmarks/position_bias.py                 # five seeds, 20,000 users to train on and 10,000 others to test on
-    python benchmarks/position_bias.py --train-blocks 1 --seeds 1
+    python benchmarks/position_bias.py                 # five seeds, 10,000 users to train on and 10,000 others to test on
+    python benchmarks/position_bias.py --seeds 1 --ways ignore examination
 
 The simulated shop shows items in slots that are examined with known probabilities, and an old ranker fills the slots
 (`deep_interest.simulation.config.SlotConfig`). A model is trained on the first days of some users in four ways: without a thought of
@@ -100,7 +100,7 @@ def main() -> None:
     parser.add_argument("--model", default="din")
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--train-blocks", type=int, default=2, help="blocks of 10,000 users to train on")
+    parser.add_argument("--train-blocks", type=int, default=1, help="blocks of 10,000 users to train on")
     parser.add_argument("--test-blocks", type=int, default=1, help="blocks of 10,000 users to test on")
     chosen = parser.parse_args()
     parameters = OmegaConfigLoader(str(CONF), base_env="base", default_run_env="base", merge_strategy={"parameters": "soft"})["parameters"]  # fmt: skip
