@@ -27,6 +27,7 @@ class DatasetSpec:
         given_splits: whether the source gives the split of each impression, so that they are not split by day.
         given_histories: whether the source gives the history of each impression, so that users have no log of their own.
         simulated: whether its raw files are simulated.
+        has_slots: whether the source names the slot of each impression.
     """
 
     source: Source
@@ -35,6 +36,7 @@ class DatasetSpec:
     given_splits: bool = False
     given_histories: bool = False
     simulated: bool = False
+    has_slots: bool = False
 
     @property
     def by_day(self) -> bool:
@@ -150,11 +152,12 @@ def _declared_spec(key: str, block: Mapping[str, Any]) -> DatasetSpec:
     impressions = block["source"].get("impressions")
     if not impressions:
         return DatasetSpec("tables", simulated=is_simulated(key))
-    protocol = block.get("protocol")
+    protocol, features = block.get("protocol"), block.get("features")
     tables = impressions if isinstance(impressions, list | tuple) else [impressions]
     return DatasetSpec(
         "tables", impressions=True, simulated=is_simulated(key), given_splits=isinstance(protocol, Mapping) and protocol.get("name") == "given",
         given_histories=any(isinstance(table, Mapping) and bool(table.get("history")) for table in tables),
+        has_slots=isinstance(features, Mapping) and bool(features.get("position")),
     )  # fmt: skip
 
 

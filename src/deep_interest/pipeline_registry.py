@@ -221,7 +221,7 @@ def _dataset_factories(dataset: str, spec: DatasetSpec) -> Factories:
     @cache
     def report_pipeline() -> Pipeline:
         table = table_for(spec)
-        plots = report.create_plots_pipeline(dataset, table, by_day=spec.by_day)
+        plots = report.create_plots_pipeline(dataset, table, by_day=spec.by_day, has_slots=spec.has_slots)
         return report.create_pipeline(dataset, table) + plots
 
     def dataset_pipeline() -> Pipeline:

@@ -15,6 +15,7 @@ from deep_interest.distributed.exchange import RowExchange, ShardedTable
 from deep_interest.distributed.normalisation import share_statistics
 from deep_interest.distributed.optimizer import BatchCounter, ShardedOptimizer
 from deep_interest.distributed.state import ShardedStates
+from deep_interest.errors import InputError
 from deep_interest.models.batch import ModelOutput
 from deep_interest.models.embeddings import Table
 from deep_interest.ops.runtime.memory import BufferPool, use_pool
@@ -58,6 +59,11 @@ class RankFit(Fit):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.position is not None:
+            raise InputError(
+                f"training.position: {self.options.position} learns the effect of slots on one process only; set it to weights or ignore, or "
+                "train without torchrun"
+            )
         self._part, self._due = 1.0, False
         self._states = ShardedStates(Path(self.state_file), self.fingerprint)
         share_statistics(self.model, lambda: self._part)

@@ -16,7 +16,7 @@ from deep_interest.engines.requests import RequestNumbers, keep_list_negatives, 
 from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.protocol_parameters import ProtocolParameters
 from deep_interest.logs.protocols import SPLITS, TRAIN
-from deep_interest.logs.tables import TRUE_PROBABILITY
+from deep_interest.logs.tables import LOGGED_SLOT, TRUE_PROBABILITY
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -25,7 +25,12 @@ _KINDS = {
     "user": pa.int32(), "item": pa.int32(), "label": pa.int8(), "time": pa.int64(), "history_end": pa.int32(), "segment": pa.int32(),
     "history_begin": pa.int32(), "split": pa.string(),
 }  # fmt: skip
-_GIVEN = {"request": pa.int32(), "weight": pa.float32(), TRUE_PROBABILITY: pa.float32()}
+_GIVEN = {
+    "request": pa.int32(),
+    "weight": pa.float32(),
+    TRUE_PROBABILITY: pa.float32(),
+    LOGGED_SLOT: pa.int32(),
+}
 
 
 def store_samples(

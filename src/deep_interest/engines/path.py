@@ -31,7 +31,7 @@ from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.history_ranges import Calendar
 from deep_interest.logs.protocol_parameters import ProtocolParameters
 from deep_interest.logs.protocols import SPLITS, require_splits
-from deep_interest.logs.tables import TRUE_PROBABILITY, CanonicalTables
+from deep_interest.logs.tables import LOGGED_SLOT, TRUE_PROBABILITY, CanonicalTables
 from deep_interest.logs.vocabulary import Vocabulary, check_fits_int32
 
 if TYPE_CHECKING:
@@ -182,7 +182,9 @@ def _own_column(behaviors: "ir.Table", name: str, features: FeatureColumns) -> A
 def _impression_columns(
     impressions: "ir.Table", protocol: ProtocolParameters, features: FeatureColumns
 ) -> dict[str, Any]:
-    missing = [name for name in ("label", *features.context) if name not in impressions.columns]
+    missing = [
+        name for name in ("label", *features.columns_of_impressions) if name not in impressions.columns
+    ]
     if missing:
         raise InputError(
             f"impressions: column(s) {', '.join(missing)} not found; the table has {', '.join(impressions.columns)}"
@@ -198,6 +200,10 @@ def _impression_columns(
     }
     if "request" in impressions.columns:
         columns["request"] = impressions["request"]
+    if features.position is not None:
+        slot = impressions[features.position].try_cast("float64")
+        is_valid = (slot >= 1) & (slot == slot.floor()) & (slot < 2**31)
+        columns[LOGGED_SLOT] = is_valid.ifelse(slot, 0).fill_null(0).cast("int32")
     if protocol.name == "given":
         columns["split"] = _split_code(impressions["split"])
     return columns | {f"context_{k}": impressions[name] for k, name in enumerate(features.context)}

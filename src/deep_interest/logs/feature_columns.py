@@ -67,6 +67,8 @@ class FeatureColumns(BaseModel):
         neighbours: number of newest behaviours whose item-item neighbourhood (Item kNN, fitted to the training samples) scores the
             candidate; the score is a standardised context feature ``neighbours``. None for no such feature.
         sequences: further sequences of behaviours, by name.
+        position: column of ``impressions`` with the slot in which the item was shown, from 1. Only training reads it, see
+            ``position`` of `training.parameters.TrainingOptions`; it is not a feature, and scoring does not need it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -80,6 +82,7 @@ class FeatureColumns(BaseModel):
     standardised: Names = ()
     neighbours: int | None = Field(None, ge=1)
     sequences: dict[str, SequenceColumns] = {}
+    position: str | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -136,6 +139,26 @@ class FeatureColumns(BaseModel):
             raise ValueError(
                 f"standardised: {', '.join(sorted(twice))} is in buckets or multi_hot as well; keep it in only one of the three"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _position_is_no_feature(self) -> "FeatureColumns":
+        if self.position is None:
+            return self
+        if not re.fullmatch(r"[\w-]+", self.position):
+            raise ValueError(
+                f"position: {self.position!r} is not a valid name; use letters, digits and _, and map the column under "
+                f"source.impressions.columns: {{slot: {self.position!r}}}"
+            )
+        groups = {
+            "item": self.item, "behavior": self._all_own, "profile": self.profile, "context": self.context,
+        }  # fmt: skip
+        for group, names in groups.items():
+            if self.position in names:
+                raise ValueError(
+                    f"position: {self.position} is also in features.{group}, so that models would read it at scoring; remove it there: "
+                    "only training reads the slot"
+                )
         return self
 
     @model_validator(mode="after")
@@ -212,6 +235,11 @@ class FeatureColumns(BaseModel):
             if name in self.own or not sequences
             else f"features.sequences.{sequences[0]}.behavior"
         )
+
+    @property
+    def columns_of_impressions(self) -> tuple[str, ...]:
+        """Columns of ``impressions`` to read: context features, and the slot."""
+        return self.context if self.position is None else (*self.context, self.position)
 
     @property
     def columns_of_behaviors(self) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from deep_interest.logs.history_ranges import history_begins, history_ends
 from deep_interest.logs.negatives import list_negatives
 from deep_interest.logs.protocol_parameters import ProtocolParameters
 from deep_interest.logs.protocols import SPLITS, TEST, TRAIN, VALIDATION, Samples, known_to_training
-from deep_interest.logs.tables import TRUE_PROBABILITY
+from deep_interest.logs.tables import LOGGED_SLOT, TRUE_PROBABILITY
 from deep_interest.logs.vocabulary import FieldVocabularies
 
 
@@ -67,7 +67,7 @@ def impression_samples(
             f"protocol.name: a dataset with impressions is split by_day or as given, found {protocol.name}; set by_day, or remove the "
             "impressions from the source"
         )
-    _check(impressions, features.context)
+    _check(impressions, features.columns_of_impressions)
     impressions, day, split, left_out = _used(impressions, protocol)
     user, item = log.users.encode(impressions["user"]), log.items.encode(impressions["item"])
     time = impressions["time"].to_numpy(np.int64)
@@ -90,13 +90,35 @@ def impression_samples(
     )
     if TRUE_PROBABILITY in impressions:
         columns[TRUE_PROBABILITY] = impressions[TRUE_PROBABILITY].to_numpy(np.float32)
+    if features.position is not None:
+        columns[LOGGED_SLOT] = logged_slots(impressions[features.position], train)
     known_items, known_users = known_to_training(log, samples)
     uncovered = tuple(uncovered_values(impressions, context, split))
     return ImpressionSamples(samples, columns, context, known_items, known_users, day, uncovered)
 
 
-def _check(impressions: pd.DataFrame, context: tuple[str, ...]) -> None:
-    missing = [name for name in ("label", *context) if name not in impressions]
+def logged_slots(column: pd.Series, train: np.ndarray) -> np.ndarray:
+    """Return the slot of each impression, ``(n,)`` int32; 0 for a held-out impression without a valid slot.
+
+    Args:
+        column: slots, from 1.
+        train: ``(n,)`` bool, training impressions.
+
+    Raises:
+        InputError: the slot of a training impression is missing, or not a whole number of at least 1.
+    """
+    slots = pd.to_numeric(column, errors="coerce").to_numpy(np.float64, na_value=np.nan)
+    is_valid = (slots >= 1) & (slots == np.floor(slots)) & (slots <= np.iinfo(np.int32).max)
+    if (invalid := train & ~is_valid).any():
+        raise InputError(
+            f"features.position: {column.name}: {int(invalid.sum()):,} of {int(train.sum()):,} training impressions have no valid slot, the "
+            f"first is {column[invalid].iloc[0]!r}; expected whole numbers from 1, the first slot"
+        )
+    return np.where(is_valid, slots, 0).astype(np.int32)
+
+
+def _check(impressions: pd.DataFrame, columns: tuple[str, ...]) -> None:
+    missing = [name for name in ("label", *columns) if name not in impressions]
     if missing:
         raise InputError(
             f"impressions: column(s) {', '.join(missing)} not found; the table has {', '.join(map(str, impressions))}"

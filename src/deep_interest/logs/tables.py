@@ -20,6 +20,9 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 TRUE_PROBABILITY = "true_probability"  # of an impression, known in simulated logs
+LOGGED_SLOT = (
+    "logged_slot"  # of a sample: slot in which its impression was shown, from 1; 0 if it is not known
+)
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,7 @@ class Batch:
         sequences: the same samples with another sequence of behaviours each, by the name of the sequence.
         weights: ``(B,)`` weights of the samples in the training loss; None if all are equal.
         booster_logits: ``(B,)`` logits of a model that was trained before, from which a light net learns (`models.rocket`).
+        slots: ``(B,)`` slots in which training samples were shown, from 1; models do not read them (`training.position`).
     """
 
     candidate: dict[str, Tensor]
@@ -88,6 +89,7 @@ class Batch:
     sequences: dict[str, "Batch"] = field(default_factory=dict)
     weights: Tensor | None = None
     booster_logits: Tensor | None = None
+    slots: Tensor | None = None
 
     @property
     def size(self) -> int:
@@ -112,7 +114,7 @@ class Batch:
             profile=move(self.profile), context=move(self.context), labels=move(self.labels),
             negatives=move(self.negatives), negative_vectors=None, shared_vectors=None, owner=move(self.owner), value_sets=value_sets,
             sequences={name: batch.to_device(device, value_sets) for name, batch in self.sequences.items()},
-            weights=move(self.weights), booster_logits=move(self.booster_logits),
+            weights=move(self.weights), booster_logits=move(self.booster_logits), slots=move(self.slots),
         )  # fmt: skip
 
     @cached_property

@@ -187,6 +187,10 @@ class DatasetParameters(BaseModel):
             raise ValueError(
                 f"features.context describes impressions, but the dataset has none; remove {', '.join(self.features.context)}"
             )
+        if self.features.position is not None:
+            raise ValueError(
+                f"features.position names a column of impressions, but the dataset has none; remove {self.features.position}"
+            )
         if columns := [name for name in self.features.profile if name != USER_ID]:
             raise ValueError(
                 f"features.profile: the user table is used with impressions only, and the dataset has none; remove {', '.join(columns)}"

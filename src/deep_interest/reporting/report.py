@@ -25,6 +25,7 @@ from deep_interest.reporting.html_page import Section, charts_html, html_page, l
 from deep_interest.reporting.html_tables import HtmlRow, sortable_table
 from deep_interest.reporting.leaderboard import leaderboard_html
 from deep_interest.reporting.playable_din import playable_html
+from deep_interest.reporting.position_section import position_html
 from deep_interest.reporting.power_section import power_html
 from deep_interest.reporting.run_record import run_html
 from deep_interest.reporting.sentences import sentences
@@ -55,6 +56,7 @@ class Report:
         power: output of `evaluation.power_table.power_table`; None or no rows if there is nothing to compare.
         smallest_model: output of `evaluation.smallest_model.smallest_model_table`; None or no rows if there is none.
         worth: output of `evaluation.worth_table.worth_table` with the column ``model``; None or no rows if there is none.
+        position: output of `evaluation.position_table.position_table`; None or no rows if no model has learned the effect of slots.
         earlier: id, description and results table of the run to compare with (`history.earlier_results`); None if there is none.
     """
 
@@ -75,6 +77,7 @@ class Report:
     groups: pd.DataFrame | None = None
     smallest_model: pd.DataFrame | None = None
     worth: pd.DataFrame | None = None
+    position: pd.DataFrame | None = None
 
 
 def report_html(report: Report) -> str:
@@ -113,6 +116,7 @@ def _optional_sections(report: Report) -> Iterator[Section]:
         ("smallest", "Smallest model that is not worse", report.smallest_model, smallest_html),
         ("power", "What this test set can show", report.power, power_html),
         ("groups", "For whom", report.groups, partial(groups_html, base=report.base)),
+        ("position", "Position", report.position, position_html),
         ("worth", "Worth of data", report.worth, worth_html),
     ]  # fmt: skip
     for identifier, heading, table, content in sections:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -145,6 +145,27 @@ class ActionConfig(_Frozen):
         return self
 
 
+class SlotConfig(_Frozen):
+    """Slots of a page, which users examine from the first one on, and the old ranker that fills them.
+
+    A user clicks if she examines the slot and the item is relevant to her, independently (the position-based model): the click
+    probability is ``examination[slot - 1] · p`` with ``p`` the probability of the package's docstring. The old ranker sorts the items of
+    a page by ``category · (log-odds by the category of the history) + popularity · (standardised log popularity) + noise · N(0, 1)``: it
+    knows a part of what makes an item relevant and prefers popular items, so that slots, relevance and popularity are confounded.
+
+    Attributes:
+        examination: probability that a user examines each slot, from the first one on; a visit with more items has several pages.
+        category, popularity, noise: weights of the old ranker; with noise alone, items are placed at random.
+    """
+
+    examination: tuple[Annotated[float, Field(gt=0, le=1)], ...] = Field(
+        (1.0, 0.7, 0.5, 0.35, 0.25, 0.2), min_length=1
+    )
+    category: float = Field(0.15, ge=0)
+    popularity: float = Field(1.0, ge=0)
+    noise: float = Field(2.0, ge=0)
+
+
 class SimulationConfig(_Frozen):
     """Sizes, seed and effects of a simulated log; the defaults give a small log.
 
@@ -162,6 +183,7 @@ class SimulationConfig(_Frozen):
         session_behaviors, session_impressions: mean number per visit.
         block_users: number of users generated at a time; another value gives another log.
         actions: what happens in a behaviour; None for behaviours that are all alike.
+        slots: slots in which impressions are shown; None if users examine every impression.
     """
 
     seed: int = Field(7, ge=0)
@@ -186,6 +208,7 @@ class SimulationConfig(_Frozen):
     candidates: CandidateConfig = CandidateConfig()
     clicks: ClickConfig = ClickConfig()
     actions: ActionConfig | None = None
+    slots: SlotConfig | None = None
 
     def changed(self, changes: Mapping[str, Any]) -> "SimulationConfig":
         """Return the parameters with some changes; those of a nested block are merged.

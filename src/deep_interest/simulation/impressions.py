@@ -13,11 +13,11 @@ from deep_interest.simulation.events import Events, draw_visits
 from deep_interest.simulation.interests import Interests, make_interests
 from deep_interest.simulation.randomness import generator
 from deep_interest.simulation.relevance import lasting_log_odds, relevance
+from deep_interest.simulation.slots import SECONDS_BETWEEN, place
 from deep_interest.simulation.users import Users, make_users
 from deep_interest.simulation.world import PIDS, World, make_world
 
 _PILOT_BLOCK, _PILOT_USERS = 2**32 - 1, 2_000  # population that sets the bias; no log contains this block
-_SECONDS_BETWEEN = 40  # between two impressions of a visit
 
 
 def impression_blocks(config: SimulationConfig) -> Iterator[pd.DataFrame]:
@@ -29,12 +29,18 @@ def impression_block(config: SimulationConfig, block: int) -> pd.DataFrame:
     """Return the impressions of one block, sorted by user and time.
 
     Columns: ``user``, ``item``, ``time`` (int64; seconds, UTC), ``pid`` (int8, placement from 1), ``hour`` (int8,
-    0-23, UTC), ``label`` (int8) and ``true_probability`` (float32, the probability with which ``label`` was drawn).
+    0-23, UTC), ``label`` (int8) and ``true_probability`` (float32, the probability with which ``label`` was drawn). With slots, also
+    ``slot`` (int8, from 1) and ``true_relevance`` (float32, the click probability of an examined impression).
     """
     world, users = make_world(config), make_users(config, block)
     impressions, pid, logit = _draw_with_log_odds(config, world, users, block)
     probability = sigmoid(logit + click_bias(config)).astype(np.float32)
     uniforms = generator(config.seed, "labels", block).random(len(probability))
+    shown: dict[str, np.ndarray] = {}
+    if config.slots is not None:
+        slot = place(config, config.slots, world, users, impressions, block)
+        shown = {"slot": (slot + 1).astype(np.int8), "true_relevance": probability}
+        probability = probability * np.array(config.slots.examination, np.float32)[slot]
     return pd.DataFrame(
         {
             "user": users.ids[impressions.user],
@@ -45,6 +51,7 @@ def impression_block(config: SimulationConfig, block: int) -> pd.DataFrame:
             "label": (uniforms < probability).astype(np.int8),
             "true_probability": probability,
         }
+        | shown
     )
 
 
@@ -97,7 +104,7 @@ def _draw_impressions(
     length = 1 + rng.poisson(config.session_impressions - 1, size=len(visits.user))
     visit = np.repeat(np.arange(len(length)), length)
     rank = np.arange(len(visit)) - np.repeat(np.cumsum(length) - length, length)
-    second = np.minimum(visits.second[visit] + rank * _SECONDS_BETWEEN, interests.horizon - 1)
+    second = np.minimum(visits.second[visit] + rank * SECONDS_BETWEEN, interests.horizon - 1)
     order = np.argsort(visits.user[visit] * interests.horizon + second, kind="stable")
     user, second = visits.user[visit][order], second[order]
     return Events(

@@ -14,6 +14,7 @@ STREAMS = {
     "listings": 6,
     "prices": 7,
     "actions": 8,
+    "slots": 9,
 }
 """Second part of each generator's seed, so that no two steps of the simulation share random numbers."""
 

@@ -11,7 +11,9 @@ from torch import Tensor
 
 from deep_interest.errors import InputError
 from deep_interest.io import mapped
+from deep_interest.logs.protocols import SPLITS, TRAIN
 from deep_interest.logs.schema import FeatureSchema
+from deep_interest.logs.tables import LOGGED_SLOT
 from deep_interest.models.batch import Batch
 from deep_interest.ops.runtime.host_copies import copy_to_device, host_values
 from deep_interest.training.code_checks import check_samples
@@ -40,6 +42,7 @@ class SampleSet:
         history_begin: int32 number of behaviours of the segment that are too old; None for 0.
         sequences: what each sample sees of each further sequence.
         booster_logits: float32 logits of a model that was trained before, from which a light net learns; None without one.
+        slots: int32 slot in which each training sample was shown, from 1; None for other splits, and if the log has no slots.
     """
 
     store: FeatureStore
@@ -55,6 +58,7 @@ class SampleSet:
     history_begin: Tensor | None = None
     sequences: dict[str, HistoryRanges] = field(default_factory=dict)
     booster_logits: Tensor | None = None
+    slots: Tensor | None = None
 
     @classmethod
     def build(cls, store: FeatureStore, samples: pd.DataFrame, split: str, *, max_len: int) -> "SampleSet":
@@ -81,10 +85,12 @@ class SampleSet:
             else None
         )
         begin = "history_begin" in samples
+        shown = split == SPLITS[TRAIN] and LOGGED_SLOT in samples
         found = cls(
             store, max_len, tensors["user"], tensors["item"], tensors["history_end"], labels, context,
             given_segment=tensors.get("segment"), weights=_weights(samples, rows, device), time=time,
             history_begin=as_tensor(chosen(samples, "history_begin", rows), device) if begin else None,
+            slots=as_tensor(chosen(samples, LOGGED_SLOT, rows), device) if shown else None,
         )  # fmt: skip
         return (
             replace(found, sequences=_ranges_of_sequences(found, samples, rows)) if store.sequences else found
@@ -140,6 +146,7 @@ class SampleSet:
             value_sets=store.value_sets,
             weights=None if self.weights is None else self.weights.index_select(0, rows),
             booster_logits=None if self.booster_logits is None else self.booster_logits.index_select(0, rows),
+            slots=None if self.slots is None else self.slots.index_select(0, rows),
         )
         for name, of in sequences.items():
             batch.sequences[name] = replace(
@@ -171,6 +178,7 @@ class SampleSet:
             history_begin=None if self.history_begin is None else on_host(self.history_begin),
             sequences={name: ranges.on_host for name, ranges in self.sequences.items()},
             booster_logits=None if self.booster_logits is None else on_host(self.booster_logits),
+            slots=None if self.slots is None else on_host(self.slots),
         )  # fmt: skip
 
     @property
@@ -197,7 +205,7 @@ class SampleSet:
             self, user=self.user[rows], item=self.item[rows], history_end=self.history_end[rows], labels=self.labels[rows],
             context={name: codes[rows] for name, codes in self.context.items()}, given_segment=of(self.given_segment),
             weights=of(self.weights), time=of(self.time), history_begin=of(self.history_begin),
-            booster_logits=of(self.booster_logits),
+            booster_logits=of(self.booster_logits), slots=of(self.slots),
             sequences={name: ranges.part(rows) for name, ranges in self.sequences.items()},
         )  # fmt: skip
 
@@ -226,7 +234,11 @@ class SampleSet:
 
     def _columns(self) -> list[np.ndarray]:
         tensors = [self.user, self.item, self.history_end, self.labels, *self.context.values()]
-        tensors += [each for each in (self.given_segment, self.time, self.history_begin) if each is not None]
+        tensors += [
+            each
+            for each in (self.given_segment, self.time, self.history_begin, self.slots)
+            if each is not None
+        ]
         return [host_values(tensor) for tensor in tensors]
 
     def with_vocabularies_of(self, schema: FeatureSchema) -> "SampleSet":

@@ -29,6 +29,8 @@ from deep_interest.training.log_lines import log_compilation, log_evaluation
 from deep_interest.training.optimizers import Optimizer
 from deep_interest.training.order import SampleOrder
 from deep_interest.training.parameters import TrainingOptions
+from deep_interest.training.position import PositionEffect
+from deep_interest.training.position_weights import with_position_weights
 from deep_interest.training.random_histories import RandomHistories
 from deep_interest.training.stacking import check_stacking, stack
 from deep_interest.training.state import Progress, load_state, save_state
@@ -98,6 +100,15 @@ class Fit:
         self.steps = math.ceil(len(self.train) / self.options.batch_size)  # per epoch
         parts = min(self.options.evaluations_per_epoch, self.steps)
         self.evaluation_steps = {round(self.steps * (k + 1) / parts) for k in range(parts)}
+        self.position: PositionEffect | None = None
+        if self.options.position == "weights":
+            self.train = with_position_weights(
+                self.train, self.options.position_weights, reference=self.options.position_reference, label=self.label
+            )  # fmt: skip
+        elif self.options.position != "ignore":
+            self.position = PositionEffect.of(
+                self.train, form=self.options.position, reference=self.options.position_reference, window=self.steps // 2
+            )  # fmt: skip
         self._loss_sums = torch.zeros(2, dtype=torch.float64, device=self.device)  # target and auxiliary loss
 
     def _make_optimizer(self) -> Optimizer:
@@ -184,11 +195,20 @@ class Fit:
         self._begin_batch(batch)
         with self.optimizer.accumulate():
             output = self.model(batch)
-            loss, grad_logits = log_loss(output.logits, batch.labels, batch.weights)
+            loss, grad_logits = self._loss(output.logits, batch)
             self._backward(output, loss, grad_logits)
             self.optimizer.step(batch)
         auxiliary = output.auxiliary_loss
         return loss, None if auxiliary is None else auxiliary.detach()
+
+    def _loss(self, logits: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Return the target loss, and its gradient with respect to the logits; learn the effect of the slots."""
+        if self.position is None or batch.slots is None:
+            return log_loss(logits, batch.labels, batch.weights)
+        shown = self.position.shown(logits, batch.slots)
+        loss, gradient = log_loss(shown.logits, batch.labels, batch.weights)
+        self.position.step(shown, batch.slots, batch.labels, batch.weights)
+        return loss, gradient * shown.by_logit
 
     def _begin_batch(self, batch: Batch) -> None:
         """Called with the batch of each step before the model sees it."""
@@ -223,6 +243,8 @@ class Fit:
         }
         if self.negative_fields:
             row["auxiliary_loss"] = progress.auxiliary_sum / progress.loss_samples
+        if self.position is not None:
+            row |= self.position.named()
         if scores is not None:
             row["validation_loss"], value = validate(scores, self.validation, selection=options.selection)
             row[f"validation_{options.selection}"] = abs(value)
@@ -279,6 +301,8 @@ class Fit:
                 "optimizer": self.optimizer.state_dict(),
                 "random": random,
             }
+            if self.position is not None:
+                tensors["position"] = self.position.state_dict()
         elif self.best_model is None:
             tensors["best_model"] = self.model.state_dict()
         if self.progress.done and self.keep_optimizer:
@@ -306,6 +330,8 @@ class Fit:
         if self.progress.done:
             return
         self.model.load_state_dict(state["model"])
+        if self.position is not None:
+            self.position.load_state_dict(state["position"])
         cpu, *cuda = state["random"]
         torch.set_rng_state(cpu.cpu())
         if cuda:

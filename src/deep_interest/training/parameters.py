@@ -19,6 +19,26 @@ from deep_interest.models.registry import MODELS, model_config
 from deep_interest.ops.runtime.engine import Engine
 
 
+class PositionWeights(BaseModel):
+    """Weights of training rows by slot, with ``position: weights``.
+
+    A click counts ``1 / examination`` of its slot, a row without a click 1: a skipped item may not have been seen, so its weight says
+    nothing about the item. (Weights on all rows of a slot would leave the ranking biased: where the old ranker decided the slot, they cancel.)
+
+    Attributes:
+        examination: probability that each slot is examined, from the first one on, or ``harvest`` to estimate it from the log.
+        same: with ``harvest``, the columns that impressions must agree in to be compared across slots: ``user``, ``request`` (the user and her
+            history, as of one visit), features of the item and of the context. Within a group, chance must decide the slot.
+        largest: largest weight of a click; larger ones are clipped.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    examination: Literal["harvest"] | tuple[Annotated[float, Field(gt=0, le=1)], ...] = "harvest"
+    same: Annotated[tuple[str, ...], BeforeValidator(as_list)] = Field(("user", "item_id"), min_length=1)
+    largest: float = Field(10.0, ge=1)
+
+
 class TrainingOptions(BaseModel):
     """How one model is fitted.
 
@@ -51,6 +71,11 @@ class TrainingOptions(BaseModel):
         unknown: value of embedding rows that no training sample looks up, such as the unknown row: the ``mean`` of the
             trained rows, or ``untrained``, their random initial values.
         watch_test: whether learning curves include the test set, for DIN Fig. 4; it is never used for selection.
+        position: what training does with the slots of ``features.position``, if there are any: it learns their effect on the log-odds
+            of a click (``logit``) or the probability that they are examined (``examination``), both of `training.position`, it weights clicks
+            by the inverse of that probability (``weights``), or nothing (``ignore``).
+        position_reference: slot in which items are scored as if shown; its effect is 0.
+        position_weights: examination of the slots for ``weights``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -77,6 +102,9 @@ class TrainingOptions(BaseModel):
     behavior_dropout: float = Field(0.0, ge=0, lt=1)
     unknown: Literal["mean", "untrained"] = "mean"
     watch_test: bool = False
+    position: Literal["logit", "examination", "weights", "ignore"] = "logit"
+    position_reference: int = Field(1, ge=1)
+    position_weights: PositionWeights = PositionWeights()
 
 
 def _known(options: dict[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from deep_interest.evaluation.comparison import ModelRuns, compare
 from deep_interest.evaluation.evidence import EvaluationParameters
 from deep_interest.evaluation.group_table import group_table
 from deep_interest.evaluation.page import results_markdown
+from deep_interest.evaluation.position_table import PositionRuns, learned_effects, position_table
 from deep_interest.evaluation.power_table import power_table
 from deep_interest.evaluation.published import published_metrics
 from deep_interest.evaluation.smallest_model import ModelCost, smallest_model_table
@@ -20,6 +21,7 @@ from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
 from deep_interest.logs.impressions import TRUE_PROBABILITY
 from deep_interest.logs.suspicions import ticks_per_second
+from deep_interest.logs.tables import LOGGED_SLOT
 from deep_interest.pipelines.factories import node_factory
 from deep_interest.pipelines.parameters import DatasetParameters
 from deep_interest.pipelines.trained import TrainedModel, TrainedModels
@@ -93,6 +95,30 @@ def make_smallest_model(dataset: str, table: Table) -> Callable[..., pd.DataFram
         return smallest_model_table(select_test(samples)[["user", "label"]], runs, costs, minimum=evaluation)
 
     return find_smallest_model
+
+
+@node_factory
+def make_position(dataset: str, table: Table) -> Callable[..., pd.DataFrame]:
+    """Return the node function that measures the effect of slots that the models of a table have learned."""
+
+    def measure_position(
+        log: BehaviorLog, features: FeatureTables, samples: pd.DataFrame, trained_models: TrainedModels
+    ) -> pd.DataFrame:
+        """Return the effect of each slot by model: learned, estimated on the test set, and as the raw CTR shows it."""
+        require_current_data(dataset, trained_models, log, features, samples)
+        test = samples[samples["split"] == "test"].rename(columns={LOGGED_SLOT: "slot"})
+        runs = {}
+        for model in table.models:
+            trained = trained_models[model]
+            options = trained.settings.get("training", {})
+            learned = learned_effects(trained.curves, options.get("selection", "gauc"))
+            if learned is not None:
+                probabilities = model_runs(model, trained).probabilities
+                name, reference = model_spec(model).name, options.get("position_reference", 1)
+                runs[model] = PositionRuns(name, *learned, probabilities, reference)
+        return position_table(test[["user", "label", "slot"]].reset_index(drop=True), runs)
+
+    return measure_position
 
 
 @node_factory

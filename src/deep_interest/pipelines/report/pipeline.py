@@ -13,6 +13,7 @@ from deep_interest.pipelines.report.nodes import (
     make_figure,
     make_groups_table,
     make_page,
+    make_position,
     make_power,
     make_smallest_model,
 )
@@ -31,7 +32,7 @@ GROUPED_MODELS = (
 PLAYABLE_MODELS = ("din", "din_softmax")  # the first that the table has can be tried in the report
 MEASURED_MODELS = ("din", "din_softmax", "gru_augru", "dien")  # models whose structure is measured
 REPORT_ORDER = (
-    "results", "seeds", "validation", "speed", "groups", "calibration", "ctr_by_day", "structure", "activation", "attention", "embedding", "auxiliary",
+    "results", "seeds", "validation", "speed", "groups", "position", "calibration", "ctr_by_day", "structure", "activation", "attention", "embedding", "auxiliary",
     "evolution",
 )  # fmt: skip
 
@@ -59,7 +60,9 @@ def create_pipeline(dataset: str, table: Table, *, name: str | None = None) -> P
     return Pipeline([collection, *nodes], tags=[dataset, name or "report"])
 
 
-def create_plots_pipeline(dataset: str, table: Table, *, by_day: bool = False) -> Pipeline:
+def create_plots_pipeline(
+    dataset: str, table: Table, *, by_day: bool = False, has_slots: bool = False
+) -> Pipeline:
     """Return the pipeline that draws the plots of a dataset's trained models and writes the report.
 
     A plot is omitted if the table does not have the models that it needs.
@@ -68,11 +71,14 @@ def create_plots_pipeline(dataset: str, table: Table, *, by_day: bool = False) -
         dataset: key of the dataset.
         table: the dataset's own table.
         by_day: whether the dataset has impressions that are split by day.
+        has_slots: whether the dataset names the slots of its impressions.
     """
     nodes = [*_table_plots(dataset, table), *_model_plots(dataset, table)]
     if by_day:
         inputs = {"impressions": f"{dataset}.impressions", "dataset": f"params:datasets.{dataset}"}
         nodes.append(_node(dataset, plots.draw_days, inputs, "ctr_by_day_figure"))
+    if has_slots:
+        nodes += _position_nodes(dataset, table)
     nodes.append(_node(dataset, plots.describe_run, None, "run"))
     drawn = {output for node in nodes for output in node.outputs} | {f"{dataset}.results_figure"}
     figures = [f"{name}_figure" for name in REPORT_ORDER if f"{dataset}.{name}_figure" in drawn]
@@ -92,6 +98,8 @@ def create_plots_pipeline(dataset: str, table: Table, *, by_day: bool = False) -
         "worth": f"{dataset}.worth_results",
         **{figure: f"{dataset}.{figure}" for figure in figures},
     }
+    if has_slots:
+        inputs["position"] = f"{dataset}.position"
     if f"{dataset}.playable_din" in drawn:
         inputs["playable"] = f"{dataset}.playable_din"
     nodes.append(_node(dataset, plots.make_report(dataset), inputs, "report"))
@@ -166,6 +174,16 @@ def _model_plots(dataset: str, table: Table) -> list[Node]:
         inputs = {**entities, "simulation": "params:simulation", **measured}
         nodes.append(_node(dataset, plots.measure_structure, inputs, "structure", "structure_figure"))
     return nodes
+
+
+def _position_nodes(dataset: str, table: Table) -> list[Node]:
+    """Return the nodes of the table and the plot of the effect of slots."""
+    models = {name: f"{dataset}.{name}" for name in (*DATA, "trained_models")}
+    settings = f"params:datasets.{dataset}"
+    return [
+        _node(dataset, make_position(dataset, table), models, "position", namespace="compare"),
+        _node(dataset, plots.draw_position, [f"{dataset}.position", settings], "position_figure"),
+    ]
 
 
 def _compare(dataset: str, table: Table, prefix: str) -> Node:

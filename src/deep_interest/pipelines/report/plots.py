@@ -106,6 +106,13 @@ def draw_validation(results: pd.DataFrame, dataset: DatasetParameters) -> Any:
     return validation_chart(results, title=f"{dataset.title}: GAUC on validation and test set")
 
 
+def draw_position(position: pd.DataFrame, dataset: DatasetParameters) -> Any:
+    """Draw the effect of each slot next to the raw CTR."""
+    from deep_interest.figures.position import position_chart
+
+    return position_chart(position, title=f"{dataset.title}: effect of the slot on clicks")
+
+
 def draw_days(impressions: pd.DataFrame | EngineInput, dataset: DatasetParameters) -> Any:
     """Draw CTR and number of impressions by day."""
     from deep_interest.figures.comparison import days_chart
@@ -198,7 +205,8 @@ def make_report(dataset: str) -> Callable[..., str]:
         results: pd.DataFrame, summary: pd.DataFrame, parameters: DatasetParameters, recipes: Recipes,
         run: dict[str, Any], other_figures: dict[str, Any], model_settings: dict[str, Any],
         earlier_results: pd.DataFrame, leaderboard: pd.DataFrame, power: pd.DataFrame,
-        groups: pd.DataFrame, smallest_model: pd.DataFrame, worth: pd.DataFrame, playable: dict[str, Any] | None = None, **inputs: Any,
+        groups: pd.DataFrame, smallest_model: pd.DataFrame, worth: pd.DataFrame, playable: dict[str, Any] | None = None,
+        position: pd.DataFrame | None = None, **inputs: Any,
     ) -> str:  # fmt: skip
         """Write the HTML report."""
         from deep_interest.evaluation.history import earlier_results as find_earlier
@@ -225,6 +233,7 @@ def make_report(dataset: str) -> Callable[..., str]:
                 groups=groups,
                 smallest_model=smallest_model,
                 worth=worth,
+                position=position,
             )
         )
 
@@ -253,6 +262,6 @@ def _dataset_view(
 
 
 __all__ = [
-    "describe_run", "draw_activation", "draw_attention", "draw_auxiliary", "draw_days", "draw_evolution", "draw_speed",
+    "describe_run", "draw_activation", "draw_attention", "draw_auxiliary", "draw_days", "draw_evolution", "draw_position", "draw_speed",
     "draw_validation", "export_playable_din", "make_groups", "make_report", "make_seeds", "measure_structure",
 ]  # fmt: skip

@@ -55,7 +55,7 @@ def count_tables(folder: Path, source: Source, features: FeatureColumns) -> Tabl
         "behaviors": list(features.own_columns),
         "items": [name for name in features.item if name != ITEM_ID],
         "users": [name for name in features.profile if name != USER_ID],
-        "impressions": list(features.context),
+        "impressions": list(features.columns_of_impressions),
     }
     with tempfile.TemporaryDirectory() as copies, connect() as connection:
         resolved = _resolve(folder, source, Path(copies), list(names))

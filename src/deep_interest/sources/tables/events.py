@@ -90,7 +90,9 @@ def select_events(
     selected = [f"{column.sql} AS {column.name}" for column in required] + select_given(table, tables)
     if not block.day and not is_ordered(block):
         selected.append(f"{local_time_sql('day', time.sql, ticks, zone)} AS day")
-    names = features.columns_of_behaviors if isinstance(block, BehaviorFiles) else features.context
+    names = (
+        features.columns_of_behaviors if isinstance(block, BehaviorFiles) else features.columns_of_impressions
+    )
     selected += select_features(checks, table, tables, features)
     selected += [
         f"{local_time_sql(name, time.sql, ticks, zone)} AS {quote_identifier(name)}"

@@ -86,14 +86,17 @@ def _about_name(role: str, column: str, block: TableFiles, available: Sequence[s
     return ""
 
 
-def missing_feature(target: str, feature: str, columns: Sequence[str]) -> str:
+def missing_feature(target: str, feature: str, columns: Sequence[str], *, position: str | None = None) -> str:
     """Say how to declare a feature that no file of a table has.
 
     Args:
         target: canonical table.
         feature: name of the feature.
         columns: columns of the files; empty if the source has no such table.
+        position: column of the slot, which is declared under ``features.position``.
     """
+    if target == "impressions" and feature == position:
+        return f"name its column, source.impressions.columns: {{{feature}: …}}, or correct features.position"
     key = {"items": "item", "users": "profile", "impressions": "context", "behaviors": "behavior"}[target]
     if not columns:
         return f"declare source.{target}, or remove {feature} from features.{key}"

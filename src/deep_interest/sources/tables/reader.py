@@ -94,7 +94,7 @@ class TableReader:
             "behaviors": list(features.columns_of_behaviors),
             "items": [name for name in features.item if name != ITEM_ID],
             "users": [name for name in features.profile if name != USER_ID],
-            "impressions": list(features.context),
+            "impressions": list(features.columns_of_impressions),
         }
         resolved = {
             target: [
@@ -231,7 +231,7 @@ class TableReader:
         if missing:
             columns = list(dict.fromkeys(column for table in tables for column in table.available_columns))
             available = f"the columns are {', '.join(columns)}" if tables else f"the source has no {target}"
-            advice = missing_feature(target, missing[0], columns)
+            advice = missing_feature(target, missing[0], columns, position=self.features.position)
             if self.source.has_histories and target == "behaviors":
                 advice = f"name its list, source.impressions.history.columns: {{{missing[0]}: …}}, or remove it from features.behavior"
             raise InputError(
