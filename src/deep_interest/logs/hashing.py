@@ -37,6 +37,8 @@ class Purpose(IntEnum):
     """Partition of a user; key: user."""
     CALIBRATION = 8
     """Whether the calibration of a version is fitted on the held-out impressions of a user; key: user."""
+    SIMULATION = 20
+    """Draws of the simulated shop while a ranker serves it; first key: what is drawn, see `simulation.visits.Draw`."""
 
 
 def hash64(seed: int, purpose: Purpose, *keys: np.ndarray | int) -> np.ndarray:
