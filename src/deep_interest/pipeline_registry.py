@@ -134,7 +134,7 @@ def register_pipelines() -> LazyPipelines:
     ``simulate``                   simulated log
     ``simulate_days``              simulated log in daily deliveries
     ``backtest``                   comparison of retraining strategies on the simulated days
-    ``abtest.<test>``              read-out of an A/B test from its log
+    ``abtest.<test>``              read-out of an A/B test from its log, or of a test in the simulated shop
     ``__default__``                ``simulated``
     ``retrain``, ``score``         those of DIN on the first dataset with impressions
     ============================== ================================================================================
@@ -161,8 +161,10 @@ def register_pipelines() -> LazyPipelines:
         }
     for kind in ("retrain", "score") if with_impressions else ():
         factories[kind] = partial(lambda name: pipelines[name], f"{kind}.{with_impressions}.{EXAMPLE_MODEL}")
+    blocks = _blocks("abtests")
     tests = {
-        f"abtest.{name}": partial(abtest.create_pipeline, name) for name in abtest_names(_blocks("abtests"))
+        f"abtest.{name}": partial(abtest.create_pipeline, name, is_simulated=bool(blocks[name].get("simulation")))
+        for name in abtest_names(blocks)
     }
     factories |= tests
     listed = [name for name in factories if name not in tests or not selected_names()]

@@ -78,10 +78,10 @@ def simulate_day(
     visits = draw_day(shop.config, block, shop.traffic, day)
     bids = bids_of_day(shop.config, shop.auction, day)
     end = (shop.config.behavior_days + day + 1) * SECONDS_PER_DAY
-    known = merge_events(_before(block.organic, end), clicks)
+    known = merge_events(_rows(block.organic, block.organic.second < end), clicks)
     impressions, exposures, clicked = [], [], _no_events()
     for rows in _rounds(visits):
-        batch = _batch(shop.config, block, merge_events(known, clicked), visits.part(rows))
+        batch = _batch(shop.config, block, known, clicked, visits.part(rows))
         arm = arms[batch.visits.user]
         scores = np.empty(batch.visits.items.shape)
         batch.probability  # noqa: B018  # once for all arms
@@ -107,14 +107,14 @@ def _rounds(visits: DayVisits) -> Iterator[np.ndarray]:
         yield np.flatnonzero(visits.round == number)
 
 
-def _batch(config: SimulationConfig, block: ShopBlock, behaviors: Events, visits: DayVisits) -> VisitBatch:
-    """Return the batch with the behaviours of the users that visit."""
+def _batch(
+    config: SimulationConfig, block: ShopBlock, known: Events, clicked: Events, visits: DayVisits
+) -> VisitBatch:
+    """Return the batch with the behaviours of the users that visit, among them the clicks in earlier rounds."""
     comes = np.zeros(len(block.users.ids), bool)
     comes[visits.user] = True
-    rows = comes[behaviors.user]
-    return VisitBatch(
-        config, block, Events(behaviors.user[rows], behaviors.item[rows], behaviors.second[rows]), visits
-    )
+    behaviors = merge_events(*(_rows(events, comes[events.user]) for events in (known, clicked)))
+    return VisitBatch(config, block, behaviors, visits)
 
 
 def _show(
@@ -188,11 +188,11 @@ def clicks_of(clicked: pd.DataFrame, block: ShopBlock, config: SimulationConfig)
         index[clicked["item"].to_numpy()],
         clicked["time"].to_numpy() + clicked["slot"].to_numpy(np.int64) - config.origin,
     )
-    return merge_events(events, _no_events())
+    order = np.lexsort((events.second, events.user))
+    return Events(events.user[order], events.item[order], events.second[order])
 
 
-def _before(events: Events, second: int) -> Events:
-    rows = events.second < second
+def _rows(events: Events, rows: np.ndarray) -> Events:
     return Events(events.user[rows], events.item[rows], events.second[rows])
 
 

@@ -166,12 +166,22 @@ def bids_of_day(config: SimulationConfig, auction: AuctionParameters, day: int) 
 
 
 def merge_events(first: Events, second: Events) -> Events:
-    """Return the events of both, ordered by user and time; at the same time those of ``first`` come first."""
-    user, item, time = (
-        np.concatenate([getattr(first, name), getattr(second, name)]) for name in ("user", "item", "second")
+    """Insert the events of ``second`` into those of ``first``, both ordered by user and time; at equal times they come after."""
+    if not len(second.user):
+        return first
+    own, other = _keys(first, second)
+    position = np.searchsorted(own, other, side="right")
+    return Events(
+        np.insert(first.user, position, second.user),
+        np.insert(first.item, position, second.item),
+        np.insert(first.second, position, second.second),
     )
-    order = np.lexsort((time, user))
-    return Events(user[order], item[order], time[order])
+
+
+def _keys(*events: Events) -> list[np.ndarray]:
+    """Return a number for each event that orders all of them by user and time."""
+    span = 1 + max(int(of.second.max(initial=0)) for of in events)
+    return [of.user * span + of.second for of in events]
 
 
 def history_ends(events: Events, user: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -181,5 +191,5 @@ def history_ends(events: Events, user: np.ndarray, second: np.ndarray) -> np.nda
         events: events ordered by user and time.
         user, second: index of the user, and time; events at the same time do not count.
     """
-    span = 1 + max(int(events.second.max(initial=0)), int(second.max(initial=0)))
-    return np.searchsorted(events.user * span + events.second, user * span + second, side="left")
+    visits = Events(user, user, second)
+    return np.searchsorted(*_keys(events, visits), side="left")
