@@ -4,7 +4,7 @@
 
 Logs are simulated (`benchmarks/abtest_log.py`): users differ and come back over 28 days. One JSON object per line and metric. In A/A tests
 `false_positives` is the share of the tests whose interval after the last day excludes 0, `any_day_fixed` the share of those in which the
-fixed-horizon interval excludes 0 on any of the days, and `any_day_always_valid` the same for the always-valid interval. In A/B tests
+fixed-horizon interval excludes 0 on any of the days, and `any_day_always_valid` and `any_day_planned` the same for the always-valid interval, of any number of looks and of 28 planned ones. In A/B tests
 `coverage` is the share of the intervals after the last day that include the true lift, `coverage_always_valid` of the tests whose always-valid
 interval includes it on all days, and `narrower` by how much CUPED's interval is narrower on average. `error` is the standard error of a share of 5 %.
 """
@@ -21,6 +21,7 @@ from deep_interest.abtest.duration import days_until, fit_variance_curve
 from deep_interest.abtest.lift import log_difference
 from deep_interest.abtest.metrics import METRICS
 from deep_interest.abtest.novelty import novelty_slope
+from deep_interest.abtest.planned_looks import valid_on_planned_days
 from deep_interest.abtest.sequential import always_valid
 
 EXPECTED = 0.05
@@ -54,15 +55,22 @@ def _test(rng: np.random.Generator, setting: Setting) -> dict[str, dict[str, np.
         name: {key: [] for key in ("plain", "cuped", "always", "always_cuped", "variance")}
         for name in METRICS
     }
+    differences: dict[tuple[str, bool], list] = {
+        (name, cuped): [] for name in METRICS for cuped in (False, True)
+    }
     for _, moments in log.moments_by_day():
         for name, metric in METRICS.items():
             for cuped in (False, True):
                 found = log_difference(moments[TREATED], moments[CONTROL], metric, cuped=cuped)
+                differences[name, cuped].append(found)
                 fixed, always = found.lift(), always_valid(found, expected_lift=EXPECTED)
                 ends[name]["cuped" if cuped else "plain"].append((fixed.low, fixed.high))
                 ends[name]["always_cuped" if cuped else "always"].append((always.low, always.high))
                 if not cuped:
                     ends[name]["variance"].append((found.variance, 0.0))
+    for (name, cuped), of in differences.items():
+        planned = valid_on_planned_days(of, range(1, len(of) + 1), planned_days=len(of))
+        ends[name]["planned_cuped" if cuped else "planned"] = [(each.low, each.high) for each in planned]
     slopes = {name: novelty_slope(log, metric, TREATED, CONTROL).p_value for name, metric in METRICS.items()}
     return {
         name: {key: np.array(value) for key, value in of.items()} | {"slope": np.array(slopes[name])}
@@ -74,15 +82,18 @@ def _summary(columns: dict[str, np.ndarray], truth: float) -> dict[str, float]:
     def misses(kind: str, value: float) -> np.ndarray:
         return (columns[kind][..., 0] > value) | (columns[kind][..., 1] < value)
 
-    widths = {
-        kind: np.log1p(columns[kind][:, -1]) @ np.array([-1, 1]) for kind in ("plain", "cuped", "always")
-    }
+    kinds = ("plain", "cuped", "always", "planned")
+    widths = {kind: np.log1p(columns[kind][:, -1]) @ np.array([-1, 1]) for kind in kinds}
     return {
         "excludes_0": float(misses("plain", 0)[:, -1].mean()),
         "excludes_0_cuped": float(misses("cuped", 0)[:, -1].mean()),
         "any_day_fixed": float(misses("plain", 0).any(axis=1).mean()),
         "any_day_always_valid": float(misses("always", 0).any(axis=1).mean()),
         "any_day_always_valid_cuped": float(misses("always_cuped", 0).any(axis=1).mean()),
+        "any_day_planned": float(misses("planned", 0).any(axis=1).mean()),
+        "any_day_planned_cuped": float(misses("planned_cuped", 0).any(axis=1).mean()),
+        "coverage_planned": float(1 - misses("planned", truth).any(axis=1).mean()),
+        "planned_wider": float(widths["planned"].mean() / widths["plain"].mean()),
         "coverage": float(1 - misses("plain", truth)[:, -1].mean()),
         "coverage_cuped": float(1 - misses("cuped", truth)[:, -1].mean()),
         "coverage_always_valid": float(1 - misses("always", truth).any(axis=1).mean()),

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from deep_interest.abtest import METRICS, UserDays, lift_of, read_out
 from deep_interest.abtest.page import readout_markdown, sentences_of
 from deep_interest.abtest.parameters import ABTestParameters
-from deep_interest.abtest.sentences import fading, verdict, warnings_of
+from deep_interest.abtest.sentences import fading, notes_of, verdict, warnings_of
 from deep_interest.errors import InputError
 from deep_interest.figures.abtest import days_chart, metrics_chart, novelty_chart
 from deep_interest.figures.plotly import plotly_figure
@@ -57,6 +57,18 @@ def test_the_results_are_those_of_the_last_day(log, readout):
     assert list(readout.results["metric"]) == list(METRICS)
     last = readout.by_day[readout.by_day["day"] == readout.checks["last_day"]]
     assert last["always_low"].to_numpy() == pytest.approx(readout.results["always_low"].to_numpy())
+
+
+def test_planned_days_make_the_always_valid_intervals_narrower(log, readout):
+    planned = read_out(log, control="base", split=EQUAL, planned_days=28)
+    for wide, narrow in zip(readout.results.itertuples(), planned.results.itertuples(), strict=True):
+        assert wide.always_low < narrow.always_low < narrow.low < narrow.high < narrow.always_high < wide.always_high  # fmt: skip
+    last = planned.by_day[planned.by_day["day"] == planned.checks["last_day"]]
+    assert last["always_low"].to_numpy() == pytest.approx(planned.results["always_low"].to_numpy())
+    assert (planned.results["days_always_expected"] <= readout.results["days_always_expected"]).all()
+    assert any("each of the 28 planned days" in note for note in notes_of(planned.checks, {}))
+    with pytest.raises(InputError, match="planned_days: found 9, but the log has 10 days"):
+        read_out(log, control="base", split=EQUAL, planned_days=9)
 
 
 def test_every_arm_is_compared_with_the_control_and_corrected():
@@ -181,6 +193,7 @@ def test_the_tables_survive_csv(readout, tmp_path):
         ({"split": {"base": 1}}, "split has the arm.s. base only"),
         ({"split": {"base": 1, "din": 0}}, "greater than 0"),
         ({"expected_lift": 0}, "greater than 0"),
+        ({"planned_days": 0}, "greater than or equal to 1"),
         ({"begin": "2024-01-01"}, "Extra inputs"),
         ({"start": "2024-01-01", "source": {"exposures": {"files": "a"}, "pre_period": {"files": "b"}}}, "not both"),
         ({"source": {"exposures": {"files": "a", "day": "d", "time": "t"}}}, "set time .a time. or day"),

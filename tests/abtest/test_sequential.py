@@ -9,10 +9,13 @@ from deep_interest.abtest import (
     VarianceCurve,
     always_valid,
     always_valid_p,
+    boundaries,
     days_until,
     detectable_lift,
     fit_variance_curve,
     sample_ratio,
+    spent_error,
+    valid_on_planned_days,
 )
 from deep_interest.abtest.sequential import half_width
 from deep_interest.errors import InputError
@@ -123,3 +126,41 @@ def test_days_by_hand():
 def test_an_expected_lift_is_above_zero(lift):
     with pytest.raises(InputError, match="expected_lift: found"):
         always_valid(LogDifference(0.1, 0.01, 10), expected_lift=lift)
+
+
+def test_planned_looks_have_the_published_boundaries():
+    """Five equally spaced looks at 5 %: Lan and DeMets (1983), spending function of Pocock's boundaries."""
+    looks = [0.2, 0.4, 0.6, 0.8, 1.0]
+    found = boundaries(looks, [spent_error(share) for share in looks])
+    assert [round(bound, 2) for bound in found] == [2.44, 2.43, 2.41, 2.40, 2.39]
+    assert boundaries([7.0], [0.05]) == pytest.approx([stats.norm.ppf(0.975)])
+
+
+@pytest.mark.parametrize("floor", [0.0, 0.1])
+def test_planned_looks_spend_the_level(floor):
+    days = np.arange(1, 29)
+    information = 1 / (floor + 1 / days)
+    bounds = np.array(boundaries(information.tolist(), [spent_error(day / 28) for day in days.tolist()]))
+    steps = np.sqrt(np.diff(information, prepend=0))
+    sums = (np.random.default_rng(0).normal(0, 1, (40_000, 28)) * steps).cumsum(axis=1)
+    crossed = np.abs(sums) / np.sqrt(information) > bounds
+    assert crossed.any(axis=1).mean() == pytest.approx(0.05, abs=0.0035)  # three standard errors
+    assert crossed[:, :7].any(axis=1).mean() == pytest.approx(spent_error(0.25), abs=0.003)
+
+
+def test_a_look_without_new_users_has_the_boundary_of_the_last_one():
+    first, same, later = boundaries([1.0, 1.0, 2.0], [0.02, 0.03, 0.05])
+    assert first == same == pytest.approx(stats.norm.ppf(0.99))
+    assert later == pytest.approx(boundaries([1.0, 2.0], [0.02, 0.05])[1])
+
+
+def test_intervals_of_planned_days_follow_the_boundaries():
+    found = [LogDifference(0.1, 0.01 / day, 1e6) for day in (1, 2)] + [LogDifference(np.nan, np.nan, np.nan)]
+    shown = valid_on_planned_days(found, [1, 2, 3], planned_days=4)
+    bounds = boundaries([100.0, 200.0], [spent_error(0.25), spent_error(0.5)])
+    for each, lift, bound in zip(found[:2], shown[:2], bounds, strict=True):
+        assert np.log1p(lift.high) - 0.1 == pytest.approx(bound * each.variance**0.5, rel=1e-4)
+        assert lift.p_value == each.lift().p_value
+    assert np.isnan(shown[2].low)
+    with pytest.raises(InputError, match="planned_days: found 2, but the log has 3 days"):
+        valid_on_planned_days(found, [1, 2, 3], planned_days=2)

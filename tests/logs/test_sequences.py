@@ -282,3 +282,18 @@ def test_a_sequence_of_impressions_needs_impressions():
 def test_a_declaration_that_cannot_work_is_explained(block, message):
     with pytest.raises(ValidationError, match=message):
         FeatureColumns.model_validate(block)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"context": ("position",), "behavior": ("item_id", "position")},
+        {"profile": ("gap",), "behavior": ("item_id", "gap")},
+        {"context": ("position",), "sequences": {"shown": {"source": "impressions", "behavior": ("item_id", "position")}}},
+        {"context": ("clicked",), "sequences": {"shown": {"source": "impressions", "behavior": ("item_id", "clicked")}}},
+    ],
+)  # fmt: skip
+def test_a_column_cannot_have_the_name_of_a_computed_feature(columns):
+    with pytest.raises(ValueError, match="computed for behaviours, but a column of items, users or impress"):
+        FeatureColumns.model_validate(columns)
+    FeatureColumns.model_validate(columns | {"context": ("hour",), "profile": ("age",)})

@@ -403,3 +403,14 @@ def test_a_version_of_a_light_net_scores_without_its_booster_and_a_warm_start_co
         for net in (warm, fresh)
     ]
     assert moved[0] < 0.5 * moved[1]
+
+
+def test_pairs_with_a_new_outcome_cannot_go_on(tmp_path):
+    """On each day behaviours have another action, and the row of a pair is that of its item times the number of actions."""
+    features = FEATURES | {"behavior": ["item_id", "category", "action"]}
+    vocabularies = FieldVocabularies()
+    data = window([0, 1], 2, vocabularies, features)
+    fitted = fit(tmp_path, data, model="nade", name="first.pt")
+    fit(tmp_path, data, parent=fitted.as_parent(), model="nade", name="again.pt")
+    with pytest.raises(InputError, match=r"nade: the row of a pair of an item and action .* was 3 and is 4"):
+        fit(tmp_path, window([2], 3, vocabularies, features), parent=fitted.as_parent(), model="nade")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from deep_interest.abtest.metrics import METRICS, Metric
     from deep_interest.abtest.moments import Moments
     from deep_interest.abtest.novelty import Slope, by_group, novelty_slope
+    from deep_interest.abtest.planned_looks import boundaries, spent_error, valid_on_planned_days
     from deep_interest.abtest.readout import Readout, read_out
     from deep_interest.abtest.sequential import always_valid, always_valid_p
     from deep_interest.abtest.user_days import UserDays
@@ -26,6 +27,7 @@ _MODULES = {
     "metrics": ("METRICS", "Metric"),
     "moments": ("Moments",),
     "novelty": ("Slope", "by_group", "novelty_slope"),
+    "planned_looks": ("boundaries", "spent_error", "valid_on_planned_days"),
     "readout": ("Readout", "read_out"),
     "sequential": ("always_valid", "always_valid_p"),
     "user_days": ("UserDays",),
@@ -45,6 +47,7 @@ __all__ = [
     "VarianceCurve",
     "always_valid",
     "always_valid_p",
+    "boundaries",
     "by_group",
     "days_until",
     "detectable_lift",
@@ -54,6 +57,8 @@ __all__ = [
     "novelty_slope",
     "read_out",
     "sample_ratio",
+    "spent_error",
+    "valid_on_planned_days",
 ]
 
 

@@ -41,6 +41,8 @@ class ABTestParameters(BaseModel):
         split: planned share of the users by arm, in any unit.
         start: first day of the test; earlier rows of the log are the pre-period for CUPED. None if all rows are of the test.
         expected_lift: relative lift at which the always-valid interval is tightest, and for which the days are predicted.
+        planned_days: days that the test is planned to run; the always-valid interval then holds on these, and is narrower. None for any
+            number of days.
         reading: how the log is read.
     """
 
@@ -53,6 +55,7 @@ class ABTestParameters(BaseModel):
     split: Annotated[dict[str, Annotated[float, Field(gt=0)]], BeforeValidator(_with_names)]
     start: date | None = None
     expected_lift: float = Field(0.05, gt=0)
+    planned_days: int | None = Field(None, ge=1)
     reading: ExposureReading = ExposureReading()
 
     @model_validator(mode="after")

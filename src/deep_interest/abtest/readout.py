@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtr
 
 from deep_interest.abtest.assignment import SampleRatio, sample_ratio
-from deep_interest.abtest.duration import days_until, detectable_lift, fit_variance_curve
+from deep_interest.abtest.duration import VarianceCurve, days_until, detectable_lift, fit_variance_curve
 from deep_interest.abtest.lift import LEVEL, NAN, Lift, LogDifference, log_difference
 from deep_interest.abtest.metrics import METRICS, QUANTITIES, Metric
 from deep_interest.abtest.moments import Moments
 from deep_interest.abtest.novelty import Slope, by_group, novelty_slope
+from deep_interest.abtest.planned_looks import valid_on_planned_days
 from deep_interest.abtest.sequential import always_valid
 from deep_interest.abtest.user_days import UserDays
 from deep_interest.errors import InputError
@@ -52,17 +54,49 @@ class _Comparison:
         arm: name of the arm.
         found: difference of the logarithms after each day, with CUPED if there is a pre-period.
         plain: the same without CUPED.
+        always: lift after each day with its always-valid interval.
     """
 
     metric: str
     arm: str
     found: list[LogDifference]
     plain: list[LogDifference]
+    always: list[Lift]
+
+
+@dataclass(frozen=True)
+class _Looks:
+    """The looks at a test, one after each day.
+
+    Attributes:
+        days: number of days from the first one to each look, the first being 1.
+        level: level of the always-valid intervals of one arm.
+        expected_lift, planned_days: see `read_out`.
+    """
+
+    days: list[int]
+    level: float
+    expected_lift: float
+    planned_days: int | None
+
+    def intervals(self, found: Sequence[LogDifference]) -> list[Lift]:
+        """Return the lift after each day with its always-valid interval."""
+        if self.planned_days is None:
+            return [always_valid(each, expected_lift=self.expected_lift, level=self.level) for each in found]
+        return valid_on_planned_days(found, self.days, planned_days=self.planned_days, level=self.level)
+
+    def days_until(self, curve: VarianceCurve, lift: float, each: _Comparison) -> float:
+        """Return how many more days it takes until the always-valid interval finds a lift; planned looks keep their last boundary."""
+        if self.planned_days is None:
+            return days_until(curve, lift, level=self.level, always_valid_at=self.expected_lift)
+        last, always = each.found[-1], each.always[-1]
+        bound = (np.log1p(always.high) - last.difference) / last.variance**0.5
+        return days_until(curve, lift, level=float(2 * ndtr(-bound)))
 
 
 def read_out(
-    log: UserDays, *, control: str, split: Mapping[str, float], expected_lift: float = 0.05
-) -> Readout:
+    log: UserDays, *, control: str, split: Mapping[str, float], expected_lift: float = 0.05, planned_days: int | None = None
+) -> Readout:  # fmt: skip
     """Compare every arm of a test with the control.
 
     Args:
@@ -70,28 +104,33 @@ def read_out(
         control: name of the control arm.
         split: planned share of the users by arm, in any unit.
         expected_lift: relative lift at which the always-valid interval is tightest, and for which the days are predicted.
+        planned_days: days that the test is planned to run, for always-valid intervals that hold on these only, and are narrower.
 
     Raises:
-        InputError: the control or an arm of the split is unknown, or an arm has fewer than two users.
+        InputError: the control or an arm of the split is unknown, an arm has fewer than two users, or the test has run for longer than
+            planned.
     """
     _check_arms(log, control, split)
     arms = [arm for arm in log.arm_names if arm != control]
     metrics = [key for key, metric in METRICS.items() if log.values[:, metric.y].any()]
     days = list(log.moments_by_day())
-    comparisons = [
-        _compare([moments for _, moments in days], metric, arm, control) for metric in metrics for arm in arms
-    ]
+    names = [day for day, _ in days]
     level = LEVEL / len(
         arms
     )  # of the always-valid intervals and predictions; fixed-horizon p-values are corrected by Holm
+    looks = _Looks([day - names[0] + 1 for day in names], level, expected_lift, planned_days)
+    comparisons = [
+        _compare([moments for _, moments in days], metric, arm, control, looks)
+        for metric in metrics
+        for arm in arms
+    ]
     final = days[-1][1] if days else {}
-    rows = [_row(log, each, final, control, expected_lift, level) for each in comparisons]
-    names = [day for day, _ in days]
+    rows = [_row(log, each, final, control, looks) for each in comparisons]
     return Readout(
         _with_holm(pd.DataFrame(rows)),
-        pd.concat([_days_of(log, each, control, expected_lift, level, names) for each in comparisons], ignore_index=True),
+        pd.concat([_days_of(log, each, control, names) for each in comparisons], ignore_index=True),
         pd.concat([_tenures_of(log, each, control) for each in comparisons], ignore_index=True),
-        _checks(log, control, sample_ratio({arm: log.users_of(arm) for arm in split}, split)),
+        _checks(log, control, sample_ratio({arm: log.users_of(arm) for arm in split}, split)) | {"planned_days": planned_days},
     )  # fmt: skip
 
 
@@ -110,10 +149,12 @@ def _check_arms(log: UserDays, control: str, split: Mapping[str, float]) -> None
         raise InputError("the log has no impression, click or revenue")
 
 
-def _compare(days: Sequence[Mapping[str, Moments]], metric: str, arm: str, control: str) -> _Comparison:
+def _compare(
+    days: Sequence[Mapping[str, Moments]], metric: str, arm: str, control: str, looks: _Looks
+) -> _Comparison:
     plain = [_difference(moments[arm], moments[control], METRICS[metric], cuped=False) for moments in days]
     cuped = [_difference(moments[arm], moments[control], METRICS[metric], cuped=True) for moments in days]
-    return _Comparison(metric, arm, cuped, plain)
+    return _Comparison(metric, arm, cuped, plain, looks.intervals(cuped))
 
 
 def _difference(treated: Moments, control: Moments, metric: Metric, *, cuped: bool) -> LogDifference:
@@ -126,12 +167,12 @@ def _difference(treated: Moments, control: Moments, metric: Metric, *, cuped: bo
 
 
 def _row(
-    log: UserDays, each: _Comparison, final: Mapping[str, Moments], control: str, expected_lift: float, level: float
-) -> dict[str, Any]:  # fmt: skip
+    log: UserDays, each: _Comparison, final: Mapping[str, Moments], control: str, looks: _Looks
+) -> dict[str, Any]:
     metric = METRICS[each.metric]
     enough = _users_with(log, metric, each.arm) >= FEWEST_USERS <= _users_with(log, metric, control)
     found, plain = each.found[-1], each.plain[-1]
-    fixed, always = found.lift(), always_valid(found, expected_lift=expected_lift, level=level)
+    fixed, always = found.lift(), each.always[-1]
     if not enough:
         fixed = always = Lift(fixed.lift, NAN, NAN, NAN)
     removed = 1 - found.variance / plain.variance if enough and found is not plain and found != plain else NAN
@@ -146,19 +187,16 @@ def _row(
         "plain_high": plain.lift().high if enough else NAN, "variance_removed": removed,
     }  # fmt: skip
     row |= {f"slope_{field.name}": getattr(slope, field.name) for field in fields(Slope)}
-    return row | _durations(each, fixed, expected_lift, level, enough=enough)
+    return row | _durations(each, fixed, looks, enough=enough)
 
 
-def _durations(
-    each: _Comparison, fixed: Lift, expected_lift: float, level: float, *, enough: bool
-) -> dict[str, float]:
+def _durations(each: _Comparison, fixed: Lift, looks: _Looks, *, enough: bool) -> dict[str, float]:
     """Return what the test can find now, and the days until it finds the expected and the observed lift."""
     curve = fit_variance_curve([found.variance for found in each.found]) if enough else None
-    row = {"detectable_lift": detectable_lift(each.found[-1].variance, level=level) if enough else NAN}
-    for name, lift in (("expected", expected_lift), ("observed", fixed.lift)):
-        for kind, at in (("", None), ("_always", expected_lift)):
-            days = NAN if curve is None else days_until(curve, lift, level=level, always_valid_at=at)
-            row[f"days{kind}_{name}"] = days
+    row = {"detectable_lift": detectable_lift(each.found[-1].variance, level=looks.level) if enough else NAN}
+    for name, lift in (("expected", looks.expected_lift), ("observed", fixed.lift)):
+        row[f"days_{name}"] = NAN if curve is None else days_until(curve, lift, level=looks.level)
+        row[f"days_always_{name}"] = NAN if curve is None else looks.days_until(curve, lift, each)
     return row
 
 
@@ -179,11 +217,8 @@ def _with_holm(results: pd.DataFrame) -> pd.DataFrame:
     return results
 
 
-def _days_of(
-    log: UserDays, each: _Comparison, control: str, expected_lift: float, level: float, days: Sequence[int]
-) -> pd.DataFrame:
-    fixed = [found.lift() for found in each.found]
-    always = [always_valid(found, expected_lift=expected_lift, level=level) for found in each.found]
+def _days_of(log: UserDays, each: _Comparison, control: str, days: Sequence[int]) -> pd.DataFrame:
+    fixed, always = [found.lift() for found in each.found], each.always
     series = by_group(log, METRICS[each.metric], each.arm, control)
     alone = pd.DataFrame(series.lifts(), index=series.groups, columns=[f"day_{name}" for name in _INTERVAL])
     table = pd.DataFrame({

@@ -97,6 +97,10 @@ def notes_of(checks: Mapping[str, Any], left_out: Mapping[str, int]) -> list[str
         f"Sample ratio: p = {checks['sample_ratio_p']:.2g} (a mismatch is reported below {THRESHOLD}).",
         f"{checks['users_in_two_arms']:,} users in more than one arm are left out.",
     ]
+    if checks["planned_days"] is not None:
+        notes.append(
+            f"The always-valid interval holds on each of the {checks['planned_days']} planned days at once."
+        )
     share = checks["share_with_pre_period"]
     if share is None:
         notes.append(

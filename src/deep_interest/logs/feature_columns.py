@@ -100,6 +100,12 @@ class FeatureColumns(BaseModel):
             raise ValueError(
                 f"neighbours: the feature {NEIGHBOURS} is computed, but a column has the same name; rename the column's feature"
             )
+        computed = {name for name in (*self._all_own, *self._of_impressions) if name in (*DERIVED, CLICKED)}
+        if both := computed & {*self.item, *self.profile, *self.context}:
+            raise ValueError(
+                f"{', '.join(sorted(both))}: computed for behaviours, but a column of items, users or impressions has the same name; rename "
+                f"the column's feature under source.….columns"
+            )
         for key, named in (
             ("buckets", self.buckets),
             ("multi_hot", self.multi_hot),
@@ -191,6 +197,12 @@ class FeatureColumns(BaseModel):
             if name not in self.item
         ]
         return (*self.own, *(name for name in dict.fromkeys(of_sequences) if name not in self.own))
+
+    @property
+    def _of_impressions(self) -> tuple[str, ...]:
+        """Features of the impressions in further sequences."""
+        sequences = [of for of in self.sequences.values() if of.source == "impressions"]
+        return tuple(name for sequence in sequences for name in sequence.behavior)
 
     def place_of(self, name: str) -> str:
         """Return the block of the configuration that names a feature of behaviours."""

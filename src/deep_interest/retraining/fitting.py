@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from deep_interest.errors import InputError
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.embeddings import Table, embedding_tables
+from deep_interest.models.nade import NADE
 from deep_interest.models.registry import build_model
 from deep_interest.models.wide_deep import CrossProduct
 from deep_interest.retraining.fitted import FittedModel, Parent
@@ -68,7 +69,7 @@ def fit_challenger(
     torch.manual_seed(seed)
     model = build_model(experiment.model, config, data.features.schema)
     if parent is not None:
-        _check_can_grow(experiment, model)
+        _check_can_grow(experiment, model, parent.schema)
         if teacher_weight:
             seen = _training_samples(in_run, device, options) if rows else train
             train = _with_teacher(train, seen, parent, teacher_weight, experiment)
@@ -179,7 +180,17 @@ def _extend_moments(before: dict[str, Any], fresh: dict[str, Any]) -> dict[str, 
     return {"steps": before["steps"], "moments": moments}
 
 
-def _check_can_grow(experiment: Experiment, model: nn.Module) -> None:
+def _check_can_grow(experiment: Experiment, model: nn.Module, before: FeatureSchema) -> None:
+    sizes = before.tables
+    for module in model.modules():
+        if isinstance(module, NADE) and (
+            grown := [name for name in module.pairs if module.sizes[name] != sizes.get(name)]
+        ):
+            raise InputError(
+                f"{experiment.model}: the row of a pair of an item and {grown[0]} depends on the number of values of {grown[0]}, which was "
+                f"{sizes.get(grown[0], 0)} and is {module.sizes[grown[0]]}, so it cannot continue from a champion; set "
+                "retraining.strategy to full_window"
+            )
     if any(isinstance(module, CrossProduct) for module in model.modules()):
         raise InputError(
             f"{experiment.model}: the codes of its crossed features depend on the sizes of the vocabularies, so it cannot continue "

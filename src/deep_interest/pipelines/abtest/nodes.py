@@ -50,8 +50,9 @@ def compare(
         user_days[quantities].to_numpy(), arm_names=list(settings.split), pre_period=before,
     )  # fmt: skip
     found = read_out(
-        log, control=settings.control, split=settings.split, expected_lift=settings.expected_lift
-    )
+        log, control=settings.control, split=settings.split, expected_lift=settings.expected_lift,
+        planned_days=settings.planned_days,
+    )  # fmt: skip
     for sentence in warnings_of(found.checks):
         logger.warning("%s", sentence)
     for sentence in sentences_of(found, expected_lift=settings.expected_lift):
