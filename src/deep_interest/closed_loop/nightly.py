@@ -21,7 +21,7 @@ from deep_interest.retraining.rows import Before, assign_rows
 from deep_interest.retraining.runs import artifacts_of, fit_by_plan, judge_by_plan, version_name
 from deep_interest.retraining.window import encode_window
 from deep_interest.serving.registry import Registry
-from deep_interest.simulation.visits import assign_arms
+from deep_interest.simulation.visits import Draw, assign_arms, uniforms
 from deep_interest.training.runs import Experiment
 
 logger = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class ModelArm:
         reading: how the days are read, with the feature columns.
         nights: days after which the model is trained.
         fallback: ranks until the gate has promoted a version.
-        own: which impressions are in the training log; None for those of all users.
+        training_log: which impressions the model is trained on.
     """
 
     name: str
@@ -49,7 +49,7 @@ class ModelArm:
     reading: ReaderConfig
     nights: range
     fallback: Ranker
-    own: "OwnUsers | None" = None
+    training_log: "TrainingLog"
 
     def ranker(self) -> Ranker:
         """Return the champion as a ranker; until there is one, the fallback, with a warning."""
@@ -70,20 +70,40 @@ class OwnUsers:
     Attributes:
         split: share of the users by arm.
         arm: the arm.
-        seed: seed of the assignment.
         start: first day of the A/B test.
     """
 
     split: Mapping[str, float]
     arm: str
-    seed: int
     start: str
 
-    def of(self, shown: pd.DataFrame) -> np.ndarray:
-        """Return whether each impression is in the training log, ``(n,)`` bool."""
-        arms = assign_arms(shown["user"].to_numpy(), self.split, self.seed)
+    def of(self, shown: pd.DataFrame, seed: int) -> np.ndarray:
+        """Return whether each impression is one of these, ``(n,)`` bool."""
+        arms = assign_arms(shown["user"].to_numpy(), self.split, seed)
         before = shown["day"].to_numpy() < day_number(self.start)
         return before | (arms == list(self.split).index(self.arm))
+
+
+@dataclass(frozen=True)
+class TrainingLog:
+    """Selects the impressions that a model is trained on.
+
+    Attributes:
+        seed: seed of the assignment to arms and of the choice of negatives.
+        negatives_kept: share of the impressions without a click that are in the log; the retrained model corrects its probabilities for it
+            (``retraining.calibration``).
+        own: selects the impressions of one arm; None for those of all arms.
+    """
+
+    seed: int
+    negatives_kept: float = 1.0
+    own: OwnUsers | None = None
+
+    def of(self, shown: pd.DataFrame) -> np.ndarray:
+        """Return whether each impression is in the log, ``(n,)`` bool; the same impression always has the same answer."""
+        keys = (shown[name].to_numpy() for name in ("user", "time", "item"))
+        is_kept = (shown["label"].to_numpy() > 0) | (uniforms(self.seed, Draw.TRAINING, *keys) < self.negatives_kept)
+        return is_kept if self.own is None else is_kept & self.own.of(shown, self.seed)
 
 
 @dataclass
@@ -126,9 +146,7 @@ class Nights:
         state, champion = registry.state(), registry.champion()
         records = {day: _record(self.log.days / day) for day in days if day not in state.days}
         plan = plan_run(days, state, champion, retraining, records)
-        tables = whole
-        if arm.own is not None:
-            tables = replace(whole, impressions=whole.shown[arm.own.of(whole.shown)].reset_index(drop=True))
+        tables = replace(whole, impressions=whole.shown[arm.training_log.of(whole.shown)].reset_index(drop=True))
         vocabularies = champion.vocabularies() if champion else FieldVocabularies()
         data = encode_window(
             tables, train=plan.train, held_out=plan.held_out, protocol=self.protocol, features=self.reading.features,

@@ -8,7 +8,7 @@ from typing import Any
 from deep_interest.abtest.parameters import ABTestParameters
 from deep_interest.closed_loop.day import Shop
 from deep_interest.closed_loop.log import WorldLog
-from deep_interest.closed_loop.nightly import ModelArm, Nights, OwnUsers
+from deep_interest.closed_loop.nightly import ModelArm, Nights, OwnUsers, TrainingLog
 from deep_interest.closed_loop.rankers import Oracle, Popularity, Random, Ranker
 from deep_interest.closed_loop.version_ranker import CONTEXT
 from deep_interest.closed_loop.world import Arm, Fixed, Learner, NothingToLearn, World, block_of
@@ -115,7 +115,10 @@ def build_world(
         models[arm] = ModelArm(
             name=arm, experiment=experiment, registry=Registry(log.folder / "registries" / arm), log=log, reading=reading,
             nights=range(serves.start - 1, serves.stop - 1), fallback=_popularity(shop),
-            own=None if test.training_log == "pooled" else OwnUsers(dict(split), arm, shop.config.seed, log.name(start)),
+            training_log=TrainingLog(
+                shop.config.seed, retraining.calibration.negatives_kept,
+                None if test.training_log == "pooled" else OwnUsers(dict(split), arm, log.name(start)),
+            ),
         )  # fmt: skip
     arms: dict[str, Arm] = {
         arm: models[arm] if arm in models else Fixed(_ranker(test.arms[arm], shop)) for arm in split

@@ -41,6 +41,8 @@ class Draw(IntEnum):
     """Noise of an oracle; keys: user, second of the visit, item."""
     RANDOM = 6
     """Score of the random ranker; keys: user, second of the visit, item."""
+    TRAINING = 7
+    """Whether an impression without a click is in the training log; keys: user, time, item."""
 
 
 def uniforms(seed: int, draw: Draw, *keys: np.ndarray | int) -> np.ndarray:
