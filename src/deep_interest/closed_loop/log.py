@@ -134,6 +134,14 @@ class WorldLog:
             ignore_index=True,
         )
 
+    def served(self, days: range) -> pd.DataFrame:
+        """Count the impressions by ``arm`` and ``version`` on some days, in the column ``impressions``."""
+        counts = [
+            pd.read_parquet(path, columns=["arm", "version"]).value_counts().rename("impressions").reset_index()
+            for path in self._paths("impressions", days)
+        ]
+        return pd.concat(counts).groupby(["arm", "version"], as_index=False)["impressions"].sum()
+
     def _paths(self, table: str, days: range) -> Iterator[Path]:
         return (self.days / self.name(day) / f"{table}.parquet" for day in days)
 

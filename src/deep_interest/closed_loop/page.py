@@ -37,16 +37,20 @@ def simulation_page(
         "control, ours with CUPED.",
         "## Regret",
         markdown_table(
-            ["Arm", "CTR", "oracle's", "lost", "RPM", "oracle's", "lost", "Clicks × bids lost"],
+            [
+                "Arm", "CTR", "oracle's", "lost", "RPM", "oracle's", "lost", "Clicks × bids lost", "Versions", "Ranked by popularity",
+            ],
             [
                 [
                     row["arm"], _percent(row["ctr"]), _percent(row["oracle_ctr"]), _percent(row["ctr_regret"]), f"{row['rpm']:.1f}",
                     f"{row['oracle_rpm']:.1f}", _percent(row["rpm_regret"]), _percent(row["value_regret"]),
+                    str(row["versions"]), f"{row['fallback']:.0%}",
                 ]
                 for row in regret.to_dict("records")
             ],
         ),
-        "Expected values. The oracle ranks the same candidates in the same visits, with the same histories, by their true click probabilities.",
+        "Expected values. The oracle ranks the same candidates in the same visits, with the same histories, by their true click probabilities. "
+        "Versions: those that ranked; popularity ranks until the gate has promoted one.",
     ]  # fmt: skip
     if len(aa):
         parts += [

@@ -12,6 +12,7 @@ from deep_interest.abtest.parameters import ABTestParameters
 from deep_interest.abtest.readout import read_out
 from deep_interest.abtest.user_days import UserDays
 from deep_interest.closed_loop.log import WorldLog
+from deep_interest.closed_loop.rankers import Popularity
 from deep_interest.retraining.days import day_number
 from deep_interest.simulation.shop_parameters import PhaseParameters
 
@@ -68,15 +69,17 @@ def aa_results(before: pd.DataFrame, log: WorldLog, phases: PhaseParameters, par
     return found.results
 
 
-def regret_table(exposures: pd.DataFrame) -> pd.DataFrame:
+def regret_table(exposures: pd.DataFrame, served: pd.DataFrame) -> pd.DataFrame:
     """Compare what each arm showed with what the oracle would have shown in the same visits, with the same histories.
 
     Args:
         exposures: sums by user and day of `closed_loop.log`.
+        served: number of impressions by arm and version, see `WorldLog.served`.
 
     Returns:
         A row for each arm: ``arm``; ``ctr`` and ``oracle_ctr``, ``rpm`` and ``oracle_rpm`` (expected values); ``ctr_regret``,
-        ``rpm_regret`` and ``value_regret``: the share of the oracle's expected clicks, revenue, and clicks × bids that is lost.
+        ``rpm_regret`` and ``value_regret``: the share of the oracle's expected clicks, revenue, and clicks × bids that is lost;
+        ``versions``: number of versions that ranked; ``fallback``: share of the impressions that popularity ranked.
     """
     sums = exposures.groupby("arm").sum(numeric_only=True)
     table = pd.DataFrame(
@@ -89,6 +92,12 @@ def regret_table(exposures: pd.DataFrame) -> pd.DataFrame:
             "rpm_regret": 1 - sums["expected_revenue"] / sums["oracle_revenue"],
             "value_regret": 1 - sums["value"] / sums["oracle_value"],
         }
+    )
+    by_arm = served.groupby("arm")["impressions"].sum()
+    stands_in = served["version"] == Popularity.version
+    table["versions"] = served[~stands_in].groupby("arm").size().reindex(table.index, fill_value=0)
+    table["fallback"] = (
+        served[stands_in].groupby("arm")["impressions"].sum().reindex(table.index, fill_value=0) / by_arm
     )
     return table.reset_index()
 

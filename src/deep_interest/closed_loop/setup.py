@@ -7,18 +7,21 @@ from typing import Any
 
 from deep_interest.abtest.parameters import ABTestParameters
 from deep_interest.closed_loop.day import Shop
+from deep_interest.closed_loop.http_ranker import ServiceArm
 from deep_interest.closed_loop.log import WorldLog
 from deep_interest.closed_loop.nightly import ModelArm, Nights, OwnUsers, TrainingLog
-from deep_interest.closed_loop.rankers import Oracle, Popularity, Random, Ranker
-from deep_interest.closed_loop.version_ranker import CONTEXT
+from deep_interest.closed_loop.rankers import Oracle, Popularity, Random
+from deep_interest.closed_loop.version_ranker import CONTEXT, VersionRanker
 from deep_interest.closed_loop.world import Arm, Fixed, Learner, NothingToLearn, World, block_of
 from deep_interest.errors import InputError, did_you_mean
+from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.protocol_parameters import ProtocolParameters
 from deep_interest.models.registry import MODELS
 from deep_interest.retraining.days import ReaderConfig
 from deep_interest.retraining.parameters import RetrainingParameters
 from deep_interest.retraining.runs import retraining_experiment
 from deep_interest.serving.registry import Registry
+from deep_interest.serving.version import Version
 from deep_interest.simulation.config import SimulationConfig
 from deep_interest.simulation.shop_parameters import RankerParameters, SimulatedTestParameters
 from deep_interest.training.experiment import Experiment
@@ -121,17 +124,33 @@ def build_world(
             ),
         )  # fmt: skip
     arms: dict[str, Arm] = {
-        arm: models[arm] if arm in models else Fixed(_ranker(test.arms[arm], shop)) for arm in split
+        arm: models[arm] if arm in models else _arm(test.arms[arm], shop, features, training.run) for arm in split
     }
     world = World(shop, log, test.phases, arms, split, control, range(shop.config.blocks))
     learner = Nights(models, log, reading, training.protocol, retraining) if models else NothingToLearn()
     return world, learner
 
 
-def _ranker(parameters: RankerParameters, shop: Shop) -> Ranker:
+def _arm(parameters: RankerParameters, shop: Shop, features: FeatureColumns, run: RunParameters) -> Arm:
+    if parameters.service is not None:
+        return ServiceArm(parameters.service)
+    if parameters.registry is not None:
+        return Fixed(VersionRanker(_version(Path(parameters.registry), parameters.version), shop.config, features, run))
     if parameters.ranker == "oracle":
-        return Oracle(parameters.noise, "oracle" if not parameters.noise else f"oracle with noise {parameters.noise:g}")
-    return _popularity(shop) if parameters.ranker == "popularity" else Random()
+        noise = parameters.noise
+        return Fixed(Oracle(noise, f"oracle with noise {noise:g}") if noise else Oracle())
+    return Fixed(_popularity(shop) if parameters.ranker == "popularity" else Random())
+
+
+def _version(folder: Path, name: str | None) -> Version:
+    registry = Registry(folder)
+    if name is not None:
+        return registry.load(name)
+    if (champion := registry.champion()) is None:
+        raise InputError(
+            f"{folder}: no version serves; name one of those in the folder with version ({', '.join(registry.names()) or 'there is none'})"
+        )
+    return champion
 
 
 def _popularity(shop: Shop) -> Popularity:

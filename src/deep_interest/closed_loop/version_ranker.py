@@ -34,7 +34,7 @@ class VersionRanker:
     Args:
         version: the version.
         config: parameters of the simulation.
-        columns: feature columns of the version.
+        columns: feature columns of the data; of the context features those are used that the version has.
         run: device and batch size.
 
     Raises:
@@ -43,8 +43,10 @@ class VersionRanker:
 
     def __init__(self, version: Version, config: SimulationConfig, columns: FeatureColumns, run: RunParameters) -> None:
         self.version, self._run = version.id, run
-        self._columns, self._schema = columns, version.schema
+        self._schema = version.schema
+        columns = columns.model_copy(update={"context": tuple(field.name for field in self._schema.context)})
         check_features(columns)
+        self._columns = columns
         self._device = prepare_device(run)
         self._model, self._calibration = version.model().to(self._device), version.calibration()
         self._max_len = TrainingOptions.model_validate(version.manifest["training"]).max_len
@@ -77,7 +79,7 @@ class VersionRanker:
             time=repeated(batch.config.origin + visits.second, np.int64) if store.needs_time else None,
         )  # fmt: skip
         ctr = predict(self._model, samples, batch_size=self._run.evaluation_batch_size)
-        return np.clip(self._calibration(ctr), _CLIPPED, 1 - _CLIPPED).reshape(len(visits), C)
+        return clipped(self._calibration(ctr)).reshape(len(visits), C)
 
     def _encoded(self, batch: VisitBatch) -> tuple[BehaviorLog, FeatureTables]:
         behaviors, columns = batch.behaviors, self._columns
@@ -100,6 +102,11 @@ class VersionRanker:
 
     def _codes(self, name: str, column: pd.Series) -> np.ndarray:
         return code_column(self._vocabularies, name, column.reset_index(drop=True), self._columns).codes
+
+
+def clipped(ctr: np.ndarray) -> np.ndarray:
+    """Return probabilities strictly between 0 and 1, so that all candidates have a price."""
+    return np.clip(ctr, _CLIPPED, 1 - _CLIPPED)
 
 
 def check_features(columns: FeatureColumns) -> None:

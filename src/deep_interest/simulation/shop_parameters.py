@@ -52,24 +52,35 @@ class AuctionParameters(_Strict):
 
 
 class RankerParameters(_Strict):
-    """What ranks the candidates in an arm of a test.
+    """What ranks the candidates in an arm of a test: one of the attributes.
 
     Attributes:
-        ranker: ``oracle`` (the true click probability, with noise), ``popularity``, ``random``, or ``model``.
+        model: key of the model, which is retrained after each day.
+        registry: folder of a registry, whose version serves on all days; a relative path begins at the project.
+        version: id of that version; None for the champion.
+        service: address of a model in a running service, such as ``http://127.0.0.1:8080/v2/models/simulated.din``.
+        ranker: ``oracle`` (the true click probability, with noise), ``popularity``, or ``random``.
         noise: standard deviation of the normal noise that the oracle adds to the log-odds of each candidate in each visit.
-        model: key of the model, which is retrained after each day; only of ``model``.
     """
 
-    ranker: Literal["oracle", "popularity", "random", "model"] = "model"
-    noise: float = Field(0.0, ge=0)
     model: str | None = None
+    registry: str | None = None
+    version: str | None = None
+    service: Annotated[str, Field(pattern=r"^https?://[^/]+.*/v2/models/[^/]+$")] | None = None
+    ranker: Literal["oracle", "popularity", "random"] | None = None
+    noise: float = Field(0.0, ge=0)
 
     @model_validator(mode="after")
     def _parts_belong_together(self) -> "RankerParameters":
-        if (self.ranker == "model") != (self.model is not None):
-            raise ValueError("a ranker is {model: din}, or {ranker: oracle}, {ranker: popularity} or {ranker: random}")
+        if sum(of is not None for of in (self.model, self.registry, self.service, self.ranker)) != 1:
+            raise ValueError(
+                "an arm has one of {model: din}, {registry: FOLDER}, {service: URL}, {ranker: oracle}, {ranker: popularity} and "
+                "{ranker: random}"
+            )
+        if self.version is not None and self.registry is None:
+            raise ValueError("version is a version of registry; set registry to the folder that has it")
         if self.noise and self.ranker != "oracle":
-            raise ValueError(f"noise is an option of the oracle; remove it from {self.ranker}")
+            raise ValueError("noise is an option of {ranker: oracle}; remove it")
         return self
 
 

@@ -51,7 +51,7 @@ def make_simulate(name: str) -> Callable[..., Any]:
             before.groupby("user", as_index=False)[list(QUANTITIES)].sum(),
             {},
             aa_results(before, logs[TEST], phases, settings),
-            regret_table(tested),
+            regret_table(tested, logs[TEST].served(range(begin, phases.total))),
             truth_table(tested, worlds, control=settings.control),
         )
 
