@@ -7,7 +7,7 @@
 One JSON object per line. `speed` trains each model on four days of random rankings, and measures the CPU time of the fifth day: visits,
 candidates, histories, scores, auctions, clicks and log. `month` runs the test ``simulated`` of conf/base with other sizes and writes its pages
 to the folder; it resumes after a kill. `coverage` simulates the worlds with all users in each arm of two rankers that learn nothing, so that arms
-cannot influence each other; each repetition draws users and splits them anew, and reads out what they did in the world of their arm.
+cannot influence each other; each repetition draws users and splits them, and reads out what they did in the world of their arm.
 """
 
 import argparse
@@ -61,7 +61,11 @@ class Parameters:
             str(CONF), base_env="base", default_run_env="base", merge_strategy={"parameters": "soft"}
         )["parameters"]
         block = every["abtests"]["simulated"]
-        block["simulation"] |= {"arms": dict(arms), "phases": dict(phases), "counterfactuals": counterfactuals}
+        block["simulation"] |= {
+            "arms": dict(arms),
+            "phases": dict(phases),
+            "counterfactuals": counterfactuals,
+        }
         block["simulation"]["shop"]["users"] = users
         block |= {"control": next(iter(arms)), "split": dict.fromkeys(arms, 1)}
         self.test = ABTestParameters.model_validate(block)
@@ -75,19 +79,35 @@ class Parameters:
         """Return how the models are trained."""
         dataset = self.dataset
         return Training(
-            dataset, reading_of(dataset), dataset.protocol, self.models, self.recipes, self.run, self.retraining
+            dataset,
+            reading_of(dataset),
+            dataset.protocol,
+            self.models,
+            self.recipes,
+            self.run,
+            self.retraining,
         )
 
 
 def speed(users: int) -> Iterator[dict[str, Any]]:
     """Measure the CPU time of a day with each ranker."""
-    for name, arm in {"oracle": {"ranker": "oracle"}, **{model: {"model": model} for model in MODELS}}.items():
+    for name, arm in {
+        "oracle": {"ranker": "oracle"},
+        **{model: {"model": model} for model in MODELS},
+    }.items():
         with tempfile.TemporaryDirectory() as folder:
-            parameters = Parameters({name: arm, "random": {"ranker": "random"}}, users, SPEED_DAYS, Path(folder))
+            parameters = Parameters(
+                {name: arm, "random": {"ranker": "random"}}, users, SPEED_DAYS, Path(folder)
+            )
             assert parameters.test.simulation is not None
             shop = shop_of(parameters.simulation, parameters.test.simulation)
             world, learner = build_world(
-                "speed", {name: 1.0, "random": 0.0}, Path(folder), shop, parameters.test, parameters.training()
+                "speed",
+                {name: 1.0, "random": 0.0},
+                Path(folder),
+                shop,
+                parameters.test,
+                parameters.training(),
             )
             world.run(learner)  # the fifth day once, which also compiles
             ranker, block = world.arms[name].ranker(), block_of(shop.config, 0)
@@ -102,7 +122,9 @@ def speed(users: int) -> Iterator[dict[str, Any]]:
             }  # fmt: skip
 
 
-def month(folder: Path, users: int, arms: list[str], phases: Mapping[str, int], *, counterfactuals: bool) -> Iterator[dict[str, Any]]:
+def month(
+    folder: Path, users: int, arms: list[str], phases: Mapping[str, int], *, counterfactuals: bool
+) -> Iterator[dict[str, Any]]:
     """Run the test and write its pages."""
     parameters = Parameters(
         {arm: {"model": arm} for arm in arms}, users, phases, folder, counterfactuals=counterfactuals
@@ -121,7 +143,14 @@ def month(folder: Path, users: int, arms: list[str], phases: Mapping[str, int], 
     }
     for name, page in pages.items():
         (folder / name).write_text(page, encoding="utf-8")
-    for name, table in {"results": results, "by_day": by_day, "by_tenure": by_tenure, "aa": aa, "regret": regret, "truth": truth}.items():
+    for name, table in {
+        "results": results,
+        "by_day": by_day,
+        "by_tenure": by_tenure,
+        "aa": aa,
+        "regret": regret,
+        "truth": truth,
+    }.items():
         table.to_csv(folder / f"{name}.csv", index=False)
     users_a_day = days.groupby("day")["user"].nunique().mean()
     yield {
@@ -141,7 +170,9 @@ def coverage(users: int, repetitions: int, days: int) -> Iterator[dict[str, Any]
         worlds, begin = {}, phases["warm_up"] + phases["aa"]
         for arm in arms:
             split = {"popularity": 0.0} | {arm: 1.0}
-            world, learner = build_world(arm, split, Path(folder), shop, parameters.test, parameters.training())
+            world, learner = build_world(
+                arm, split, Path(folder), shop, parameters.test, parameters.training()
+            )
             world.run(learner)
             worlds[arm] = world.log.exposures(range(begin, begin + days))
         before = world.log.exposures(range(begin)).groupby("user", as_index=False)[list(QUANTITIES)].sum()
@@ -150,7 +181,12 @@ def coverage(users: int, repetitions: int, days: int) -> Iterator[dict[str, Any]
 
 
 def _levels(
-    kind: str, control: pd.DataFrame, treated: pd.DataFrame, before: pd.DataFrame, users: int, repetitions: int
+    kind: str,
+    control: pd.DataFrame,
+    treated: pd.DataFrame,
+    before: pd.DataFrame,
+    users: int,
+    repetitions: int,
 ) -> Iterator[dict[str, Any]]:
     from deep_interest.abtest.lift import lift_of
 
@@ -185,10 +221,16 @@ def _ratio(world: pd.DataFrame, metric: str) -> float:
 
 def main() -> None:
     """Print a JSON line for the machine and one for each result."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("study", choices=("speed", "month", "coverage"))
-    parser.add_argument("--users", type=int, default=10_000, help="users of the shop, of whom 43 %% come on a day")
-    parser.add_argument("--arms", nargs="+", default=list(MODELS), help="models of a month; the first one is the control")
+    parser.add_argument(
+        "--users", type=int, default=10_000, help="users of the shop, of whom 43 %% come on a day"
+    )
+    parser.add_argument(
+        "--arms", nargs="+", default=list(MODELS), help="models of a month; the first one is the control"
+    )
     parser.add_argument("--warm-up", type=int, default=4)
     parser.add_argument("--aa", type=int, default=7)
     parser.add_argument("--days", type=int, default=28)
@@ -203,7 +245,9 @@ def main() -> None:
         results = coverage(chosen.users, chosen.repetitions, chosen.days)
     else:
         phases = {"warm_up": chosen.warm_up, "aa": chosen.aa, "ab": chosen.days}
-        results = month(chosen.folder, chosen.users, chosen.arms, phases, counterfactuals=chosen.counterfactuals)
+        results = month(
+            chosen.folder, chosen.users, chosen.arms, phases, counterfactuals=chosen.counterfactuals
+        )
     print(json.dumps({"machine": this_machine(), "commit": this_commit()}), flush=True)
     for result in results:
         print(json.dumps(result), flush=True)

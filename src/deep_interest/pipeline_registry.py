@@ -163,7 +163,9 @@ def register_pipelines() -> LazyPipelines:
         factories[kind] = partial(lambda name: pipelines[name], f"{kind}.{with_impressions}.{EXAMPLE_MODEL}")
     blocks = _blocks("abtests")
     tests = {
-        f"abtest.{name}": partial(abtest.create_pipeline, name, is_simulated=bool(blocks[name].get("simulation")))
+        f"abtest.{name}": partial(
+            abtest.create_pipeline, name, is_simulated=bool(blocks[name].get("simulation"))
+        )
         for name in abtest_names(blocks)
     }
     factories |= tests

@@ -56,19 +56,28 @@ def test_clicks_are_drawn_from_the_probability_and_the_examination_of_the_slot(o
     assert error.abs().max() < 4
     assert shown["label"].sum() > 300
     deciles = pd.qcut(shown["true_probability"], 10)
-    ratio = shown["label"].groupby(deciles, observed=True).sum() / shown["true_probability"].groupby(deciles, observed=True).sum()
+    ratio = (
+        shown["label"].groupby(deciles, observed=True).sum()
+        / shown["true_probability"].groupby(deciles, observed=True).sum()
+    )
     assert ratio.iloc[-5:].to_numpy() == pytest.approx(1, abs=0.25)
 
 
 def test_a_slot_reduces_the_probability_by_its_examination(oracle_day):
     auction = AuctionParameters(examination=(1.0, 1.0, 1.0, 1.0))
     always = simulate(Oracle(), shop=Shop(CONFIG, SHOP.traffic, auction)).impressions
-    first = always.groupby("user")["time"].transform("min") == always["time"]  # later visits depend on clicks before
+    first = (
+        always.groupby("user")["time"].transform("min") == always["time"]
+    )  # later visits depend on clicks before
     pairs = always[first].merge(oracle_day.impressions, on=[*KEYS, "item", "slot"])
     assert len(pairs) == first.sum()
     examination = np.array([1.0, 0.75, 0.6, 0.5])[pairs["slot"] - 1]
-    np.testing.assert_allclose(pairs["true_probability_y"], examination * pairs["true_probability_x"], rtol=1e-6)
-    assert not (pairs["label_y"] > pairs["label_x"]).any()  # the same draw: a click with less examination is one with more
+    np.testing.assert_allclose(
+        pairs["true_probability_y"], examination * pairs["true_probability_x"], rtol=1e-6
+    )
+    assert not (
+        pairs["label_y"] > pairs["label_x"]
+    ).any()  # the same draw: a click with less examination is one with more
 
 
 def test_revenue_is_the_price_of_the_clicks(oracle_day):
@@ -82,20 +91,33 @@ def test_revenue_is_the_price_of_the_clicks(oracle_day):
 
 
 def test_visits_and_candidates_depend_neither_on_the_rankers_nor_on_their_number(oracle_day):
-    three = simulate_day(SHOP, BLOCK, NOTHING, 0, np.arange(CONFIG.users) % 3, [Random(), Oracle(), Popularity.of(CONFIG, BLOCK)])
-    visits = [of.impressions[[*KEYS, "pid", "hour"]].drop_duplicates(ignore_index=True) for of in (three, oracle_day)]
+    three = simulate_day(
+        SHOP,
+        BLOCK,
+        NOTHING,
+        0,
+        np.arange(CONFIG.users) % 3,
+        [Random(), Oracle(), Popularity.of(CONFIG, BLOCK)],
+    )
+    visits = [
+        of.impressions[[*KEYS, "pid", "hour"]].drop_duplicates(ignore_index=True)
+        for of in (three, oracle_day)
+    ]
     pd.testing.assert_frame_equal(*visits)
     same_arm = three.impressions[three.impressions["arm"] == 1].drop(columns="arm")
     users = oracle_day.impressions["user"].isin(same_arm["user"])
     pd.testing.assert_frame_equal(
-        same_arm.reset_index(drop=True), oracle_day.impressions[users].drop(columns="arm").reset_index(drop=True)
+        same_arm.reset_index(drop=True),
+        oracle_day.impressions[users].drop(columns="arm").reset_index(drop=True),
     )
     pd.testing.assert_frame_equal(simulate(Oracle()).impressions, oracle_day.impressions)
 
 
 def test_another_seed_gives_another_day(oracle_day):
     config = CONFIG.changed({"seed": 8})
-    other = simulate_day(Shop(config, SHOP.traffic, SHOP.auction), make_block(config, 0), NOTHING, 0, ONE_ARM, [Oracle()])
+    other = simulate_day(
+        Shop(config, SHOP.traffic, SHOP.auction), make_block(config, 0), NOTHING, 0, ONE_ARM, [Oracle()]
+    )
     assert not other.impressions[KEYS].equals(oracle_day.impressions[KEYS])
 
 
@@ -111,7 +133,9 @@ def test_a_click_is_a_behaviour_of_later_visits_only():
         known = set(zip(batch.behaviors.user, batch.behaviors.second, strict=True)) & happened
         visit = dict(zip(batch.visits.user, batch.visits.second, strict=True))
         assert all(second < visit[user] for user, second in known)
-        assert known == {(user, second) for user, second in happened if user in visit and second < visit[user]}
+        assert known == {
+            (user, second) for user, second in happened if user in visit and second < visit[user]
+        }
         seen += len(known)
     assert seen > 20
 
@@ -143,15 +167,20 @@ def test_the_true_log_odds_are_those_of_a_loop_over_the_earlier_behaviours():
                     clicks.theme_weight * (theme[own_category] == theme[category])
                     + clicks.next_weight * follows
                     + clicks.category_weight * (own_category == category)
-                    + clicks.style_weight * (own_category == category and world.item_style[item] == world.item_style[candidate])
+                    + clicks.style_weight
+                    * (own_category == category and world.item_style[item] == world.item_style[candidate])
                     + clicks.shop_weight * (world.item_shop[item] == world.item_shop[candidate])
                 )
-                total += matches * 2 ** (-(visits.second[row] - second) / (clicks.half_life_days * SECONDS_PER_DAY))
+                total += matches * 2 ** (
+                    -(visits.second[row] - second) / (clicks.half_life_days * SECONDS_PER_DAY)
+                )
             expected = log_odds(
                 CONFIG, world, BLOCK.users, user=visits.user[row : row + 1], item=np.array([candidate]), pid=visits.pid[row : row + 1],
                 hour=visits.hour[row : row + 1], relevance=np.array([total]),
             )  # fmt: skip
-            assert batch.log_odds[row, column] == pytest.approx(float(expected[0]) + click_bias(CONFIG), rel=1e-9)
+            assert batch.log_odds[row, column] == pytest.approx(
+                float(expected[0]) + click_bias(CONFIG), rel=1e-9
+            )
             checked += total > 0
     assert checked > 3
 
@@ -172,4 +201,6 @@ def test_the_best_of_exploration_and_of_noise_is_reproducible():
     shown = simulate(Oracle(noise=0.5), shop=shop).impressions
     pd.testing.assert_frame_equal(shown, simulate(Oracle(noise=0.5), shop=shop).impressions)
     visits = shown.groupby(KEYS)["propensity"].min()
-    assert 0.25 < (visits < 0.3).mean() < 0.4  # a visit that explores shows at least one candidate that is not the best
+    assert (
+        0.25 < (visits < 0.3).mean() < 0.4
+    )  # a visit that explores shows at least one candidate that is not the best

@@ -66,12 +66,20 @@ def settings(tmp_path_factory):
     settings = make_settings(tmp_path_factory.mktemp("service"))
     items, users = make_items(CONFIG), user_block(CONFIG, 0)
     organic, world = make_block(CONFIG, 0).organic, make_world(CONFIG)
-    behaviors = pd.DataFrame({"user": 1 + organic.user, "item": world.item_id[organic.item], "time": CONFIG.origin + organic.second})
+    behaviors = pd.DataFrame(
+        {
+            "user": 1 + organic.user,
+            "item": world.item_id[organic.item],
+            "time": CONFIG.origin + organic.second,
+        }
+    )
     tables = canonical(CanonicalTables(behaviors, items, users))
     known_users, known_items = Vocabulary.fit(users["user"]), Vocabulary.fit(items["item"])
     log, vocabularies = encode_log(tables, users=known_users, items=known_items), FieldVocabularies()
     values = {"pid": [1, 2], "hour": range(24), "slot": [1, 2, 3, 4]}
-    context = {name: code_column(vocabularies, name, pd.Series(list(of)), COLUMNS) for name, of in values.items()}
+    context = {
+        name: code_column(vocabularies, name, pd.Series(list(of)), COLUMNS) for name, of in values.items()
+    }
     own = encode_behaviors(tables.behaviors, COLUMNS, vocabularies=vocabularies)
     features = encode_features(tables, log, COLUMNS, context=context, own=own, vocabularies=vocabularies)
     config = model_config("din", {}, common={"embedding_dim": 4, "embedding_std": 1.0, "hidden": (16, 8)})
@@ -84,7 +92,12 @@ def settings(tmp_path_factory):
     folder = settings.folder / "registry" / NAME
     write_version(folder, VersionArtifacts(manifest, net.state_dict(), {}, vocabularies))
     facts = SnapshotFacts(
-        experiment="shop.din", version=NAME, columns=COLUMNS, max_len=6, log_end=CONFIG.origin, last_day="2024-03-01"
+        experiment="shop.din",
+        version=NAME,
+        columns=COLUMNS,
+        max_len=6,
+        log_end=CONFIG.origin,
+        last_day="2024-03-01",
     )
     name = f"{NAME}.2024-03-01"
     save_snapshot(
@@ -115,13 +128,22 @@ def test_the_service_and_the_process_rank_a_log_alike(settings, in_process):
         visits += len(ours)
     assert visits > 50
     assert np.concatenate([ours.ravel() for _, ours, _ in both.found]).std() > 0.01
-    assert shown[["user", "time", "slot", "item", "label"]].equals(alone[["user", "time", "slot", "item", "label"]])
+    assert shown[["user", "time", "slot", "item", "label"]].equals(
+        alone[["user", "time", "slot", "item", "label"]]
+    )
 
 
 def test_the_history_ends_before_the_visit(in_process):
     block = make_block(CONFIG, 0)
     both = Both(in_process)
-    simulate_day(SHOP, block, Events(*(np.zeros(0, np.int64) for _ in range(3))), 0, np.zeros(CONFIG.users, np.int64), [both])
+    simulate_day(
+        SHOP,
+        block,
+        Events(*(np.zeros(0, np.int64) for _ in range(3))),
+        0,
+        np.zeros(CONFIG.users, np.int64),
+        [both],
+    )
     batch, scores = both.found[0]
     row = int(np.argmax(batch.visits.second))
     visit = batch.part(np.array([row]))
@@ -135,7 +157,9 @@ def test_the_history_ends_before_the_visit(in_process):
 
 
 def test_a_service_that_does_not_answer_is_an_error_that_names_it():
-    with pytest.raises(InputError, match=r"http://127.0.0.1:9/v2/models/shop.din: the service does not answer"):
+    with pytest.raises(
+        InputError, match=r"http://127.0.0.1:9/v2/models/shop.din: the service does not answer"
+    ):
         ServiceArm("http://127.0.0.1:9/v2/models/shop.din").ranker()
 
 
@@ -164,6 +188,11 @@ def test_an_arm_with_contradictory_parts_is_an_error(block, message):
 
 def test_features_that_the_shop_does_not_know_are_an_error():
     check_features(COLUMNS)
-    unknown = SimpleNamespace(context=("pid", "city"), own_columns=("hour", "action"), multi_hot=(), standardised=("price",))
-    with pytest.raises(InputError, match=r"the simulated shop has no city, action, price; its context features are pid, hour, slot"):
+    unknown = SimpleNamespace(
+        context=("pid", "city"), own_columns=("hour", "action"), multi_hot=(), standardised=("price",)
+    )
+    with pytest.raises(
+        InputError,
+        match=r"the simulated shop has no city, action, price; its context features are pid, hour, slot",
+    ):
         check_features(unknown)

@@ -10,7 +10,11 @@ from deep_interest.closed_loop.results import PAPER_METRICS, paired_lift, regret
 from deep_interest.simulation.visits import assign_arms
 
 SERVED = pd.DataFrame(
-    {"arm": ["a", "a", "b"], "version": ["popularity", "2024-03-01-aa", "2024-03-02-bb"], "impressions": [1, 3, 5]}
+    {
+        "arm": ["a", "a", "b"],
+        "version": ["popularity", "2024-03-01-aa", "2024-03-02-bb"],
+        "impressions": [1, 3, 5],
+    }
 )
 
 
@@ -20,7 +24,9 @@ def exposures(**columns):
 
 
 def sums(impressions, clicks, revenue):
-    return pd.DataFrame({"impressions": impressions, "expected_clicks": clicks, "expected_revenue": revenue}, dtype=float)
+    return pd.DataFrame(
+        {"impressions": impressions, "expected_clicks": clicks, "expected_revenue": revenue}, dtype=float
+    )
 
 
 def test_the_regret_is_the_share_of_the_oracles_sums_that_is_lost():
@@ -33,7 +39,9 @@ def test_the_regret_is_the_share_of_the_oracles_sums_that_is_lost():
     ).set_index("arm")  # fmt: skip
     assert found.loc["a", ["ctr", "oracle_ctr", "ctr_regret"]].tolist() == [0.25, 0.5, 0.5]
     assert found.loc["b", ["ctr", "oracle_ctr"]].tolist() == pytest.approx([1.2 / 8, 2 / 8])
-    assert found.loc["b", ["ctr_regret", "rpm_regret", "value_regret"]].tolist() == pytest.approx([0.4, 0.6, 0.5])
+    assert found.loc["b", ["ctr_regret", "rpm_regret", "value_regret"]].tolist() == pytest.approx(
+        [0.4, 0.6, 0.5]
+    )
     assert found.loc["b", ["rpm", "oracle_rpm"]].tolist() == pytest.approx([250, 625])
     assert found["versions"].tolist() == [1, 1]
     assert found["fallback"].tolist() == [0.25, 0.0]
@@ -63,20 +71,31 @@ def test_the_truth_compares_worlds_and_interference_the_test_with_the_world_of_t
     assert found.loc[("ctr", "b"), "true_lift"] == pytest.approx(1.0)
     assert found.loc[("rpm", "b"), "true_lift"] == pytest.approx(2.0)
     assert found.loc[("pay_per_click", "b"), "true_lift"] == pytest.approx(0.5)
-    assert found.loc[("ctr", "b"), ["interference", "interference_low", "interference_high"]].tolist() == pytest.approx([0.1] * 3)
+    assert found.loc[
+        ("ctr", "b"), ["interference", "interference_low", "interference_high"]
+    ].tolist() == pytest.approx([0.1] * 3)
     assert found.loc[("ctr", "a"), "interference"] == pytest.approx(0.0)
 
 
-def test_the_page_shows_the_papers_gains_beside_ours():
+def test_the_page_shows_the_papers_gains_with_ours():
     results = pd.DataFrame(
         [{"metric": metric, "arm": "d", "lift": 0.2, "low": 0.1, "high": 0.3} for metric in PAPER_METRICS]
     )
     regret = regret_table(exposures(**dict.fromkeys(("expected_clicks", "oracle_clicks", "expected_revenue", "oracle_revenue", "value", "oracle_value"), 1.0)), SERVED)  # fmt: skip
     nothing = pd.DataFrame()
     page = simulation_page(
-        title="T", control="a", models={"a": "base", "d": "dien"}, results=results, aa=nothing, regret=regret, truth=nothing
+        title="T",
+        control="a",
+        models={"a": "base", "d": "dien"},
+        results=results,
+        aa=nothing,
+        regret=regret,
+        truth=nothing,
     )
-    assert "| d | +20.0% [+10.0%, +30.0%] | +20.7% | +20.0% [+10.0%, +30.0%] | -3.0% | +20.0% [+10.0%, +30.0%] | +17.1% |" in page
+    assert (
+        "| d | +20.0% [+10.0%, +30.0%] | +20.7% | +20.0% [+10.0%, +30.0%] | -3.0% | +20.0% [+10.0%, +30.0%] | +17.1% |"
+        in page
+    )
     assert "A/A" not in page
     assert "Interference" not in page
 
@@ -84,8 +103,14 @@ def test_the_page_shows_the_papers_gains_beside_ours():
 def test_the_training_log_has_all_clicks_and_a_share_of_the_others():
     rng = np.random.default_rng(0)
     shown = pd.DataFrame(
-        {"user": rng.integers(1, 500, 20_000), "time": rng.integers(0, 10**6, 20_000), "item": rng.integers(1, 99, 20_000)}
-    ).assign(label=lambda table: (table["item"] < 10).astype(int), day=lambda table: 19_800 + table["time"] % 2)
+        {
+            "user": rng.integers(1, 500, 20_000),
+            "time": rng.integers(0, 10**6, 20_000),
+            "item": rng.integers(1, 99, 20_000),
+        }
+    ).assign(
+        label=lambda table: (table["item"] < 10).astype(int), day=lambda table: 19_800 + table["time"] % 2
+    )
     chosen = TrainingLog(7, 0.25).of(shown)
     assert chosen[shown["label"] == 1].all()
     assert chosen[shown["label"] == 0].mean() == pytest.approx(0.25, abs=0.015)

@@ -35,7 +35,9 @@ def make_world(folder, rankers=None, split=None):
     rankers = {"noisy": Oracle(2.0), "oracle": Oracle()} if rankers is None else rankers
     split = dict.fromkeys(rankers, 1.0) if split is None else split
     arms = {name: Fixed(ranker) for name, ranker in rankers.items()}
-    return World(SHOP, WorldLog(folder, CONFIG), PHASES, arms, split, next(iter(rankers)), range(CONFIG.blocks))
+    return World(
+        SHOP, WorldLog(folder, CONFIG), PHASES, arms, split, next(iter(rankers)), range(CONFIG.blocks)
+    )
 
 
 def run(folder, *args, **options):
@@ -45,11 +47,15 @@ def run(folder, *args, **options):
 
 
 def impressions(log, days=range(PHASES.total)):
-    return pd.concat([pd.read_parquet(log.days / log.name(day) / "impressions.parquet") for day in days], ignore_index=True)
+    return pd.concat(
+        [pd.read_parquet(log.days / log.name(day) / "impressions.parquet") for day in days], ignore_index=True
+    )
 
 
 def contents(folder):
-    return {path.relative_to(folder): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {
+        path.relative_to(folder): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +84,9 @@ def test_arms_with_the_same_ranker_show_what_a_world_with_one_arm_shows(tmp_path
     one = impressions(run(tmp_path / "one", {"a": Oracle()}))
     pd.testing.assert_frame_equal(many.drop(columns="arm"), one.drop(columns="arm"))
     exposures = WorldLog(tmp_path / "many", CONFIG).exposures(range(PHASES.total))
-    lifts = read_out(user_days(exposures, ["a", "b", "c"]), control="a", split={"a": 1, "b": 1, "c": 1}).results
+    lifts = read_out(
+        user_days(exposures, ["a", "b", "c"]), control="a", split={"a": 1, "b": 1, "c": 1}
+    ).results
     assert lifts["p_holm"].min() > 0.05
 
 
@@ -90,7 +98,9 @@ def test_a_world_with_all_users_in_an_arm_differs_by_the_ranker_alone(log, tmp_p
     pd.testing.assert_frame_equal(
         everyone[columns].drop_duplicates(ignore_index=True), test[columns].drop_duplicates(ignore_index=True)
     )
-    in_arm = test["arm"] == "oracle"  # rankers that do not learn: the users of the arm do not notice the others
+    in_arm = (
+        test["arm"] == "oracle"
+    )  # rankers that do not learn: the users of the arm do not notice the others
     rest = everyone["user"].isin(test.loc[in_arm, "user"])
     pd.testing.assert_frame_equal(everyone[rest].reset_index(drop=True), test[in_arm].reset_index(drop=True))
     both = everyone[~rest].merge(test[~in_arm], on=["user", "time", "item", "slot"])
@@ -147,7 +157,9 @@ make_world(Path({folder!r}), {{"noisy": Oracle(2.0), "oracle": Slow()}}).run(Not
 def test_a_run_that_is_killed_within_a_day_continues_to_the_same_bytes(log, tmp_path):
     begin = (CONFIG.behavior_days + 3) * 86_400
     script = KILLED.format(tests=str(Path(__file__).parents[1]), folder=str(tmp_path), begin=begin)
-    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=dict(os.environ))
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=dict(os.environ)
+    )
     assert process.stdout is not None
     assert process.stdout.readline() == "in the middle of the day\n"
     process.send_signal(signal.SIGKILL)

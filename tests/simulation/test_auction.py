@@ -30,7 +30,9 @@ def test_slots_and_prices_are_those_of_a_calculation_by_hand():
 
 
 def test_gamma_is_the_exponent_of_the_ctr():
-    found = run(auction(gamma=0.5))  # scores √0.1 = 0.3162, 0.6·√0.2 = 0.2683, 4·√0.05 = 0.8944: order 2, 0, 1
+    found = run(
+        auction(gamma=0.5)
+    )  # scores √0.1 = 0.3162, 0.6·√0.2 = 0.2683, 4·√0.05 = 0.8944: order 2, 0, 1
     assert found.column.tolist() == [[2, 0]]
     assert found.price == pytest.approx(np.array([[0.31623 / 0.22361, 0.26833 / 0.31623]]), rel=1e-4)
 
@@ -43,7 +45,9 @@ def test_without_a_next_candidate_the_price_is_the_reserve_price():
 
 
 def test_the_reserve_price_is_the_smallest_price():
-    found = run(auction(slots=1), ctr=np.array([[0.5, 0.01]]), bids=np.array([[1.0, 1.0]]), can_be_shown=ALL[:, :2])
+    found = run(
+        auction(slots=1), ctr=np.array([[0.5, 0.01]]), bids=np.array([[1.0, 1.0]]), can_be_shown=ALL[:, :2]
+    )
     assert found.price.tolist() == [[0.2]]  # the next score asks for 0.01 / 0.5 = 0.02
 
 
@@ -72,9 +76,13 @@ def test_no_winner_pays_more_than_the_bid():
 def test_exploration_shows_random_candidates_for_the_reserve_price():
     parameters = auction(exploration=0.5)
     found = run(parameters, explores=np.ones(1, bool), order=np.array([[0.9, 0.2, 0.8, 0.99]]))
-    assert found.column.tolist() == [[0, 2]]  # the largest number belongs to the candidate below the reserve price
+    assert found.column.tolist() == [
+        [0, 2]
+    ]  # the largest number belongs to the candidate below the reserve price
     assert found.price.tolist() == [[0.2, 0.2]]
-    assert found.propensity == pytest.approx(np.array([[0.5 / 3, 0.5 / 3]]))  # neither is the best of its slot
+    assert found.propensity == pytest.approx(
+        np.array([[0.5 / 3, 0.5 / 3]])
+    )  # neither is the best of its slot
 
 
 def test_candidates_are_shown_as_often_as_their_propensity_says():

@@ -84,7 +84,9 @@ class ABTestParameters(BaseModel):
         if self.simulation is None:
             return self
         if self.start is not None:
-            raise ValueError("start: the days of a simulated test are those of simulation.phases; remove start")
+            raise ValueError(
+                "start: the days of a simulated test are those of simulation.phases; remove start"
+            )
         if set(self.simulation.arms) != set(self.split):
             raise ValueError(
                 f"simulation.arms describes {', '.join(self.simulation.arms)}, but the arms of split are {', '.join(self.split)}; describe "

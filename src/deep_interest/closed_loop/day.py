@@ -127,9 +127,7 @@ def _show(
     order = batch.part(np.flatnonzero(explores)).uniforms(Draw.ORDER)
     slots = run_auctions(scores, bids, visits.is_first, auction, explores=explores, order=order)
     nothing = np.zeros(len(visits), bool)
-    best = run_auctions(
-        batch.probability, bids, visits.is_first, auction, explores=nothing, order=order[:0]
-    )
+    best = run_auctions(batch.probability, bids, visits.is_first, auction, explores=nothing, order=order[:0])
     examination = np.array(auction.examination)
     probability = _at(batch.probability, slots) * examination
     uniform = _at(batch.uniforms(Draw.CLICK), slots)

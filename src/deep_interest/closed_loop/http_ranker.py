@@ -87,5 +87,7 @@ class HttpRanker:
                 "simulation.arms.<arm>.service"
             ) from error
         if response.status_code != requests.codes.ok:
-            raise InputError(f"{url}: {response.status_code}, {answer.get('error', {}).get('message', answer)}")
+            raise InputError(
+                f"{url}: {response.status_code}, {answer.get('error', {}).get('message', answer)}"
+            )
         return answer

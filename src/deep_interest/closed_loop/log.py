@@ -137,7 +137,10 @@ class WorldLog:
     def served(self, days: range) -> pd.DataFrame:
         """Count the impressions by ``arm`` and ``version`` on some days, in the column ``impressions``."""
         counts = [
-            pd.read_parquet(path, columns=["arm", "version"]).value_counts().rename("impressions").reset_index()
+            pd.read_parquet(path, columns=["arm", "version"])
+            .value_counts()
+            .rename("impressions")
+            .reset_index()
             for path in self._paths("impressions", days)
         ]
         return pd.concat(counts).groupby(["arm", "version"], as_index=False)["impressions"].sum()

@@ -14,7 +14,14 @@ from deep_interest.closed_loop.version_ranker import VersionRanker
 from deep_interest.logs.protocol_parameters import ProtocolParameters
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies
-from deep_interest.retraining.days import ReaderConfig, combine_days, content_hash, day_number, file_sizes, read_day
+from deep_interest.retraining.days import (
+    ReaderConfig,
+    combine_days,
+    content_hash,
+    day_number,
+    file_sizes,
+    read_day,
+)
 from deep_interest.retraining.parameters import RetrainingParameters
 from deep_interest.retraining.plan import Plan, plan_run
 from deep_interest.retraining.rows import Before, assign_rows
@@ -102,7 +109,9 @@ class TrainingLog:
     def of(self, shown: pd.DataFrame) -> np.ndarray:
         """Return whether each impression is in the log, ``(n,)`` bool; the same impression always has the same answer."""
         keys = (shown[name].to_numpy() for name in ("user", "time", "item"))
-        is_kept = (shown["label"].to_numpy() > 0) | (uniforms(self.seed, Draw.TRAINING, *keys) < self.negatives_kept)
+        is_kept = (shown["label"].to_numpy() > 0) | (
+            uniforms(self.seed, Draw.TRAINING, *keys) < self.negatives_kept
+        )
         return is_kept if self.own is None else is_kept & self.own.of(shown, self.seed)
 
 
@@ -128,7 +137,9 @@ class Nights:
     def learn(self, day: int) -> None:
         """Train a version of each arm on the log up to a day and let the gate decide, unless that has been done."""
         name = self.log.name(day)
-        due = [arm for arm in self.arms.values() if day in arm.nights and name not in arm.registry.state().days]
+        due = [
+            arm for arm in self.arms.values() if day in arm.nights and name not in arm.registry.state().days
+        ]
         if not due:
             return
         days = [self.log.name(number) for number in range(day + 1)]
@@ -146,7 +157,9 @@ class Nights:
         state, champion = registry.state(), registry.champion()
         records = {day: _record(self.log.days / day) for day in days if day not in state.days}
         plan = plan_run(days, state, champion, retraining, records)
-        tables = replace(whole, impressions=whole.shown[arm.training_log.of(whole.shown)].reset_index(drop=True))
+        tables = replace(
+            whole, impressions=whole.shown[arm.training_log.of(whole.shown)].reset_index(drop=True)
+        )
         vocabularies = champion.vocabularies() if champion else FieldVocabularies()
         data = encode_window(
             tables, train=plan.train, held_out=plan.held_out, protocol=self.protocol, features=self.reading.features,
@@ -169,14 +182,20 @@ class Nights:
         )  # fmt: skip
         registry.add(version, artifacts)
         promotions = state.promotions + ((version,) if verdict.promoted else ())
-        registry.commit(state.model_copy(update={"promotions": promotions, "days": state.days | plan.records}))
+        registry.commit(
+            state.model_copy(update={"promotions": promotions, "days": state.days | plan.records})
+        )
         registry.prune(retraining.keep_versions)
         _report(arm, plan, version, verdict.promoted)
 
 
 def _report(arm: ModelArm, plan: Plan, version: str, promoted: bool) -> None:
     logger.debug(
-        "%s: %s trained on %s, %s", arm.name, version, ", ".join(plan.train), "promoted" if promoted else "refused"
+        "%s: %s trained on %s, %s",
+        arm.name,
+        version,
+        ", ".join(plan.train),
+        "promoted" if promoted else "refused",
     )
 
 

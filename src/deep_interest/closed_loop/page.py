@@ -104,7 +104,9 @@ def _truth_row(row: Mapping[str, object], results: pd.DataFrame, control: str) -
     ]
 
 
-def _lift(row: Mapping[str, object] | pd.Series, lift: str = "lift", low: str = "low", high: str = "high") -> str:
+def _lift(
+    row: Mapping[str, object] | pd.Series, lift: str = "lift", low: str = "low", high: str = "high"
+) -> str:
     if pd.isna(row[low]):
         return f"{float(str(row[lift])):+.1%}"
     return f"{float(str(row[lift])):+.1%} [{float(str(row[low])):+.1%}, {float(str(row[high])):+.1%}]"

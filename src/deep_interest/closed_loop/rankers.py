@@ -64,13 +64,12 @@ class VisitBatch:
 
 
 class Ranker(Protocol):
-    """Predicts click probabilities.
+    """Predicts click probabilities."""
 
-    Attributes:
-        version: name for the log.
-    """
-
-    version: str
+    @property
+    def version(self) -> str:
+        """Name for the log."""
+        ...
 
     def scores(self, batch: VisitBatch) -> np.ndarray:
         """Return the predicted probability of a click on each candidate, ``(V, C)``, in (0, 1)."""

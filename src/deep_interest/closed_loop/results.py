@@ -32,7 +32,9 @@ _TRUTH = (
 )  # fmt: skip
 
 
-def user_days(exposures: pd.DataFrame, arms: Sequence[str], pre_period: pd.DataFrame | None = None) -> UserDays:
+def user_days(
+    exposures: pd.DataFrame, arms: Sequence[str], pre_period: pd.DataFrame | None = None
+) -> UserDays:
     """Return the log of a test from sums by user and day.
 
     Args:
@@ -50,7 +52,9 @@ def user_days(exposures: pd.DataFrame, arms: Sequence[str], pre_period: pd.DataF
     )  # fmt: skip
 
 
-def aa_results(before: pd.DataFrame, log: WorldLog, phases: PhaseParameters, parameters: ABTestParameters) -> pd.DataFrame:
+def aa_results(
+    before: pd.DataFrame, log: WorldLog, phases: PhaseParameters, parameters: ABTestParameters
+) -> pd.DataFrame:
     """Return `Readout.results` of the A/A test, with the warm-up as its pre-period; without rows if it has no days.
 
     Args:
@@ -94,10 +98,10 @@ def regret_table(exposures: pd.DataFrame, served: pd.DataFrame) -> pd.DataFrame:
         }
     )
     by_arm = served.groupby("arm")["impressions"].sum()
-    stands_in = served["version"] == Popularity.version
-    table["versions"] = served[~stands_in].groupby("arm").size().reindex(table.index, fill_value=0)
+    is_fallback = served["version"] == Popularity.version
+    table["versions"] = served[~is_fallback].groupby("arm").size().reindex(table.index, fill_value=0)
     table["fallback"] = (
-        served[stands_in].groupby("arm")["impressions"].sum().reindex(table.index, fill_value=0) / by_arm
+        served[is_fallback].groupby("arm")["impressions"].sum().reindex(table.index, fill_value=0) / by_arm
     )
     return table.reset_index()
 
@@ -131,9 +135,7 @@ def _denominator(values: np.ndarray, metric: str) -> np.ndarray:
     return np.ones(len(values)) if column is None else values[:, column]
 
 
-def truth_table(
-    test: pd.DataFrame, worlds: Mapping[str, pd.DataFrame], *, control: str
-) -> pd.DataFrame:
+def truth_table(test: pd.DataFrame, worlds: Mapping[str, pd.DataFrame], *, control: str) -> pd.DataFrame:
     """Compare the test with the worlds in which all users are in one arm.
 
     Args:
@@ -151,7 +153,9 @@ def truth_table(
     rows = []
     for metric in PAPER_METRICS:
         for arm, world in by_user.items():
-            true = paired_lift(world, by_user[control], metric) if arm != control else Lift(0.0, 0.0, 0.0, 1.0)
+            true = (
+                paired_lift(world, by_user[control], metric) if arm != control else Lift(0.0, 0.0, 0.0, 1.0)
+            )
             mixed = paired_lift(_by_user(test[test["arm"] == arm]), world, metric)
             rows.append(
                 {

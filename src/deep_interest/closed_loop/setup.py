@@ -76,7 +76,9 @@ def shop_of(simulation: SimulationConfig, test: SimulatedTestParameters) -> Shop
     days = {"impression_days": test.phases.total}
     config = simulation.changed({**test.shop, **days})
     if config.actions is not None:
-        raise InputError("simulation.actions: behaviours in a shop with rankers are all alike; remove actions")
+        raise InputError(
+            "simulation.actions: behaviours in a shop with rankers are all alike; remove actions"
+        )
     return Shop(config, test.traffic, test.auction)
 
 
@@ -114,7 +116,9 @@ def build_world(
     log.check_settings(_settings(shop, parameters, split, retraining, experiments))
     models: dict[str, ModelArm] = {}
     for arm, experiment in experiments.items():
-        serves = range(test.phases.warm_up if arm == control else start, test.phases.total if split[arm] else start)
+        serves = range(
+            test.phases.warm_up if arm == control else start, test.phases.total if split[arm] else start
+        )
         models[arm] = ModelArm(
             name=arm, experiment=experiment, registry=Registry(log.folder / "registries" / arm), log=log, reading=reading,
             nights=range(serves.start - 1, serves.stop - 1), fallback=_popularity(shop),
@@ -124,7 +128,8 @@ def build_world(
             ),
         )  # fmt: skip
     arms: dict[str, Arm] = {
-        arm: models[arm] if arm in models else _arm(test.arms[arm], shop, features, training.run) for arm in split
+        arm: models[arm] if arm in models else _arm(test.arms[arm], shop, features, training.run)
+        for arm in split
     }
     world = World(shop, log, test.phases, arms, split, control, range(shop.config.blocks))
     learner = Nights(models, log, reading, training.protocol, retraining) if models else NothingToLearn()
@@ -135,7 +140,9 @@ def _arm(parameters: RankerParameters, shop: Shop, features: FeatureColumns, run
     if parameters.service is not None:
         return ServiceArm(parameters.service)
     if parameters.registry is not None:
-        return Fixed(VersionRanker(_version(Path(parameters.registry), parameters.version), shop.config, features, run))
+        return Fixed(
+            VersionRanker(_version(Path(parameters.registry), parameters.version), shop.config, features, run)
+        )
     if parameters.ranker == "oracle":
         noise = parameters.noise
         return Fixed(Oracle(noise, f"oracle with noise {noise:g}") if noise else Oracle())
@@ -157,7 +164,9 @@ def _popularity(shop: Shop) -> Popularity:
     return Popularity.of(shop.config, block_of(shop.config, 0))
 
 
-def _experiment(arm: str, model: str, folder: Path, training: Training, retraining: RetrainingParameters) -> Experiment:
+def _experiment(
+    arm: str, model: str, folder: Path, training: Training, retraining: RetrainingParameters
+) -> Experiment:
     if model not in MODELS:
         raise InputError(f"simulation.arms.{arm}: {model} is not a model{did_you_mean(model, list(MODELS))}")
     run = training.run.model_copy(update={"workspace": str(folder / "fits" / arm)})

@@ -41,7 +41,9 @@ class VersionRanker:
         InputError: a feature is not known in the shop.
     """
 
-    def __init__(self, version: Version, config: SimulationConfig, columns: FeatureColumns, run: RunParameters) -> None:
+    def __init__(
+        self, version: Version, config: SimulationConfig, columns: FeatureColumns, run: RunParameters
+    ) -> None:
         self.version, self._run = version.id, run
         self._schema = version.schema
         columns = columns.model_copy(update={"context": tuple(field.name for field in self._schema.context)})
@@ -53,7 +55,8 @@ class VersionRanker:
         self._vocabularies = FieldVocabularies(version.vocabularies().fields, frozen=True)
         items = make_items(config).set_index("item", drop=False).loc[make_world(config).item_id]
         self._items = {
-            name: self._with_unknown(name, items["item" if name == ITEM_ID else name]) for name in columns.item
+            name: self._with_unknown(name, items["item" if name == ITEM_ID else name])
+            for name in columns.item
         }
         values = {"pid": np.arange(1, PIDS + 1), "hour": np.arange(24), "slot": np.ones(1, np.int64)}
         self._context = {name: self._codes(name, pd.Series(values[name])) for name in columns.context}
@@ -64,7 +67,11 @@ class VersionRanker:
         ends = history_ends(batch.behaviors, visits.user, visits.second)
         store = FeatureStore.build(*self._encoded(batch), self._device)
         offsets = run_offsets(batch.behaviors.user + 1, len(batch.block.users.ids) + 1)
-        of_visit: Mapping[str, np.ndarray] = {"pid": visits.pid, "hour": visits.hour, "slot": np.zeros(len(visits), np.int64)}
+        of_visit: Mapping[str, np.ndarray] = {
+            "pid": visits.pid,
+            "hour": visits.hour,
+            "slot": np.zeros(len(visits), np.int64),
+        }
 
         def repeated(values: np.ndarray, dtype: type) -> torch.Tensor:
             return torch.from_numpy(np.repeat(values.astype(dtype), C)).to(self._device)
@@ -92,7 +99,8 @@ class VersionRanker:
         log = BehaviorLog(offsets, fields, time if GAP in self._schema.derived else None)
         table = user_block(batch.config, batch.block.number)
         users = {
-            name: self._with_unknown(name, table["user" if name == USER_ID else name]) for name in columns.profile
+            name: self._with_unknown(name, table["user" if name == USER_ID else name])
+            for name in columns.profile
         }
         return log, FeatureTables(self._schema, self._items, users)
 

@@ -42,14 +42,14 @@ class Fixed:
     """An arm whose ranker never changes.
 
     Attributes:
-        found: the ranker.
+        constant: the ranker.
     """
 
-    found: Ranker
+    constant: Ranker
 
     def ranker(self) -> Ranker:
         """Return the ranker."""
-        return self.found
+        return self.constant
 
 
 class NothingToLearn:
@@ -89,7 +89,8 @@ class World:
             if is_new:
                 if clicks is None:
                     clicks = {
-                        block: self.log.clicks(day, block_of(self.shop.config, block)) for block in self.blocks
+                        block: self.log.clicks(day, block_of(self.shop.config, block))
+                        for block in self.blocks
                     }
                 self.log.write(day, self._day(day, clicks), list(self.arms))
             ranked = time.perf_counter()

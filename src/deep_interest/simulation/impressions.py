@@ -101,9 +101,7 @@ def _draw_impressions(
     second = np.minimum(visits.second[visit] + rank * _SECONDS_BETWEEN, interests.horizon - 1)
     order = np.argsort(visits.user[visit] * interests.horizon + second, kind="stable")
     user, second = visits.user[visit][order], second[order]
-    return Events(
-        user=user, item=draw_candidates(config, world, interests, user, second, rng), second=second
-    )
+    return Events(user=user, item=draw_candidates(config, world, interests, user, second, rng), second=second)
 
 
 def draw_candidates(

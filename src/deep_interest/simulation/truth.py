@@ -11,7 +11,9 @@ from deep_interest.simulation.visits import DayVisits, ShopBlock
 from deep_interest.simulation.world import make_world
 
 
-def true_log_odds(config: SimulationConfig, block: ShopBlock, behaviors: Events, visits: DayVisits) -> np.ndarray:
+def true_log_odds(
+    config: SimulationConfig, block: ShopBlock, behaviors: Events, visits: DayVisits
+) -> np.ndarray:
     """Return the log-odds of a click on each candidate in a slot that is looked at, float64 ``(V, C)``.
 
     The formula is that of the simulated log (docstring of the package), with the clicks in earlier visits among the behaviours.
@@ -33,6 +35,8 @@ def true_log_odds(config: SimulationConfig, block: ShopBlock, behaviors: Events,
     return (logit + click_bias(config)).reshape(V, C)
 
 
-def true_probabilities(config: SimulationConfig, block: ShopBlock, behaviors: Events, visits: DayVisits) -> np.ndarray:
+def true_probabilities(
+    config: SimulationConfig, block: ShopBlock, behaviors: Events, visits: DayVisits
+) -> np.ndarray:
     """Return the probability of a click on each candidate in a slot that is looked at, float64 ``(V, C)``; see `true_log_odds`."""
     return sigmoid(true_log_odds(config, block, behaviors, visits))

@@ -130,7 +130,11 @@ def draw_day(config: SimulationConfig, block: ShopBlock, traffic: TrafficParamet
         traffic: number of visits and candidates.
         day: day, from 0 on the first day with impressions.
     """
-    rng, world, C = generator(config.seed, "visits", block.number, day), make_world(config), traffic.candidates
+    rng, world, C = (
+        generator(config.seed, "visits", block.number, day),
+        make_world(config),
+        traffic.candidates,
+    )
     counts = rng.poisson(traffic.visits * block.users.activity)
     number = config.behavior_days + day
     drawn = draw_visits(counts, range(number, number + 1), rng)
@@ -194,4 +198,5 @@ def history_ends(events: Events, user: np.ndarray, second: np.ndarray) -> np.nda
         user, second: index of the user, and time; events at the same time do not count.
     """
     visits = Events(user, user, second)
-    return np.searchsorted(*_keys(events, visits), side="left")
+    own, wanted = _keys(events, visits)
+    return np.searchsorted(own, wanted, side="left")

@@ -59,13 +59,19 @@ def make_simulate(name: str) -> Callable[..., Any]:
 
 
 def write_simulation_page(
-    results: pd.DataFrame, aa: pd.DataFrame, regret: pd.DataFrame, truth: pd.DataFrame, settings: ABTestParameters
+    results: pd.DataFrame,
+    aa: pd.DataFrame,
+    regret: pd.DataFrame,
+    truth: pd.DataFrame,
+    settings: ABTestParameters,
 ) -> str:
     """Return the page of what only the simulator knows."""
     from deep_interest.closed_loop.page import simulation_page
 
     assert settings.simulation is not None
-    models = {arm: ranker.model for arm, ranker in settings.simulation.arms.items() if ranker.model is not None}
+    models = {
+        arm: ranker.model for arm, ranker in settings.simulation.arms.items() if ranker.model is not None
+    }
     return simulation_page(
         title=settings.title, control=settings.control, models=models, results=results, aa=aa, regret=regret, truth=truth,
     )  # fmt: skip
