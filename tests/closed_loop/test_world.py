@@ -79,6 +79,7 @@ def test_rankings_are_random_at_first_then_the_controls_then_those_of_the_arms(l
     assert ctr["oracle"] > 1.1 * ctr["noisy"]
 
 
+@pytest.mark.slow
 def test_arms_with_the_same_ranker_show_what_a_world_with_one_arm_shows(tmp_path):
     many = impressions(run(tmp_path / "many", {"a": Oracle(), "b": Oracle(), "c": Oracle()}))
     one = impressions(run(tmp_path / "one", {"a": Oracle()}))
@@ -90,6 +91,7 @@ def test_arms_with_the_same_ranker_show_what_a_world_with_one_arm_shows(tmp_path
     assert lifts["p_holm"].min() > 0.05
 
 
+@pytest.mark.slow
 def test_a_world_with_all_users_in_an_arm_differs_by_the_ranker_alone(log, tmp_path):
     everyone = impressions(run(tmp_path, split={"noisy": 0.0, "oracle": 1.0}))
     test = impressions(log)
