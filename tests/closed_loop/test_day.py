@@ -13,7 +13,7 @@ from deep_interest.simulation.config import SECONDS_PER_DAY, SimulationConfig
 from deep_interest.simulation.events import Events
 from deep_interest.simulation.impressions import click_bias
 from deep_interest.simulation.shop_parameters import AuctionParameters, TrafficParameters
-from deep_interest.simulation.visits import make_block
+from deep_interest.simulation.visits import history_ends, make_block, merge_events
 from deep_interest.simulation.world import make_world
 
 CONFIG = SimulationConfig(
@@ -204,3 +204,17 @@ def test_the_best_of_exploration_and_of_noise_is_reproducible():
     assert (
         0.25 < (visits < 0.3).mean() < 0.4
     )  # a visit that explores shows at least one candidate that is not the best
+
+
+def test_a_history_has_the_behaviours_strictly_before_the_visit():
+    events = Events(np.array([0, 0, 0, 2, 2]), np.arange(5), np.array([10, 20, 30, 5, 20]))
+    users, seconds = np.array([0, 0, 1, 2, 2, 2]), np.array([20, 31, 99, 5, 6, 21])
+    assert history_ends(events, users, seconds).tolist() == [1, 3, 3, 3, 4, 5]
+
+
+def test_merged_events_are_ordered_by_user_and_time():
+    clicks = Events(np.array([0, 1, 2]), np.array([7, 8, 9]), np.array([20, 3, 1]))
+    found = merge_events(Events(np.array([0, 0, 2]), np.array([1, 2, 3]), np.array([20, 30, 5])), clicks)
+    assert found.user.tolist() == [0, 0, 0, 1, 2, 2]
+    assert found.item.tolist() == [1, 7, 2, 8, 9, 3]  # at equal times the click comes after
+    assert found.second.tolist() == [20, 20, 30, 3, 1, 5]

@@ -50,7 +50,7 @@ def impressions(log: WorldLog):
 
 
 class KilledError(Exception):
-    """Stands for a kill."""
+    """Raised in place of a kill."""
 
 
 @pytest.mark.slow
