@@ -59,7 +59,7 @@ def assign_arms(users: np.ndarray, split: Mapping[str, float], seed: int) -> np.
         seed: seed of the assignment.
     """
     bounds = np.cumsum(list(split.values()))
-    return np.searchsorted(bounds[:-1] / bounds[-1], uniforms(seed, Draw.ARM, users), side="left")
+    return np.searchsorted(bounds[:-1] / bounds[-1], uniforms(seed, Draw.ARM, users), side="right")
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ def merge_events(first: Events, second: Events) -> Events:
     if not len(second.user):
         return first
     own, other = _keys(first, second)
-    position = np.searchsorted(own, other, side="left")
+    position = np.searchsorted(own, other, side="right")
     return Events(
         np.insert(first.user, position, second.user),
         np.insert(first.item, position, second.item),
