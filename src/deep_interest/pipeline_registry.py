@@ -136,7 +136,7 @@ def register_pipelines() -> LazyPipelines:
     ``simulate``                   simulated log
     ``simulate_days``              simulated log in daily deliveries
     ``backtest``                   comparison of retraining strategies on the simulated days
-    ``abtest.<test>``              read-out of an A/B test from its log
+    ``abtest.<test>``              read-out of an A/B test from its log, or of a test in the simulated shop
     ``ope.<evaluation>``           what another version would have earned, from the log of one version
     ``__default__``                ``simulated``
     ``retrain``, ``score``         those of DIN on the first dataset with impressions
@@ -164,8 +164,12 @@ def register_pipelines() -> LazyPipelines:
         }
     for kind in ("retrain", "score") if with_impressions else ():
         factories[kind] = partial(lambda name: pipelines[name], f"{kind}.{with_impressions}.{EXAMPLE_MODEL}")
+    blocks = _blocks("abtests")
     tests = {
-        f"abtest.{name}": partial(abtest.create_pipeline, name) for name in abtest_names(_blocks("abtests"))
+        f"abtest.{name}": partial(
+            abtest.create_pipeline, name, is_simulated=bool(blocks[name].get("simulation"))
+        )
+        for name in abtest_names(blocks)
     }
     tests |= {f"ope.{name}": partial(ope.create_pipeline, name) for name in evaluation_names(_blocks("ope"))}
     factories |= tests

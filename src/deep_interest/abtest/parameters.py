@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from deep_interest.simulation.shop_parameters import SimulatedTestParameters
 from deep_interest.sources.tables.exposure_declaration import ExposureSource
 
 
@@ -34,7 +35,8 @@ class ABTestParameters(BaseModel):
 
     Attributes:
         title: heading of the read-out.
-        source: declaration of the log.
+        source: declaration of the log of a real test.
+        simulation: a test in the simulated shop, in place of a log.
         control: arm that the others are compared with.
         split: planned share of the users by arm, in any unit.
         start: first day of the test; earlier rows of the log are the pre-period for CUPED. None if all rows are of the test.
@@ -47,7 +49,8 @@ class ABTestParameters(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     title: str
-    source: ExposureSource
+    source: ExposureSource | None = None
+    simulation: SimulatedTestParameters | None = None
     control: Annotated[str, BeforeValidator(_as_name)]
     split: Annotated[dict[str, Annotated[float, Field(gt=0)]], BeforeValidator(_with_names)]
     start: date | None = None
@@ -66,8 +69,27 @@ class ABTestParameters(BaseModel):
             raise ValueError(
                 f"control {self.control} is not an arm of split; the arms are {', '.join(self.split)}"
             )
-        if self.start is not None and self.source.pre_period is not None:
+        if self.start is not None and self.source is not None and self.source.pre_period is not None:
             raise ValueError(
                 "set start (rows before it are the pre-period) or source.pre_period (a table of its own), not both"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _validate_log(self) -> "ABTestParameters":
+        if (self.source is None) == (self.simulation is None):
+            raise ValueError(
+                "a test has either source (the log of a real test) or simulation (a test in the simulated shop); set one of them"
+            )
+        if self.simulation is None:
+            return self
+        if self.start is not None:
+            raise ValueError(
+                "start: the days of a simulated test are those of simulation.phases; remove start"
+            )
+        if set(self.simulation.arms) != set(self.split):
+            raise ValueError(
+                f"simulation.arms describes {', '.join(self.simulation.arms)}, but the arms of split are {', '.join(self.split)}; describe "
+                "each arm once"
             )
         return self

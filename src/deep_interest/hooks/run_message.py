@@ -220,9 +220,9 @@ class RunMessage:
             interval = "" if pd.isna(row["low"]) else f" [{row['low']:+.1%}, {row['high']:+.1%}]"
             yield f"  {METRICS[row['metric']].name:17} {row['arm']} {row['lift']:+.1%}{interval}"
         yield ""
-        yield from self._files(
-            {"report": f"{test}.report", "table": f"{test}.readout_page", "as CSV": f"{test}.readout"}
-        )
+        files = {"report": f"{test}.report", "table": f"{test}.readout_page", "as CSV": f"{test}.readout"}
+        truth = f"{test}.simulation_page"
+        yield from self._files(files | ({"truth": truth} if self._catalog.exists(truth) else {}))
 
     def _evaluation(self, name: str) -> Iterator[str]:
         results, checks = (self._catalog.load(f"{name}.{entry}") for entry in ("estimates", "checks"))

@@ -39,6 +39,8 @@ class Purpose(IntEnum):
     """Whether the calibration of a version is fitted on the held-out impressions of a user; key: user."""
     FOLD = 9
     """Fold of a user in a cross-fitted model; key: user."""
+    SIMULATION = 20
+    """Draws of the simulated shop while a ranker serves it; first key: what is drawn, see `simulation.visits.Draw`."""
 
 
 def hash64(seed: int, purpose: Purpose, *keys: np.ndarray | int) -> np.ndarray:

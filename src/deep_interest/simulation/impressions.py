@@ -9,7 +9,7 @@ import pandas as pd
 from deep_interest.simulation.behaviors import draw_category_of_same_theme, draw_items, make_behaviors
 from deep_interest.simulation.clicks import log_odds, sigmoid, solve_bias
 from deep_interest.simulation.config import SECONDS_PER_DAY, SimulationConfig
-from deep_interest.simulation.events import Events, draw_visits
+from deep_interest.simulation.events import Events, Visits, draw_visits
 from deep_interest.simulation.interests import Interests, make_interests
 from deep_interest.simulation.randomness import generator
 from deep_interest.simulation.relevance import lasting_log_odds, relevance
@@ -47,7 +47,7 @@ def impression_block(config: SimulationConfig, block: int) -> pd.DataFrame:
             "item": world.item_id[impressions.item],
             "time": config.origin + impressions.second,
             "pid": (pid + 1).astype(np.int8),
-            "hour": _hour(impressions).astype(np.int8),
+            "hour": hour_of(impressions).astype(np.int8),
             "label": (uniforms < probability).astype(np.int8),
             "true_probability": probability,
         }
@@ -79,7 +79,7 @@ def _draw_with_log_odds(
         user=impressions.user,
         item=impressions.item,
         pid=pid,
-        hour=_hour(impressions),
+        hour=hour_of(impressions),
         relevance=relevance(
             world, config.clicks, behaviors, impressions, weights=behaviors.weights(config.actions)
         ),
@@ -91,7 +91,8 @@ def _draw_with_log_odds(
     return impressions, pid, logit
 
 
-def _hour(events: Events) -> np.ndarray:
+def hour_of(events: Events | Visits) -> np.ndarray:
+    """Return the hour of the day of each event."""
     return events.second % SECONDS_PER_DAY // 3600
 
 
@@ -107,12 +108,10 @@ def _draw_impressions(
     second = np.minimum(visits.second[visit] + rank * SECONDS_BETWEEN, interests.horizon - 1)
     order = np.argsort(visits.user[visit] * interests.horizon + second, kind="stable")
     user, second = visits.user[visit][order], second[order]
-    return Events(
-        user=user, item=_draw_candidates(config, world, interests, user, second, rng), second=second
-    )
+    return Events(user=user, item=draw_candidates(config, world, interests, user, second, rng), second=second)
 
 
-def _draw_candidates(
+def draw_candidates(
     config: SimulationConfig,
     world: World,
     interests: Interests,
@@ -120,7 +119,7 @@ def _draw_candidates(
     second: np.ndarray,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Draw the candidates (M,) from the sources of `config.CandidateConfig`."""
+    """Draw an item to show to each ``user`` (M,) at each ``second`` (M,), from the sources of `config.CandidateConfig`."""
     M = len(user)
     source = np.searchsorted(np.cumsum(config.candidates.shares), rng.random(M), side="right")
     position = interests.stage_at(user, interests.draw_slots(user, rng.random(M)), second)

@@ -14,14 +14,16 @@ STREAMS = {
     "listings": 6,
     "prices": 7,
     "actions": 8,
-    "slots": 9,
+    "visits": 9,
+    "bids": 10,
+    "slots": 11,
 }
 """Second part of each generator's seed, so that no two steps of the simulation share random numbers."""
 
 
-def generator(seed: int, stream: str, block: int) -> np.random.Generator:
-    """Return the random number generator of a stream (see `STREAMS`) for one block of users."""
-    return np.random.default_rng([seed, STREAMS[stream], block])
+def generator(seed: int, stream: str, block: int, *parts: int) -> np.random.Generator:
+    """Return the random number generator of a stream (see `STREAMS`) for one block of users, or for a part of it such as a day."""
+    return np.random.default_rng([seed, STREAMS[stream], block, *parts])
 
 
 @dataclass(frozen=True)

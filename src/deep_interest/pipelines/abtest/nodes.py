@@ -27,6 +27,7 @@ def make_read(test: str) -> Callable[..., tuple[pd.DataFrame, pd.DataFrame, dict
     def read(raw_log: Path, settings: ABTestParameters) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, Any]]:
         """Return sums by user, arm and day, sums by user before the test, and counts of skipped rows."""
         source = settings.source
+        assert source is not None, "simulated tests have another node"
         found = read_exposures(
             raw_log / (test if source.folder is None else source.folder), source, arms=list(settings.split),
             start=settings.start, on_bad_line=settings.reading.on_bad_line,
