@@ -62,22 +62,15 @@ def test_the_standard_error_is_that_of_the_sums_of_users():
     np.testing.assert_allclose(spread, np.array([2 * 0.4, 0, 2 * -0.6, 0.4]) / 1.25)
 
 
-def test_switch_dr_trusts_the_model_where_large_weights_cost_more_than_they_correct():
-    rows = 1000
-    propensity, target = np.full(rows, 0.5), np.full(rows, 0.5)
-    propensity[:20] = 0.005  # weights of 100
-    reward = np.tile([1.0, 0.0], rows // 2)
-    fair = {"model": False, "expected": np.full(rows, 0.5), "expected_shown": np.full(rows, 0.5)}
-    log = log_of(reward, propensity, target, **fair)
-    found, threshold = switch_dr(log, log.ratio)
-    assert threshold == 1  # residuals of the large weights cancel: no bias
-    assert found.value == pytest.approx(0.5)
-    assert found.error < 0.1 * doubly_robust(log, log.ratio).error
-    reward[:20] = 1.0  # the model is wrong there, and the large weights say so
-    log = log_of(reward, propensity, target, **fair)
-    found, threshold = switch_dr(log, log.ratio)
-    assert threshold == float("inf")
-    assert found.value == doubly_robust(log, log.ratio).value
+def test_switch_dr_uses_the_model_alone_above_the_threshold():
+    log = log_of()
+    found, threshold = switch_dr(log, log.ratio, threshold=1.0)
+    assert threshold == 1
+    # as doubly robust, without the corrections of the first and third row, whose weights are 2
+    assert found.value == (0.5 + 0.5 + 0.25 + 0.75) / 4
+    cautious, threshold = switch_dr(log, log.ratio)
+    assert threshold == float("inf")  # the bias could be larger than what the variance costs
+    assert cautious.value == doubly_robust(log, log.ratio).value
 
 
 LOGGING = [[0.8, 0.2], [0.4, 0.6]]  # by kind of visitor and item

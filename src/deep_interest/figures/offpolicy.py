@@ -10,7 +10,7 @@ from deep_interest.offpolicy.evaluation import ESTIMATORS
 
 
 def estimates_chart(results: pd.DataFrame, checks: Mapping[str, Any], *, title: str) -> Chart:
-    """Draw the estimates with their intervals, beside what the log earned.
+    """Draw the estimates with their intervals, next to what the log earned.
 
     Args:
         results: `Evaluation.results`, or the same read back from CSV.

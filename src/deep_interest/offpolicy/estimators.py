@@ -121,12 +121,20 @@ def doubly_robust(decisions: Decisions, weights: NDArray[np.float64]) -> Estimat
     return _mean(expected + weights * residual, decisions)
 
 
-def switch_dr(decisions: Decisions, weights: NDArray[np.float64]) -> tuple[Estimate, float]:
+def switch_dr(
+    decisions: Decisions, weights: NDArray[np.float64], threshold: float | None = None
+) -> tuple[Estimate, float]:
     """Estimate as `doubly_robust`, by the model alone where the weight is above a threshold τ.
 
-    τ is the quantile of the weights that minimises the estimated mean squared error: the variance plus the square of the estimated bias, the mean of
-    ``w (r - q(shown))`` over the rows above τ (Su, Dimakopoulou, Krishnamurthy and Dudík, ICML 2020, section 5). The interval does not know
+    The default τ is the quantile of the weights that minimises the estimated variance plus the square of an upper bound of the bias: the largest reward
+    times the share of the target policy's probability that is above τ (Wang et al. 2017, section 3.2). It is cautious, so that the
+    interval covers: the estimate then mostly is that of `doubly_robust`. A smaller τ has less variance, and an interval that does not know
     of the bias.
+
+    Args:
+        decisions: the log.
+        weights: weight of each row.
+        threshold: τ; chosen if None.
 
     Returns:
         The estimate, and τ; infinity if no row is above it.
@@ -135,17 +143,22 @@ def switch_dr(decisions: Decisions, weights: NDArray[np.float64]) -> tuple[Estim
         InputError: the decisions have no reward model.
     """
     expected, residual = _residuals(decisions)
-    found, threshold, best = None, float("inf"), float("inf")
-    quantiles = np.unique(np.quantile(weights, np.linspace(0.5, 1, _THRESHOLDS + 1)))
-    for tau in quantiles[::-1]:
+    largest = float(np.abs(decisions.reward).max())
+    thresholds: list[float] = []
+    if threshold is not None:
+        thresholds = [threshold]
+    else:
+        thresholds = np.unique(np.quantile(weights, np.linspace(0.5, 1, _THRESHOLDS + 1)))[::-1].tolist()
+    found, chosen, best = None, float("inf"), float("inf")
+    for tau in thresholds:
         kept = weights <= tau
         estimate = _mean(expected + np.where(kept, weights, 0.0) * residual, decisions)
-        bias = float((np.where(kept, 0.0, weights) * residual).mean())
-        if (cost := estimate.error**2 + bias**2) < best:
+        cost = estimate.error**2 + (largest * float(np.where(kept, 0.0, weights).mean())) ** 2
+        if found is None or cost < best:
             found, best = estimate, cost
-            threshold = float("inf") if kept.all() else float(tau)
+            chosen = float("inf") if kept.all() else float(tau)
     assert found is not None
-    return found, threshold
+    return found, chosen
 
 
 def difference(estimate: Estimate, baseline: Estimate, decisions: Decisions) -> Estimate:

@@ -97,7 +97,7 @@ class DecisionSource(Strict):
         log: the log of the version that served.
         candidates: what the version to evaluate could show in each request of the log.
         target_log: a log of the version to evaluate itself: the share of each item in each slot is its probability, whatever the request;
-            its mean reward is shown beside the estimates.
+            its mean reward is shown next to the estimates.
     """
 
     folder: str | None = None
