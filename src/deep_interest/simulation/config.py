@@ -145,6 +145,18 @@ class ActionConfig(_Frozen):
         return self
 
 
+class ClickDelayConfig(_Frozen):
+    """How long after the impression a click happens, see `simulation.delays`.
+
+    Attributes:
+        mean_hours: mean delay in hours of a category with an average one.
+        category_spread: standard deviation over categories of the logarithm of the mean delay; 0 for the same delays in all.
+    """
+
+    mean_hours: float = Field(12.0, gt=0)
+    category_spread: float = Field(0.0, ge=0)
+
+
 class SimulationConfig(_Frozen):
     """Sizes, seed and effects of a simulated log; the defaults give a small log.
 
@@ -162,6 +174,7 @@ class SimulationConfig(_Frozen):
         session_behaviors, session_impressions: mean number per visit.
         block_users: number of users generated at a time; another value gives another log.
         actions: what happens in a behaviour; None for behaviours that are all alike.
+        click_delays: when clicks happen; None for clicks at the time of the impression, and no column ``click_time``.
     """
 
     seed: int = Field(7, ge=0)
@@ -186,6 +199,7 @@ class SimulationConfig(_Frozen):
     candidates: CandidateConfig = CandidateConfig()
     clicks: ClickConfig = ClickConfig()
     actions: ActionConfig | None = None
+    click_delays: ClickDelayConfig | None = None
 
     def changed(self, changes: Mapping[str, Any]) -> "SimulationConfig":
         """Return the parameters with some changes; those of a nested block are merged.

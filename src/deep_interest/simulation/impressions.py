@@ -6,9 +6,11 @@ from functools import lru_cache
 import numpy as np
 import pandas as pd
 
+from deep_interest.logs.tables import CLICK_TIME
 from deep_interest.simulation.behaviors import draw_category_of_same_theme, draw_items, make_behaviors
 from deep_interest.simulation.clicks import log_odds, sigmoid, solve_bias
 from deep_interest.simulation.config import SECONDS_PER_DAY, SimulationConfig
+from deep_interest.simulation.delays import draw_click_times
 from deep_interest.simulation.events import Events, draw_visits
 from deep_interest.simulation.interests import Interests, make_interests
 from deep_interest.simulation.randomness import generator
@@ -29,13 +31,14 @@ def impression_block(config: SimulationConfig, block: int) -> pd.DataFrame:
     """Return the impressions of one block, sorted by user and time.
 
     Columns: ``user``, ``item``, ``time`` (int64; seconds, UTC), ``pid`` (int8, placement from 1), ``hour`` (int8,
-    0-23, UTC), ``label`` (int8) and ``true_probability`` (float32, the probability with which ``label`` was drawn).
+    0-23, UTC), ``label`` (int8) and ``true_probability`` (float32, the probability with which ``label`` was drawn). With
+    ``click_delays`` also ``click_time`` (Int64; seconds, UTC; missing without a click): ``label`` says whether a click comes at all.
     """
     world, users = make_world(config), make_users(config, block)
     impressions, pid, logit = _draw_with_log_odds(config, world, users, block)
     probability = sigmoid(logit + click_bias(config)).astype(np.float32)
     uniforms = generator(config.seed, "labels", block).random(len(probability))
-    return pd.DataFrame(
+    table = pd.DataFrame(
         {
             "user": users.ids[impressions.user],
             "item": world.item_id[impressions.item],
@@ -46,6 +49,13 @@ def impression_block(config: SimulationConfig, block: int) -> pd.DataFrame:
             "true_probability": probability,
         }
     )
+    if config.click_delays is None:
+        return table
+    clicked = table["label"].to_numpy() == 1
+    times = draw_click_times(
+        config, world, block, item=impressions.item, time=table["time"].to_numpy(), clicked=clicked
+    )
+    return table.assign(**{CLICK_TIME: pd.arrays.IntegerArray(times, ~clicked)})
 
 
 @lru_cache(maxsize=2)

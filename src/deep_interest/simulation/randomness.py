@@ -14,6 +14,8 @@ STREAMS = {
     "listings": 6,
     "prices": 7,
     "actions": 8,
+    "delays": 9,
+    "category_delays": 10,
 }
 """Second part of each generator's seed, so that no two steps of the simulation share random numbers."""
 
