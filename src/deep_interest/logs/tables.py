@@ -25,6 +25,7 @@ import pandas as pd
 TRUE_PROBABILITY = "true_probability"  # of an impression, known in simulated logs
 CLICK_TIME = "click_time"  # of an impression; NEVER without a click
 NEVER = 2**63 - 1
+ARRIVED = "arrived"  # of an impression in training: probability that a click on it is known by now
 
 
 @dataclass(frozen=True)

@@ -184,7 +184,7 @@ class Fit:
         self._begin_batch(batch)
         with self.optimizer.accumulate():
             output = self.model(batch)
-            loss, grad_logits = log_loss(output.logits, batch.labels, batch.weights)
+            loss, grad_logits = log_loss(output.logits, batch.labels, batch.weights, batch.arrived)
             self._backward(output, loss, grad_logits)
             self.optimizer.step(batch)
         auxiliary = output.auxiliary_loss
