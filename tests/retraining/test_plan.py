@@ -80,7 +80,7 @@ def test_every_part_of_a_first_run():
     made = plan_run(reversed(DAYS[:4]), state(), None, RetrainingParameters(), records)
     assert made == Plan(
         new=tuple(DAYS[:4]), late=(), history=tuple(DAYS[:4]), train=tuple(DAYS[:3]), held_out=DAYS[3], strategy="full_window",
-        parent=None, trained=tuple(DAYS[:3]), records=records,
+        parent=None, trained=tuple(DAYS[:3]), records=records, newest=DAYS[3],
     )  # fmt: skip
 
 
@@ -93,7 +93,7 @@ def test_every_part_of_a_warm_start_with_a_late_day():
     made = plan_run(DAYS, state(DAYS[0], *DAYS[2:5]), before, retraining, records)
     assert made == Plan(
         new=(DAYS[1], DAYS[5]), late=(DAYS[1],), history=(DAYS[1], DAYS[3], DAYS[4], DAYS[5]), train=(DAYS[1], DAYS[3], DAYS[4]),
-        held_out=DAYS[5], strategy="warm_start_with_distillation", parent="v1", trained=tuple(DAYS[:5]), records=records,
+        held_out=DAYS[5], strategy="warm_start_with_distillation", parent="v1", trained=tuple(DAYS[:5]), records=records, newest=DAYS[5],
     )  # fmt: skip
 
 

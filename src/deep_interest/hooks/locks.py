@@ -153,6 +153,8 @@ def _written(node: Node) -> set[str]:
         return {".".join(node.outputs[0].split(".")[:2])}
     if "backtest" in node.tags:
         return {f"{dataset}.backtest"}
+    if "delayed_clicks" in node.tags:
+        return {f"{dataset}.delayed_clicks"}
     for tag, entry in (("score", "scores"), ("parity", "parity"), ("tune", "tuning")):
         if tag in node.tags and model:
             return {f"{dataset}.{model}.{entry}"}

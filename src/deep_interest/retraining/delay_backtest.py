@@ -8,16 +8,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from deep_interest.errors import InputError
 from deep_interest.evaluation.metrics import PROBABILITY_CLIP, per_user_auc
 from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.protocol_parameters import ProtocolParameters
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies
 from deep_interest.retraining.days import day_number
-from deep_interest.retraining.delayed_clicks import for_training, night_after
+from deep_interest.retraining.delayed_clicks import for_training, night_after, ticks_of_hours
 from deep_interest.retraining.fitting import fit_challenger, held_out_scores
 from deep_interest.retraining.paired_ratios import RatioOfSums
-from deep_interest.retraining.parameters import RetrainingParameters
+from deep_interest.retraining.parameters import DelayedClicksParameters, RetrainingParameters
 from deep_interest.retraining.rows import assign_rows, with_rows
 from deep_interest.retraining.window import encode_window
 from deep_interest.training.runs import Experiment
@@ -52,6 +53,12 @@ class Choice:
 
 ORACLE = Choice(final=True)
 AT_ONCE = Choice()
+
+
+def choices_of(parameters: DelayedClicksParameters) -> list[Choice]:
+    """Return the choices that the backtest compares: each wait without and with the correction, and the oracle."""
+    waits = dict.fromkeys([0, *parameters.candidates])
+    return [*map(Choice, waits), *(Choice(hours, correct=True) for hours in waits), ORACLE]
 
 
 @dataclass(frozen=True)
@@ -129,6 +136,31 @@ class NightlyFits:
         model = fitted.model(self.experiment.model)
         own = with_rows(data, rows)
         return held_out_scores(model, fitted.schema, own, self.experiment, fitted.training), facts
+
+
+def days_to_judge(log: CanonicalTables, days: Sequence[str], fits: NightlyFits, *, warm_up: int) -> list[str]:
+    """Return the days to evaluate: those after the warm-up whose labels are complete at the end of the log.
+
+    Args:
+        log: log.
+        days: valid days, in order.
+        fits: how a model is trained.
+        warm_up: number of first days that only train.
+
+    Raises:
+        InputError: there is none.
+    """
+    parameters = fits.retraining.delayed_clicks
+    warm_up = max(warm_up, -(-parameters.candidates[-1] // 24) + 1)
+    night = night_after(log, days[-1], fits.time_zone)
+    complete = ticks_of_hours(log, parameters.complete_hours)
+    judged = [day for day in days[warm_up:] if night_after(log, day, fits.time_zone) + complete <= night]
+    if not judged:
+        raise InputError(
+            f"retraining.delayed_clicks.complete_hours is {parameters.complete_hours}: of {len(days)} days, none after the first {warm_up} has "
+            "complete labels; provide more days, or reduce complete_hours or backtest.warm_up_days"
+        )
+    return judged
 
 
 def replay_nights(

@@ -11,6 +11,7 @@ model; with the mean CTR in place of p, rows with a high p stay underestimated. 
 
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -20,6 +21,7 @@ from deep_interest.logs.suspicions import ticks_per_second
 from deep_interest.logs.tables import ARRIVED, CLICK_TIME, CanonicalTables
 from deep_interest.retraining.arrivals import Arrivals, estimate_arrivals
 from deep_interest.retraining.days import day_number
+from deep_interest.retraining.parameters import DelayedClicksParameters
 
 _SECONDS_PER_HOUR = 3_600
 
@@ -34,7 +36,7 @@ class NightLabels:
     """
 
     tables: CanonicalTables
-    facts: dict[str, float]
+    facts: dict[str, Any]
 
 
 def require_click_times(tables: CanonicalTables) -> None:
@@ -115,7 +117,7 @@ def for_training(
     known = click < night
     label = np.where(trains, known, shown["label"].to_numpy()).astype(np.int8)
     shown = shown.assign(label=label)
-    arrived = known_arrivals(as_of(tables, night), night)
+    arrived = known_arrivals(tables, night)
     share = arrived(night - time)
     if correct:
         shown = shown.assign(**{ARRIVED: np.where(trains, share, 1.0).astype(np.float32)})
@@ -127,6 +129,50 @@ def for_training(
         "median_delay_hours": round(arrived.quantile(0.5) / ticks_of_hours(tables, 1), 3),
     }  # fmt: skip
     return NightLabels(replace(tables, impressions=shown[kept].reset_index(drop=True)), facts)
+
+
+def retraining_labels(
+    tables: CanonicalTables,
+    night: int,
+    *,
+    held_out: str,
+    wait_hours: int,
+    parameters: DelayedClicksParameters,
+) -> NightLabels:
+    """Return the log of a retraining run: labels of the night, training rows as in `for_training`, and a held-out day with complete labels.
+
+    Args:
+        tables: log with ``click_time``; later events and clicks are ignored.
+        night: time of the run.
+        held_out: the held-out day.
+        wait_hours: impressions younger than this are not trained on.
+        parameters: whether to correct, and when labels are complete.
+
+    Raises:
+        InputError: no training row is old enough, no label of the held-out day is complete, or no click has arrived.
+    """
+    tables = as_of(tables, night)
+    arrived = known_arrivals(tables, night)
+    found = for_training(tables, night, held_out=held_out, wait_hours=wait_hours, correct=parameters.correct)
+    shown = found.tables.shown
+    age = night - shown["time"].to_numpy()
+    judged = shown["day"].to_numpy() == day_number(held_out)
+    complete = age >= ticks_of_hours(tables, parameters.complete_hours)
+    if not (judged & complete).any():
+        raise InputError(
+            f"retraining.delayed_clicks.complete_hours is {parameters.complete_hours}, but no impression of {held_out} is older on the night; "
+            "reduce it, or provide more days"
+        )
+    of_judged = judged & complete
+    known = shown["label"].to_numpy()[of_judged] == 1
+    expected = expected_clicks(known, arrived(age[of_judged]))
+    facts = found.facts | {
+        "wait_hours": wait_hours, "corrected": parameters.correct, "judged": int(of_judged.sum()),
+        "not_judged": int((judged & ~complete).sum()), "judged_clicks": int(known.sum()), "judged_clicks_expected": round(expected, 1),
+        "judged_arrived": round(known.sum() / expected, 4) if expected else 1.0,
+    }  # fmt: skip
+    kept = shown[~judged | complete].reset_index(drop=True)
+    return NightLabels(replace(found.tables, impressions=kept), facts)
 
 
 def expected_clicks(known: np.ndarray, arrived: np.ndarray) -> float:

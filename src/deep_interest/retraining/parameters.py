@@ -131,6 +131,11 @@ class DelayedClicksParameters(_Strict):
     candidates: tuple[Annotated[int, Field(ge=0)], ...] = Field((0, 24, 48), min_length=1)
     nights: int = Field(3, ge=1)
 
+    @property
+    def longest_wait(self) -> int:
+        """Largest number of hours that retraining may wait."""
+        return self.candidates[-1] if self.wait_hours == "choose" else self.wait_hours
+
     @field_validator("candidates")
     @classmethod
     def _ascends(cls, hours: tuple[int, ...]) -> tuple[int, ...]:
@@ -205,6 +210,16 @@ class RetrainingParameters(_Strict):
     webhook_seconds: float = Field(5.0, gt=0)
     mlflow_uri: str | None = None
     scoring: ScoringParameters = ScoringParameters()
+
+    @model_validator(mode="after")
+    def _waiting_rows_are_trained_on_later(self) -> "RetrainingParameters":
+        wait = self.delayed_clicks.longest_wait
+        if self.strategy != "full_window" and self.replay_days * 24 < wait:
+            raise ValueError(
+                f"delayed_clicks.wait_hours leaves out up to {wait} hours, which a warm start never sees again after {self.replay_days} days "
+                f"(replay_days); set replay_days to at least {-(-wait // 24)}, or strategy to full_window"
+            )
+        return self
 
     @property
     def precision(self) -> Precision:

@@ -3,15 +3,24 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from deep_interest.errors import InputError
 from deep_interest.evaluation.inferiority import LEVEL
-from deep_interest.logs.tables import CanonicalTables
+from deep_interest.logs.tables import CLICK_TIME, CanonicalTables
 from deep_interest.retraining.delay_backtest import Choice, Night, NightlyFits, metric_sums, replay_nights
-from deep_interest.retraining.delayed_clicks import as_of, night_after, ticks_of_hours
+from deep_interest.retraining.delayed_clicks import (
+    as_of,
+    night_after,
+    require_click_times,
+    retraining_labels,
+    ticks_of_hours,
+)
 from deep_interest.retraining.paired_ratios import paired_difference
+from deep_interest.retraining.parameters import DelayedClicksParameters
+from deep_interest.retraining.plan import Plan
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +35,7 @@ class ChosenWait:
     """
 
     hours: int
-    facts: dict[str, object]
+    facts: dict[str, Any]
 
 
 def choose_wait(log: CanonicalTables, days: Sequence[str], fits: NightlyFits, *, night: int) -> ChosenWait:
@@ -86,3 +95,33 @@ def _chosen(nights: Sequence[Night], choices: Sequence[Choice]) -> ChosenWait:
         ", ".join(f"{of['wait_hours']} h {of['logloss']:.4f}" for of in table[::-1]),
     )  # fmt: skip
     return ChosenWait(chosen.wait_hours, facts)
+
+
+def labels_of_run(
+    tables: CanonicalTables,
+    plan: Plan,
+    wait: ChosenWait | None,
+    time_zone: str,
+    parameters: DelayedClicksParameters,
+) -> tuple[CanonicalTables, dict[str, Any] | None]:
+    """Return the log with the labels of a retraining run, and how complete they are; unchanged if it does not say when clicks happened.
+
+    Args:
+        tables: log.
+        plan: plan of the run.
+        wait: the wait, if it was chosen.
+        time_zone: time zone in which days begin at midnight.
+        parameters: what to do about clicks that may still come.
+
+    Raises:
+        InputError: as for `delayed_clicks.retraining_labels`, or the parameters need the times of the clicks.
+    """
+    if CLICK_TIME not in tables.shown:
+        if parameters.correct or parameters.wait_hours:
+            require_click_times(tables)
+        return tables, None
+    hours = parameters.wait_hours if wait is None else wait.hours
+    assert hours != "choose"
+    night = night_after(tables, plan.newest, time_zone)
+    found = retraining_labels(tables, night, held_out=plan.held_out, wait_hours=hours, parameters=parameters)
+    return found.tables, found.facts | ({} if wait is None else {"choice": wait.facts})
