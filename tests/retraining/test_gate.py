@@ -253,8 +253,7 @@ def test_a_day_without_a_click_has_no_calibration():
     verdict = verdict_of([0.1] * 6, [0.2] * 6, labels=[0] * 6)
     assert verdict.challenger.calibration == np.inf
     assert verdict.as_dict()["challenger"] == {
-        "gauc": None, "auc": None, "logloss": pytest.approx(-np.log(0.9)), "calibration": None,
-        "delayed_clicks": None, "users": 0, "user_coverage": 0.0,
+        "gauc": None, "auc": None, "logloss": pytest.approx(-np.log(0.9)), "calibration": None, "users": 0, "user_coverage": 0.0,
         "samples": 6,
     }  # fmt: skip
 
@@ -271,6 +270,7 @@ def test_a_verdict_is_written_as_plain_values():
         "groups",
         "segments",
         "calibration",
+        "delayed_clicks",
     }
     assert (written["promoted"], written["champion"]) == (True, None)
     assert written["gain"] == {"difference": 0.5, "low": 0.5, "high": 0.5, "p_value": 0.0}

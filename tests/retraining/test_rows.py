@@ -491,8 +491,6 @@ def test_nade_with_pairs_of_items_needs_a_full_window(tmp_path):
     features = FEATURES.model_copy(update={"behavior": ("item_id", "category", "weekday")})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(f"{__name__}.FEATURES", features)
-        first = night(
-            tmp_path, 7, train=range(7), model="nade"
-        )  # all seven weekdays, so that no night adds one
+        first = night(tmp_path, 7, train=range(7), model="nade")  # all seven weekdays, so that no night adds one
         with pytest.raises(InputError, match=r"nade has a row for each pair of item_id .* full_window"):
             night(tmp_path, LAST, first, model="nade")

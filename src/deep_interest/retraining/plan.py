@@ -109,10 +109,10 @@ def plan_run(
     if strategy != "full_window":
         train = with_replay(window, fresh, retraining.replay_days)
     history = days if retraining.history_days is None else days[-1 - retraining.history_days :]
-    newest = max(state.days, default="")
+    used_before = max(state.days, default="")
     return Plan(
         new=tuple(records),
-        late=tuple(day for day in records if day < newest),
+        late=tuple(day for day in records if day < used_before),
         history=tuple(sorted({*history, *train, held_out})),
         train=tuple(train),
         held_out=held_out,
