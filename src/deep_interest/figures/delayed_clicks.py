@@ -5,9 +5,9 @@ import pandas as pd
 from deep_interest.figures.chart import Chart, Line, Panel
 
 _PANELS = (
-    ("logloss", "Log loss above that of final labels"),
-    ("gauc", "GAUC above that of final labels"),
-    ("calibration", "Predicted over observed CTR"),
+    ("logloss", "Log loss: lower is better", "log loss"),
+    ("gauc", "GAUC: higher is better", "GAUC"),
+    ("calibration", "Predicted over observed CTR", "predicted over observed CTR"),
 )
 
 
@@ -15,24 +15,21 @@ def delayed_clicks_chart(costs: pd.DataFrame) -> Chart:
     """Draw the costs of each choice by day.
 
     Args:
-        costs: columns ``day``, ``choice``, ``logloss_cost``, ``gauc_cost`` and ``calibration``; one row per day and choice.
+        costs: columns ``day``, ``choice``, ``logloss_cost``, ``gauc_cost`` and ``calibration_cost``; one row per day and choice.
     """
     days, choices = list(costs["day"].unique()), list(costs["choice"].unique())
     panels = []
-    for metric, title in _PANELS:
-        column = metric if metric == "calibration" else f"{metric}_cost"
-        values = costs.pivot(index="choice", columns="day", values=column)
+    for metric, title, label in _PANELS:
+        values = costs.pivot(index="choice", columns="day", values=f"{metric}_cost")
         lines = [
             Line(list(range(len(days))), values.loc[choice, days].tolist(), choice, color=index, markers=True)
             for index, choice in enumerate(choices)
         ]
         panels.append(
-            Panel(
-                lines,
-                title=title,
-                x_label="day",
-                y_label=title.split(" ")[0],
-                x_ticks=[day[5:] for day in days],
-            )
-        )
-    return Chart("Clicks that have not arrived: the cost of each choice", panels, columns=2)
+            Panel(lines, title=title, x_label="day", y_label=f"{label}, difference to final labels", x_ticks=[day[5:] for day in days])
+        )  # fmt: skip
+    return Chart(
+        "Clicks that have not arrived: difference of each choice to training on final labels",
+        panels,
+        columns=2,
+    )
