@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from kedro.config import OmegaConfigLoader
 from machine import this_commit, this_machine
 
@@ -117,7 +118,9 @@ def main() -> None:
         costs = cost_table(nights, choices)
         for row in costs[costs["day"] == ALL_NIGHTS].drop(columns="day").to_dict("records"):
             rounded = {
-                name: round(value, 5) if isinstance(value, float) else value for name, value in row.items()
+                name: round(value, 5) if isinstance(value, float) else value
+                for name, value in row.items()
+                if not pd.isna(value)
             }
             print(json.dumps(facts | {"case": case} | rounded), flush=True)
 

@@ -8,7 +8,7 @@ are there, ::
     F(x) = Π_{d_k > x} (1 - m_k / n_k)        m_k = number of clicks with the delay d_k
                                               n_k = number of clicks with a delay of at most d_k and an impression older than d_k
 
-It needs no click probabilities, and no parametric form. A log tells F up to some delay only, relative to its value there: clicks that
+It needs no click probabilities, and no parametric form. A log determines F up to some delay only, relative to its value there: clicks that
 take longer than it reaches back cannot be seen in it. Where few clicks could have been seen (n_k below `AT_LEAST`), one of them changes
 all of F, so F ends at the longest delay with enough of them, and later clicks are neglected.
 """

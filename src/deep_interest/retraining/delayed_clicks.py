@@ -94,7 +94,7 @@ def for_training(
 ) -> NightLabels:
     """Return the log whose impressions before the held-out day are those to train on, with the labels of a night.
 
-    The impressions of the held-out day, and all behaviours, stay as they are.
+    The impressions of the held-out day, and all behaviours, are unchanged.
 
     Args:
         tables: log with ``click_time``.
@@ -176,7 +176,7 @@ def retraining_labels(
 
 
 def expected_clicks(known: np.ndarray, arrived: np.ndarray) -> float:
-    """Estimate how many clicks there will be in the end: each one that is known stands for 1 / F (Horvitz and Thompson 1952).
+    """Estimate how many clicks there will be in the end: each one that is known represents 1 / F of them (Horvitz and Thompson 1952).
 
     Args:
         known: ``(n,)`` whether a click has arrived.

@@ -30,7 +30,9 @@ class RatioOfSums:
     def of(cls, users: np.ndarray, numerator: np.ndarray, denominator: np.ndarray) -> "RatioOfSums":
         """Sum rows ``(n,)`` by user."""
         ids, index = np.unique(users, return_inverse=True)
-        return cls(ids, *(np.bincount(index, of, len(ids)) for of in (numerator, denominator)))
+        return cls(
+            ids, *(np.bincount(index, of, len(ids)).astype(np.float64) for of in (numerator, denominator))
+        )
 
     @property
     def value(self) -> float:
