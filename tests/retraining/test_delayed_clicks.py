@@ -8,6 +8,9 @@ from deep_interest.errors import InputError
 from deep_interest.logs.tables import ARRIVED, CLICK_TIME, NEVER, CanonicalTables
 from deep_interest.retraining import delayed_clicks as dc
 from deep_interest.retraining.parameters import DelayedClicksParameters, RetrainingParameters
+from deep_interest.retraining.plan import Plan
+from deep_interest.retraining.runs import arrival_checks
+from deep_interest.retraining.wait_choice import ChosenWait, labels_of_run
 
 HOUR, DAY = 3_600, 86_400
 FIRST = 19_783  # 2024-03-01
@@ -169,3 +172,42 @@ def test_a_warm_start_that_would_never_see_the_rows_is_refused():
     RetrainingParameters(strategy="full_window", delayed_clicks={"wait_hours": "choose"})
     with pytest.raises(ValueError, match="expected different hours in ascending order"):
         DelayedClicksParameters(candidates=(24, 0))
+
+
+def plan_of(held_out, newest):
+    return Plan((), (), (), tuple(DAYS[:2]), held_out, "full_window", None, (), {}, newest=newest)
+
+
+def test_a_log_without_click_times_is_unchanged_and_has_no_correction():
+    shown = TINY.shown.drop(columns=CLICK_TIME)
+    tables = CanonicalTables(TINY.behaviors, TINY.items, None, shown)
+    plan = plan_of(DAYS[2], DAYS[2])
+    found, facts = labels_of_run(tables, plan, None, "UTC", DelayedClicksParameters())
+    assert found is tables
+    assert facts is None
+    for parameters in (DelayedClicksParameters(correct=True), DelayedClicksParameters(wait_hours=3)):
+        with pytest.raises(InputError, match=r"name the column in source\.impressions\.click_time"):
+            labels_of_run(tables, plan, None, "UTC", parameters)
+
+
+def test_a_run_is_on_the_night_after_the_newest_day_and_waits_as_chosen():
+    plan, parameters = (
+        plan_of(DAYS[1], DAYS[1]),
+        DelayedClicksParameters(wait_hours="choose", complete_hours=4),
+    )
+    found, facts = labels_of_run(TINY, plan, ChosenWait(25, {"days": []}), "UTC", parameters)
+    assert (facts["wait_hours"], facts["impressions"], facts["clicks"], facts["choice"]) == (
+        25,
+        3,
+        2,
+        {"days": []},
+    )
+    assert (facts["judged"], facts["judged_clicks"], facts["not_judged"]) == (3, 1, 0)
+    assert found.shown["label"].tolist() == [1, 1, 0, 1, 0, 0]
+
+
+def test_a_version_whose_judged_clicks_have_not_arrived_is_refused():
+    (check,) = arrival_checks({"judged_arrived": 0.9}, 0.95)
+    assert (check.found, check.passed) == (0.9, False)
+    assert arrival_checks({"judged_arrived": 0.95}, 0.95)[0].passed
+    assert arrival_checks(None, 0.95) == ()

@@ -129,3 +129,14 @@ def test_new_days_are_those_that_no_run_has_taken_in_order():
 )
 def test_the_newest_seen_days_of_a_window_are_replayed(fresh, replay, expected):
     assert with_replay(DAYS[:5], [DAYS[k] for k in fresh], replay) == [DAYS[k] for k in expected]
+
+
+def test_days_without_complete_labels_wait_for_a_later_night():
+    records = {day: {} for day in DAYS}
+    made = plan_run(
+        DAYS, state(), None, RetrainingParameters(strategy="full_window"), records, incomplete_days=2
+    )
+    assert (made.train, made.held_out, made.newest) == (tuple(DAYS[:3]), DAYS[3], DAYS[5])
+    assert made.trained == tuple(DAYS[:3])
+    with pytest.raises(NothingNewError, match="the labels of the last 5 days are not complete"):
+        plan_run(DAYS, state(), None, RetrainingParameters(), records, incomplete_days=5)
