@@ -156,7 +156,11 @@ def test_the_page_and_the_chart_have_each_choice():
     assert own.endswith("| 9 | 2 | 3 | 4 |")
     assert next(line for line in lines if line.startswith("| oracle")).count("–") == 7
     assert "Excluded by the data checks: 2024-03-09 (ctr 1.0)." in lines
-    panels = delayed_clicks_chart(costs[costs["day"] != ALL_NIGHTS]).panels
+    whole = costs["day"] == ALL_NIGHTS
+    panels = delayed_clicks_chart(costs[~whole], costs[whole]).panels
+    own = costs[whole].iloc[0]
+    assert panels[3].marks[1].x == [own["logloss_cost"]]
+    assert panels[3].marks[1].error == pytest.approx([own["logloss_high"] - own["logloss_cost"]])
     assert [line.name for line in panels[0].marks] == ["at once", ORACLE.name]
     assert panels[1].marks[0].y == pytest.approx([cost] * 2)
 

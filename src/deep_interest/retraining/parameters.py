@@ -2,8 +2,9 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from deep_interest.config import as_list
 from deep_interest.models.config import Precision
 from deep_interest.models.registry import MODELS
 from deep_interest.ops.limits import AttentionPrecision, TablePrecision
@@ -128,7 +129,9 @@ class DelayedClicksParameters(_Strict):
     correct: bool = False
     complete_hours: int = Field(24, ge=0)
     minimum_arrived: float = Field(0.95, ge=0, le=1)
-    candidates: tuple[Annotated[int, Field(ge=0)], ...] = Field((0, 24, 48), min_length=1)
+    candidates: Annotated[tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(as_list)] = Field(
+        (0, 24, 48), min_length=1
+    )
     nights: int = Field(3, ge=1)
 
     @property

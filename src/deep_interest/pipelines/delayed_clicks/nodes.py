@@ -64,4 +64,6 @@ def summarize(costs: pd.DataFrame, rejected: dict[str, str]) -> tuple[str, Any]:
     from deep_interest.figures.delayed_clicks import delayed_clicks_chart
     from deep_interest.retraining.delay_table import ALL_NIGHTS, delay_page
 
-    return delay_page(costs, rejected), delayed_clicks_chart(costs[costs["day"] != ALL_NIGHTS])
+    return delay_page(costs, rejected), delayed_clicks_chart(
+        costs[costs["day"] != ALL_NIGHTS], costs[costs["day"] == ALL_NIGHTS]
+    )
