@@ -182,12 +182,15 @@ def test_a_log_without_click_times_is_unchanged_and_has_no_correction():
     shown = TINY.shown.drop(columns=CLICK_TIME)
     tables = CanonicalTables(TINY.behaviors, TINY.items, None, shown)
     plan = plan_of(DAYS[2], DAYS[2])
-    found, facts = labels_of_run(tables, plan, None, "UTC", DelayedClicksParameters())
+    found, facts = labels_of_run(tables, plan, ChosenWait(0), "UTC", DelayedClicksParameters())
     assert found is tables
     assert facts is None
-    for parameters in (DelayedClicksParameters(correct=True), DelayedClicksParameters(wait_hours=3)):
+    for parameters, hours in (
+        (DelayedClicksParameters(correct=True), 0),
+        (DelayedClicksParameters(wait_hours=3), 3),
+    ):
         with pytest.raises(InputError, match=r"name the column in source\.impressions\.click_time"):
-            labels_of_run(tables, plan, None, "UTC", parameters)
+            labels_of_run(tables, plan, ChosenWait(hours), "UTC", parameters)
 
 
 def test_a_run_is_on_the_night_after_the_newest_day_and_waits_as_chosen():

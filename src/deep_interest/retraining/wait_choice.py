@@ -31,11 +31,11 @@ class ChosenWait:
 
     Attributes:
         hours: the wait.
-        facts: description for the summary of a run, as JSON values.
+        facts: description of the choice for the summary of a run, as JSON values; None if the wait is a parameter.
     """
 
     hours: int
-    facts: dict[str, Any]
+    facts: dict[str, Any] | None = None
 
 
 def choose_wait(log: CanonicalTables, days: Sequence[str], fits: NightlyFits, *, night: int) -> ChosenWait:
@@ -100,7 +100,7 @@ def _chosen(nights: Sequence[Night], choices: Sequence[Choice]) -> ChosenWait:
 def labels_of_run(
     tables: CanonicalTables,
     plan: Plan,
-    wait: ChosenWait | None,
+    wait: ChosenWait,
     time_zone: str,
     parameters: DelayedClicksParameters,
 ) -> tuple[CanonicalTables, dict[str, Any] | None]:
@@ -109,7 +109,7 @@ def labels_of_run(
     Args:
         tables: log.
         plan: plan of the run.
-        wait: the wait, if it was chosen.
+        wait: the wait.
         time_zone: time zone in which days begin at midnight.
         parameters: what to do about clicks that may still come.
 
@@ -117,11 +117,11 @@ def labels_of_run(
         InputError: as for `delayed_clicks.retraining_labels`, or the parameters need the times of the clicks.
     """
     if CLICK_TIME not in tables.shown:
-        if parameters.correct or parameters.wait_hours:
+        if parameters.correct or wait.hours:
             require_click_times(tables)
         return tables, None
-    hours = parameters.wait_hours if wait is None else wait.hours
-    assert hours != "choose"
     night = night_after(tables, plan.newest, time_zone)
-    found = retraining_labels(tables, night, held_out=plan.held_out, wait_hours=hours, parameters=parameters)
-    return found.tables, found.facts | ({} if wait is None else {"choice": wait.facts})
+    found = retraining_labels(
+        tables, night, held_out=plan.held_out, wait_hours=wait.hours, parameters=parameters
+    )
+    return found.tables, found.facts | ({} if wait.facts is None else {"choice": wait.facts})

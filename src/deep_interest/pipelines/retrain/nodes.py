@@ -64,13 +64,15 @@ def make_wait(dataset: str, model: str) -> Callable[..., Any]:
         days: Path, plan: Plan, options: RowOptions, settings: DatasetParameters, recipes: Recipes, run: RunParameters,
         retraining: RetrainingParameters,
     ) -> Any:  # fmt: skip
-        """Return the chosen wait; None if it is a parameter."""
-        if retraining.delayed_clicks.wait_hours != "choose":
-            return None
+        """Return the wait: the parameter, or the chosen one."""
+        from deep_interest.retraining.wait_choice import ChosenWait, choose_wait
+
+        hours = retraining.delayed_clicks.wait_hours
+        if hours != "choose":
+            return ChosenWait(hours)
         from deep_interest.retraining.delay_backtest import NightlyFits
         from deep_interest.retraining.delayed_clicks import night_after, require_click_times
         from deep_interest.retraining.runs import retraining_experiment
-        from deep_interest.retraining.wait_choice import choose_wait
 
         reading = reading_of(settings)
         tables = read_days(days, plan.history, reading)
