@@ -47,7 +47,7 @@ def test_every_experiment_has_a_pipeline(pipelines):
                 f"{kind}.{dataset}.{model}"
                 for kind in ("retrain", "score", "parity")
                 for model in RETRAINABLE
-            }
+            } | {f"delayed_clicks.{dataset}"}
         assert expected <= set(pipelines.all_names())
     assert {"simulate", "simulate_days", "backtest"} <= set(pipelines)
     assert pipelines["__default__"].nodes == pipelines["simulated"].nodes

@@ -52,7 +52,7 @@ class DatasetSpec:
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"  # of datasets and tests, which become names of pipelines
 _RESERVED = (
     "simulate", "simulate_days", "backtest", "ingest", "samples", "train", "report", "tune", "tuned", "leaderboard", "retrain", "score",
-    "parity", "worth", "abtest", "abtests", "ope",
+    "parity", "worth", "abtest", "abtests", "ope", "delayed_clicks",
 )  # fmt: skip
 
 BUILT_IN: dict[str, DatasetSpec] = {
@@ -286,6 +286,7 @@ TUNABLE = tuple(
 )  # models with hyperparameters to tune
 TUNED_SUFFIX = "_tuned"  # suffix of the key of a model with tuned values
 LEADERBOARD = "leaderboard"  # name of the table of a leaderboard
+DELAYED_CLICKS = "delayed_clicks"  # name of the backtest of delayed clicks
 WORTH = "worth"  # name of the curves of a model
 LEADERBOARD_SUFFIX = f"_{LEADERBOARD}"  # suffix of the key of a model of a leaderboard
 
@@ -323,6 +324,7 @@ __all__ = [
     "ABLATIONS",
     "ALL_MODELS",
     "BUILT_IN",
+    "DELAYED_CLICKS",
     "LEADERBOARD",
     "LEADERBOARD_SUFFIX",
     "MODELS",

@@ -17,6 +17,7 @@ from deep_interest.distributed.environment import is_worker
 from deep_interest.errors import InputError
 from deep_interest.experiments import (
     ABLATIONS,
+    DELAYED_CLICKS,
     LEADERBOARD,
     MODELS,
     RETRAINABLE,
@@ -34,6 +35,7 @@ from deep_interest.experiments import (
 from deep_interest.pipelines import (
     abtest,
     backtest,
+    delayed_clicks,
     ingest,
     leaderboard,
     ope,
@@ -133,6 +135,7 @@ def register_pipelines() -> LazyPipelines:
     ``retrain.<dataset>.<model>``  from new days to a model version; only for datasets split by day
     ``score.<dataset>.<model>``    scores of users and candidates; only for datasets split by day
     ``parity.<dataset>.<model>``   scores of the service compared with batch scoring
+    ``delayed_clicks.<dataset>``   cost of clicks that have not arrived; only for datasets split by day
     ``simulate``                   simulated log
     ``simulate_days``              simulated log in daily deliveries
     ``backtest``                   comparison of retraining strategies on the simulated days
@@ -265,7 +268,9 @@ def _dataset_factories(dataset: str, spec: DatasetSpec) -> Factories:
         return parity.create_pipeline(dataset, model)
 
     retrainable = RETRAINABLE if spec.retrainable else ()
+    nights = {f"{DELAYED_CLICKS}.{dataset}": partial(delayed_clicks.create_pipeline, dataset)}
     return {
+        **(nights if spec.retrainable else {}),
         dataset: dataset_pipeline,
         f"ingest.{dataset}": ingest_pipeline,
         f"samples.{dataset}": samples_pipeline,

@@ -270,6 +270,7 @@ def test_a_verdict_is_written_as_plain_values():
         "groups",
         "segments",
         "calibration",
+        "delayed_clicks",
     }
     assert (written["promoted"], written["champion"]) == (True, None)
     assert written["gain"] == {"difference": 0.5, "low": 0.5, "high": 0.5, "p_value": 0.0}

@@ -80,7 +80,7 @@ def test_every_part_of_a_first_run():
     made = plan_run(reversed(DAYS[:4]), state(), None, RetrainingParameters(), records)
     assert made == Plan(
         new=tuple(DAYS[:4]), late=(), history=tuple(DAYS[:4]), train=tuple(DAYS[:3]), held_out=DAYS[3], strategy="full_window",
-        parent=None, trained=tuple(DAYS[:3]), records=records,
+        parent=None, trained=tuple(DAYS[:3]), records=records, newest=DAYS[3],
     )  # fmt: skip
 
 
@@ -93,7 +93,7 @@ def test_every_part_of_a_warm_start_with_a_late_day():
     made = plan_run(DAYS, state(DAYS[0], *DAYS[2:5]), before, retraining, records)
     assert made == Plan(
         new=(DAYS[1], DAYS[5]), late=(DAYS[1],), history=(DAYS[1], DAYS[3], DAYS[4], DAYS[5]), train=(DAYS[1], DAYS[3], DAYS[4]),
-        held_out=DAYS[5], strategy="warm_start_with_distillation", parent="v1", trained=tuple(DAYS[:5]), records=records,
+        held_out=DAYS[5], strategy="warm_start_with_distillation", parent="v1", trained=tuple(DAYS[:5]), records=records, newest=DAYS[5],
     )  # fmt: skip
 
 
@@ -129,3 +129,14 @@ def test_new_days_are_those_that_no_run_has_taken_in_order():
 )
 def test_the_newest_seen_days_of_a_window_are_replayed(fresh, replay, expected):
     assert with_replay(DAYS[:5], [DAYS[k] for k in fresh], replay) == [DAYS[k] for k in expected]
+
+
+def test_days_without_complete_labels_wait_for_a_later_night():
+    records = {day: {} for day in DAYS}
+    made = plan_run(
+        DAYS, state(), None, RetrainingParameters(strategy="full_window"), records, incomplete_days=2
+    )
+    assert (made.train, made.held_out, made.newest) == (tuple(DAYS[:3]), DAYS[3], DAYS[5])
+    assert made.trained == tuple(DAYS[:3])
+    with pytest.raises(NothingNewError, match="the labels of the last 5 days are not complete"):
+        plan_run(DAYS, state(), None, RetrainingParameters(), records, incomplete_days=5)

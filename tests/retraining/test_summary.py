@@ -127,6 +127,7 @@ def test_a_summary_has_every_fact_of_a_run(promoted, outcome, code):
         "groups": [],
         "segments": [],
         "calibration": None,
+        "delayed_clicks": None,
         "gain": {"difference": 0.1, "low": 0.05, "high": 0.15, "p_value": 0.01},
     }  # fmt: skip
 

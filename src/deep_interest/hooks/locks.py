@@ -152,8 +152,8 @@ def _written(node: Node) -> set[str]:
         return {f"{dataset}.days"}
     if "abtest" in node.tags or "ope" in node.tags:
         return {".".join(node.outputs[0].split(".")[:2])}
-    if "backtest" in node.tags:
-        return {f"{dataset}.backtest"}
+    if replay := node.tags & {"backtest", "delayed_clicks"}:
+        return {f"{dataset}.{tag}" for tag in replay}
     for tag, entry in (("score", "scores"), ("parity", "parity"), ("tune", "tuning")):
         if tag in node.tags and model:
             return {f"{dataset}.{model}.{entry}"}

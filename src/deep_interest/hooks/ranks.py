@@ -24,6 +24,7 @@ _ONE_PROCESS = (
     "score",
     "parity",
     "backtest",
+    "delayed_clicks",
     "abtest",
     "ope",
 )  # tags of nodes that one process runs
@@ -99,7 +100,12 @@ def _check(run_params: dict[str, Any], pipeline: Pipeline) -> None:
         tag, dataset, model = max(
             found, key=lambda each: each[2] or ""
         )  # some of its nodes belong to no model
-        names = {"backtest": tag, "leaderboard": f"{tag}.{dataset}", "worth": f"{tag}.{dataset}"}
+        names = {
+            "backtest": tag,
+            "leaderboard": f"{tag}.{dataset}",
+            "worth": f"{tag}.{dataset}",
+            "delayed_clicks": f"{tag}.{dataset}",
+        }
         name = names.get(tag, f"{tag}.{dataset}.{model}")
         raise InputError(
             f"torchrun: {name} runs in one process; run it with `kedro run --pipelines={name}`, and train models and tables of models with "

@@ -6,7 +6,7 @@ import pandas as pd
 
 from deep_interest.errors import InputError
 from deep_interest.logs.protocols import SPLITS
-from deep_interest.logs.tables import TRUE_PROBABILITY, CanonicalTables
+from deep_interest.logs.tables import CLICK_TIME, TRUE_PROBABILITY, CanonicalTables
 
 _SHOWN = 5  # failures in a message
 
@@ -48,6 +48,7 @@ def _schemas(pa: Any) -> dict[str, Any]:
     days = {"day": pa.Column("int32", required=False)}
     shown = {
         "label": pa.Column("int8", pa.Check.isin([0, 1])),
+        CLICK_TIME: pa.Column("int64", required=False),
         TRUE_PROBABILITY: pa.Column(float, pa.Check.in_range(0, 1), required=False, coerce=True),
     }
     count = pa.Check.ge(0)

@@ -21,7 +21,7 @@ from deep_interest.logs.feature_columns import (
 )
 from deep_interest.logs.multi_hot import ValueSets
 from deep_interest.logs.schema import FeatureSchema, Field
-from deep_interest.logs.tables import LOGGED_SLOT, TRUE_PROBABILITY, CanonicalTables
+from deep_interest.logs.tables import ARRIVED, CLICK_TIME, LOGGED_SLOT, TRUE_PROBABILITY, CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies, Vocabulary
 
 GAP_CODES = 44
@@ -31,7 +31,7 @@ POSITION_CODES = 130
 """Codes of ``position``: 1 for the newest behaviour, 1 + k for k later behaviours, the last one for 128 and more."""
 RESERVED = (
     "user", "item", "label", "time", "day", "history_end", "split", "segment", "request", "weight", TRUE_PROBABILITY,
-    LOGGED_SLOT,
+    LOGGED_SLOT, CLICK_TIME, ARRIVED,
 )  # fmt: skip
 
 

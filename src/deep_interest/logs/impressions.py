@@ -16,7 +16,7 @@ from deep_interest.logs.history_ranges import history_begins, history_ends
 from deep_interest.logs.negatives import list_negatives
 from deep_interest.logs.protocol_parameters import ProtocolParameters
 from deep_interest.logs.protocols import SPLITS, TEST, TRAIN, VALIDATION, Samples, known_to_training
-from deep_interest.logs.tables import LOGGED_SLOT, TRUE_PROBABILITY
+from deep_interest.logs.tables import ARRIVED, LOGGED_SLOT, TRUE_PROBABILITY
 from deep_interest.logs.vocabulary import FieldVocabularies
 
 
@@ -204,12 +204,14 @@ def list_hashes(
 
 
 def _given_columns(impressions: pd.DataFrame, *, by_content: bool) -> dict[str, np.ndarray]:
-    """Return the request and the weight of each sample, where the source gives them."""
+    """Return the request and the weight of each sample, where the source gives them, and the share of its clicks that is known."""
     columns: dict[str, np.ndarray] = {}
     if "request" in impressions:
         columns["request"] = requests_of(impressions, by_content=by_content)
     if "weight" in impressions:
         columns["weight"] = impressions["weight"].to_numpy(np.float32)
+    if ARRIVED in impressions:
+        columns[ARRIVED] = impressions[ARRIVED].to_numpy(np.float32)
     return columns
 
 

@@ -11,6 +11,9 @@ were shown together), ``split``, ``weight``, and the history of each row as ``se
 ``history_end`` behaviours of a segment; segment 0 has none. ``behaviors`` then has ``segment`` as well, and ``time`` is the
 position within the segment.
 
+A source that says when clicks happened has ``click_time`` in ``impressions``: int64 in the unit of ``time``, at or after it, and `NEVER`
+without a click. At time t, the label of an impression is ``click_time < t``.
+
 ``user`` and ``item`` are the source's own ids (integers or strings), ``time`` is int64 in the source's unit (seconds or
 milliseconds since 1970, UTC), ``day`` counts local days since 1970-01-01 if the source has days, ``label`` is int8 in {0, 1}.
 """
@@ -23,6 +26,9 @@ TRUE_PROBABILITY = "true_probability"  # of an impression, known in simulated lo
 LOGGED_SLOT = (
     "logged_slot"  # of a sample: slot in which its impression was shown, from 1; 0 if it is not known
 )
+CLICK_TIME = "click_time"  # of an impression; NEVER without a click
+NEVER = 2**63 - 1
+ARRIVED = "arrived"  # of an impression in training: probability that a click on it is known by now
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ _KINDS = (
     "tuned",
     "leaderboard",
     "worth",
+    "delayed_clicks",
     "retrain",
     "score",
     "parity",
@@ -116,6 +117,8 @@ def unknown_pipeline(name: str, names: Iterable[str]) -> str:
         elif kind in ("retrain", "score", "parity"):
             problem = f": {kind} needs a dataset with impressions, and a model that is trained in steps"
             candidates = [known for known in candidates if known.startswith(f"{kind}.")]
+        elif kind == "delayed_clicks":
+            problem = f": {kind} needs a dataset with impressions, split by day; its model is backtest.model"
         elif kind in ("tune", "tuned", "worth"):
             problem = f": {parts[-1]} has no options to tune"
     return f"{name} is not a pipeline{problem}; list them with `kedro registry list`{did_you_mean(name, candidates)}"

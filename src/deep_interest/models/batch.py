@@ -71,6 +71,7 @@ class Batch:
         value_sets: ``{field: ValueSetLookup}`` of multi-hot fields; their codes above are indices of value sets.
         sequences: the same samples with another sequence of behaviours each, by the name of the sequence.
         weights: ``(B,)`` weights of the samples in the training loss; None if all are equal.
+        arrived: ``(B,)`` probability that a click on the sample is known by now; None if all labels are final.
         booster_logits: ``(B,)`` logits of a model that was trained before, from which a light net learns (`models.rocket`).
         slots: ``(B,)`` slots in which training samples were shown, from 1; models do not read them (`training.position`).
     """
@@ -88,6 +89,7 @@ class Batch:
     value_sets: ValueSetsByField = field(default_factory=dict)
     sequences: dict[str, "Batch"] = field(default_factory=dict)
     weights: Tensor | None = None
+    arrived: Tensor | None = None
     booster_logits: Tensor | None = None
     slots: Tensor | None = None
 
@@ -114,7 +116,8 @@ class Batch:
             profile=move(self.profile), context=move(self.context), labels=move(self.labels),
             negatives=move(self.negatives), negative_vectors=None, shared_vectors=None, owner=move(self.owner), value_sets=value_sets,
             sequences={name: batch.to_device(device, value_sets) for name, batch in self.sequences.items()},
-            weights=move(self.weights), booster_logits=move(self.booster_logits), slots=move(self.slots),
+            weights=move(self.weights), arrived=move(self.arrived), booster_logits=move(self.booster_logits),
+            slots=move(self.slots),
         )  # fmt: skip
 
     @cached_property

@@ -87,6 +87,8 @@ def _record(folder: Path, day: str, reading: ReaderConfig, vocabularies: FieldVo
     tables = read_day(folder, reading)
     validate(tables)
     figures = day_statistics(tables, day, reading.features, vocabularies)
+    if reading.source.uses_clicks and reading.source.has_click_times:  # a click on a later day is a behaviour
+        figures["later"] = 0.0
     if file_sizes(folder) != sizes:
         raise InputError("a file changed while it was read, perhaps it was still being written")
     return {"hash": content_hash(folder), "files": sizes, "figures": figures}

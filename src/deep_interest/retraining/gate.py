@@ -95,6 +95,7 @@ class Verdict:
         groups: metrics of the challenger by length of the history.
         segments: calibration of the challenger by segment, before and after its calibration.
         calibration: how the challenger is calibrated, as in the manifest; None if it serves the probabilities of its model.
+        delayed_clicks: how complete the labels were, as in the manifest; None if the log does not say when clicks happened.
     """
 
     promoted: bool
@@ -106,6 +107,7 @@ class Verdict:
     groups: tuple[Group, ...] = ()
     segments: tuple[Segment, ...] = ()
     calibration: dict[str, Any] | None = None
+    delayed_clicks: dict[str, Any] | None = None
 
     def with_checks(self, checks: Iterable[Check]) -> "Verdict":
         """Return the verdict with further checks, all of which must pass as well."""

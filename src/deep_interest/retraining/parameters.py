@@ -1,9 +1,10 @@
 """Parameters of retraining."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from deep_interest.config import as_list
 from deep_interest.models.config import Precision
 from deep_interest.models.registry import MODELS
 from deep_interest.ops.limits import AttentionPrecision, TablePrecision
@@ -110,6 +111,42 @@ class CalibrationParameters(_Strict):
         return self
 
 
+class DelayedClicksParameters(_Strict):
+    """What retraining does about clicks that may still come, see `retraining.delayed_clicks`; needs ``source.impressions.click_time``.
+
+    Attributes:
+        wait_hours: impressions younger than this on the night are left out of training; ``choose`` for the shortest of ``candidates``
+            whose log loss on past nights is not significantly worse than that of the best one.
+        correct: whether the likelihood of an impression without a click takes into account that its click may still come.
+        complete_hours: age from which the labels of impressions count as complete; younger ones are not in the held-out day.
+        minimum_arrived: smallest share of the clicks on the judged impressions that must have arrived by estimate; the gate refuses a
+            version otherwise.
+        candidates: waiting times in hours that ``choose``, and the backtest of delayed clicks, compare.
+        nights: number of past nights on which ``choose`` compares them.
+    """
+
+    wait_hours: Annotated[int, Field(ge=0)] | Literal["choose"] = 0
+    correct: bool = False
+    complete_hours: int = Field(24, ge=0)
+    minimum_arrived: float = Field(0.95, ge=0, le=1)
+    candidates: Annotated[tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(as_list)] = Field(
+        (0, 24, 48), min_length=1
+    )
+    nights: int = Field(3, ge=1)
+
+    @property
+    def longest_wait(self) -> int:
+        """Largest number of hours that retraining may wait."""
+        return self.candidates[-1] if self.wait_hours == "choose" else self.wait_hours
+
+    @field_validator("candidates")
+    @classmethod
+    def _ascends(cls, hours: tuple[int, ...]) -> tuple[int, ...]:
+        if list(hours) != sorted(set(hours)):
+            raise ValueError(f"candidates is {list(hours)}, expected different hours in ascending order")
+        return hours
+
+
 class ScoringParameters(_Strict):
     """Batch scoring of pairs of users and candidates.
 
@@ -147,6 +184,7 @@ class RetrainingParameters(_Strict):
         days: bounds for new days.
         gate: conditions for promotion.
         calibration: how new versions are calibrated; the backtest does not calibrate.
+        delayed_clicks: waiting time and correction for clicks that may still come.
         keep_versions: number of versions to keep; the champion and the previous champion are always kept.
         webhook: URL to which the summary of a run is posted as JSON; a failed request does not fail the run.
         webhook_seconds: timeout of the request in seconds.
@@ -169,11 +207,22 @@ class RetrainingParameters(_Strict):
     days: DayBounds = DayBounds()
     gate: GateParameters = GateParameters()
     calibration: CalibrationParameters = CalibrationParameters()
+    delayed_clicks: DelayedClicksParameters = DelayedClicksParameters()
     keep_versions: int = Field(10, ge=1)
     webhook: str | None = None
     webhook_seconds: float = Field(5.0, gt=0)
     mlflow_uri: str | None = None
     scoring: ScoringParameters = ScoringParameters()
+
+    @model_validator(mode="after")
+    def _waiting_rows_are_trained_on_later(self) -> "RetrainingParameters":
+        wait = self.delayed_clicks.longest_wait
+        if self.strategy != "full_window" and self.replay_days * 24 < wait:
+            raise ValueError(
+                f"delayed_clicks.wait_hours leaves out up to {wait} hours, which a warm start never sees again after {self.replay_days} days "
+                f"(replay_days); set replay_days to at least {-(-wait // 24)}, or strategy to full_window"
+            )
+        return self
 
     @property
     def precision(self) -> Precision:

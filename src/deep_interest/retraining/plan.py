@@ -29,6 +29,7 @@ class Plan:
         trained: all days that the challenger will have seen.
         records: records of new and changed days.
         changed: days used before whose files have changed since.
+        newest: the newest day; later than the held-out day if labels of newer days are not complete.
     """
 
     new: tuple[str, ...]
@@ -41,6 +42,7 @@ class Plan:
     trained: tuple[str, ...]
     records: dict[str, Record]
     changed: tuple[str, ...] = ()
+    newest: str = ""
 
     def with_changed(self, records: dict[str, Record]) -> "Plan":
         """Return the plan with the new records of changed days."""
@@ -71,6 +73,8 @@ def plan_run(
     champion: Version | None,
     retraining: RetrainingParameters,
     records: dict[str, Record],
+    *,
+    incomplete_days: int = 0,
 ) -> Plan:
     """Plan a run.
 
@@ -80,8 +84,18 @@ def plan_run(
         champion: the champion, or None.
         retraining: parameters of retraining.
         records: records of the new days.
+        incomplete_days: number of newest days whose labels are not complete; they are neither trained on nor held out.
+
+    Raises:
+        NothingNewError: no day is left to train on.
     """
-    days = sorted(available)
+    *_, newest = days = sorted(available)
+    days = days[: len(days) - incomplete_days]
+    if len(days) < 2:
+        raise NothingNewError(
+            f"the labels of the last {incomplete_days} days are not complete (retraining.delayed_clicks.complete_hours), and of the days before "
+            f"them there are {len(days)}; one is held out, and at least one more is needed for training"
+        )
     held_out = days[-1]
     window = days[:-1][-retraining.window_days :]
     seen = [] if champion is None else champion.manifest["days"]["trained"]
@@ -95,10 +109,10 @@ def plan_run(
     if strategy != "full_window":
         train = with_replay(window, fresh, retraining.replay_days)
     history = days if retraining.history_days is None else days[-1 - retraining.history_days :]
-    newest = max(state.days, default="")
+    used_before = max(state.days, default="")
     return Plan(
         new=tuple(records),
-        late=tuple(day for day in records if day < newest),
+        late=tuple(day for day in records if day < used_before),
         history=tuple(sorted({*history, *train, held_out})),
         train=tuple(train),
         held_out=held_out,
@@ -106,6 +120,7 @@ def plan_run(
         parent=champion.id if champion else None,
         trained=tuple(train if strategy == "full_window" else sorted({*seen, *fresh})),
         records=records,
+        newest=newest,
     )
 
 

@@ -24,10 +24,15 @@ from deep_interest.retraining.calibration import (
 )
 from deep_interest.retraining.fitted import FittedModel, Parent
 from deep_interest.retraining.fitting import fit_challenger, held_out_scores
-from deep_interest.retraining.gate import Verdict, judge
+from deep_interest.retraining.gate import Check, Verdict, judge
 from deep_interest.retraining.groups import by_history_length
 from deep_interest.retraining.kept_rows import rows_summary
-from deep_interest.retraining.parameters import CalibrationParameters, GateParameters, RetrainingParameters
+from deep_interest.retraining.parameters import (
+    CalibrationParameters,
+    DelayedClicksParameters,
+    GateParameters,
+    RetrainingParameters,
+)
 from deep_interest.retraining.plan import Plan
 from deep_interest.retraining.precision_loss import check_can_reduce, precision_loss, with_precision_loss
 from deep_interest.retraining.rows import NO_ROWS, Rows, vocabularies_with, with_rows
@@ -39,6 +44,7 @@ from deep_interest.training.runs import Experiment, choose_recipe
 from deep_interest.training.state import code_hash
 
 _FLOAT32, _UNCALIBRATED, _NO_CALIBRATION = Precision(), CalibrationParameters(), Calibration()
+_NO_DELAYS = DelayedClicksParameters()
 
 
 def retraining_experiment(
@@ -113,11 +119,13 @@ def judge_by_plan(
     precision: Precision = _FLOAT32,
     rows: Rows = NO_ROWS,
     calibration: CalibrationParameters = _UNCALIBRATED,
+    minimum_arrived: float = 0.0,
 ) -> tuple[Verdict, Calibration]:
     """Calibrate the challenger, and compare it with the champion, or a first version with popularity, on the held-out day.
 
     Both are judged by what they serve, in their precision and calibrated, and each treats ids without a row in its own tables as unknown;
-    ``precision``, ``rows`` and ``calibration`` are those of the challenger.
+    ``precision``, ``rows`` and ``calibration`` are those of the challenger; at least ``minimum_arrived`` of the clicks on the judged
+    impressions must have arrived.
     """
     is_held_out = data.samples["split"] == "test"
     held_out = data.samples[is_held_out]
@@ -140,11 +148,21 @@ def judge_by_plan(
     verdict = judge(users, labels, challenger, champion, gate, popularity=popularity, weights=weights)
     lengths = held_out["history_end"] - (held_out["history_begin"] if "history_begin" in held_out else 0)
     verdict = replace(
-        verdict, calibration=found.facts,
+        verdict, calibration=found.facts, delayed_clicks=data.delayed_clicks,
         groups=by_history_length(users, labels, challenger, lengths, weights=weights),
         segments=calibration_segments(users, labels, model_ctr, challenger, lengths, weights),
     )  # fmt: skip
-    return with_precision_loss(verdict, loss, gate).with_checks(found.checks), found.calibration
+    checks = (*found.checks, *arrival_checks(data.delayed_clicks, minimum_arrived))
+    return with_precision_loss(verdict, loss, gate).with_checks(checks), found.calibration
+
+
+def arrival_checks(delayed_clicks: dict[str, Any] | None, minimum_arrived: float) -> tuple[Check, ...]:
+    """Return the condition on the labels of the held-out day; none if the log does not say when clicks happened."""
+    if delayed_clicks is None:
+        return ()
+    share = delayed_clicks["judged_arrived"]
+    name = "share of the judged clicks that have arrived, estimated"
+    return (Check(name, share, f"at least {minimum_arrived:g}", share >= minimum_arrived),)
 
 
 def version_name(
@@ -154,6 +172,7 @@ def version_name(
     *,
     precision: Precision = _FLOAT32,
     calibration: CalibrationParameters = _UNCALIBRATED,
+    delayed_clicks: DelayedClicksParameters = _NO_DELAYS,
 ) -> str:
     """Return the newest training day with a hash of everything that determines the version."""
     identity = json.dumps(
@@ -165,6 +184,7 @@ def version_name(
             gate.model_dump(mode="json"),
             precision.model_dump(),
             calibration.model_dump(),
+            *([] if delayed_clicks == _NO_DELAYS else [delayed_clicks.model_dump()]),
         ]
     )
     return f"{plan.trained[-1]}-{hashlib.sha256(identity.encode()).hexdigest()[:8]}"

@@ -81,6 +81,8 @@ def summary_page(summary: dict[str, Any]) -> str:
             )
     if summary["calibration"]:
         lines += ["", calibration_sentence(summary)]
+    if summary["delayed_clicks"]:
+        lines += ["", delayed_clicks_sentence(summary["delayed_clicks"])]
     if summary["precision"]:
         lines += ["", precision_sentence(summary["precision"]) + "."]
     lines += rows_table(summary.get("rows", {}))
@@ -125,6 +127,20 @@ def calibration_sentence(summary: dict[str, Any]) -> str:
     )
     phrase = calibration_phrase(summary["calibration"])
     return f"{phrase[0].upper()}{phrase[1:]}: predicted over observed CTR {before} before, {after} after.{judged}"
+
+
+def delayed_clicks_sentence(found: dict[str, Any]) -> str:
+    """Describe how complete the labels of a run were, and how long it waited for clicks."""
+    waited = f"waited {found['wait_hours']} h for clicks ({found['waiting']:,} impressions left out)"
+    if "choice" in found:
+        waited += f", chosen on {len(found['choice']['days'])} days"
+    correction = "corrected" if found["corrected"] else "not corrected"
+    return (
+        f"Delayed clicks: half of the clicks come within {found['median_delay_hours']:.2g} h. Training {waited}; on its "
+        f"{found['impressions']:,} impressions {found['clicks']:,} of an expected {found['clicks_expected']:,.0f} clicks had arrived, {correction}. "
+        f"Judged on {found['judged']:,} impressions with {found['judged_clicks']:,} of an expected {found['judged_clicks_expected']:,.0f} clicks; "
+        f"{found['not_judged']:,} younger ones are not judged."
+    )
 
 
 def precision_sentence(found: dict[str, Any]) -> str:

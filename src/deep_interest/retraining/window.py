@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from deep_interest.errors import InputError
 from deep_interest.logs.encoded_log import encode_log
@@ -23,9 +24,12 @@ class Window(Data):
     Attributes:
         negatives_kept: share of the negatives of the training days that are samples; below 1 with ``protocol.list_negatives``. All
             impressions of the held-out day are samples.
+        delayed_clicks: how complete the labels are, as JSON values (`delayed_clicks.retraining_labels`); None if the log does not say
+            when clicks happened.
     """
 
     negatives_kept: float = 1.0
+    delayed_clicks: dict[str, Any] | None = None
 
 
 def require_one_sequence(features: FeatureColumns, protocol: ProtocolParameters | None = None) -> None:

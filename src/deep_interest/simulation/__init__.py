@@ -30,6 +30,9 @@ How the log is generated, in the order of the modules:
    ``bias`` is set so that the mean p of a pilot population is ``target_ctr``. K is not symmetric and old behaviours
    decay, so order matters: pooling a history loses which behaviours matter and when they happened.
 
+7. ``delays`` (only with ``click_delays``): a click happens an exponential time after its impression. ``label`` is the final one; a
+   reader at time t knows the clicks whose ``click_time`` is before t.
+
 Seeds: users are generated in blocks of ``block_users``. Block b draws from ``default_rng([seed, stream, b])``
 (`randomness.STREAMS`), so each block can be generated alone, in any order and on any machine, in the memory of one
 block. Changing ``block_users`` gives a different log with the same distribution, and so does a numpy version that

@@ -166,6 +166,18 @@ class SlotConfig(_Frozen):
     noise: float = Field(2.0, ge=0)
 
 
+class ClickDelayConfig(_Frozen):
+    """How long after the impression a click happens, see `simulation.delays`.
+
+    Attributes:
+        mean_hours: mean delay in hours of a category with an average one.
+        category_spread: standard deviation over categories of the logarithm of the mean delay; 0 for the same delays in all.
+    """
+
+    mean_hours: float = Field(12.0, gt=0)
+    category_spread: float = Field(0.0, ge=0)
+
+
 class SimulationConfig(_Frozen):
     """Sizes, seed and effects of a simulated log; the defaults give a small log.
 
@@ -184,6 +196,7 @@ class SimulationConfig(_Frozen):
         block_users: number of users generated at a time; another value gives another log.
         actions: what happens in a behaviour; None for behaviours that are all alike.
         slots: slots in which impressions are shown; None if users examine every impression.
+        click_delays: when clicks happen; None for clicks at the time of the impression, and no column ``click_time``.
     """
 
     seed: int = Field(7, ge=0)
@@ -209,6 +222,7 @@ class SimulationConfig(_Frozen):
     clicks: ClickConfig = ClickConfig()
     actions: ActionConfig | None = None
     slots: SlotConfig | None = None
+    click_delays: ClickDelayConfig | None = None
 
     def changed(self, changes: Mapping[str, Any]) -> "SimulationConfig":
         """Return the parameters with some changes; those of a nested block are merged.

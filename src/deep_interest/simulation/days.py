@@ -8,6 +8,7 @@ import pandas as pd
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from deep_interest.errors import InputError
+from deep_interest.logs.tables import CLICK_TIME
 from deep_interest.simulation.behaviors import behavior_blocks
 from deep_interest.simulation.config import SECONDS_PER_DAY, SimulationConfig
 from deep_interest.simulation.impressions import impression_blocks
@@ -75,9 +76,16 @@ def simulated_days(
         )
         tables["users"] = users if index == 0 else users.head(0)
         if index + 1 == daily.corrupted_day:
-            tables["impressions"] = tables["impressions"].assign(label=np.int8(1))
+            tables["impressions"] = _all_clicked(tables["impressions"])
         day = simulation.first_impression_day + timedelta(days=index)
         yield day.isoformat(), {name: table.reset_index(drop=True) for name, table in tables.items()}
+
+
+def _all_clicked(impressions: pd.DataFrame) -> pd.DataFrame:
+    """Return impressions that are all clicked, at once where there was no click."""
+    if CLICK_TIME in impressions:
+        impressions = impressions.assign(**{CLICK_TIME: impressions[CLICK_TIME].fillna(impressions["time"])})
+    return impressions.assign(label=np.int8(1))
 
 
 def day_names(simulation: SimulationConfig) -> list[str]:

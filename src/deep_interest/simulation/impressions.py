@@ -6,9 +6,11 @@ from functools import lru_cache
 import numpy as np
 import pandas as pd
 
+from deep_interest.logs.tables import CLICK_TIME
 from deep_interest.simulation.behaviors import draw_category_of_same_theme, draw_items, make_behaviors
 from deep_interest.simulation.clicks import log_odds, sigmoid, solve_bias
 from deep_interest.simulation.config import SECONDS_PER_DAY, SimulationConfig
+from deep_interest.simulation.delays import draw_click_times
 from deep_interest.simulation.events import Events, Visits, draw_visits
 from deep_interest.simulation.interests import Interests, make_interests
 from deep_interest.simulation.randomness import generator
@@ -30,7 +32,8 @@ def impression_block(config: SimulationConfig, block: int) -> pd.DataFrame:
 
     Columns: ``user``, ``item``, ``time`` (int64; seconds, UTC), ``pid`` (int8, placement from 1), ``hour`` (int8,
     0-23, UTC), ``label`` (int8) and ``true_probability`` (float32, the probability with which ``label`` was drawn). With slots, also
-    ``slot`` (int8, from 1) and ``true_relevance`` (float32, the click probability of an examined impression).
+    ``slot`` (int8, from 1) and ``true_relevance`` (float32, the click probability of an examined impression). With
+    ``click_delays`` also ``click_time`` (Int64; seconds, UTC; missing without a click): ``label`` says whether a click comes at all.
     """
     world, users = make_world(config), make_users(config, block)
     impressions, pid, logit = _draw_with_log_odds(config, world, users, block)
@@ -41,7 +44,7 @@ def impression_block(config: SimulationConfig, block: int) -> pd.DataFrame:
         slot = place(config, config.slots, world, users, impressions, block)
         shown = {"slot": (slot + 1).astype(np.int8), "true_relevance": probability}
         probability = probability * np.array(config.slots.examination, np.float32)[slot]
-    return pd.DataFrame(
+    table = pd.DataFrame(
         {
             "user": users.ids[impressions.user],
             "item": world.item_id[impressions.item],
@@ -53,6 +56,13 @@ def impression_block(config: SimulationConfig, block: int) -> pd.DataFrame:
         }
         | shown
     )
+    if config.click_delays is None:
+        return table
+    clicked = table["label"].to_numpy() == 1
+    times = draw_click_times(
+        config, world, block, item=impressions.item, time=table["time"].to_numpy(), clicked=clicked
+    )
+    return table.assign(**{CLICK_TIME: pd.arrays.IntegerArray(times, ~clicked)})
 
 
 @lru_cache(maxsize=2)

@@ -17,6 +17,8 @@ STREAMS = {
     "visits": 9,
     "bids": 10,
     "slots": 11,
+    "delays": 12,
+    "category_delays": 13,
 }
 """Second part of each generator's seed, so that no two steps of the simulation share random numbers."""
 

@@ -38,6 +38,7 @@ class SampleSet:
         context: ``{field: int32 codes}``.
         given_segment: int32 segment of the log that has the history, if the source gives it; None if it is that of the user.
         weights: float32 weights in the training loss, with a mean of 1; None if all are equal.
+        arrived: float32 probability that a click on the sample is known by now; None if all labels are final.
         time: int64 time of the event, if the time since a behaviour is a feature; otherwise None.
         history_begin: int32 number of behaviours of the segment that are too old; None for 0.
         sequences: what each sample sees of each further sequence.
@@ -54,6 +55,7 @@ class SampleSet:
     context: dict[str, Tensor]
     given_segment: Tensor | None = None
     weights: Tensor | None = None
+    arrived: Tensor | None = None
     time: Tensor | None = None
     history_begin: Tensor | None = None
     sequences: dict[str, HistoryRanges] = field(default_factory=dict)
@@ -84,13 +86,14 @@ class SampleSet:
             if store.needs_time
             else None
         )
-        begin = "history_begin" in samples
+        begin, delayed = "history_begin" in samples, "arrived" in samples
         shown = split == SPLITS[TRAIN] and LOGGED_SLOT in samples
         found = cls(
             store, max_len, tensors["user"], tensors["item"], tensors["history_end"], labels, context,
             given_segment=tensors.get("segment"), weights=_weights(samples, rows, device), time=time,
             history_begin=as_tensor(chosen(samples, "history_begin", rows), device) if begin else None,
             slots=as_tensor(chosen(samples, LOGGED_SLOT, rows), device) if shown else None,
+            arrived=as_tensor(chosen(samples, "arrived", rows).astype(np.float32, copy=False), device) if delayed else None,
         )  # fmt: skip
         return (
             replace(found, sequences=_ranges_of_sequences(found, samples, rows)) if store.sequences else found
@@ -145,6 +148,7 @@ class SampleSet:
             owner=histories.owner,
             value_sets=store.value_sets,
             weights=None if self.weights is None else self.weights.index_select(0, rows),
+            arrived=None if self.arrived is None else self.arrived.index_select(0, rows),
             booster_logits=None if self.booster_logits is None else self.booster_logits.index_select(0, rows),
             slots=None if self.slots is None else self.slots.index_select(0, rows),
         )
@@ -174,6 +178,7 @@ class SampleSet:
             history_end=on_host(self.history_end), labels=on_host(self.labels), context=all_on_host(self.context),
             given_segment=None if self.given_segment is None else on_host(self.given_segment),
             weights=None if self.weights is None else on_host(self.weights),
+            arrived=None if self.arrived is None else on_host(self.arrived),
             time=None if self.time is None else on_host(self.time),
             history_begin=None if self.history_begin is None else on_host(self.history_begin),
             sequences={name: ranges.on_host for name, ranges in self.sequences.items()},
@@ -204,7 +209,7 @@ class SampleSet:
         return replace(
             self, user=self.user[rows], item=self.item[rows], history_end=self.history_end[rows], labels=self.labels[rows],
             context={name: codes[rows] for name, codes in self.context.items()}, given_segment=of(self.given_segment),
-            weights=of(self.weights), time=of(self.time), history_begin=of(self.history_begin),
+            weights=of(self.weights), arrived=of(self.arrived), time=of(self.time), history_begin=of(self.history_begin),
             booster_logits=of(self.booster_logits), slots=of(self.slots),
             sequences={name: ranges.part(rows) for name, ranges in self.sequences.items()},
         )  # fmt: skip

@@ -204,7 +204,7 @@ class Fit:
     def _loss(self, logits: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return the target loss, and its gradient with respect to the logits; learn the effect of the slots."""
         if self.position is None or batch.slots is None:
-            return log_loss(logits, batch.labels, batch.weights)
+            return log_loss(logits, batch.labels, batch.weights, batch.arrived)
         shown = self.position.shown(logits, batch.slots)
         loss, gradient = log_loss(shown.logits, batch.labels, batch.weights)
         self.position.step(shown, batch.slots, batch.labels, batch.weights)

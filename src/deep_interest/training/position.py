@@ -72,9 +72,18 @@ class PositionEffect:
 
     @classmethod
     def of(cls, train: SampleSet, *, form: Form, reference: int, window: int) -> "PositionEffect | None":
-        """Return the untrained effects of the slots of a training set; None if it has no slots."""
+        """Return the untrained effects of the slots of a training set; None if it has no slots.
+
+        Raises:
+            InputError: the labels of the training set are not final, or a row has no slot.
+        """
         if train.slots is None:
             return None
+        if train.arrived is not None:
+            raise InputError(
+                f"training.position: {form} learns the effect of the slots from final labels, and retraining.delayed_clicks.correct says that some "
+                "clicks may still come; set training.position to weights or ignore, or correct to false"
+            )
         return cls(
             slots=checked_slots(train.slots), reference=reference, form=form, window=window, device=train.slots.device
         )  # fmt: skip

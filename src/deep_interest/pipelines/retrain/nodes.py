@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -38,12 +39,15 @@ def plan(
         vocabularies=champion.vocabularies() if champion else None,
     )  # fmt: skip
     records = check(new_days(all_days, state), state.days)
-    run_plan = plan_run(all_days, state, champion, retraining, records)
+    has_click_times = settings.source is not None and settings.source.has_click_times
+    incomplete = retraining.delayed_clicks.complete_hours // 24 if has_click_times else 0
+    run_plan = plan_run(all_days, state, champion, retraining, records, incomplete_days=incomplete)
     check_days_exist(retraining.rows, all_days, state.days, run_plan.held_out)
     changed = changed_days(days, run_plan.history, state.days)
     if not changed:
         return run_plan
-    logger.warning(
+    logger.log(
+        logging.INFO if has_click_times else logging.WARNING,  # clicks that have arrived since change the files
         "%s: the files of %s have changed since an earlier run used them; this run uses the current files, "
         "existing versions were trained on the earlier ones",
         days, ", ".join(changed),
@@ -51,19 +55,63 @@ def plan(
     return run_plan.with_changed(check(changed, state.days | records))
 
 
+@node_factory
+def make_wait(dataset: str, model: str) -> Callable[..., Any]:
+    """Return the node function that decides how long to wait for clicks."""
+
+    @takes_options_of(model)
+    def wait(
+        days: Path, plan: Plan, options: RowOptions, settings: DatasetParameters, recipes: Recipes, run: RunParameters,
+        retraining: RetrainingParameters,
+    ) -> Any:  # fmt: skip
+        """Return the wait: the parameter, or the chosen one."""
+        from deep_interest.retraining.wait_choice import ChosenWait, choose_wait
+
+        hours = retraining.delayed_clicks.wait_hours
+        if hours != "choose":
+            return ChosenWait(hours)
+        from deep_interest.retraining.delay_backtest import NightlyFits
+        from deep_interest.retraining.delayed_clicks import night_after, require_click_times
+        from deep_interest.retraining.runs import retraining_experiment
+
+        reading = reading_of(settings)
+        tables = read_days(days, plan.history, reading)
+        require_click_times(tables)
+        experiment = retraining_experiment(
+            dataset, model, RowOptions(options.root), settings, recipes, run, retraining
+        )
+        fits = NightlyFits(
+            experiment, retraining, settings.protocol, settings.features, reading.source.time_zone,
+            Path(run.workspace) / dataset / model / "waits",
+        )  # fmt: skip
+        night = night_after(tables, plan.newest, reading.source.time_zone)
+        return choose_wait(tables, [day for day in plan.history if day < plan.held_out], fits, night=night)
+
+    return wait
+
+
 def prepare(
-    days: Path, plan: Plan, registry: Registry, settings: DatasetParameters, retraining: RetrainingParameters
+    days: Path,
+    plan: Plan,
+    wait: Any,
+    registry: Registry,
+    settings: DatasetParameters,
+    retraining: RetrainingParameters,
 ) -> tuple[Any, FieldVocabularies, Rows]:
     """Return the log, features and samples of the window, the extended vocabularies, and which of their ids have a row."""
+    from deep_interest.retraining.wait_choice import labels_of_run
     from deep_interest.retraining.window import encode_window
 
     champion = registry.load(plan.parent) if plan.parent else None
     vocabularies = champion.vocabularies() if champion else FieldVocabularies()
-    tables = read_days(days, plan.history, reading_of(settings))
+    reading = reading_of(settings)
+    tables = read_days(days, plan.history, reading)
+    tables, facts = labels_of_run(tables, plan, wait, reading.source.time_zone, retraining.delayed_clicks)
     data = encode_window(
         tables, train=plan.train, held_out=plan.held_out, protocol=settings.protocol, features=settings.features,
         vocabularies=vocabularies,
     )  # fmt: skip
+    data = replace(data, delayed_clicks=facts)
     rows = assign_rows(
         tables, settings.features, retraining.rows, vocabularies, held_out=plan.held_out,
         before=Before(champion.schema.tables, champion.manifest["days"]["held_out"]) if champion else None,
@@ -108,7 +156,7 @@ def make_judge(dataset: str, model: str) -> Callable[..., Any]:
         )
         return judge_by_plan(
             experiment, fitted, data, plan, registry, retraining.gate, precision=retraining.precision, rows=rows,
-            calibration=retraining.calibration,
+            calibration=retraining.calibration, minimum_arrived=retraining.delayed_clicks.minimum_arrived,
         )  # fmt: skip
 
     return judge
@@ -162,8 +210,9 @@ def make_register(dataset: str, model: str) -> Callable[..., str]:
         from deep_interest.retraining.runs import artifacts_of, version_name
 
         version = version_name(
-            plan, fitted, retraining.gate, precision=retraining.precision, calibration=retraining.calibration
-        )
+            plan, fitted, retraining.gate, precision=retraining.precision, calibration=retraining.calibration,
+            delayed_clicks=retraining.delayed_clicks,
+        )  # fmt: skip
         registry.add(
             version,
             artifacts_of(

@@ -1,4 +1,4 @@
-"""Eight nodes per retrainable experiment, in the namespace ``retrain``."""
+"""Nine nodes per retrainable experiment, in the namespace ``retrain``."""
 
 from kedro.pipeline import Node, Pipeline
 
@@ -21,8 +21,14 @@ def create_pipeline(dataset: str, model: str) -> Pipeline:
             name=f"{experiment}.check_days",
         ),
         Node(
+            nodes.make_wait(dataset, model),
+            inputs=["days", "plan", *parameters],
+            outputs="wait",
+            name=f"{experiment}.choose_wait",
+        ),
+        Node(
             nodes.prepare,
-            inputs=["days", "plan", "registry", "params:dataset", "params:retraining"],
+            inputs=["days", "plan", "wait", "registry", "params:dataset", "params:retraining"],
             outputs=["data", "vocabularies", "rows"],
             name=f"{experiment}.prepare",
         ),

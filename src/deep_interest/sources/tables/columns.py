@@ -157,6 +157,7 @@ def _given_columns(block: ImpressionFiles) -> list[tuple[str, str]]:
         ("label", block.label.column),
         ("label.clicked", block.label.clicked),
         ("weight", block.weight),
+        ("click_time", block.click_time and block.click_time.column),
         ("split", block.split and block.split.column),
     ]
     columns += [("request", column) for column in block.request or ()]

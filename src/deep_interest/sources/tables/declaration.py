@@ -184,6 +184,7 @@ class ImpressionFiles(TableFiles):
         history: the history of each row, as the files give it; replaces the behaviours before ``time``.
         split: the split of each row, for the protocol ``given``.
         weight: column of numbers that weight the row in the training loss, such as inverse propensities.
+        click_time: time of the click, empty without one; retraining then knows which clicks had arrived on which night.
     """
 
     user: Strings = ("user",)
@@ -198,9 +199,15 @@ class ImpressionFiles(TableFiles):
     history: HistoryColumns | None = None
     split: SplitColumn | None = None
     weight: str | None = None
+    click_time: TimeColumn | None = None
 
     @model_validator(mode="after")
     def _validate_combination(self) -> "ImpressionFiles":
+        if self.click_time and (self.order or self.sequence):
+            key = "order: file" if self.order else "sequence"
+            raise ValueError(
+                f"click_time needs one impression per row with its time, but {key} is set as well; remove one of them"
+            )
         if self.order and (given := {"time", "day"} & self.model_fields_set):
             raise ValueError(
                 f"order: file declares rows without times, but {' and '.join(sorted(given))} is set as well; remove one of them"
@@ -285,7 +292,7 @@ class Source(Strict):
 
     def _validate_given(self) -> None:
         """Check that all blocks of impressions give the same, and histories come from one place."""
-        for key in ("order", "history", "split", "request", "weight"):
+        for key in ("order", "history", "split", "request", "weight", "click_time"):
             if len({getattr(block, key) is None for block in self.impressions}) > 1:
                 raise ValueError(f"impressions: either all blocks declare {key} or none does")
         if self.has_histories and (self.behaviors or self.clicks_as_behaviors):
@@ -309,6 +316,11 @@ class Source(Strict):
     def has_splits(self) -> bool:
         """Whether the impressions give their splits."""
         return any(block.split for block in self.impressions)
+
+    @property
+    def has_click_times(self) -> bool:
+        """Whether the impressions say when they were clicked."""
+        return any(block.click_time for block in self.impressions)
 
     @property
     def has_requests(self) -> bool:

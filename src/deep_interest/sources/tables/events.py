@@ -12,6 +12,7 @@ from deep_interest.logs.feature_columns import TIME_FEATURES, FeatureColumns
 from deep_interest.logs.tables import TRUE_PROBABILITY
 from deep_interest.sources.sql import quote_identifier, quote_literal
 from deep_interest.sources.tables.checks import RowChecks
+from deep_interest.sources.tables.click_times import click_time_column
 from deep_interest.sources.tables.column_declarations import LabelColumn, database_strings
 from deep_interest.sources.tables.columns import LABEL_IN_LIST, POSITION, IdType, RawTable, RequiredColumn
 from deep_interest.sources.tables.decimals import example_without_number, notation_hint, number_sql
@@ -81,6 +82,12 @@ def select_events(
     if isinstance(block, ImpressionFiles):
         required.append(_label_column(table, block, checks))
         required += required_given(checks.connection, table, block)
+        if block.click_time:
+            required.append(
+                click_time_column(
+                    checks.connection, table, event_format.time_zone, event_format.ticks_per_second, required
+                )
+            )
         if TRUE_PROBABILITY in table.column_types:
             required.append(_probability_column())
     if block.day:
@@ -136,6 +143,8 @@ def use_clicks(
     behaviors: Sequence[RawTable],
     impressions: Sequence[RawTable],
     features: FeatureColumns,
+    *,
+    click_day: str | None = None,
 ) -> dict[str, int]:
     """Add the clicked impressions to the canonical behaviours.
 
@@ -144,6 +153,7 @@ def use_clicks(
         behaviors: raw tables of behaviours.
         impressions: raw tables of impressions.
         features: feature columns; features of behaviours that the impressions have are those of the click.
+        click_day: SQL of the day of ``click_time``, if the impressions have it: a click is a behaviour at its own time.
 
     Returns:
         ``{note: number of clicks}``.
@@ -156,7 +166,8 @@ def use_clicks(
         for name, kind in _column_types(connection, "impressions").items()
         if name in features.columns_of_behaviors
     }
-    columns = ", ".join(["user", "item", "time", "day", *map(quote_identifier, own)])
+    when = ["time", "day"] if click_day is None else ["click_time AS time", f"{click_day} AS day"]
+    columns = ", ".join(["user", "item", *when, *map(quote_identifier, own)])
     clicks = f"SELECT {columns} FROM impressions WHERE label = 1"
     reason = "source.clicks_as_behaviors" if behaviors else "source.behaviors is not declared"
     if behaviors:

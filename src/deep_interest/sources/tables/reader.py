@@ -36,7 +36,7 @@ from deep_interest.sources.tables.given import check_splits, count_segments, sep
 from deep_interest.sources.tables.hints import missing_feature
 from deep_interest.sources.tables.lists import number_rows
 from deep_interest.sources.tables.scan import SOURCE_FILE, common_columns, load_files
-from deep_interest.sources.tables.times import is_ordered, ticks_per_second
+from deep_interest.sources.tables.times import is_ordered, local_time_sql, ticks_per_second
 
 OnBadLine = Literal["error", "skip"]
 
@@ -150,9 +150,13 @@ class TableReader:
             self._create(target, selects)
         notes = self.notes
         if self.source.uses_clicks:
-            notes |= use_clicks(
-                self.connection, raw_tables["behaviors"], raw_tables["impressions"], self.features
+            ticks, zone = event_format.ticks_per_second, event_format.time_zone
+            click_day = (
+                local_time_sql("day", "click_time", ticks, zone) if self.source.has_click_times else None
             )
+            notes |= use_clicks(
+                self.connection, raw_tables["behaviors"], raw_tables["impressions"], self.features, click_day=click_day,
+            )  # fmt: skip
         for target, key, id_type in (
             ("items", "item", event_format.item_ids),
             ("users", "user", event_format.user_ids),

@@ -30,7 +30,10 @@ def ticks_per_second(connection: duckdb.DuckDBPyConnection, table: RawTable) -> 
     assert isinstance(block, BehaviorFiles | ImpressionFiles)
     if is_ordered(block):
         return 1
-    return ticks_of_column(connection, table, block.time)
+    columns = [block.time]
+    if isinstance(block, ImpressionFiles) and block.click_time:
+        columns.append(block.click_time)
+    return max(ticks_of_column(connection, table, column) for column in columns)
 
 
 def ticks_of_column(connection: duckdb.DuckDBPyConnection, table: RawTable, time: TimeColumn) -> int:
