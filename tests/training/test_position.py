@@ -166,6 +166,17 @@ def test_options_that_do_not_fit_the_log_are_errors(tmp_path, options, message):
         fit(tmp_path, data_with_slots(), **options)
 
 
+@pytest.mark.parametrize("form", ["logit", "examination"])
+def test_the_effect_of_slots_needs_final_labels(tmp_path, form):
+    data = data_with_slots()
+    delayed = replace(data, samples=data.samples.assign(arrived=np.float32(0.9)))
+    with pytest.raises(
+        InputError, match=f"training.position: {form} learns the effect of the slots from final labels"
+    ):
+        fit(tmp_path, delayed, position=form)
+    fit(tmp_path, delayed, position="ignore")
+
+
 def test_weights_need_slots(tmp_path):
     with pytest.raises(InputError, match=r"set features\.position to its column"):
         fit(tmp_path, small_data(), position="weights")
