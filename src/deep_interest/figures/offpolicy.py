@@ -27,7 +27,7 @@ def estimates_chart(results: pd.DataFrame, checks: Mapping[str, Any], *, title: 
         ),
     ]  # fmt: skip
     if checks.get("target_reward") is not None:
-        marks.append(VerticalLine(float(checks["target_reward"]), "its own log"))
+        marks.append(VerticalLine(float(checks["target_reward"]), "its own log", color=1, dashed=True))
     names = [ESTIMATORS[key] for key in results["estimator"]]
     panel = Panel(marks, x_label="mean reward of an impression", y_ticks=names, y_reversed=True)
     refused = " The estimates are refused: see the page." if checks["refusals"] else ""
@@ -44,16 +44,16 @@ def weights_chart(weights: pd.DataFrame, *, title: str) -> Chart:
         weights: columns ``weights`` (name of the class), ``rows`` and ``weight`` (shares).
         title: heading of the chart.
     """
-    places = range(len(weights))
-    panel = Panel(
-        [
-            Bars([place - 0.2 for place in places], (100 * weights["rows"]).tolist(), "of the impressions", color=0),
-            Bars([place + 0.2 for place in places], (100 * weights["weight"]).tolist(), "of the weight", color=1),
-        ],
-        x_label="share (%)", y_label="weight of an impression", y_ticks=weights["weights"].tolist(), y_reversed=True,
-    )  # fmt: skip
+    classes, places = weights["weights"].tolist(), list(range(len(weights)))
+    panels = [
+        Panel(
+            [Bars(places, (100 * weights[column]).tolist(), name, color=color)],
+            x_label=f"share {name} (%)", y_label="weight of an impression", y_ticks=classes, y_reversed=True,
+        )
+        for color, (column, name) in enumerate({"rows": "of the impressions", "weight": "of the weight"}.items())
+    ]  # fmt: skip
     return Chart(
-        title, [panel], row_height=120 + 36 * len(weights),
+        title, panels, columns=2, row_height=120 + 36 * len(weights),
         note="Weight: probability under the evaluated version divided by that under the version that wrote the log. Few impressions with most of the "
         "weight make a poor estimate.",
     )  # fmt: skip
