@@ -67,6 +67,18 @@ def test_scores_and_the_probabilities_that_they_mean_give_the_same_estimates(tmp
     assert found.checks["users"] == REQUESTS // 3
 
 
+def test_softmax_of_two_slots_draws_the_second_from_what_is_left(tmp_path):
+    settings = parameters({"score": "score"}, target={"policy": "softmax", "temperature": 0.5})
+    found, _ = assembled(tmp_path, settings, candidates=BY_SCORE)
+    first = np.exp(SCORES / 0.5) / np.exp(SCORES / 0.5).sum(axis=1, keepdims=True)
+    odds = first / (1 - first)
+    second = first * (
+        odds.sum(axis=1, keepdims=True) - odds
+    )  # sum over the other items j of p_j p_i / (1 - p_j)
+    expected = np.where(SLOT == 0, first[REQUEST, SHOWN], second[REQUEST, SHOWN])
+    np.testing.assert_allclose(found.decisions.target, expected, atol=1e-7)
+
+
 def test_the_model_expects_what_other_users_did_of_the_target_policy(tmp_path):
     found, _ = assembled(tmp_path, parameters({"score": "score"}), candidates=BY_SCORE)  # greedy
     decisions = found.decisions
@@ -91,7 +103,6 @@ def test_items_that_the_log_never_shows_are_reported(tmp_path):
         ({"candidates": {"probability": "probability", "slot": "slot"}}, LOG, BY_PROBABILITY.iloc[1:], r"of request '0', slot 1 sum to 0\..*list all candidates"),
         ({"candidates": {"score": "score"}}, LOG, BY_SCORE.iloc[4:], r"2 row\(s\) of the log have a request without candidates, for example '0'"),
         ({"candidates": {"score": "score"}}, LOG, pd.concat([BY_SCORE, BY_SCORE.iloc[:2]]), r"2 row\(s\) have the request, item and slot of an earlier row"),
-        ({"candidates": {"score": "score"}, "target": {"policy": "softmax", "temperature": 1}}, LOG, BY_SCORE, "softmax is for one slot, and the log has 2"),
         ({"candidates": {"score": "score"}}, pd.concat([LOG, LOG.iloc[:3]]), BY_SCORE, r"source.log: 3 row\(s\) have the request and slot of an earlier row"),
         ({"candidates": {"score": "score"}}, LOG.assign(propensity=1.25), BY_SCORE, r"column propensity \(log.propensity\): found 1,200 invalid value\(s\), for example '1.25'; expected a probability"),
         ({"candidates": {"score": "score"}}, LOG.assign(click="yes"), BY_SCORE, r"column click \(log.reward\): found 1,200 invalid"),

@@ -14,6 +14,7 @@ from deep_interest.service.deployment import Serving
 from deep_interest.service.http import parse
 from deep_interest.service.rank_request import parse_ranked
 from deep_interest.service.schemas import EventsRequest
+from deep_interest.serving.exploration import Exploration
 from deep_interest.serving.ranker import Ranker, RankingRequest
 
 
@@ -306,3 +307,29 @@ def test_a_calibrated_version_serves_calibrated_probabilities_in_the_same_order(
         answer = client.post("/v2/models/shop.din/infer", {"inputs": tensors}).json()
     ctr = next(of for of in answer["outputs"] if of["name"] == "ctr")
     assert ctr["data"] == np.float32(rankings[1][0].ctr).tolist()
+
+
+def test_exploration_answers_and_logs_propensities(tmp_path):
+    settings = prepared(tmp_path, explore=Exploration(epsilon=0.5), request_log=tmp_path / "log")
+    with running(settings) as client:
+        best = [10, 11, 12]
+        scores = client.ctr(items=best)
+        by_score = sorted(best, key=lambda item: -scores[item])
+        answers = [client.rank(items=best, top_k=2, request_id=f"r{n}").json() for n in range(40)]
+        again = client.rank(items=best, top_k=2, request_id="r0").json()
+    for answer in answers:
+        for slot, shown in enumerate(answer["ranking"]):
+            expected = 0.5 / 3 + (0.5 if shown["item"] == by_score[slot] else 0)
+            assert shown["propensity"] == pytest.approx(expected)
+    assert again == answers[0]
+    assert len({tuple(of["item"] for of in answer["ranking"]) for answer in answers}) > 3
+    lines = [
+        json.loads(line)
+        for file in (tmp_path / "log").glob("*.jsonl")
+        for line in file.read_text().splitlines()
+    ]
+    logged = {line["request_id"]: line for line in lines}
+    for answer in answers:
+        line = logged[answer["request_id"]]
+        assert [best[index] for index in line["shown"]] == [of["item"] for of in answer["ranking"]]
+        assert line["propensity"] == [of["propensity"] for of in answer["ranking"]]

@@ -272,6 +272,11 @@ def results(dataset: str, run: str | None, table: str | None, against: str | Non
     help="Version that serves a share of the users, such as 0.1, chosen by their ids.",
 )
 @click.option(
+    "--explore",
+    metavar="KIND=VALUE",
+    help="Random order of a share of the requests (epsilon=0.05), or drawn by eCPM (softmax=TEMPERATURE), with propensities.",
+)
+@click.option(
     "--queue", type=click.IntRange(1), metavar="N", help="Requests of a worker that may wait (default: 32)."
 )
 @click.option("--max-body", type=click.IntRange(1), metavar="BYTES", help="Largest body (default: 1048576).")
@@ -307,6 +312,7 @@ def serve(
     events_password_file: str | None,
     shadow: str | None,
     split: str | None,
+    explore: str | None,
     **options: Any,
 ) -> None:
     """Serve the champion of a model: ranking over HTTP, and the Open Inference Protocol."""
@@ -314,6 +320,7 @@ def serve(
         from deep_interest.commands.serve import parse_roles, read_token, serve_model  # noqa: PLC0415  # imports Kedro
         from deep_interest.service.event_store import check_address, read_password  # noqa: PLC0415
         from deep_interest.service.settings import EVENTS_PASSWORD_VARIABLE  # noqa: PLC0415
+        from deep_interest.serving.exploration import Exploration  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise InputError(
             f'{error.name} is missing; install it with pip install "deep-interest[serve]"'
@@ -321,6 +328,8 @@ def serve(
 
     given = {name: value for name, value in options.items() if value is not None}
     given["token"] = read_token(token_file)
+    if explore is not None:
+        given["explore"] = Exploration.parse(explore)
     if "events" in given:
         given["events"] = check_address(given["events"])
         given["events_password"] = read_password(events_password_file, EVENTS_PASSWORD_VARIABLE)

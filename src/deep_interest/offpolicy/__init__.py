@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from deep_interest.offpolicy.diagnostics import Diagnostics, diagnose
     from deep_interest.offpolicy.estimators import Estimate, doubly_robust, ips, on_policy, snips, switch_dr
     from deep_interest.offpolicy.evaluation import Evaluation, evaluate
+    from deep_interest.offpolicy.plackett_luce import sample_order, slot_probabilities
     from deep_interest.offpolicy.policies import epsilon_greedy, softmax
     from deep_interest.offpolicy.reward_model import Rates, fold_of, rates_without
 
@@ -20,6 +21,7 @@ _MODULES = {
     "diagnostics": ("Diagnostics", "diagnose"),
     "estimators": ("Estimate", "doubly_robust", "ips", "on_policy", "snips", "switch_dr"),
     "evaluation": ("Evaluation", "evaluate"),
+    "plackett_luce": ("sample_order", "slot_probabilities"),
     "policies": ("epsilon_greedy", "softmax"),
     "reward_model": ("Rates", "fold_of", "rates_without"),
 }
@@ -39,7 +41,9 @@ __all__ = [
     "ips",
     "on_policy",
     "rates_without",
+    "sample_order",
     "slate_weights",
+    "slot_probabilities",
     "snips",
     "softmax",
     "switch_dr",

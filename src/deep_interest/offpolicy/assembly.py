@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from deep_interest.errors import InputError
 from deep_interest.offpolicy.decisions import Decisions
 from deep_interest.offpolicy.parameters import OffPolicyParameters, TargetPolicy
+from deep_interest.offpolicy.plackett_luce import slot_probabilities
 from deep_interest.offpolicy.policies import epsilon_greedy, softmax
 from deep_interest.offpolicy.reward_model import FOLDS, fold_of, rates_without
 from deep_interest.sources.tables.decisions import DecisionTables
@@ -174,14 +175,27 @@ def _by_slot(
     scores = candidates["score"].to_numpy(np.float64)
     if policy.policy == "softmax":
         if slots > 1:
-            raise InputError(
-                f"target.policy: softmax is for one slot, and the log has {slots}; use epsilon_greedy, or give probabilities by slot"
-            )
+            yield from _sampled(scores, request, item, slots, policy.temperature or 1.0)
+            return
         yield 1, request, item, softmax(scores, request, policy.temperature or 1.0)
         return
     for number in range(1, slots + 1):
         slot = np.full(len(scores), number)
         yield number, request, item, epsilon_greedy(scores, request, policy.epsilon or 0.0, slot)
+
+
+def _sampled(
+    scores: NDArray[np.float64], request: NDArray[np.int64], item: NDArray[np.int64], slots: int, temperature: float
+) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]:  # fmt: skip
+    """Yield the probabilities of sampling without replacement, slot by slot."""
+    order = np.argsort(request, kind="stable")
+    rows_of_requests = np.split(order, np.flatnonzero(np.diff(request[order])) + 1)
+    probability = np.zeros((slots, len(scores)))
+    for rows in rows_of_requests:
+        filled = min(slots, len(rows))
+        probability[:filled, rows] = slot_probabilities(scores[rows], temperature, filled).T
+    for number in range(1, slots + 1):
+        yield number, request, item, probability[number - 1]
 
 
 def _check_sums(found: _Distribution, log: pd.DataFrame) -> None:

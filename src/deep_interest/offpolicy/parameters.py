@@ -13,7 +13,8 @@ class TargetPolicy(BaseModel):
 
     Attributes:
         policy: ``greedy`` orders by score; ``epsilon_greedy`` does so and orders a share ``epsilon`` of the requests at random; ``softmax``
-            draws the item of the only slot with a probability proportional to ``exp(score / temperature)``.
+            draws the item of the first slot with a probability proportional to ``exp(score / temperature)``, and those of further slots in the
+            same way from the items that are left (Plackett-Luce).
         epsilon: see ``policy``.
         temperature: see ``policy``.
     """

@@ -27,6 +27,7 @@ from deep_interest.service.schemas import EventsRequest
 from deep_interest.service.scoring_queue import Prepared, QueueFullError, Task, make_queue
 from deep_interest.service.settings import ServiceSettings
 from deep_interest.serving.events import EventStore
+from deep_interest.serving.exploration import Exploration
 from deep_interest.serving.ranker import Features, Ranker, Ranking, order
 
 logger = logging.getLogger("deep_interest.service")
@@ -60,7 +61,9 @@ class Service:
 
     def _rank(self, request: Request, body: bytes) -> Prepared:
         wanted = parse_ranked(body)
-        return self._prepared(request, wanted, partial(_answer, request, wanted))
+        return self._prepared(
+            request, wanted, partial(_answer, request, wanted), explore=self.settings.explore
+        )
 
     def _prepared(
         self,
@@ -68,6 +71,7 @@ class Service:
         wanted: Ranked,
         answer: Callable[[Ranker, Ranking], Response],
         version: str | None = None,
+        explore: Exploration | None = None,
     ) -> Prepared:
         """Check the limits and encode a request for a version, that of its user by default."""
         limits = self.settings
@@ -85,6 +89,9 @@ class Service:
 
         def finish(ctr: np.ndarray) -> Response:
             ranking = order(ranking_request, features, ctr)
+            if explore is not None:
+                slots = min(options.top_k or len(ctr), len(ctr))
+                ranking = explore.explore(ranking, request.state.request_id, slots)
             self._observe(request, deployment, ranker, features)
             self._log(request, wanted, ranker, ranking, deployment.shadow)
             return answer(ranker, ranking)
@@ -268,6 +275,12 @@ def _answer(request: Request, wanted: Ranked, ranker: Ranker, ranking: Ranking) 
         ranking.ecpm[best].tolist(),
         strict=True,
     )
+    ranked = [{"item": items[index], "ctr": ctr, "bid": bid, "ecpm": ecpm} for index, ctr, bid, ecpm in rows]
+    if ranking.propensity is not None:
+        for shown, propensity in zip(
+            ranked, ranking.propensity.tolist(), strict=False
+        ):  # later slots have none
+            shown["propensity"] = propensity
     return JSON(
         {
             "request_id": request.state.request_id,
@@ -276,9 +289,7 @@ def _answer(request: Request, wanted: Ranked, ranker: Ranker, ranking: Ranking) 
             "precision": ranker.precision.model_dump(),
             "unknown_user": ranking.features.unknown_user,
             "unknown_items": ranking.features.unknown_items,
-            "ranking": [
-                {"item": items[index], "ctr": ctr, "bid": bid, "ecpm": ecpm} for index, ctr, bid, ecpm in rows
-            ],
+            "ranking": ranked,
         }
     )
 

@@ -17,8 +17,8 @@ class RequestLog:
     """Appends rankings to a file of the worker, ``requests.<start>-<process>.jsonl``.
 
     Each line has ``request_id``, ``time`` (seconds since the epoch), ``version``, ``precision``, ``last_day``, the request as it came,
-    ``features`` (codes by group and field), ``ctr``, and for a shadow its ``version``
-    and ``ctr``.
+    ``features`` (codes by group and field), ``ctr``, with exploration ``shown`` (indices of the candidates in the slots) and their
+    ``propensity``, and for a shadow its ``version`` and ``ctr``.
 
     Args:
         folder: folder of the log.
@@ -39,6 +39,9 @@ class RequestLog:
             "request": request.as_json(), "features": features_json(ranking.features),
             "ctr": ranking.ctr.tolist(),
         }  # fmt: skip
+        if ranking.propensity is not None:
+            entry["shown"] = ranking.order[: len(ranking.propensity)].tolist()
+            entry["propensity"] = ranking.propensity.tolist()
         if shadow is not None:
             scored = shadow.rank(request.ranking_request())
             entry["shadow"] = {"version": shadow.version, "ctr": scored.ctr.tolist()}

@@ -78,10 +78,13 @@ class RankedItem(_Body):
     ctr: float = Field(description="Predicted click probability.")
     bid: float
     ecpm: float = Field(description="CTR^γ × bid, by which the candidates are ordered.")
+    propensity: float | None = Field(
+        None, description="With exploration: probability with which this candidate is in this slot."
+    )
 
 
 class RankResponse(_Body):
-    """The candidates by descending eCPM."""
+    """The candidates by descending eCPM, with exploration in a random order."""
 
     request_id: str
     model: str

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from deep_interest.serving.exploration import Exploration
+
 VARIABLE = "DEEP_INTEREST_SERVICE"
 """Environment variable of a worker: path of the file with its settings."""
 
@@ -34,6 +36,7 @@ class ServiceSettings(BaseModel):
         access_log: whether each request is logged as a line of JSON.
         events: address of the Redis server with the events; None for SQLite in the folder.
         events_password: password of this server; None for none.
+        explore: how the order of the candidates is drawn; None for the order of eCPM.
         request_log: folder for the features and scores of each ranking; None for none.
     """
 
@@ -55,6 +58,7 @@ class ServiceSettings(BaseModel):
     access_log: bool = True
     events: str | None = None
     events_password: str | None = Field(None, min_length=1)
+    explore: Exploration | None = None
     request_log: Path | None = None
 
     @property

@@ -68,14 +68,16 @@ class Ranking:
     Attributes:
         ctr: ``(C,)`` click probabilities, in the order of the request; float32, or float64 if the version is calibrated.
         ecpm: ``(C,)`` float64, CTR^γ × bid.
-        order: ``(C,)`` indices of the candidates by descending eCPM; of equal ones the first come first.
+        order: ``(C,)`` indices of the candidates by descending eCPM, of equal ones the first come first; with exploration as drawn.
         features: what the model has seen.
+        propensity: ``(K,)`` probability with which each of the first K candidates of ``order`` is in its slot; None without exploration.
     """
 
     ctr: np.ndarray
     ecpm: np.ndarray
     order: np.ndarray
     features: Features
+    propensity: np.ndarray | None = None
 
 
 def order(request: RankingRequest, features: Features, ctr: np.ndarray) -> Ranking:
