@@ -162,6 +162,15 @@ def decisions_of(case: Case, shop: Shop, log: tuple[np.ndarray, ...]) -> Decisio
     )  # fmt: skip
 
 
+def unseen_share(case: Case, shop: Shop, log: tuple[np.ndarray, ...]) -> float:
+    """Return B's probability on items that the log never has in the slot, averaged over the rows."""
+    _, kind, items, _ = log
+    target = probabilities(shop.scores_b, case.b_exploration, case.slots, np.ones(case.items, bool))
+    is_seen = np.zeros((case.slots, case.items), bool)
+    is_seen[np.arange(case.slots), items] = True
+    return float((target[kind] * ~is_seen).sum(2).mean())
+
+
 def main() -> None:
     """Run all cases."""
     parser = argparse.ArgumentParser(
@@ -203,7 +212,8 @@ def run_case(
         rng = np.random.default_rng([*seed, repetition])
         shop = make_shop(case, rng)
         value = truth(case, shop)
-        decisions = decisions_of(case, shop, draw_log(case, shop, rng))
+        log = draw_log(case, shop, rng)
+        decisions = decisions_of(case, shop, log)
         on_policy.append(draw_log(case, shop, rng, of_b=True)[3].mean() / value - 1)
         if not decisions.target.any():  # an error instead of an estimate
             accepted.append(False)
@@ -211,7 +221,7 @@ def run_case(
                 covers.setdefault(key, []).append(False)
                 errors.setdefault(key, []).append(-1.0)
             continue
-        found = evaluate(decisions)
+        found = evaluate(decisions, unseen=unseen_share(case, shop, log))
         accepted.append(not found.checks["refusals"])
         for row in found.results.itertuples():
             covers.setdefault(row.estimator, []).append(row.low <= value <= row.high)

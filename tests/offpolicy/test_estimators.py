@@ -185,6 +185,9 @@ def test_refusals_name_what_is_wrong():
     assert "probabilities are wrong" in evaluate(wrong).checks["refusals"][0]
     few = log_of(reward[:300], np.full(300, 0.5), np.full(300, 0.5), model=False)
     assert "the log is worth" in evaluate(few).checks["refusals"][0]
+    assert evaluate(good, unseen=0.05).checks["refusals"] == []
+    (unseen,) = evaluate(good, unseen=0.08).checks["refusals"]
+    assert "8.0% of what B would show is never in that slot" in unseen
     one = log_of(
         reward,
         np.full(rows, 0.5),

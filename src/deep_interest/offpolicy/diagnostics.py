@@ -15,6 +15,7 @@ FEWEST_REWARDS = 50.0  # effective number of users with a reward
 LARGEST_SHARE = 0.1  # of a user in the estimate
 MEAN_WEIGHT_ERRORS = 2.5  # standard errors by which the mean weight may miss 1
 MEAN_WEIGHT_TOLERANCE = 0.15  # by which it may miss 1 in any case
+MOST_UNSEEN = 0.05  # of B's probability on items that the log never has in the slot
 _ROUNDING = 1e-6
 
 
@@ -61,6 +62,10 @@ class Diagnostics:
                 if self.mean_weight < 1
                 else f"the mean weight is {self.mean_weight:.3f} ± {self.mean_weight_error:.3f} and should be 1: the propensities or the "
                 "target probabilities are wrong, or rare rows have huge weights"
+            )
+        if self.unseen > MOST_UNSEEN:
+            found.append(
+                f"{self.unseen:.1%} of what B would show is never in that slot in the log, expected at most {MOST_UNSEEN:.0%}"
             )
         fewest = min(self.effective_rewards, self.expected_rewards)
         if fewest < FEWEST_REWARDS:

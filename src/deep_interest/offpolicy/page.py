@@ -96,7 +96,7 @@ def notes_on_columns() -> list[str]:
         "Intervals are over users: a user's impressions depend on each other. The difference to the log is paired.",
         "With several slots, each slot has its own weight: that is right if a click depends on the item and its slot, and not on the items around it "
         "(`slate: cascade` and `slate: whole` assume less, and need more data).",
-        "Estimates are refused if the mean weight is not 1, if the log is worth fewer than 50 rewards, or if one user makes more than 10% of the "
+        "Estimates are refused if the mean weight is not 1, if more than 5% of what would be shown is never in that slot in the log, if the log is worth fewer than 50 rewards, or if one user makes more than 10% of the "
         "estimate; on simulated logs their intervals then miss the truth too often.",
     ]
 
