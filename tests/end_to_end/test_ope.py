@@ -8,6 +8,11 @@ import pytest
 from support.forked import run
 from support.project import copy_project
 
+from deep_interest.offpolicy import evaluate
+from deep_interest.offpolicy.assembly import assemble
+from deep_interest.offpolicy.parameters import OffPolicyParameters
+from deep_interest.sources.tables.decisions import read_decisions
+
 ITEMS, SLOTS = 6, 3
 RATE = np.array([0.02, 0.05, 0.1, 0.2, 0.3, 0.4])
 EXAMINATION = np.array([1.0, 0.8, 0.6])
@@ -66,3 +71,19 @@ def test_the_open_bandit_layout_from_files_to_an_estimate(tmp_path):
     assert all(sentence in (folder / page).read_text() for page in ("results.md", "report.html"))
     assert sentence in completed.stdout
     assert all((folder / f"{name}.png").stat().st_size > 10_000 for name in ("estimates", "weights"))
+
+
+def test_the_random_policy_is_evaluated_on_the_log_of_the_other(tmp_path):
+    logs = write_open_bandit(tmp_path)
+    of = {"item": "item_id", "slot": "position", "propensity": "propensity_score"}
+    source = {"log": of | {"files": "bts/all/all.csv"}, "target_log": of | {"files": "random/all/all.csv"}}
+    settings = OffPolicyParameters.model_validate({"title": "Random", "source": source})
+    tables = read_decisions(tmp_path, settings.source, on_bad_line="error")
+    assembled = assemble(tables, settings)
+    found = evaluate(assembled.decisions, unseen=assembled.unseen)
+    truth = (RATE * EXAMINATION[:, None]).mean()
+    assert (found.results["low"] < truth).all()
+    assert (found.results["high"] > truth).all()
+    assert (found.results["difference_high"] < 0).all()
+    assert found.checks["refusals"] == []
+    assert assembled.target_reward == pytest.approx(logs["random"]["click"].mean())
