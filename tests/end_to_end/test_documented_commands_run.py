@@ -84,6 +84,7 @@ def sample_arguments(project):
     return ["--user", str(ids["user"]), "--candidate", str(ids["item"])]
 
 
+@pytest.mark.nightly
 def test_documented_commands_that_list_pipelines_succeed(project):
     listed = Forked(["kedro", "registry", "list"], cwd=project, env=environment()).wait()
     assert listed.returncode == 0, listed.stdout

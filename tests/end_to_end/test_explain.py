@@ -117,6 +117,7 @@ def test_predictions_from_python_are_those_of_the_test_set(project, caplog):
         assert by_default.equals(model.predict(sample["user"], [sample["item"]], shown, history=history))
 
 
+@pytest.mark.nightly
 def test_a_model_that_is_not_trained_or_does_not_exist_is_one_message(project):
     for experiment, options, message in (
         ("simulated.dien", {}, r"dien/checkpoint\.pt does not exist; run `kedro run --pipelines=simulated\.dien`"),

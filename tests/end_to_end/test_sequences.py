@@ -30,6 +30,7 @@ datasets:
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_models_of_a_shop_with_several_sequences(tmp_path):
     project = copy_project(tmp_path / "project")

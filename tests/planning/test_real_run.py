@@ -67,6 +67,7 @@ def costs(counts, **common):
     return Costs(planned, Machine(memory=2**34, cores=1), measurements())
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_training_needs_what_was_predicted(tmp_path):
     found = output("-c", TRAIN, str(tmp_path))
