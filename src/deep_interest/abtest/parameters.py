@@ -1,11 +1,12 @@
 """Parameters of an A/B test, a block under ``abtests``."""
 
 from datetime import date
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from deep_interest.simulation.shop_parameters import SimulatedTestParameters
+from deep_interest.sources.tables.column_declarations import LogReading
 from deep_interest.sources.tables.exposure_declaration import ExposureSource
 
 
@@ -16,18 +17,6 @@ def _with_names(split: Any) -> Any:
 
 def _as_name(arm: Any) -> Any:
     return str(arm) if isinstance(arm, int) else arm
-
-
-class ExposureReading(BaseModel):
-    """How the log is read.
-
-    Attributes:
-        on_bad_line: treatment of a row that is malformed or invalid: ``error`` raises an error, ``skip`` skips and counts the row.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    on_bad_line: Literal["error", "skip"] = "error"
 
 
 class ABTestParameters(BaseModel):
@@ -56,7 +45,7 @@ class ABTestParameters(BaseModel):
     start: date | None = None
     expected_lift: float = Field(0.05, gt=0)
     planned_days: int | None = Field(None, ge=1)
-    reading: ExposureReading = ExposureReading()
+    reading: LogReading = LogReading()
 
     @model_validator(mode="after")
     def _validate_arms(self) -> "ABTestParameters":

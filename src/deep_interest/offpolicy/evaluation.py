@@ -46,7 +46,7 @@ def evaluate(
     """Estimate the mean reward of an impression under the target policy by all estimators.
 
     Args:
-        decisions: the log; without a reward model there are no doubly robust estimates.
+        decisions: the log; doubly robust estimates need its reward model.
         slate: form of the weights, see `decisions.slate_weights`.
         unseen: see `diagnostics.diagnose`.
 

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from deep_interest.offpolicy.decisions import Slate
+from deep_interest.sources.tables.column_declarations import LogReading
 from deep_interest.sources.tables.decision_declaration import DecisionSource
 
 
@@ -34,18 +35,6 @@ class TargetPolicy(BaseModel):
         return self
 
 
-class DecisionReading(BaseModel):
-    """How the tables are read.
-
-    Attributes:
-        on_bad_line: treatment of a row that is malformed or invalid: ``error`` raises an error, ``skip`` skips and counts the row.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    on_bad_line: Literal["error", "skip"] = "error"
-
-
 class OffPolicyParameters(BaseModel):
     """Parameters of an off-policy evaluation.
 
@@ -67,7 +56,7 @@ class OffPolicyParameters(BaseModel):
     source: DecisionSource
     target: TargetPolicy = TargetPolicy()
     slate: Slate = "item_position"
-    reading: DecisionReading = DecisionReading()
+    reading: LogReading = LogReading()
 
     @model_validator(mode="after")
     def _validate_target(self) -> "OffPolicyParameters":

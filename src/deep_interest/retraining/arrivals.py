@@ -57,7 +57,7 @@ def estimate_arrivals(delay: ArrayLike, age: ArrayLike, *, at_least: int = AT_LE
         at_least: smallest n_k of the longest delay; if no delay has so many, F ends at the longest one of all.
 
     Raises:
-        InputError: there is no click.
+        InputError: the log has no clicks.
     """
     delay, age = np.asarray(delay, np.int64), np.asarray(age, np.int64)
     if not len(delay):

@@ -14,14 +14,13 @@ from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.protocol_parameters import ProtocolParameters
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies
-from deep_interest.retraining.days import day_number
 from deep_interest.retraining.fitted import FittedModel
 from deep_interest.retraining.fitting import fit_challenger, held_out_scores
 from deep_interest.retraining.parameters import STRATEGIES, RetrainingParameters
 from deep_interest.retraining.plan import with_replay
 from deep_interest.retraining.rows import NO_ROWS, Before, assign_rows, vocabularies_with, with_rows
 from deep_interest.retraining.runs import overrides_of
-from deep_interest.retraining.window import encode_window
+from deep_interest.retraining.window import encode_window, until
 from deep_interest.training.runs import Experiment
 
 logger = logging.getLogger(__name__)
@@ -87,7 +86,7 @@ def backtest(
                 else:
                     window = days[:number][-retraining.window_days :]
                     train = with_replay(window, [days[number - 1]], retraining.replay_days)
-                tables = _until(log, days[number])
+                tables = until(log, days[number])
                 if begin and replays:  # all strategies share the initial model
                     first = next(iter(replays.values()))
                     replays[strategy] = replace(
@@ -132,17 +131,6 @@ def backtest(
                 )
                 logger.info("%s, seed %d, %s: GAUC %.4f", days[number], seed, strategy, rows[-1]["gauc"])
     return pd.DataFrame(rows)
-
-
-def _until(tables: CanonicalTables, day: str) -> CanonicalTables:
-    """Select the log up to the end of a day."""
-    number = day_number(day)
-    done, shown = tables.behaviors, tables.shown
-    return replace(
-        tables,
-        behaviors=done[done["day"] <= number].reset_index(drop=True),
-        impressions=shown[shown["day"] <= number].reset_index(drop=True),
-    )
 
 
 def _evaluation(replay: _Replay, data: Any, experiment: Experiment, day: str, seed: int) -> dict[str, Any]:

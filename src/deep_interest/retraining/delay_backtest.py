@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +20,7 @@ from deep_interest.retraining.fitting import fit_challenger, held_out_scores
 from deep_interest.retraining.paired_ratios import RatioOfSums
 from deep_interest.retraining.parameters import DelayedClicksParameters, RetrainingParameters
 from deep_interest.retraining.rows import assign_rows, with_rows
-from deep_interest.retraining.window import encode_window
+from deep_interest.retraining.window import encode_window, until
 from deep_interest.training.runs import Experiment
 
 logger = logging.getLogger(__name__)
@@ -180,7 +180,7 @@ def replay_nights(
     for day in judged:
         number = days.index(day)
         window = days[max(0, number - fits.retraining.window_days) : number + 1]
-        tables = _until(log, day)
+        tables = until(log, day)
         held_out = tables.shown[tables.shown["day"] == day_number(day)]
         users, labels = ids.get_indexer(held_out["user"]), held_out["label"].to_numpy()
         for seed in seeds:
@@ -212,17 +212,6 @@ def log_losses(labels: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """Return the negative log-likelihood of each label, ``(n,)``."""
     p = np.clip(scores, PROBABILITY_CLIP, 1 - PROBABILITY_CLIP)
     return -np.where(labels == 1, np.log(p), np.log1p(-p))
-
-
-def _until(tables: CanonicalTables, day: str) -> CanonicalTables:
-    """Select the log up to the end of a day."""
-    number = day_number(day)
-    done, shown = tables.behaviors, tables.shown
-    return replace(
-        tables,
-        behaviors=done[done["day"] <= number].reset_index(drop=True),
-        impressions=shown[shown["day"] <= number].reset_index(drop=True),
-    )
 
 
 def _log_losses(night: Night) -> str:

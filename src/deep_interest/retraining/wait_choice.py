@@ -51,7 +51,7 @@ def choose_wait(log: CanonicalTables, days: Sequence[str], fits: NightlyFits, *,
         night: time of the run.
 
     Raises:
-        InputError: there is no day with complete labels and two days before it.
+        InputError: every day lacks complete labels, or two days before it.
     """
     parameters = fits.retraining.delayed_clicks
     log = as_of(log, night)

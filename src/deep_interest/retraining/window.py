@@ -1,7 +1,7 @@
 """Encode a window of training days and a held-out day with the vocabularies of the champion, extended by new values."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from deep_interest.errors import InputError
@@ -13,7 +13,7 @@ from deep_interest.logs.protocol_parameters import ProtocolParameters
 from deep_interest.logs.protocols import TRAIN, Samples, training_histories
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies, Vocabulary
-from deep_interest.retraining.days import impressions_of
+from deep_interest.retraining.days import day_number, impressions_of
 from deep_interest.training.runs import Data
 
 
@@ -50,6 +50,17 @@ def require_one_sequence(features: FeatureColumns, protocol: ProtocolParameters 
         raise InputError(
             "protocol.history_days: retraining bounds histories by retraining.history_days; remove protocol.history_days"
         )
+
+
+def until(tables: CanonicalTables, day: str) -> CanonicalTables:
+    """Select the log up to the end of a day."""
+    number = day_number(day)
+    done, shown = tables.behaviors, tables.shown
+    return replace(
+        tables,
+        behaviors=done[done["day"] <= number].reset_index(drop=True),
+        impressions=shown[shown["day"] <= number].reset_index(drop=True),
+    )
 
 
 def encode_window(

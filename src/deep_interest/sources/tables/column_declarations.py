@@ -23,6 +23,16 @@ class Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class LogReading(Strict):
+    """How the log of an A/B test or of an off-policy evaluation is read.
+
+    Attributes:
+        on_bad_line: treatment of a row that is malformed or invalid: ``error`` raises an error, ``skip`` skips and counts the row.
+    """
+
+    on_bad_line: Literal["error", "skip"] = "error"
+
+
 def _as_tuple(value: Any) -> Any:
     return (value,) if isinstance(value, str | int | float | bool) else value
 
