@@ -102,9 +102,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=40)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    name = this_machine()
-    if options.device.startswith("cuda"):
-        name = f"{torch.cuda.get_device_name(options.device)}, {name}"
+    name = this_machine(options.device)
     for model in options.models:
         for found in lines(options, model):
             line = {"bench": "batching", "model": model, **found, "machine": name, "commit": this_commit()}

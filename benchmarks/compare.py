@@ -2,6 +2,7 @@
 
     python benchmarks/compare.py --install            # the libraries' environments, once; needs a network
     python benchmarks/compare.py --out build/bench/compare.jsonl [--quick] [--limit 1]
+    python benchmarks/compare.py --device cuda --peers plain torch_rechub     # those that train on a GPU here
 
 Both sides train on the same samples with layers of the same widths, Adam and the same number of threads, each in its
 own training loop. They alternate, and the medians of their turns are compared. ``ratio`` is our samples per second over
@@ -29,7 +30,7 @@ from environments import PEERS, WORK, command, environment, install
 from machine import others_share, this_commit, this_machine
 from padded import padded
 from peers.job import ANSWER
-from train import make_fit
+from train import make_fit, wait_for
 
 if TYPE_CHECKING:
     from deep_interest.training.data import SampleSet
@@ -57,7 +58,7 @@ def export(samples: "SampleSet", folder: Path) -> None:
 
 
 @contextmanager
-def peer(name: str, case: Case, data: Path, threads: int) -> Iterator[Train]:
+def peer(name: str, case: Case, data: Path, threads: int, device: str = "cpu") -> Iterator[Train]:
     """A process in which a peer trains by its own loop.
 
     Raises:
@@ -65,7 +66,7 @@ def peer(name: str, case: Case, data: Path, threads: int) -> Iterator[Train]:
     """
     job = {
         "task": "speed", "data": str(data), "model": case.model, "dim": case.dim, "batch_size": case.batch_size, "seed": 1,
-        "threads": threads,
+        "threads": threads, "device": device,
     }  # fmt: skip
     order, log = data / f"{name}.json", data / f"{name}.log"
     order.write_text(json.dumps(job))
@@ -106,6 +107,7 @@ def ours(samples: "SampleSet", case: Case, form: Form) -> Train:
         start = time.perf_counter()
         for rows in order.split(case.batch_size):
             fit.train_step(rows)
+        wait_for(fit.device)
         return time.perf_counter() - start
 
     return train
@@ -137,29 +139,43 @@ def alternate(
     return speeds
 
 
-def key_of(name: str, case: Case, threads: int) -> dict[str, Any]:
+def key_of(name: str, case: Case, threads: int, device: str = "cpu") -> dict[str, Any]:
     """What identifies a comparison."""
+    at = {} if device == "cpu" else {"device": device}
     return {
         "bench": "compare", "model": case.model, "case": case.name, "batch_size": case.batch_size, "embedding_dim": case.dim,
-        "peer": name, "threads": threads,
+        "peer": name, "threads": threads, **at,
     }  # fmt: skip
 
 
 def compare(
-    name: str, case: Case, samples: "SampleSet", *, data: Path, threads: int, seconds: float, turns: int
+    name: str,
+    case: Case,
+    samples: "SampleSet",
+    *,
+    data: Path,
+    threads: int,
+    device: str,
+    seconds: float,
+    turns: int,
 ) -> list[dict[str, Any]]:
     """The lines of one comparison, one for each form of our model."""
     own = {form.name: form for form in forms(case.model, name)}
     share = others_share()
-    with peer(name, case, data, threads) as theirs:
+    with peer(name, case, data, threads, device) as theirs:
         sides = {key: ours(samples, case, form) for key, form in own.items()} | {"peer": theirs}
         speeds = alternate(sides, batch_size=case.batch_size, seconds=seconds, turns=turns)
         others = share()
     return [
-        key_of(name, case, threads)
+        key_of(name, case, threads, device)
         | {"form": form.name, "layers": form.layers, "peer_name": PEERS[name].name}
         | figures(speeds[key], speeds["peer"])
-        | {"turns": turns, "others_cpu": round(others, 3), "machine": this_machine(), "commit": this_commit()}
+        | {
+            "turns": turns,
+            "others_cpu": round(others, 3),
+            "machine": this_machine(device),
+            "commit": this_commit(),
+        }
         for key, form in own.items()
     ]
 
@@ -174,14 +190,14 @@ def figures(own: list[float], peers: list[float]) -> dict[str, Any]:
 
 
 def pending(
-    cases: list[Case], names: list[str], *, threads: int, out: Path | None
+    cases: list[Case], names: list[str], *, threads: int, device: str = "cpu", out: Path | None
 ) -> Iterator[tuple[Case, str]]:
     """The comparisons that a file does not hold yet, in their order."""
     lines = out.read_text().splitlines() if out is not None and out.exists() else []
     known = [json.loads(line) for line in lines]
     for case in cases:
         for name in names:
-            key = key_of(name, case, threads)
+            key = key_of(name, case, threads, device)
             if not any(key.items() <= line.items() for line in known):
                 yield case, name
 
@@ -198,6 +214,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--cases", nargs="+", choices=["jagged", "full"], default=["jagged", "full"])
     parser.add_argument("--batch-sizes", nargs="+", type=int, default=[1024, 128, 32])
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", default="cpu", help="cpu; cuda for plain PyTorch and torch-rechub")
     parser.add_argument("--seconds", type=float, default=2, help="of each side in a turn")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--out", type=Path, help="append to this file, and skip what it holds already")
@@ -222,7 +239,10 @@ def main() -> int:
         if case.model in options.models and case.name in options.cases and case.batch_size in sizes
     ]
     left = list(
-        islice(pending(cases, options.peers, threads=options.threads, out=options.out), options.limit)
+        islice(
+            pending(cases, options.peers, threads=options.threads, device=options.device, out=options.out),
+            options.limit,
+        )
     )
     failed = False
     with tempfile.TemporaryDirectory() as folder:
@@ -230,13 +250,13 @@ def main() -> int:
         for case, name in left:
             data = Path(folder) / case.name
             if case.name not in sets:
-                sets[case.name] = amazon_shaped(SAMPLES, full=case.full)
                 data.mkdir()
-                export(sets[case.name], data)
+                export(amazon_shaped(SAMPLES, full=case.full), data)
+                sets[case.name] = amazon_shaped(SAMPLES, full=case.full, device=options.device)
             try:
                 lines = compare(
-                    name, case, sets[case.name], data=data, threads=options.threads, seconds=options.seconds,
-                    turns=options.turns,
+                    name, case, sets[case.name], data=data, threads=options.threads, device=options.device,
+                    seconds=options.seconds, turns=options.turns,
                 )  # fmt: skip
             except PeerError as error:
                 print(error, file=sys.stderr)

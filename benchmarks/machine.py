@@ -12,8 +12,10 @@ from pathlib import Path
 import psutil
 
 
-def this_machine() -> str:
-    """Name the machine by its number of cores and their kind."""
+def this_machine(device: str = "cpu") -> str:
+    """Name the machine by its number of cores and their kind, and by the GPU if the device is one."""
+    import torch
+
     from deep_interest.ops.kernels.gemm_llvm import HAS_AVX512
 
     cpuinfo = Path("/proc/cpuinfo")
@@ -24,7 +26,8 @@ def this_machine() -> str:
     }
     name, family, model = (match and match[1] for match in found.values())
     kind = f"{name} (family {family}, model {model})" if name and family else name or platform.machine()
-    return f"{os.cpu_count()} cores of {kind}{' with AVX-512' if HAS_AVX512 else ''}"
+    cores = f"{os.cpu_count()} cores of {kind}{' with AVX-512' if HAS_AVX512 else ''}"
+    return f"{torch.cuda.get_device_name(device)}, {cores}" if device.startswith("cuda") else cores
 
 
 def this_commit() -> str:

@@ -65,10 +65,11 @@ class PlainSamples:
         category_of = np.zeros(items, np.int64)
         for ids, categories in (("item", "category"), ("history_item", "history_category"), ("negative_item", "negative_category")):  # fmt: skip
             category_of[arrays[ids].ravel()] = arrays[categories].ravel()
-        return cls(
+        fields = (
             torch.from_numpy(arrays["item"]).long(), torch.from_numpy(arrays["label"]), lengths.cumsum(0) - lengths,
             lengths, torch.from_numpy(history[real]).long(), torch.from_numpy(category_of),
         )  # fmt: skip
+        return cls(*(field.to(torch.get_default_device()) for field in fields))
 
     def batch(self, rows: Tensor) -> PlainBatch:
         """Gather the samples ``rows (B,)``, their behaviours sample by sample."""

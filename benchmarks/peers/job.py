@@ -26,6 +26,7 @@ class Job:
         model: name of a model that the library has, such as ``din``.
         dim: embedding width of item and of category.
         batch_size, seed, threads: as they say.
+        device: ``cpu``, or for speed ``cuda``, if the runner can.
         auxiliary: DIEN's auxiliary loss, where the library has one.
         learning_rate, l2: the library's own options of these names.
         epochs, patience: of a fit.
@@ -39,6 +40,7 @@ class Job:
     batch_size: int
     seed: int
     threads: int
+    device: str = "cpu"
     auxiliary: bool = True
     learning_rate: float = 0.001
     l2: float = 0.0
@@ -84,6 +86,8 @@ def split(job: Job, name: str) -> Arrays:
 
 def serve(job: Job, build: Build, sizes: dict[str, int]) -> None:
     """For every number of samples read, train an epoch over so many and answer with its seconds."""
+    import torch
+
     answer, sys.stdout = sys.stdout, sys.stderr  # libraries print
     arrays, trainers = split(job, "train"), {}
     for line in sys.stdin:
@@ -92,6 +96,8 @@ def serve(job: Job, build: Build, sizes: dict[str, int]) -> None:
             trainers = {samples: build(job, {name: a[:samples] for name, a in arrays.items()}, sizes)}
         start = time.perf_counter()
         trainers[samples].epoch()
+        if job.device != "cpu":
+            torch.cuda.synchronize(job.device)
         print(f"{ANSWER}{time.perf_counter() - start}", file=answer, flush=True)
 
 

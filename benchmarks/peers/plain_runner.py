@@ -21,6 +21,7 @@ from plain_din import PlainDIN, optimizers, train
 def build(job: Job, arrays: Arrays, sizes: dict[str, int]) -> Trainer:
     """The model, its optimisers and one epoch over shuffled batches."""
     torch.set_flush_denormal(True)
+    torch.set_default_device(job.device)
     samples = PlainSamples.from_padded(arrays, sizes["item"])
     dien = job.model == "dien"
     model = (PlainDIEN if dien else PlainDIN)(sizes["item"], sizes["category"], job.dim)

@@ -68,7 +68,7 @@ def build(job: Job, train: Arrays, sizes: dict[str, int]) -> Trainer:
     if job.task == "speed":
         without_normalisation(model)
     trainer = CTRTrainer(
-        model, optimizer_params={"lr": job.learning_rate, "weight_decay": job.l2}, n_epoch=1, device="cpu",
+        model, optimizer_params={"lr": job.learning_rate, "weight_decay": job.l2}, n_epoch=1, device=job.device,
         loss_mode=not auxiliary, model_path=tempfile.mkdtemp(),
     )  # fmt: skip
     dataset = TorchDataset(inputs(train, auxiliary=auxiliary), train["label"])

@@ -45,7 +45,10 @@ def finish(catalog, tmp_path, caplog):
         parameters = {"run_id": run, "env": env, "project_path": str(tmp_path)}
         with caplog.at_level(logging.INFO, logger="deep_interest"):
             ResultsHooks().after_pipeline_run(parameters, pipeline, catalog)
-        return "\n".join(caplog.messages)
+        # Other tests may have configured kedro's own logger, which reports each load and save.
+        return "\n".join(
+            record.getMessage() for record in caplog.records if record.name.startswith("deep_interest")
+        )
 
     return finish
 
