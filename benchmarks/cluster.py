@@ -219,6 +219,14 @@ def peak_memory(case: dict) -> dict:
     return {"before_mb": before, "peak_rss_mb": float(np.round(peak.item()))}
 
 
+def leave() -> None:
+    """End this rank once all of them are done, without Python's finalisation, in which threads of TorchRec now and then abort."""
+    import torch.distributed as dist
+
+    dist.barrier()
+    os._exit(0)
+
+
 def run(case: dict) -> dict:
     """Run a case in processes of its own."""
     variables = os.environ | {
@@ -312,6 +320,8 @@ def main() -> None:
         result = measure(case) if case["kind"] == "speed" else peak_memory(case)
         if os.environ.get("RANK", "0") == "0":
             Path(arguments.out).write_text(json.dumps(result))
+        if case["ranks"]:
+            leave()
         return
     if arguments.only != "memory":
         speed_cases(arguments)
