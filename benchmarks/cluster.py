@@ -1,6 +1,6 @@
 """Training on several ranks: ``python benchmarks/cluster.py [--quick]``; one JSON line a case.
 
-- ``speed``: samples per second of DIN's training steps on an Amazon-shaped set (`workload`), in one process and on one and two ranks, with one
+- ``speed``: samples per second of training steps on an Amazon-shaped set (`workload`), in one process and on one and two ranks, with one
   thread each; ``ratio`` to the process, and bytes that the ranks send per sample.
 - ``torchrec``: a plain DIN with TorchRec's `DistributedModelParallel`, row-wise shards and its fused optimisers, on the same samples.
 - ``memory``: peak memory of a rank that trains a DIN with a large item table with Adam, before and after its table is built.
@@ -26,8 +26,10 @@ WARM_UP = 8  # steps
 SAMPLES = 200_000
 
 
-def ours(samples: Any, *, batch_size: int, optimizer: str, dim: int) -> tuple[Callable, Callable[[], int]]:
-    """Return the training step of the project's DIN, on the ranks or in one process, and the bytes that this rank has sent."""
+def ours(
+    samples: Any, *, batch_size: int, optimizer: str, dim: int, model: str = "din"
+) -> tuple[Callable, Callable[[], int]]:
+    """Return the training step of a model of the project, on the ranks or in one process, and the bytes that this rank has sent."""
     import torch
     from train import COMMON, make_fit
 
@@ -40,16 +42,16 @@ def ours(samples: Any, *, batch_size: int, optimizer: str, dim: int) -> tuple[Ca
     from deep_interest.training.parameters import TrainingOptions
 
     if current_ranks() is None:
-        fit = make_fit(samples, model="din", batch_size=batch_size, common={"embedding_dim": dim})
+        fit = make_fit(samples, model=model, batch_size=batch_size, common={"embedding_dim": dim})
         return fit.train_step, lambda: 0
     torch.manual_seed(0)
     with tables_with_rows(initial_rows):
-        config = model_config("din", {}, common=COMMON | {"embedding_dim": dim})
-        model = build_model("din", config, samples.store.schema)
-    exchange = share_tables(model)
+        config = model_config(model, {}, common=COMMON | {"embedding_dim": dim})
+        network = build_model(model, config, samples.store.schema)
+    exchange = share_tables(network)
     options = TrainingOptions(batch_size=batch_size, optimizer=optimizer)
     fit = RankFit(
-        label="din", model=model, train=samples, validation=samples, options=options, seed=0, state_file=Path("unused"), fingerprint="",
+        label=model, model=network, train=samples, validation=samples, options=options, seed=0, state_file=Path("unused"), fingerprint="",
         exchange=exchange, checkpoint_seconds=1e9,
     )  # fmt: skip
     fit._last_save = time.monotonic()
@@ -150,40 +152,52 @@ def torchrec_din(
     return step, lambda: 0
 
 
-def measure(case: dict) -> dict:
-    """Train for some seconds, and return the speed and what the ranks have sent; the same number of steps on all ranks."""
+def measure(case: dict) -> list[dict]:
+    """Train each shape for some seconds, and return the speed and what the ranks have sent; the same number of steps on all ranks."""
     import torch
-    import torch.distributed as dist
     from workload import amazon_shaped
 
     from deep_interest.distributed.environment import current_ranks
 
     torch.set_num_threads(1)
-    ranks = current_ranks()
-    if ranks is not None:
+    if current_ranks() is not None:
         from deep_interest.distributed.group import join_ranks
 
         join_ranks()
-    samples = amazon_shaped(SAMPLES, full=case["full"])
-    make = torchrec_din if case["system"] == "torchrec" else ours
-    step, sent = make(samples, batch_size=case["batch_size"], optimizer=case["optimizer"], dim=case["dim"])
-    order = torch.randperm(SAMPLES, generator=torch.Generator().manual_seed(1)).split(case["batch_size"])[:-1]
+    return [
+        measure_shape(case, shape, amazon_shaped(SAMPLES, full=shape["history"] == "full"))
+        for shape in case["shapes"]
+    ]
+
+
+def measure_shape(case: dict, shape: dict, samples: Any) -> dict:
+    """Train one shape for some seconds."""
+    import torch
+    import torch.distributed as dist
+
+    options = {"batch_size": shape["batch_size"], "optimizer": case["optimizer"], "dim": shape["dim"]}
+    if case["system"] == "torchrec":
+        step, sent = torchrec_din(samples, **options)
+    else:
+        step, sent = ours(samples, model=shape["model"], **options)
+    generator = torch.Generator().manual_seed(1)
+    order = torch.randperm(SAMPLES, generator=generator).split(shape["batch_size"])[:-1]
     for position in range(WARM_UP):
-        step(order[position])
+        step(order[position % len(order)])
     begin, before, done = time.perf_counter(), sent(), 0
     while True:
         for _ in range(4):
             step(order[(WARM_UP + done) % len(order)])
             done += 1
         elapsed = torch.tensor(time.perf_counter() - begin)
-        if ranks is not None:
+        if case["ranks"]:
             dist.broadcast(elapsed, src=0)
         if elapsed > case["seconds"]:
             break
     total = torch.tensor(float(sent() - before))
-    if ranks is not None:
+    if case["ranks"]:
         dist.all_reduce(total)
-    trained = done * case["batch_size"]
+    trained = done * shape["batch_size"]
     return {"samples_per_s": trained / float(elapsed), "bytes_per_sample": float(total) / trained}
 
 
@@ -227,7 +241,7 @@ def leave() -> None:
     os._exit(0)
 
 
-def run(case: dict) -> dict:
+def run(case: dict) -> Any:
     """Run a case in processes of its own."""
     variables = os.environ | {
         "OMP_NUM_THREADS": "1",
@@ -250,43 +264,43 @@ def run(case: dict) -> dict:
 
 
 def speed_cases(arguments: argparse.Namespace) -> None:
-    """Print the speed of every system, alternating; the ratio is that to one process with one thread."""
-    shapes = (
-        [(512, False, 64), (2048, False, 64)]
-        if arguments.quick
-        else [(512, False, 64), (2048, False, 64), (512, True, 64), (2048, False, 16)]
-    )
-    for batch_size, full, dim in shapes:
-        common = {
-            "kind": "speed",
-            "batch_size": batch_size,
-            "full": full,
-            "dim": dim,
-            "seconds": arguments.seconds,
-        }
-        cases = {
-            "one process": {"system": "ours", "ranks": 0, "optimizer": "adam"},
-            "1 rank": {"system": "ours", "ranks": 1, "optimizer": "adam"},
-            "2 ranks": {"system": "ours", "ranks": 2, "optimizer": "adam"},
-            "2 ranks, SGD": {"system": "ours", "ranks": 2, "optimizer": "sgd"},
-            "TorchRec, 1 rank, row-wise Adagrad": {"system": "torchrec", "ranks": 1, "optimizer": "rowwise_adagrad"},
-            "TorchRec, 2 ranks, row-wise Adagrad": {"system": "torchrec", "ranks": 2, "optimizer": "rowwise_adagrad"},
-            "TorchRec, 2 ranks, SGD": {"system": "torchrec", "ranks": 2, "optimizer": "sgd"},
-        }  # fmt: skip
-        found: dict[str, list[dict]] = {name: [] for name in cases}
-        for _ in range(arguments.repeats):
-            for name, case in cases.items():
-                found[name].append(run(common | case))
-        speeds = {
-            name: statistics.median(each["samples_per_s"] for each in runs) for name, runs in found.items()
-        }
-        for name, runs in found.items():
-            print_line(
-                case=name, model="din", batch_size=batch_size, history="full" if full else "amazon", embedding_dim=dim,
-                samples_per_s=round(speeds[name]), ratio=round(speeds[name] / speeds["one process"], 2),
-                bytes_per_sample=round(statistics.median(each["bytes_per_sample"] for each in runs)),
-                runs=[round(each["samples_per_s"]) for each in runs],
-            )  # fmt: skip
+    """Print the speed of every system, alternating; the ratios are those to one process and to one rank, with one thread each."""
+    shapes = [
+        {"model": model, "batch_size": batch_size, "history": history, "dim": dim}
+        for model, batch_size, history, dim in (
+            ("din", 512, "amazon", 64), ("din", 2048, "amazon", 64), ("din", 8192, "amazon", 64), ("din", 512, "full", 64),
+            ("din", 2048, "amazon", 16), ("dien", 2048, "amazon", 64),
+        )[1 if arguments.quick else 0 : 3 if arguments.quick else None]
+    ]  # fmt: skip
+    cases = {
+        "one process": {"system": "ours", "ranks": 0, "optimizer": "adam"},
+        "1 rank": {"system": "ours", "ranks": 1, "optimizer": "adam"},
+        "2 ranks": {"system": "ours", "ranks": 2, "optimizer": "adam"},
+        "2 ranks, SGD": {"system": "ours", "ranks": 2, "optimizer": "sgd"},
+        "TorchRec, 1 rank, row-wise Adagrad": {"system": "torchrec", "ranks": 1, "optimizer": "rowwise_adagrad"},
+        "TorchRec, 2 ranks, row-wise Adagrad": {"system": "torchrec", "ranks": 2, "optimizer": "rowwise_adagrad"},
+        "TorchRec, 2 ranks, SGD": {"system": "torchrec", "ranks": 2, "optimizer": "sgd"},
+    }  # fmt: skip
+    found: dict[tuple[str, int], list[dict]] = {}
+    for _ in range(arguments.repeats):
+        for name, case in cases.items():
+            own = [
+                (number, shape)
+                for number, shape in enumerate(shapes)
+                if case["system"] == "ours" or shape["model"] == "din"
+            ]
+            common = {"kind": "speed", "seconds": arguments.seconds, "shapes": [shape for _, shape in own]}
+            for (number, _), result in zip(own, run(common | case), strict=True):
+                found.setdefault((name, number), []).append(result)
+    speeds = {key: statistics.median(each["samples_per_s"] for each in runs) for key, runs in found.items()}
+    for (name, number), runs in sorted(found.items(), key=lambda item: item[0][1]):
+        speed = speeds[name, number]
+        print_line(
+            case=name, **shapes[number], samples_per_s=round(speed), ratio=round(speed / speeds["one process", number], 2),
+            ratio_to_1_rank=round(speed / speeds["1 rank", number], 2),
+            bytes_per_sample=round(statistics.median(each["bytes_per_sample"] for each in runs)),
+            runs=[round(each["samples_per_s"]) for each in runs],
+        )  # fmt: skip
 
 
 def memory_cases(arguments: argparse.Namespace) -> None:

@@ -3,7 +3,8 @@
 Each kill sends SIGKILL to a run of a dataset, of a search or of a retraining, at a moment drawn uniformly over the length of an
 undisturbed run. The same command is then run again. It must end as the undisturbed run did (``same``), with nothing left over
 of the killed run (``left_over``). A run that ends before its moment was not killed, and does not count. The exit status is 1 if a kill shows otherwise.
-``--cases spark`` kills the data path on Spark instead (extra ``spark`` and Java 17).
+``--cases spark`` kills the data path on Spark instead (extra ``spark`` and Java 17); ``--cases rank_0 rank_1 launcher`` kill one of two ranks,
+which ``torchrun`` starts again, or ``torchrun`` itself (extra ``cluster``).
 """
 
 import argparse
@@ -36,6 +37,8 @@ class Case:
         outcome: what must be the same, read from a project.
         before: arguments of a run that comes first and is not killed.
         env: configuration environment of the runs.
+        ranks: number of ranks of the run; 0 for a single process.
+        kill_rank: the rank that is killed, after which the same run has to end as if nothing had happened; None for the whole run.
     """
 
     name: str
@@ -43,6 +46,8 @@ class Case:
     outcome: Callable[[Path], Any]
     before: tuple[str, ...] | None = None
     env: str = "smoke"
+    ranks: int = 0
+    kill_rank: int | None = None
 
 
 def row_outcome(project: Path) -> Any:
@@ -50,6 +55,21 @@ def row_outcome(project: Path) -> Any:
     table = pd.read_csv(project / DATA / "08_reporting/simulated/din/results.csv")
     predictions = pd.read_parquet(project / DATA / "07_model_output/simulated/din/predictions.parquet")
     return table.drop(columns=["train_seconds", "samples_per_second"]).to_csv(), predictions.to_csv()
+
+
+def ranks_outcome(project: Path) -> Any:
+    """The table of a model trained on several ranks without its timings, its predictions and its parameters."""
+    import torch
+
+    data = project / "data/cluster"
+    table = pd.read_csv(data / "08_reporting/simulated/din/results.csv")
+    predictions = pd.read_parquet(data / "07_model_output/simulated/din/predictions.parquet")
+    checkpoint = torch.load(data / "06_models/simulated/din/checkpoint.pt", weights_only=True)
+    states = [
+        {name: hashlib.sha256(tensor.numpy().tobytes()).hexdigest() for name, tensor in state.items()}
+        for state in checkpoint["states"]
+    ]
+    return table.drop(columns=["train_seconds", "samples_per_second"]).to_csv(), predictions.to_csv(), states
 
 
 def search_outcome(project: Path) -> Any:
@@ -83,11 +103,23 @@ def samples_outcome(project: Path) -> Any:
 
 SIZES = "simulation.users=300,simulation.items=200,simulation.categories=20,simulation.themes=4,simulation.shops=20"
 SPARK = Case("spark", ("--pipelines=samples.simulated", f"--params={SIZES}"), samples_outcome, env="spark")
+TRAINING = f"{SIZES},training.seeds=1 2,training.options.epochs=4,recipes.demo.model.embedding_dim=4,training.checkpoint_seconds=0"
+RANKS = tuple(
+    Case(
+        name, ("--pipelines=simulated.din", f"--params={TRAINING}"), ranks_outcome, env="cluster", ranks=2, kill_rank=rank
+    )
+    for name, rank in (("rank_0", 0), ("rank_1", 1), ("launcher", None))
+)  # fmt: skip
 CASES = (
     Case("dataset", ("--pipelines=simulated.din", "--params=training.checkpoint_seconds=0"), row_outcome),
     Case("tune", ("--pipelines=tune.simulated.din_mba",), search_outcome),
     Case("retrain", ("--pipelines=retrain.simulated.base", "--params=training.checkpoint_seconds=0"), registry_outcome, DAYS),
 )  # fmt: skip
+
+
+def case_run(case: Case, project: Path) -> Run:
+    """Start the run of a case."""
+    return Run(project, case.arguments, case.env, ranks=case.ranks)
 
 
 def undisturbed(case: Case, folder: Path) -> tuple[Path, Any, float]:
@@ -97,7 +129,7 @@ def undisturbed(case: Case, folder: Path) -> tuple[Path, Any, float]:
         status, output, _ = Run(prepared, case.before, case.env).wait()
         assert status == 0, output
     project = shutil.copytree(prepared, folder / f"{case.name}.undisturbed")
-    status, output, seconds = Run(project, case.arguments, case.env).wait()
+    status, output, seconds = case_run(case, project).wait()
     assert status in ENDED, output
     return prepared, case.outcome(project), seconds
 
@@ -105,9 +137,15 @@ def undisturbed(case: Case, folder: Path) -> tuple[Path, Any, float]:
 def kill(case: Case, prepared: Path, expected: Any, moment: float, project: Path) -> dict[str, Any]:
     """Kill one run, run again, and compare."""
     shutil.copytree(prepared, project)
-    killed = Run(project, case.arguments, case.env).kill_at(moment)
-    unfinished = len(left_over(project))
-    status, output, _ = Run(project, case.arguments, case.env).wait()
+    run = case_run(case, project)
+    if case.kill_rank is None:
+        killed = run.kill_at(moment)
+        unfinished = len(left_over(project))
+        run = case_run(case, project)
+    else:
+        killed = run.kill_rank_at(case.kill_rank, moment)
+        unfinished = len(left_over(project))
+    status, output, _ = run.wait()
     same = status in ENDED and case.outcome(project) == expected
     return {
         "bench": "kills", "case": case.name, "at_s": round(moment, 2), "killed": killed, "unfinished": unfinished,
@@ -119,7 +157,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=40, help="kills in all, the cases taking turns")
     parser.add_argument("--seed", type=int, default=0, help="seed of the moments")
-    names = {case.name: case for case in (*CASES, SPARK)}
+    names = {case.name: case for case in (*CASES, SPARK, *RANKS)}
     parser.add_argument("--cases", nargs="+", choices=list(names), default=[case.name for case in CASES])
     arguments = parser.parse_args()
     cases = [names[name] for name in arguments.cases]

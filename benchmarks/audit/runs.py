@@ -3,9 +3,11 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,12 +33,14 @@ class Run:
         project: its folder.
         arguments: further arguments of the command.
         env: configuration environment.
+        ranks: number of ranks that ``torchrun`` starts and, when one of them is killed, starts again; 0 for a single process.
         begin: when it started, on the monotonic clock.
     """
 
     project: Path
     arguments: tuple[str, ...]
     env: str = "smoke"
+    ranks: int = 0
     begin: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
@@ -44,8 +48,12 @@ class Run:
             "DO_NOT_TRACK": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(REPOSITORY / "src"),
         }  # fmt: skip
         environment.pop("DEEP_INTEREST_RAW", None)
+        launcher = [
+            "-m", "torch.distributed.run", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", "--nnodes=1",
+            f"--nproc-per-node={self.ranks}", "--max-restarts=3",
+        ]  # fmt: skip
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "kedro", "run", f"--env={self.env}", *self.arguments],
+            [sys.executable, *(launcher if self.ranks else []), "-m", "kedro", "run", f"--env={self.env}", *self.arguments],
             cwd=self.project, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
 
@@ -62,6 +70,35 @@ class Run:
             self.process.kill()
         self.process.communicate()
         return self.process.returncode < 0
+
+    def kill_rank_at(self, rank: int, seconds: float) -> bool:
+        """Send SIGKILL to a rank when the run is ``seconds`` old, or as soon as the rank exists; False if the run had ended by then."""
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=max(0.0, self.begin + seconds - time.monotonic()))
+        while self.process.poll() is None:
+            for process in _children(self.process.pid):
+                if f"RANK={rank}" in _environment(process):
+                    os.kill(process, signal.SIGKILL)
+                    return True
+            time.sleep(0.05)
+        return False
+
+
+def _children(process: int) -> list[int]:
+    """The children of a process, those of all its threads."""
+    return [
+        int(child)
+        for thread in Path(f"/proc/{process}/task").glob("*/children")
+        for child in thread.read_text().split()
+    ]
+
+
+def _environment(process: int) -> list[str]:
+    """The environment of a process; empty if it has ended, or has not started its program yet."""
+    try:
+        return Path(f"/proc/{process}/environ").read_text(errors="replace").split("\0")
+    except OSError:
+        return []
 
 
 def reported_table(output: str) -> list[str]:

@@ -118,16 +118,25 @@ def training_histories(log: EncodedLog, samples: Samples) -> np.ndarray:
     train = samples.split == TRAIN
     longest = np.zeros(len(log.length), np.int32)
     np.maximum.at(longest, samples.segment[train], samples.history_end[train])
-    return log.position < longest[log.segment]
+    return np.arange(len(log.user)) < np.repeat(log.offsets[:-1] + longest, log.length)
 
 
-def known_to_training(log: EncodedLog, samples: Samples) -> tuple[np.ndarray, np.ndarray]:
+def known_to_training(
+    log: EncodedLog, samples: Samples, in_history: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the known items ``(I + 1,)`` and users ``(U + 1,)``, bool by code, before histories are truncated.
 
     An item is known if it is the candidate of a training sample or part of the history of one; both train its embedding
     row. A user is known if they have a training sample. Code 0 is never known.
+
+    Args:
+        log: encoded log.
+        samples: samples of all splits.
+        in_history: what `training_histories` returns, if it is known already.
     """
-    train, in_history = samples.split == TRAIN, training_histories(log, samples)
+    train = samples.split == TRAIN
+    if in_history is None:
+        in_history = training_histories(log, samples)
     items, users = np.zeros(len(log.items), bool), np.zeros(len(log.users), bool)
     items[log.item[in_history]] = True
     items[samples.item[train]] = True

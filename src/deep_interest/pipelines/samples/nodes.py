@@ -70,8 +70,9 @@ def samples_from_behaviors(
     log = encode_log(tables, users=_vocabulary(user_ids), items=_vocabulary(item_ids))
     log = replace(log, target=target_behaviors(tables.behaviors, dataset.protocol))
     samples = catalogue_samples(log, dataset.protocol)
-    known_items, known_users = known_to_training(log, samples)
-    own = encode_behaviors(tables.behaviors, dataset.features, known=training_histories(log, samples))
+    in_history = training_histories(log, samples)
+    known_items, known_users = known_to_training(log, samples, in_history)
+    own = encode_behaviors(tables.behaviors, dataset.features, known=in_history)
     features = encode_features(
         tables, log, dataset.features, known_items=known_items, known_users=known_users, own=own
     )
