@@ -49,6 +49,11 @@ class Case:
     ranks: int = 0
     kill_rank: int | None = None
 
+    @property
+    def run(self) -> tuple:
+        """What identifies the run: the same for all cases that kill a part of it."""
+        return self.arguments, self.before, self.env, self.ranks
+
 
 def row_outcome(project: Path) -> Any:
     """The table of a row without its timings, and its predictions."""
@@ -163,9 +168,12 @@ def main() -> None:
     cases = [names[name] for name in arguments.cases]
     draw, bad = random.Random(arguments.seed), 0
     with tempfile.TemporaryDirectory() as folder:
-        references = {
-            case.name: undisturbed(case, Path(folder)) for case in cases[: min(arguments.count, len(cases))]
-        }
+        runs: dict[tuple, tuple[Path, Any, float]] = {}  # cases that kill parts of the same run share it
+        references = {}
+        for case in cases[: min(arguments.count, len(cases))]:
+            if case.run not in runs:
+                runs[case.run] = undisturbed(case, Path(folder))
+            references[case.name] = runs[case.run]
         kills = 0
         while kills < arguments.count:
             case = cases[kills % len(cases)]
