@@ -1,6 +1,7 @@
 """What ranks need to know without TorchRec: who they are, how they meet, and which rows they own."""
 
 import itertools
+import socket
 import threading
 
 import pytest
@@ -106,3 +107,32 @@ def test_ranks_draw_the_rows_that_one_process_draws(monkeypatch, rows, dim, std)
         assert table.num_embeddings == rows
         assert torch.equal(nn.Linear(3, 2).weight, after)
     assert torch.equal(torch.cat(parts), whole)
+
+
+@pytest.fixture
+def store_port(monkeypatch):
+    """A port of this machine, named as that of the launcher's store, at which nothing answers."""
+    with socket.create_server(("localhost", 0)) as server:
+        port = server.getsockname()[1]
+    for name, value in {
+        "TORCHELASTIC_USE_AGENT_STORE": "True", "MASTER_ADDR": "localhost", "MASTER_PORT": str(port),
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    return port
+
+
+def test_a_rank_whose_launcher_has_ended_does_not_wait_for_the_others(store_port):
+    with pytest.raises(
+        InputError, match=f"torchrun: no answer at localhost:{store_port}, .* start the run again"
+    ):
+        group.require_launcher(seconds=0.0)
+
+
+def test_a_rank_finds_the_store_of_its_launcher(store_port):
+    with socket.create_server(("localhost", store_port)):
+        group.require_launcher(seconds=0.0)
+
+
+def test_ranks_of_another_launcher_may_have_no_store_yet(store_port, monkeypatch):
+    monkeypatch.delenv("TORCHELASTIC_USE_AGENT_STORE")
+    group.require_launcher(seconds=0.0)

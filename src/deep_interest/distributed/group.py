@@ -1,6 +1,7 @@
 """The process group of a run: sums over all ranks, and decisions that all ranks must take alike."""
 
 import os
+import socket
 import threading
 import time
 from datetime import timedelta
@@ -11,6 +12,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from deep_interest.distributed.meeting import store_of_attempt
+from deep_interest.errors import InputError
 
 T = TypeVar("T")
 
@@ -18,15 +20,46 @@ _TIMEOUT = timedelta(
     days=7
 )  # rank 0 may read raw files for hours; a rank that ends closes its connections at once
 _PARENT_INTERVAL = 0.5  # seconds
+_STORE_SECONDS = 10.0  # for the store of the launcher to answer; it is there before the ranks are
 
 
 def join_ranks() -> None:
-    """Join the process group of the run, unless this process has joined already."""
+    """Join the process group of the run, unless this process has joined already.
+
+    Raises:
+        InputError: ``torchrun`` has ended.
+    """
     if dist.is_initialized():
         return
+    require_launcher()
     store, rank, size = next(dist.rendezvous("env://"))
     own = store_of_attempt(store, rank, size)
     dist.init_process_group("gloo", store=own, rank=rank, world_size=size, timeout=_TIMEOUT)
+
+
+def require_launcher(seconds: float = _STORE_SECONDS) -> None:
+    """Check that ``torchrun`` is still there: a rank whose launcher was killed while it started would wait for the others for 30 minutes.
+
+    Args:
+        seconds: how long to try.
+
+    Raises:
+        InputError: nothing answers at the address of the launcher's store.
+    """
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        return  # started by another launcher, which may have no store yet
+    host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            socket.create_connection((host, port), timeout=_STORE_SECONDS).close()
+            return
+        except OSError as error:
+            if time.monotonic() > deadline:
+                raise InputError(
+                    f"torchrun: no answer at {host}:{port}, where it keeps what its ranks share ({error}); it has ended, start the run again"
+                ) from error
+        time.sleep(_PARENT_INTERVAL)
 
 
 def leave_ranks() -> None:
