@@ -1,13 +1,13 @@
 """Coverage of the intervals of a difference in GAUC, and the predictions of *power*, on new users of the simulated shop.
 
-    python benchmarks/coverage.py [--fits 8] [--blocks 4] [--repetitions 200]
+    python benchmarks/coverage.py [--fits 8] [--blocks 4] [--users 300] [--repetitions 1000]
 
-Some fits of each model are trained on one log, and score users of other blocks. These users are divided at random into as many test sets as
-there are repetitions; each test set is scored by ``--seeds`` fits, drawn with replacement, of either model. The true difference is that
+Some fits of each model are trained on one log, and score users of other blocks. Test sets of ``--users`` users are drawn from these with
+replacement; each is scored by ``--seeds`` fits, drawn with replacement, of either model. The true difference is that
 of the mean over all fits, on all users. One JSON line per pair of models: ``covered`` is the share of the 95 % intervals that contain the
 true difference, over users alone (for the first fits) and over users and seeds. Then each test set predicts how many users
-show the true difference with a probability of 80 %; ``found`` is the share of 200 other test sets, of the median of these sizes and drawn with
-replacement, whose interval excludes 0, and ``users_ratio`` is the predicted number of users over the one at which 80 % would be found.
+show the true difference with a probability of 80 %; ``found`` is the share of as many other test sets, of the median of these sizes, whose
+interval excludes 0, and ``users_ratio`` is the predicted number of users over the one at which 80 % would be found.
 """
 
 import argparse
@@ -73,7 +73,7 @@ def interval(ours: Fits, base: Fits, *, over_seeds: bool) -> Interval:
 
 
 def pair_line(
-    population: Population, ours: str, base: str, *, seeds: int, repetitions: int
+    population: Population, ours: str, base: str, *, seeds: int, users_of_test_set: int, repetitions: int
 ) -> dict[str, object]:
     """Measure coverage and power of one pair of models."""
     random, count = np.random.default_rng(1), len(population.weights)
@@ -83,7 +83,8 @@ def pair_line(
     truth_of_first = float(np.average(given[0] - given[1], weights=population.weights))
     covered = {"users": 0, "users and seeds": 0}
     sizes, powers = [], []
-    for users in np.array_split(random.permutation(count), repetitions):
+    for _ in range(repetitions):
+        users = random.integers(count, size=users_of_test_set)
         found = interval(
             *(population.test_set(name, users, first) for name in (ours, base)), over_seeds=False
         )
@@ -106,7 +107,7 @@ def pair_line(
     share = shown / repetitions
     reached = (ndtri(min(share, 1 - 0.5 / repetitions)) + ndtri(0.975)) / (ndtri(0.8) + ndtri(0.975))
     return {
-        "bench": "coverage", "models": [ours, base], "difference": round(truth, 5), "users": count // repetitions, "seeds": seeds,
+        "bench": "coverage", "models": [ours, base], "difference": round(truth, 5), "users": users_of_test_set, "of": count, "seeds": seeds,
         "covered": {name: round(hits / repetitions, 3) for name, hits in covered.items()},
         "smallest_difference": round(float(np.median(powers)), 5), "users_for_80_percent": size, "found": round(share, 3),
         "users_ratio": round(float(reached**2), 2), "repetitions": repetitions,
@@ -155,13 +156,21 @@ def main() -> None:
     parser.add_argument("--fits", type=int, default=8, help="fits of each model")
     parser.add_argument("--seeds", type=int, default=5, help="fits that score a test set")
     parser.add_argument("--blocks", type=int, default=4, help="blocks of 10,000 users to test on")
-    parser.add_argument("--repetitions", type=int, default=200)
+    parser.add_argument("--users", type=int, default=300, help="users of a test set")
+    parser.add_argument("--repetitions", type=int, default=1000)
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         population = population_of(chosen, Path(folder))
     facts = {"machine": this_machine(), "commit": this_commit()}
     for ours, base in combinations(chosen.models, 2):
-        line = pair_line(population, ours, base, seeds=chosen.seeds, repetitions=chosen.repetitions)
+        line = pair_line(
+            population,
+            ours,
+            base,
+            seeds=chosen.seeds,
+            users_of_test_set=chosen.users,
+            repetitions=chosen.repetitions,
+        )
         print(json.dumps(line | facts), flush=True)
 
 
