@@ -85,12 +85,12 @@ class Run:
 
 
 def _children(process: int) -> list[int]:
-    """The children of a process, those of all its threads."""
-    return [
-        int(child)
-        for thread in Path(f"/proc/{process}/task").glob("*/children")
-        for child in thread.read_text().split()
-    ]
+    """The children of a process, those of all its threads; none if it has ended."""
+    try:
+        threads = [path.read_text() for path in Path(f"/proc/{process}/task").glob("*/children")]
+    except OSError:
+        return []
+    return [int(child) for children in threads for child in children.split()]
 
 
 def _environment(process: int) -> list[str]:
