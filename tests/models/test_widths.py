@@ -175,7 +175,7 @@ def test_the_filter_counts_equal_ids_in_their_order():
 @pytest.mark.parametrize(
     ("key", "options", "expected"),
     [
-        ("base", {}, False), ("base", {"batch_norm": True}, True), ("din", {}, False), ("dien", {}, False), ("lstm", {}, True),
+        ("base", {}, False), ("base", {"batch_norm": True}, True), ("din", {}, False), ("dien", {}, False), ("lstm", {}, False),
         ("bst", {}, False), ("dmin", {}, False), ("base", {"activation": "dice"}, False),
     ],
 )  # fmt: skip

@@ -209,8 +209,7 @@ _FUSED_ACTIVATIONS: dict[type[nn.Module] | type[None], LayerActivation] = {
 def relies_on_torch(module: nn.Module) -> bool:
     """Whether a large part of a model's work is in PyTorch's own operations, whose bits do not depend on the number of threads.
 
-    Transformers (BST, DMIN) are not among them: MKL splits the product that is the gradient of a linear layer's weight by the number of
+    Transformers (BST, DMIN) and the LSTM are not among them: MKL splits the product that is the gradient of a weight by the number of
     threads on some CPUs, so PyTorch has one thread in their steps.
     """
-    kinds = (BatchNorm, nn.LSTM)
-    return any(isinstance(child, kinds) for child in module.modules())
+    return any(isinstance(child, BatchNorm) for child in module.modules())

@@ -42,13 +42,13 @@ def _add_values(values, index, fingerprints, query, hashing, bounds, sums):
     """Add the values ``[bounds[0], bounds[1])`` of a segment to the sums ``(R, D)`` of the rounds whose bucket they share."""
     bits, firsts = hashing
     begin, end = bounds
-    width = sums.shape[1]
+    width, factor = sums.shape[1], _reciprocal(bits)
     for n in range(begin, end):
         if n + PREFETCH_DISTANCE < end:
             prefetch_row(values, index[n + PREFETCH_DISTANCE])
         equal, row = _equal_rounds(fingerprints[n] ^ query, bits, firsts), values[index[n]]
         while equal:
-            total = sums[_trailing_zeros(equal) // bits]
+            total = sums[_round_of(equal, factor)]
             for j in range(width):
                 total[j] += row[j]
             equal &= equal - np.uint64(1)
@@ -106,14 +106,14 @@ def bucket_sums_backward(
 def _add_grads(grad_sums, behaviors, index, fingerprints, query, hashing, grad_values):
     """Add the gradients ``(R, D)`` of a segment's sums to the rows of some of its behaviours."""
     bits, firsts = hashing
-    width = grad_sums.shape[1]
+    width, factor = grad_sums.shape[1], _reciprocal(bits)
     for i in range(len(behaviors)):
         if i + PREFETCH_DISTANCE < len(behaviors):
             prefetch_row(grad_values, index[behaviors[i + PREFETCH_DISTANCE]])
         n = behaviors[i]
         equal, out = _equal_rounds(fingerprints[n] ^ query, bits, firsts), grad_values[index[n]]
         while equal:
-            grad = grad_sums[_trailing_zeros(equal) // bits]
+            grad = grad_sums[_round_of(equal, factor)]
             for j in range(width):
                 out[j] += grad[j]
             equal &= equal - np.uint64(1)
@@ -126,6 +126,18 @@ def _equal_rounds(differing, bits, firsts):
     for k in range(1, bits):
         some |= differing >> np.uint64(k)
     return ~some & firsts
+
+
+@njit(inline="always")
+def _reciprocal(bits):
+    """Return a factor with which `_round_of` divides a position below 64 by ``bits``: a division would take longer than adding a row."""
+    return (4096 + bits - 1) // bits
+
+
+@njit(inline="always")
+def _round_of(equal, factor):
+    """Return the round of the lowest bit of a word that is 1."""
+    return (_trailing_zeros(equal) * factor) >> 12
 
 
 def _python_trailing_zeros(word):
