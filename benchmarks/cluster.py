@@ -269,8 +269,9 @@ def speed_cases(arguments: argparse.Namespace) -> None:
         {"model": model, "batch_size": batch_size, "history": history, "dim": dim}
         for model, batch_size, history, dim in (
             ("din", 512, "amazon", 64), ("din", 2048, "amazon", 64), ("din", 8192, "amazon", 64), ("din", 512, "full", 64),
-            ("din", 2048, "amazon", 16), ("dien", 2048, "amazon", 64),
+            ("din", 2048, "amazon", 16), ("dien", 2048, "amazon", 64), ("dien", 8192, "amazon", 64), ("dien", 512, "full", 64),
         )[1 if arguments.quick else 0 : 3 if arguments.quick else None]
+        if model in arguments.models
     ]  # fmt: skip
     cases = {
         "one process": {"system": "ours", "ranks": 0, "optimizer": "adam"},
@@ -281,6 +282,8 @@ def speed_cases(arguments: argparse.Namespace) -> None:
         "TorchRec, 2 ranks, row-wise Adagrad": {"system": "torchrec", "ranks": 2, "optimizer": "rowwise_adagrad"},
         "TorchRec, 2 ranks, SGD": {"system": "torchrec", "ranks": 2, "optimizer": "sgd"},
     }  # fmt: skip
+    if arguments.without_torchrec:
+        cases = {name: case for name, case in cases.items() if case["system"] == "ours"}
     found: dict[tuple[str, int], list[dict]] = {}
     for _ in range(arguments.repeats):
         for name, case in cases.items():
@@ -289,6 +292,8 @@ def speed_cases(arguments: argparse.Namespace) -> None:
                 for number, shape in enumerate(shapes)
                 if case["system"] == "ours" or shape["model"] == "din"
             ]
+            if not own:
+                continue
             common = {"kind": "speed", "seconds": arguments.seconds, "shapes": [shape for _, shape in own]}
             for (number, _), result in zip(own, run(common | case), strict=True):
                 found.setdefault((name, number), []).append(result)
@@ -326,6 +331,8 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
     parser.add_argument("--only", choices=["speed", "memory"])
+    parser.add_argument("--models", nargs="+", choices=["din", "dien"], default=["din", "dien"])
+    parser.add_argument("--without-torchrec", action="store_true", help="only this project's training")
     parser.add_argument("--case", help=argparse.SUPPRESS)
     parser.add_argument("--out", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
