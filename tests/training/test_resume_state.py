@@ -19,10 +19,10 @@ from deep_interest.training.state import Progress
 SMALL = {"embedding_dim": 4, "hidden": (8, 4), "attention_hidden": (8, 4)}
 
 
-def make_fit(folder, options=None, *, key="base", **more):
+def make_fit(folder, options=None, *, key="base", model_options=None, **more):
     train, validation = (sample_set(small_data(), split) for split in ("train", "validation"))
     torch.manual_seed(0)
-    model = build_model(key, model_config(key, {}, common=SMALL), train.store.schema)
+    model = build_model(key, model_config(key, model_options or {}, common=SMALL), train.store.schema)
     settings = TrainingOptions(**({"batch_size": 100, "epochs": 2, "patience": 9} | (options or {})))
     return Fit(
         label="test", model=model, train=train, validation=validation, options=settings, seed=4, state_file=folder / "state.pt",
@@ -40,9 +40,14 @@ def test_a_fit_starts_with_nothing_done(tmp_path):
     assert fit.negative_fields == []
 
 
-@pytest.mark.parametrize("key", ["din", "lstm"])
-def test_compiled_operations_have_all_threads_unless_the_model_leaves_much_to_torch(tmp_path, key):
-    assert (make_fit(tmp_path, key=key)._threads is threads_for_kernels) == (key == "din")
+@pytest.mark.parametrize(
+    ("key", "batch_norm", "expected"), [("din", False, True), ("lstm", False, True), ("base", True, False)]
+)
+def test_compiled_operations_have_all_threads_unless_the_model_leaves_much_to_torch(
+    tmp_path, key, batch_norm, expected
+):
+    fit = make_fit(tmp_path, key=key, model_options={"batch_norm": batch_norm})
+    assert (fit._threads is threads_for_kernels) == expected
 
 
 def test_the_order_of_requests_comes_from_the_seed_and_keeps_their_samples_in_order(tmp_path):
