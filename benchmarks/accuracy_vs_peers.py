@@ -2,13 +2,19 @@
 
     python benchmarks/accuracy_vs_peers.py --install                 # the peers' environments, once; needs a network
     python benchmarks/accuracy_vs_peers.py --dataset amazon_beauty --model din
+    python benchmarks/accuracy_vs_peers.py --dataset amazon_beauty --model din --trials 24 --peers fuxictr recbole
     python benchmarks/accuracy_vs_peers.py --dataset simulated_long --model sim --max-len 500 --no-l2 \
         --params "datasets.simulated_long.features.item=item_id category,datasets.simulated_long.features.profile=[]"
 
 Ours are the rows of the dataset's table with its recipe and five seeds, histories cut at ``--max-len`` for all. A peer's learning rate, and then
 its L2 (not with ``--no-l2``), are searched on validation GAUC with the first seed, from the library's default on by factors of about three and of ten
-for as long as that helps; the best pair is fitted with every seed. Each fit is a file below ``--work``: a run that was stopped goes on. Each
-comparison prints one JSON line: GAUC of both (means over seeds) and the paired bootstrap interval of the difference over users.
+for as long as that helps; the best pair is fitted with every seed.
+
+With ``--trials``, both are tuned: ours are the rows of ``kedro run --pipelines=leaderboard.<dataset>``, which must have been run (in the project, or
+below ``--data``), and a peer has so many trials of Optuna over the leaderboard's ranges of learning rate, L2, widths and dropout.
+
+Each fit is a file below ``--work``: a run that was stopped goes on. Each comparison prints one JSON line: GAUC of both (means over seeds) and the
+paired bootstrap interval of the difference over users.
 """
 
 import argparse
@@ -31,12 +37,18 @@ from deep_interest.evaluation.significance import difference_interval, mean_over
 from deep_interest.io.atomic import atomic_path
 
 LIBRARIES = ("deepctr_torch", "torch_rechub")
+ALL_LIBRARIES = (*LIBRARIES, "fuxictr", "recbole")
 LONG = {"sim": ("sim_hard", "sim_soft"), "eta": ("eta",), "sdim": ("sdim",), "twin": ("twin",)}
 """Our rows next to FuxiCTR's models of long histories."""
 LEARNING_RATES = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03)
 PENALTIES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)  # the libraries' own L2
 DEFAULTS = {"learning_rate": 0.001, "l2": 1e-6}
 OURS = {"din": ("din", "din_softmax", "din_mba", "din_softmax_mba"), "dien": ("dien", "dien_mba"), **LONG}
+TUNED = {
+    "din": ("din_items", "din", "din_mba", "din_softmax_mba"),
+    "dien": ("dien_items", "dien", "dien_mba"),
+}
+"""Our rows of the leaderboard; those named after the items see of a behaviour what the libraries see, its item and category."""
 SEEDS = {"din": 3, "dien": 2}  # the others have one
 
 
@@ -105,6 +117,17 @@ def best_fits(
     return best | {"tried": tried}, scores
 
 
+def tuned_fits(peer: str, job: dict, *, trials: int, seeds: int, work: Path) -> tuple[dict, list[np.ndarray]]:
+    """Search with the first seed and Optuna; the best options, and the test scores of every seed with them."""
+    from peer_search import search
+
+    best, values = search(
+        lambda options: float(fit(peer, job | options | {"seed": 1}, work=work)["best"]), trials=trials
+    )
+    scores = [fit(peer, job | best | {"seed": seed}, work=work)["scores"] for seed in range(1, seeds + 1)]
+    return best | {"validation_gauc": [round(value, 4) for value in values]}, scores
+
+
 def climb(grid: Sequence[float], start: float, value: Callable[[float], float]) -> float:
     """The point of the grid that is better than both its neighbours, by steps from ``start``."""
     at = grid.index(start)
@@ -125,9 +148,9 @@ def fit_ours(dataset: str, model: str, *, max_len: int, params: str) -> None:
     subprocess.run(run, check=True, cwd=PROJECT, stdout=sys.stderr)
 
 
-def our_scores(dataset: str, row: str, *, test: dict) -> np.ndarray:
+def our_scores(dataset: str, row: str, *, data: Path, test: dict) -> np.ndarray:
     """Our test predictions, ``(seeds, n)``."""
-    predictions = pd.read_parquet(PROJECT / f"data/07_model_output/{dataset}/{row}/predictions.parquet")
+    predictions = pd.read_parquet(data / f"07_model_output/{dataset}/{row}/predictions.parquet")
     if not all(np.array_equal(predictions[name], test[name]) for name in ("user", "item")):
         raise SystemExit(
             f"{dataset}.{row} predicts other samples than the peers had; remove {dataset} below build/peers/samples"
@@ -146,10 +169,16 @@ def main() -> None:
     parser.add_argument("--dataset", default="amazon_beauty")
     parser.add_argument("--model", choices=sorted(OURS), default="din")
     parser.add_argument(
-        "--peers", nargs="+", choices=LIBRARIES, help="default: all, or FuxiCTR for models of long histories"
+        "--peers",
+        nargs="+",
+        choices=ALL_LIBRARIES,
+        help="default: DeepCTR-Torch and torch-rechub, all with --trials, or FuxiCTR for models of long histories",
     )
     parser.add_argument("--params", default="", help="further parameters of our runs")
     parser.add_argument("--no-l2", action="store_true", help="search the learning rate only")
+    parser.add_argument("--trials", type=int, help="trials of every library, next to our leaderboard")
+    parser.add_argument("--seeds", type=int, help="of every library's best options")
+    parser.add_argument("--data", type=Path, default=PROJECT / "data", help="where our runs are")
     parser.add_argument("--work", type=Path, default=WORK)
     parser.add_argument("--max-len", type=int, default=50)
     parser.add_argument("--dim", type=int, default=32)
@@ -158,24 +187,32 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     work = options.work.resolve()
-    peers = ("fuxictr",) if options.model in LONG else options.peers or LIBRARIES
+    default = ("fuxictr",) if options.model in LONG else ALL_LIBRARIES if options.trials else LIBRARIES
+    peers = options.peers or default
     if options.install:
         install(peers, work)
         return
-    fit_ours(options.dataset, options.model, max_len=options.max_len, params=options.params)
-    arrays = export(options.dataset, data=PROJECT / "data", work=work, max_len=options.max_len)
+    if options.trials:
+        ours_keys = {row: f"{row}_leaderboard" for row in TUNED[options.model]}
+    else:
+        ours_keys = {row: row for row in OURS[options.model]}
+        fit_ours(options.dataset, options.model, max_len=options.max_len, params=options.params)
+    arrays = export(options.dataset, data=options.data, work=work, max_len=options.max_len)
     job = {
         "task": "fit", "data": str(arrays), "model": options.model, "dim": options.dim, "batch_size": options.batch_size,
         "epochs": options.epochs, "patience": 1, "threads": options.threads,
     }  # fmt: skip
     test = dict(np.load(arrays / "test.npz"))
     for peer in peers:
-        seeds = SEEDS.get(options.model, 1)
-        best, scores = best_fits(peer, job, seeds=seeds, work=work, search_l2=not options.no_l2)
+        seeds = options.seeds or SEEDS.get(options.model, 1)
+        if options.trials:
+            best, scores = tuned_fits(peer, job, trials=options.trials, seeds=seeds, work=work)
+        else:
+            best, scores = best_fits(peer, job, seeds=seeds, work=work, search_l2=not options.no_l2)
         their_fits = [per_user_auc(test["user"], test["label"], s) for s in scores]
         theirs = mean_over_seeds(their_fits)
-        for model in OURS[options.model]:
-            ours_all = our_scores(options.dataset, model, test=test)
+        for model, key in ours_keys.items():
+            ours_all = our_scores(options.dataset, key, data=options.data, test=test)
             our_fits = [per_user_auc(test["user"], test["label"], s) for s in ours_all]
             ours = mean_over_seeds(our_fits)
             variances = [variance_over_seeds(our_fits), variance_over_seeds(their_fits)]

@@ -32,7 +32,8 @@ def build(job: Job, train: Arrays, sizes: dict[str, int]) -> Trainer:
     auxiliary = job.model == "dien" and job.auxiliary
     features = columns(sizes, dim=job.dim, window=train["history_item"].shape[1], auxiliary=auxiliary)
     common = {
-        "dnn_hidden_units": (200, 80), "dnn_activation": "prelu", "l2_reg_embedding": job.l2, "seed": job.seed,
+        "dnn_hidden_units": tuple(job.hidden), "dnn_activation": "prelu", "dnn_dropout": job.dropout, "l2_reg_embedding": job.l2,
+        "seed": job.seed,
     }  # fmt: skip
     if job.model == "dien":
         model = DIEN(

@@ -85,7 +85,7 @@ def build(job: Job, train: Arrays, sizes: dict[str, int]) -> Trainer:
     options = {
         "dataset_id": "jagged", "embedding_dim": job.dim, "model_root": str(root / "model"), "verbose": 0,
         "metrics": ["AUC", "logloss"], "optimizer": "adam", "loss": "binary_crossentropy", "learning_rate": job.learning_rate,
-        "task": "binary_classification", "gpu": -1, "net_dropout": 0, "dnn_hidden_units": [200, 80],
+        "task": "binary_classification", "gpu": -1, "net_dropout": job.dropout, "dnn_hidden_units": list(job.hidden),
         "dnn_activations": "PReLU", "embedding_regularizer": job.l2, "net_regularizer": 0, "monitor": "AUC", "batch_norm": False,
     }  # fmt: skip
     feature_map = FeatureMap("jagged", str(folder))

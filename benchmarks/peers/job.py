@@ -28,7 +28,8 @@ class Job:
         batch_size, seed, threads: as they say.
         device: ``cpu``, or for speed ``cuda``, if the runner can.
         auxiliary: DIEN's auxiliary loss, where the library has one.
-        learning_rate, l2: the library's own options of these names.
+        learning_rate, l2, dropout: the library's own options of these names.
+        hidden: widths of the MLP.
         epochs, patience: of a fit.
         out: where a fit's result goes.
     """
@@ -44,6 +45,8 @@ class Job:
     auxiliary: bool = True
     learning_rate: float = 0.001
     l2: float = 0.0
+    dropout: float = 0.0
+    hidden: tuple[int, ...] = (200, 80)
     epochs: int = 1
     patience: int = 1
     out: str = ""

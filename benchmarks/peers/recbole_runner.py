@@ -1,22 +1,26 @@
-"""DIN and DIEN of RecBole 1.2.1 by its own trainer; ``python recbole_runner.py JOB.json`` in its environment. For speed only."""
+"""DIN and DIEN of RecBole 1.2.1 by its own trainer; ``python recbole_runner.py JOB.json`` in its environment."""
 
 import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterable, Mapping
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import torch
-from job import Arrays, Job, Trainer, main
+from job import Arrays, Job, Trainer, main, split
 from recbole.config import Config
 from recbole.data import create_dataset, data_preparation
+from recbole.data.interaction import Interaction
 from recbole.model.layers import MLPLayers, SequenceAttLayer
 from recbole.utils import get_model, get_trainer, init_seed
 
 
-def write(folder: Path, train: Arrays, *, negatives: bool) -> None:
-    """The library's atomic files; the first sample has a full window, which its mask takes for granted."""
+def write(folder: Path, train: Arrays, others: Iterable[Arrays], *, negatives: bool) -> None:
+    """The library's atomic files, whose items are those of the training samples and of ``others``; the first sample has a full window,
+    which the library's mask takes for granted."""
     window = train["history_item"].shape[1]
     history, length = train["history_item"].copy(), train["length"].copy()
     drawn = train["negative_item"].copy()
@@ -24,8 +28,8 @@ def write(folder: Path, train: Arrays, *, negatives: bool) -> None:
     length[0] = window
     names = ["user_id:token", "item_id:token", "label:float", "item_id_list:token_seq"]
     names += ["neg_item_id_list:token_seq"] if negatives else []
-    for split, rows in (("train", len(length)), ("valid", 64), ("test", 64)):
-        with (folder / f"jagged.{split}.inter").open("w") as file:
+    for part, rows in (("train", len(length)), ("valid", 64), ("test", 64)):
+        with (folder / f"jagged.{part}.inter").open("w") as file:
             file.write("\t".join(names) + "\n")
             for i in range(rows):
                 lists = [history[i], drawn[i]] if negatives else [history[i]]
@@ -33,23 +37,21 @@ def write(folder: Path, train: Arrays, *, negatives: bool) -> None:
                 first = [str(1 + i % 2), str(train["item"][i]), str(int(train["label"][i]))]
                 file.write("\t".join(first + sequences) + "\n")
     category = {}
-    for items, categories in (
-        ("item", "category"),
-        ("history_item", "history_category"),
-        ("negative_item", "negative_category"),
-    ):
-        category |= dict(zip(train[items].ravel().tolist(), train[categories].ravel().tolist(), strict=True))
+    for arrays, prefix in product((train, *others), ("", "history_", "negative_")):
+        items, categories = (arrays[f"{prefix}{name}"].ravel().tolist() for name in ("item", "category"))
+        category |= dict(zip(items, categories, strict=True))
     rows = [f"{item}\tc{code}" for item, code in sorted(category.items()) if item]
     (folder / "jagged.item").write_text("item_id:token\tcategory:token\n" + "\n".join(rows) + "\n")
 
 
 def build(job: Job, train: Arrays, sizes: dict[str, int]) -> Trainer:
-    """The library's model with the papers' layer widths, which it ties together, and an MLP with PReLU and without batch
+    """The library's model; for speed with the papers' layer widths, which the library ties together, and an MLP with PReLU and without batch
     normalisation, as all others have it."""
     root, dien = Path(tempfile.mkdtemp()), job.model == "dien"
     os.chdir(root)
     (root / "jagged").mkdir()
-    write(root / "jagged", train, negatives=dien)
+    others = [split(job, name) for name in ("validation", "test")] if job.task == "fit" else []
+    write(root / "jagged", train, others, negatives=dien)
     lists = ["item_id_list", "neg_item_id_list"] if dien else ["item_id_list"]
     options = {
         "data_path": str(root), "load_col": {"inter": ["user_id", "item_id", "label", *lists], "item": ["item_id", "category"]},
@@ -57,7 +59,8 @@ def build(job: Job, train: Arrays, sizes: dict[str, int]) -> Trainer:
         "ITEM_ID_FIELD": "item_id", "LABEL_FIELD": "label", "MAX_ITEM_LIST_LENGTH": train["history_item"].shape[1],
         "train_neg_sample_args": None, "metrics": ["AUC", "LogLoss"], "valid_metric": "AUC", "NEG_PREFIX": "neg_",
         "eval_args": {"mode": "labeled", "order": "TO", "split": {"LS": "valid_and_test"}, "group_by": None},
-        "embedding_size": job.dim, "mlp_hidden_size": [200, 80], "learning_rate": job.learning_rate,
+        "embedding_size": job.dim, "mlp_hidden_size": list(job.hidden), "learning_rate": job.learning_rate, "weight_decay": job.l2,
+        "dropout_prob": job.dropout,
         "train_batch_size": job.batch_size, "use_gpu": False, "gpu_id": "", "state": "ERROR", "show_progress": False, "seed": job.seed,
     }  # fmt: skip
     options |= {"gru_type": "AUGRU"} if dien else {}
@@ -68,8 +71,21 @@ def build(job: Job, train: Arrays, sizes: dict[str, int]) -> Trainer:
     torch.use_deterministic_algorithms(False)
     loader, _, _ = data_preparation(config, create_dataset(config))
     model = get_model(config["model"])(config, loader._dataset)
+    if job.task == "speed":
+        set_layers(model, job)
+    trainer = get_trainer(config["MODEL_TYPE"], config["model"])(config, model)
+    shutil.rmtree(root / "jagged")
+    ids = item_ids(loader._dataset.field2token_id["item_id"])
+    return Trainer(
+        epoch=lambda: trainer._train_epoch(loader, 0, show_progress=False),
+        score=lambda arrays: score(model, arrays, ids),
+    )
+
+
+def set_layers(model: torch.nn.Module, job: Job) -> None:
+    """Give the model the layers that all others have in a comparison of speeds."""
     width, window = 2 * job.dim, torch.arange(model.max_seq_length).view(1, -1)
-    if dien:
+    if job.model == "dien":
         model.interest_evolution.attention_layer = SequenceAttLayer(
             window, [4 * width, 80, 40], "sigmoid", True, True
         )
@@ -83,9 +99,32 @@ def build(job: Job, train: Arrays, sizes: dict[str, int]) -> Trainer:
         )
         model.dnn_mlp_layers = MLPLayers(model.dnn_list, activation=torch.nn.PReLU)
     model.apply(model._init_weights)
-    trainer = get_trainer(config["MODEL_TYPE"], config["model"])(config, model)
-    shutil.rmtree(root / "jagged")
-    return Trainer(epoch=lambda: trainer._train_epoch(loader, 0, show_progress=False))
+
+
+def item_ids(of_token: Mapping[str, int]) -> np.ndarray:
+    """The library's id of each of our items."""
+    items = {int(token): at for token, at in of_token.items() if token.isdigit()}
+    found = np.zeros(1 + max(items), np.int64)
+    found[list(items)] = list(items.values())
+    return found
+
+
+@torch.no_grad()
+def score(model: torch.nn.Module, arrays: Arrays, ids: np.ndarray) -> np.ndarray:
+    """Predicted CTRs of other samples, whose drawn items the prediction does not read."""
+    model.eval()
+    found = []
+    for start in range(0, len(arrays["item"]), 4096):
+        rows = {
+            name: torch.from_numpy(a[start : start + 4096].astype(np.int64)) for name, a in arrays.items()
+        }
+        history = torch.from_numpy(ids[rows["history_item"].numpy()])
+        batch = {
+            "user_id": torch.ones_like(rows["item"]), "item_id": torch.from_numpy(ids[rows["item"].numpy()]),
+            "item_id_list": history, "neg_item_id_list": history, "item_length": rows["length"],
+        }  # fmt: skip
+        found.append(model.predict(Interaction(batch)).numpy())
+    return np.concatenate(found)
 
 
 if __name__ == "__main__":

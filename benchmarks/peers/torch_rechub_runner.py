@@ -59,7 +59,7 @@ def build(job: Job, train: Arrays, sizes: dict[str, int]) -> Trainer:
     ]
     common = {
         "features": [SparseFeature("user", 2, job.dim)], "history_features": sequences("hist", sizes, job.dim),
-        "target_features": target, "mlp_params": {"dims": [200, 80]},
+        "target_features": target, "mlp_params": {"dims": list(job.hidden), "dropout": job.dropout},
     }  # fmt: skip
     if auxiliary:
         model = DIEN(neg_history_features=sequences("neg_hist", sizes, job.dim), alpha=1.0, **common)
