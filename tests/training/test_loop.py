@@ -28,7 +28,7 @@ SMALL = {"embedding_dim": 4, "hidden": (8, 4), "attention_hidden": (8, 4)}
 
 
 def make_fit(
-    folder: Path, options=None, *, key="din_dice", seed=3, checkpoint_seconds=0.0, data=None, name="state.pt"
+    folder: Path, options=None, *, key="din_dice", seed=3, checkpoint_seconds=60.0, data=None, name="state.pt"
 ) -> Fit:
     data = data or small_data()
     torch.manual_seed(seed)
@@ -86,9 +86,9 @@ class KilledError(Exception):
 def test_a_fit_that_dies_at_any_step_resumes_to_the_same_parameters(
     tmp_path, key, options, die_at, monkeypatch
 ):
-    undisturbed = make_fit(tmp_path, options, key=key, name="undisturbed.pt", checkpoint_seconds=1e9)
+    undisturbed = make_fit(tmp_path, options, key=key, name="undisturbed.pt")
     undisturbed.run()
-    victim, steps = make_fit(tmp_path, options, key=key), 0
+    victim, steps = make_fit(tmp_path, options, key=key, checkpoint_seconds=0.0), 0
     whole_step = victim.train_step
 
     def die(rows):
@@ -112,7 +112,7 @@ import sys, time
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 from training.test_loop import make_fit
-fit = make_fit(Path({folder!r}), {{"epochs": 12}})
+fit = make_fit(Path({folder!r}), {{"epochs": 12}}, checkpoint_seconds=0.0)
 step = fit.train_step
 def slow(rows):
     time.sleep(0.005)
