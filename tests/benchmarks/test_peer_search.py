@@ -1,0 +1,52 @@
+"""The search of another library's options."""
+
+import math
+
+import pytest
+from peer_search import DEFAULTS, SEARCHED, ranges, search
+
+
+def value(options) -> float:
+    """A function whose best learning rate is 0.004, with the widest item vectors."""
+    return -abs(math.log(options["learning_rate"] / 0.004)) + 0.01 * options["dim"]
+
+
+def test_the_first_trial_has_the_defaults_and_the_others_stay_in_the_leaderboards_ranges():
+    seen = []
+    search(lambda options: seen.append(options) or value(options), trials=12)
+    assert seen[0] == DEFAULTS
+    found = ranges()
+    assert sorted(found) == sorted(SEARCHED)
+    for options, name in ((options, name) for options in seen for name in SEARCHED):
+        bounds = found[name]
+        if "choices" in bounds:
+            assert options[name] in bounds["choices"]
+        else:
+            assert bounds["low"] <= options[name] <= bounds["high"]
+    assert len({options["learning_rate"] for options in seen}) == 12
+
+
+def test_the_best_options_are_those_of_the_best_trial():
+    seen = []
+    best, values = search(lambda options: seen.append(options) or value(options), trials=20)
+    assert best == seen[values.index(max(values))]
+    assert values == [value(options) for options in seen]
+
+
+def test_a_search_whose_values_come_from_files_goes_on_where_it_was_stopped():
+    whole, files = [], {}
+
+    def fitted(options, fail_after: int) -> float:
+        key = str(sorted(options.items()))
+        if key not in files:
+            if len(files) == fail_after:
+                raise KeyboardInterrupt
+            files[key] = value(options)
+        return files[key]
+
+    search(lambda options: whole.append(options) or value(options), trials=10)
+    with pytest.raises(KeyboardInterrupt):
+        search(lambda options: fitted(options, 4), trials=10)
+    resumed = []
+    search(lambda options: resumed.append(options) or fitted(options, 10), trials=10)
+    assert resumed == whole
