@@ -98,8 +98,8 @@ def executors(folder):
 
 
 def stored_tables(project):
-    """Return the tables of the data path that Spark has written completely."""
-    return list((project / "data/spark").rglob("_SUCCESS"))
+    """Return the folders of the tables of the data path that Spark has written completely, while others come and go."""
+    return [folder for folder, _, files in os.walk(project / "data/spark") if "_SUCCESS" in files]
 
 
 def run_on_cluster(project, machine):
