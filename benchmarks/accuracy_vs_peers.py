@@ -11,7 +11,7 @@ its L2 (not with ``--no-l2``), are searched on validation GAUC with the first se
 for as long as that helps; the best pair is fitted with every seed.
 
 With ``--trials``, both are tuned: ours are the rows of ``kedro run --pipelines=leaderboard.<dataset>``, which must have been run (in the project, or
-below ``--data``), and a peer has so many trials of Optuna over the leaderboard's ranges of learning rate, L2, widths and dropout.
+below ``--data``), and a peer has as many trials of Optuna as the option says, over the leaderboard's ranges of learning rate, L2, widths and dropout.
 
 Each fit is a file below ``--work``: a run that was stopped goes on. Each comparison prints one JSON line: GAUC of both (means over seeds) and the
 paired bootstrap interval of the difference over users.
@@ -30,6 +30,7 @@ import numpy as np
 import pandas as pd
 from environments import PROJECT, WORK, command, environment, install
 from padded import padded
+from peer_search import DEFAULTS, search
 
 from deep_interest.evaluation.metrics import per_user_auc
 from deep_interest.evaluation.seed_variance import variance_over_seeds
@@ -42,13 +43,12 @@ LONG = {"sim": ("sim_hard", "sim_soft"), "eta": ("eta",), "sdim": ("sdim",), "tw
 """Our rows next to FuxiCTR's models of long histories."""
 LEARNING_RATES = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03)
 PENALTIES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)  # the libraries' own L2
-DEFAULTS = {"learning_rate": 0.001, "l2": 1e-6}
 OURS = {"din": ("din", "din_softmax", "din_mba", "din_softmax_mba"), "dien": ("dien", "dien_mba"), **LONG}
 TUNED = {
     "din": ("din_items", "din", "din_mba", "din_softmax_mba"),
     "dien": ("dien_items", "dien", "dien_mba"),
 }
-"""Our rows of the leaderboard; those named after the items see of a behaviour what the libraries see, its item and category."""
+"""Our rows of the leaderboard; those with ``items`` in their names see of a behaviour what the libraries see, its item and category."""
 SEEDS = {"din": 3, "dien": 2}  # the others have one
 
 
@@ -102,7 +102,7 @@ def best_fits(
     peer: str, job: dict, *, seeds: int, work: Path, search_l2: bool = True
 ) -> tuple[dict, list[np.ndarray]]:
     """Search with the first seed; the best options, and the test scores of every seed with them."""
-    best = dict(DEFAULTS)
+    best = {name: DEFAULTS[name] for name in ("learning_rate", "l2")}
     tried: dict[str, float] = {}
 
     def value(options: dict) -> float:
@@ -119,8 +119,6 @@ def best_fits(
 
 def tuned_fits(peer: str, job: dict, *, trials: int, seeds: int, work: Path) -> tuple[dict, list[np.ndarray]]:
     """Search with the first seed and Optuna; the best options, and the test scores of every seed with them."""
-    from peer_search import search
-
     best, values = search(
         lambda options: float(fit(peer, job | options | {"seed": 1}, work=work)["best"]), trials=trials
     )
@@ -148,9 +146,13 @@ def fit_ours(dataset: str, model: str, *, max_len: int, params: str) -> None:
     subprocess.run(run, check=True, cwd=PROJECT, stdout=sys.stderr)
 
 
+def predictions_file(dataset: str, row: str, *, data: Path) -> Path:
+    return data / f"07_model_output/{dataset}/{row}/predictions.parquet"
+
+
 def our_scores(dataset: str, row: str, *, data: Path, test: dict) -> np.ndarray:
     """Our test predictions, ``(seeds, n)``."""
-    predictions = pd.read_parquet(data / f"07_model_output/{dataset}/{row}/predictions.parquet")
+    predictions = pd.read_parquet(predictions_file(dataset, row, data=data))
     if not all(np.array_equal(predictions[name], test[name]) for name in ("user", "item")):
         raise SystemExit(
             f"{dataset}.{row} predicts other samples than the peers had; remove {dataset} below build/peers/samples"
@@ -186,6 +188,8 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
+    if options.trials and options.model not in TUNED:
+        parser.error(f"--trials: only with --model {' or '.join(TUNED)}")
     work = options.work.resolve()
     default = ("fuxictr",) if options.model in LONG else ALL_LIBRARIES if options.trials else LIBRARIES
     peers = options.peers or default
@@ -194,6 +198,11 @@ def main() -> None:
         return
     if options.trials:
         ours_keys = {row: f"{row}_leaderboard" for row in TUNED[options.model]}
+        for row, key in ours_keys.items():
+            if not predictions_file(options.dataset, key, data=options.data).exists():
+                raise SystemExit(
+                    f"{options.data} has no tuned {row}; run kedro run --pipelines=leaderboard.{options.dataset} with this model first"
+                )
     else:
         ours_keys = {row: row for row in OURS[options.model]}
         fit_ours(options.dataset, options.model, max_len=options.max_len, params=options.params)

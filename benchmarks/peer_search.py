@@ -9,25 +9,30 @@ from environments import PROJECT
 
 Options = dict[str, Any]
 
-SEARCHED = ("learning_rate", "l2", "dim", "hidden", "dropout")
 DEFAULTS: Options = {"learning_rate": 0.001, "l2": 1e-6, "dim": 32, "hidden": [200, 80], "dropout": 0.0}
 """Options of the first trial."""
-OURS = {"learning_rate": "training", "l2": "training", "dim": "model", "hidden": "model", "dropout": "model"}
-NAMES = {"dim": "embedding_dim"}
+RANGES = {
+    "learning_rate": ("training", "learning_rate"),
+    "l2": ("training", "l2"),
+    "dim": ("model", "embedding_dim"),
+    "hidden": ("model", "hidden"),
+    "dropout": ("model", "dropout"),
+}
+"""The leaderboard's range of each option."""
 
 
 def ranges() -> dict[str, Mapping[str, Any]]:
-    """The leaderboard's ranges of the options that a library's runner takes."""
+    """The ranges of the options that a library's runner takes."""
     path = PROJECT / "conf/base/parameters/leaderboard.yml"
     found = yaml.safe_load(path.read_text())["leaderboard"]["ranges"]
-    return {name: found[group][NAMES.get(name, name)] for name, group in OURS.items()}
+    return {name: found[group][option] for name, (group, option) in RANGES.items()}
 
 
-def distribution(bounds: Mapping[str, Any]) -> optuna.distributions.BaseDistribution:
-    """The distribution of one range; choices that are lists are drawn by their index."""
+def draw(trial: optuna.Trial, name: str, bounds: Mapping[str, Any]) -> Any:
+    """Draw an option; a choice is drawn by its index, since widths are lists."""
     if "choices" in bounds:
-        return optuna.distributions.IntDistribution(0, len(bounds["choices"]) - 1)
-    return optuna.distributions.FloatDistribution(bounds["low"], bounds["high"], log=bounds.get("log", False))
+        return bounds["choices"][trial.suggest_int(name, 0, len(bounds["choices"]) - 1)]
+    return trial.suggest_float(name, bounds["low"], bounds["high"], log=bounds.get("log", False))
 
 
 def search(value: Callable[[Options], float], *, trials: int) -> tuple[Options, list[float]]:
@@ -38,28 +43,19 @@ def search(value: Callable[[Options], float], *, trials: int) -> tuple[Options, 
     Returns:
         The best options, and the value of every trial.
     """
-    found = ranges()
-    distributions = {name: distribution(bounds) for name, bounds in found.items()}
+    found, tried = ranges(), []
+
+    def objective(trial: optuna.Trial) -> float:
+        tried.append({name: draw(trial, name, bounds) for name, bounds in found.items()})
+        return value(tried[-1])
+
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    study = optuna.create_study(
-        direction="maximize", sampler=optuna.samplers.TPESampler(seed=0, multivariate=True)
-    )
-
-    def options_of(drawn: Mapping[str, Any]) -> Options:
-        return {
-            name: found[name]["choices"][drawn[name]] if "choices" in found[name] else drawn[name]
-            for name in SEARCHED
-        }
-
+    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=0))
     study.enqueue_trial(
         {
-            name: list(found[name]["choices"]).index(DEFAULTS[name])
-            if "choices" in found[name]
-            else DEFAULTS[name]
-            for name in SEARCHED
+            name: bounds["choices"].index(DEFAULTS[name]) if "choices" in bounds else DEFAULTS[name]
+            for name, bounds in found.items()
         }
     )
-    for _ in range(trials):
-        trial = study.ask(distributions)
-        study.tell(trial, value(options_of(trial.params)))
-    return options_of(study.best_params), [trial.value for trial in study.trials]
+    study.optimize(objective, n_trials=trials)
+    return tried[study.best_trial.number], [trial.value for trial in study.trials]

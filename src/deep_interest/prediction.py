@@ -17,7 +17,7 @@ from deep_interest.errors import InputError
 from deep_interest.experiments import RETRAINABLE
 from deep_interest.logs.encoding import code_column
 from deep_interest.logs.impressions import days_and_splits
-from deep_interest.logs.protocols import TRAIN
+from deep_interest.logs.samples import TRAIN
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.logs.vocabulary import FieldVocabularies, Vocabulary
 from deep_interest.pipelines.parameters import DatasetParameters

@@ -3,27 +3,25 @@
 import math
 
 import pytest
-from peer_search import DEFAULTS, SEARCHED, ranges, search
+from peer_search import search
 
 
 def value(options) -> float:
-    """A function whose best learning rate is 0.004, with the widest item vectors."""
+    """A function whose best learning rate is 0.004, with the widest embeddings."""
     return -abs(math.log(options["learning_rate"] / 0.004)) + 0.01 * options["dim"]
 
 
 def test_the_first_trial_has_the_defaults_and_the_others_stay_in_the_leaderboards_ranges():
     seen = []
-    search(lambda options: seen.append(options) or value(options), trials=12)
-    assert seen[0] == DEFAULTS
-    found = ranges()
-    assert sorted(found) == sorted(SEARCHED)
-    for options, name in ((options, name) for options in seen for name in SEARCHED):
-        bounds = found[name]
-        if "choices" in bounds:
-            assert options[name] in bounds["choices"]
-        else:
-            assert bounds["low"] <= options[name] <= bounds["high"]
-    assert len({options["learning_rate"] for options in seen}) == 12
+    search(lambda options: seen.append(options) or value(options), trials=40)
+    assert seen[0] == {"learning_rate": 0.001, "l2": 1e-6, "dim": 32, "hidden": [200, 80], "dropout": 0.0}
+    assert all(
+        0.0005 <= options["learning_rate"] <= 0.02 and 1e-6 <= options["l2"] <= 0.01 for options in seen
+    )
+    assert {options["dim"] for options in seen} == {16, 32, 64}
+    assert {tuple(options["hidden"]) for options in seen} == {(64, 32), (200, 80), (256, 128, 64)}
+    assert {options["dropout"] for options in seen} == {0.0, 0.1, 0.2, 0.4}
+    assert len({options["learning_rate"] for options in seen}) == 40
 
 
 def test_the_best_options_are_those_of_the_best_trial():

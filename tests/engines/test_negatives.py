@@ -6,7 +6,7 @@ import pytest
 
 from deep_interest.engines.negatives import NO_TARGET, PairWithNegatives, Pool
 from deep_interest.engines.summary import SummaryCounts
-from deep_interest.logs.protocols import TEST, TRAIN
+from deep_interest.logs.samples import TEST, TRAIN
 
 LOG = {
     "user": np.array([2, 1, 1, 2], np.int32),

@@ -14,7 +14,7 @@ from deep_interest.logs.encoded_log import EncodedLog, encode_log
 from deep_interest.logs.encoding import CodedColumn, behavior_log, code_column, encode_features
 from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.multi_hot import SplitColumn, ValueSets
-from deep_interest.logs.protocols import TEST, TRAIN, VALIDATION, Samples
+from deep_interest.logs.samples import TEST, TRAIN, VALIDATION, Samples
 from deep_interest.logs.schema import FeatureSchema, Field
 from deep_interest.logs.storage import load_features, load_log, save_features, save_log
 from deep_interest.logs.tables import CanonicalTables

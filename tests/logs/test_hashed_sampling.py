@@ -16,7 +16,8 @@ from deep_interest.logs.hashed_sampling import hashed_negatives, hashed_order, s
 from deep_interest.logs.hashing import Purpose
 from deep_interest.logs.impressions import impression_samples
 from deep_interest.logs.protocol_parameters import ProtocolParameters
-from deep_interest.logs.protocols import TEST, TRAIN, VALIDATION, catalogue_samples
+from deep_interest.logs.protocols import catalogue_samples
+from deep_interest.logs.samples import TEST, TRAIN, VALIDATION
 from deep_interest.logs.sequences import shown_negatives
 from deep_interest.logs.vocabulary import Vocabulary
 

@@ -6,14 +6,8 @@ from support.logs import encoded, random_log, tables_of
 
 from deep_interest.errors import InputError
 from deep_interest.logs.protocol_parameters import ProtocolParameters
-from deep_interest.logs.protocols import (
-    TEST,
-    TRAIN,
-    VALIDATION,
-    Samples,
-    catalogue_samples,
-    known_to_training,
-)
+from deep_interest.logs.protocols import catalogue_samples
+from deep_interest.logs.samples import TEST, TRAIN, VALIDATION, Samples, known_to_training
 
 # u1 has four behaviours, u2 three, u3 two; items 1 … 9 exist
 LOG = [

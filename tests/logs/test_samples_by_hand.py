@@ -15,7 +15,8 @@ from deep_interest.logs.history_ranges import history_ends
 from deep_interest.logs.impressions import impression_samples
 from deep_interest.logs.negatives import sample_negatives
 from deep_interest.logs.protocol_parameters import ProtocolParameters
-from deep_interest.logs.protocols import TEST, TRAIN, VALIDATION, catalogue_samples, target_behaviors
+from deep_interest.logs.protocols import catalogue_samples, target_behaviors
+from deep_interest.logs.samples import TEST, TRAIN, VALIDATION
 from deep_interest.logs.tables import CanonicalTables
 
 DAY = 86_400

@@ -13,7 +13,7 @@ from deep_interest.logs.encoding import encode_features
 from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.impressions import impression_samples
 from deep_interest.logs.protocol_parameters import ProtocolParameters
-from deep_interest.logs.protocols import TRAIN
+from deep_interest.logs.samples import TRAIN
 from deep_interest.logs.schema import FeatureSchema, Field
 from deep_interest.logs.standardised import CODES, LIMIT, Standardisation, decode
 from deep_interest.logs.vocabulary import FieldVocabularies

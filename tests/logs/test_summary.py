@@ -3,7 +3,8 @@ import pandas as pd
 from support.logs import encoded, tables_of
 
 from deep_interest.logs.protocol_parameters import ProtocolParameters
-from deep_interest.logs.protocols import TEST, TRAIN, VALIDATION, Samples, catalogue_samples
+from deep_interest.logs.protocols import catalogue_samples
+from deep_interest.logs.samples import TEST, TRAIN, VALIDATION, Samples
 from deep_interest.logs.summary import samples_summary
 from deep_interest.pipelines.parameters import DatasetParameters
 from deep_interest.pipelines.samples.nodes import build_vocabularies, samples_from_behaviors

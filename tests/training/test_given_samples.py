@@ -9,7 +9,7 @@ from support.given import GivenRow, given_data, given_tables, random_rows
 from support.training import sample_set, small_data
 
 from deep_interest.errors import InputError
-from deep_interest.logs.protocols import SPLITS
+from deep_interest.logs.samples import SPLITS
 from deep_interest.models.registry import build_model, model_config
 from deep_interest.ops.loss import log_loss
 from deep_interest.training.loop import Fit

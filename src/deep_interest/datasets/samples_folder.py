@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from deep_interest.datasets.stored_folder import StoredFolder
 from deep_interest.io.atomic import atomic_path
-from deep_interest.logs.protocols import SPLITS
+from deep_interest.logs.samples import SPLITS
 
 
 def remove_stored(folder: Path) -> None:

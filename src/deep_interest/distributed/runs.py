@@ -20,7 +20,7 @@ from deep_interest.distributed.optimizer import ShardedUnknownRows
 from deep_interest.distributed.plan import require_memory
 from deep_interest.distributed.shards import Shard, empty_rows, initial_rows, own_shard
 from deep_interest.errors import InputError
-from deep_interest.logs.protocols import SPLITS
+from deep_interest.logs.samples import SPLITS
 from deep_interest.models.embeddings import Table, embedding_tables, tables_with_rows, tables_without_rows
 from deep_interest.models.registry import build_model, find_model
 from deep_interest.training.content import Data

@@ -12,7 +12,8 @@ from deep_interest.engines.ordered_log import positions
 from deep_interest.errors import InputError
 from deep_interest.logs.hashed_sampling import shuffled_users
 from deep_interest.logs.protocol_parameters import ProtocolParameters
-from deep_interest.logs.protocols import SPLITS, TEST, TRAIN, VALIDATION, user_shares
+from deep_interest.logs.protocols import user_shares
+from deep_interest.logs.samples import SPLITS, TEST, TRAIN, VALIDATION
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir

@@ -10,7 +10,7 @@ from deep_interest.engines.engine import Engine
 from deep_interest.engines.ordered_log import days_of
 from deep_interest.errors import InputError
 from deep_interest.logs.protocol_parameters import ProtocolParameters
-from deep_interest.logs.protocols import TEST, TRAIN, VALIDATION
+from deep_interest.logs.samples import TEST, TRAIN, VALIDATION
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir

@@ -15,7 +15,7 @@ from deep_interest.engines.partitions import partitions
 from deep_interest.engines.requests import RequestNumbers, keep_list_negatives, request_numbers
 from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.protocol_parameters import ProtocolParameters
-from deep_interest.logs.protocols import SPLITS, TRAIN
+from deep_interest.logs.samples import SPLITS, TRAIN
 from deep_interest.logs.tables import LOGGED_SLOT, TRUE_PROBABILITY
 
 if TYPE_CHECKING:

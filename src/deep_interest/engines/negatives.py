@@ -8,7 +8,7 @@ import pyarrow as pa
 from deep_interest.engines.partitions import by_segment
 from deep_interest.logs.hashed_sampling import hashed_negatives
 from deep_interest.logs.hashing import Purpose
-from deep_interest.logs.protocols import SPLITS, TRAIN
+from deep_interest.logs.samples import SPLITS, TRAIN
 
 _USED = ("user", "item", "time", "position", "history_end", "history_begin", "split")
 NO_TARGET = -1

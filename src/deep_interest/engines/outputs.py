@@ -21,7 +21,7 @@ from deep_interest.engines.summary import SummaryCounts, split_codes
 from deep_interest.logs.encoded_log import EncodedLog
 from deep_interest.logs.encoding import FeatureTables, encode_features
 from deep_interest.logs.feature_columns import CLICKED, GAP, FeatureColumns
-from deep_interest.logs.protocols import TRAIN
+from deep_interest.logs.samples import TRAIN
 from deep_interest.logs.schema import Field
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import Vocabulary, check_fits_int32

@@ -30,7 +30,8 @@ from deep_interest.logs.encoding import FeatureTables
 from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.history_ranges import Calendar
 from deep_interest.logs.protocol_parameters import ProtocolParameters
-from deep_interest.logs.protocols import SPLITS, require_splits
+from deep_interest.logs.protocols import require_splits
+from deep_interest.logs.samples import SPLITS
 from deep_interest.logs.tables import LOGGED_SLOT, TRUE_PROBABILITY, CanonicalTables
 from deep_interest.logs.vocabulary import Vocabulary, check_fits_int32
 

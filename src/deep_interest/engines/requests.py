@@ -10,7 +10,7 @@ from deep_interest.engines.engine import Engine
 from deep_interest.logs.impressions import list_hashes, requests_of
 from deep_interest.logs.negatives import list_negatives
 from deep_interest.logs.protocol_parameters import ProtocolParameters
-from deep_interest.logs.protocols import TRAIN
+from deep_interest.logs.samples import TRAIN
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deep_interest.logs.protocols import SPLITS
+from deep_interest.logs.samples import SPLITS
 from deep_interest.logs.summary import summary_table
 
 

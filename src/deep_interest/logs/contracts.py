@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 
 from deep_interest.errors import InputError
-from deep_interest.logs.protocols import SPLITS
+from deep_interest.logs.samples import SPLITS
 from deep_interest.logs.tables import CLICK_TIME, TRUE_PROBABILITY, CanonicalTables
 
 _SHOWN = 5  # failures in a message

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from deep_interest.logs.encoding import CodedColumn, FeatureTables
-from deep_interest.logs.protocols import SPLITS, TEST, VALIDATION, Samples
+from deep_interest.logs.samples import SPLITS, TEST, VALIDATION, Samples
 
 _SHOWN = 5  # values in a warning
 

@@ -15,7 +15,7 @@ from deep_interest.logs.hashing import Purpose, hash63
 from deep_interest.logs.history_ranges import history_begins, history_ends
 from deep_interest.logs.negatives import list_negatives
 from deep_interest.logs.protocol_parameters import ProtocolParameters
-from deep_interest.logs.protocols import SPLITS, TEST, TRAIN, VALIDATION, Samples, known_to_training
+from deep_interest.logs.samples import SPLITS, TEST, TRAIN, VALIDATION, Samples, known_to_training
 from deep_interest.logs.tables import ARRIVED, LOGGED_SLOT, TRUE_PROBABILITY
 from deep_interest.logs.vocabulary import FieldVocabularies
 

@@ -11,7 +11,8 @@ from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.history_ranges import history_ends
 from deep_interest.logs.impressions import ImpressionSamples, impression_samples, requests_of
 from deep_interest.logs.protocol_parameters import ProtocolParameters
-from deep_interest.logs.protocols import SPLITS, TEST, Samples, catalogue_samples, target_behaviors
+from deep_interest.logs.protocols import catalogue_samples, target_behaviors
+from deep_interest.logs.samples import SPLITS, TEST, Samples
 from deep_interest.logs.suspicions import suspicions, ticks_per_second
 from deep_interest.logs.suspicious_times import whole_days_of_behaviors
 from deep_interest.logs.tables import CanonicalTables

@@ -12,7 +12,7 @@ import pandas as pd
 
 from deep_interest.errors import InputError
 from deep_interest.io.atomic import atomic_path
-from deep_interest.logs.protocols import SPLITS
+from deep_interest.logs.samples import SPLITS
 
 _SPLITS = "splits.json"
 Parts = Callable[[], Iterator[pd.DataFrame]]

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from deep_interest.logs.encoded_log import EncodedLog
-from deep_interest.logs.protocols import SPLITS, Samples
+from deep_interest.logs.samples import SPLITS, Samples
 
 
 def samples_summary(

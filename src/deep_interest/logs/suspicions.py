@@ -10,7 +10,7 @@ from deep_interest.logs.feature_columns import ITEM_ID, USER_ID, FeatureColumns
 from deep_interest.logs.history_ranges import history_ends
 from deep_interest.logs.impressions import days_of
 from deep_interest.logs.protocol_parameters import ProtocolParameters
-from deep_interest.logs.protocols import SPLITS, TRAIN
+from deep_interest.logs.samples import SPLITS, TRAIN
 from deep_interest.logs.suspicious_behaviors import (
     items_without_features,
     outcomes_of_clicks,

@@ -10,7 +10,7 @@ from deep_interest.logs.encoding import behavior_log, encode_behaviors, encode_f
 from deep_interest.logs.feature_columns import FeatureColumns
 from deep_interest.logs.impressions import impression_samples
 from deep_interest.logs.protocol_parameters import ProtocolParameters
-from deep_interest.logs.protocols import TRAIN, Samples, training_histories
+from deep_interest.logs.samples import TRAIN, Samples, training_histories
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.logs.vocabulary import FieldVocabularies, Vocabulary
 from deep_interest.retraining.days import day_number, impressions_of

@@ -9,7 +9,7 @@ import pandas as pd
 
 from deep_interest.logs.behavior_log import BehaviorLog
 from deep_interest.logs.encoding import FeatureTables
-from deep_interest.logs.protocols import SPLITS
+from deep_interest.logs.samples import SPLITS
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from deep_interest.errors import InputError
 from deep_interest.io import mapped
-from deep_interest.logs.protocols import SPLITS, TRAIN
+from deep_interest.logs.samples import SPLITS, TRAIN
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.logs.tables import LOGGED_SLOT
 from deep_interest.models.batch import Batch

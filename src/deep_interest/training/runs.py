@@ -15,7 +15,7 @@ from torch import nn
 
 import deep_interest
 from deep_interest.errors import InputError
-from deep_interest.logs.protocols import SPLITS
+from deep_interest.logs.samples import SPLITS
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.embeddings import embedding_tables
 from deep_interest.models.registry import build_model, find_model, stored_config

@@ -117,7 +117,7 @@ def draw_days(impressions: pd.DataFrame | EngineInput, dataset: DatasetParameter
     """Draw CTR and number of impressions by day."""
     from deep_interest.figures.comparison import days_chart
     from deep_interest.logs.impressions import days_and_splits
-    from deep_interest.logs.protocols import SPLITS
+    from deep_interest.logs.samples import SPLITS
     from deep_interest.reporting.groups import ctr_by_day
 
     if isinstance(impressions, EngineInput):

@@ -22,12 +22,8 @@ from deep_interest.logs.encoding import (
 )
 from deep_interest.logs.impressions import impression_samples
 from deep_interest.logs.protocol_parameters import ProtocolParameters
-from deep_interest.logs.protocols import (
-    catalogue_samples,
-    known_to_training,
-    target_behaviors,
-    training_histories,
-)
+from deep_interest.logs.protocols import catalogue_samples, target_behaviors
+from deep_interest.logs.samples import known_to_training, training_histories
 from deep_interest.logs.sequences import SampleTimes, encode_sequences, shown_negatives
 from deep_interest.logs.summary import samples_summary
 from deep_interest.logs.tables import CanonicalTables
