@@ -13,7 +13,7 @@ def value(options) -> float:
 
 def test_the_first_trial_has_the_defaults_and_the_others_stay_in_the_leaderboards_ranges():
     seen = []
-    search(lambda options: seen.append(options) or value(options), trials=40)
+    search(lambda options: seen.append(options) or 0.0, trials=40)
     assert seen[0] == {"learning_rate": 0.001, "l2": 1e-6, "dim": 32, "hidden": [200, 80], "dropout": 0.0}
     assert all(
         0.0005 <= options["learning_rate"] <= 0.02 and 1e-6 <= options["l2"] <= 0.01 for options in seen
