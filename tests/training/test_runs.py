@@ -14,7 +14,7 @@ from deep_interest.training import runs
 from deep_interest.training.content import Data
 from deep_interest.training.device import resolve_device
 from deep_interest.training.evaluation import predict
-from deep_interest.training.parameters import Recipe, RecipeModel, RowOptions, RunParameters
+from deep_interest.training.parameters import Recipe, RecipeModel, Recipes, RowOptions, RunParameters
 from deep_interest.training.runs import (
     Experiment,
     choose_recipe,
@@ -182,6 +182,42 @@ def test_the_rows_own_options_go_before_the_recipes_and_the_recipes_for_the_row_
 def test_a_recipe_with_an_unknown_name_is_refused(wrong, message):
     with pytest.raises(ValueError, match=message):
         Recipe.model_validate(wrong)
+
+
+def test_a_recipe_has_the_options_of_the_one_that_it_extends_where_it_has_none():
+    recipes = Recipes.model_validate({
+        "mine": {"extends": "tuned", "training": {"epochs": 9}},
+        "tuned": {"extends": "ours", "models": {"din": {"training": {"l2": 0.3}}, "lr": {"training": {"l2": 0.0}}}},
+        "ours": {
+            "training": {"epochs": 3, "batch_size": 7}, "model": {"embedding_dim": 5},
+            "models": {"din": {"training": {"l2": 0.1, "mba": 2.0}, "model": {"normalize": "none"}}},
+        },
+    }).root  # fmt: skip
+    assert recipes["ours"].models["din"].training == {"l2": 0.1, "mba": 2.0}
+    training = recipes["mine"].training_of("din", RowOptions({}), {})
+    assert (training.epochs, training.batch_size, training.l2, training.mba) == (9, 7, 0.3, 2.0)
+    assert recipes["mine"].training_of("lr", RowOptions({}), {}).l2 == 0.0
+    model = recipes["mine"].model_of("din", RowOptions({}))
+    assert (model.embedding_dim, model.normalize) == (5, "none")
+
+
+@pytest.mark.parametrize(
+    ("recipes", "message"),
+    [
+        (
+            {"mine": {"extends": "our"}, "ours": {}},
+            "mine extends our, which is unknown; the recipes are mine, ours",
+        ),
+        (
+            {"a": {"extends": "b"}, "b": {"extends": "a"}},
+            "a extends b extends a; a recipe cannot extend itself",
+        ),
+        ({"a": {"extends": "a"}}, "a extends a"),
+    ],
+)
+def test_a_recipe_that_extends_no_other_is_refused(recipes, message):
+    with pytest.raises(ValueError, match=message):
+        Recipes.model_validate(recipes)
 
 
 def test_an_unknown_training_option_of_a_row_is_refused():

@@ -18,6 +18,7 @@ from support.leaderboard import OPTIONS, run_leaderboard, searches_of, small_lea
 from support.project import environment
 from support.tuning import seen_data, small_search
 
+from deep_interest.training.parameters import Recipes
 from deep_interest.tuning import search as search_module
 from deep_interest.tuning.leaderboard import progress_line, result_of, search_all, seconds_left, trials_of
 from deep_interest.tuning.leaderboard_table import as_recipe
@@ -239,21 +240,28 @@ def test_pruning_never_stops_the_winner_of_an_exhaustive_search(tmp_path, monkey
     assert best.value == max(curve(*options)[-1] for options in GRID)
 
 
-def test_the_recipe_adds_the_best_options_to_those_of_the_recipe():
-    before = {"training": {"epochs": 6}, "models": {"din": {"training": {"l2": 0.1, "patience": 2}}}}
+def test_the_recipe_extends_that_of_the_search_with_the_best_options():
     found = {
         "din": {"values": {"training.l2": 0.3, "model.hidden": (200, 80)}},
         "lr": {"values": {"training.learning_rate": 0.01}},
         "popularity": {"values": {}},
     }
-    assert as_recipe(before, found) == {
+    recipe = as_recipe(found, extends="ours", training={"epochs": 6})
+    assert recipe == {
+        "extends": "ours",
         "training": {"epochs": 6},
         "models": {
-            "din": {"training": {"l2": 0.3, "patience": 2}, "model": {"hidden": [200, 80]}},
+            "din": {"training": {"l2": 0.3}, "model": {"hidden": [200, 80]}},
             "lr": {"training": {"learning_rate": 0.01}},
         },
     }
-    assert before["models"]["din"] == {"training": {"l2": 0.1, "patience": 2}}  # unchanged
+    ours = {
+        "training": {"epochs": 3, "batch_size": 64},
+        "models": {"din": {"training": {"l2": 0.1, "patience": 2}}},
+    }
+    read = Recipes.model_validate({"best": recipe, "ours": ours}).root["best"]
+    assert read.training == {"epochs": 6, "batch_size": 64}
+    assert read.models["din"].training == {"l2": 0.3, "patience": 2}
 
 
 def test_the_budget_of_a_leaderboard_is_that_of_every_search(tmp_path):

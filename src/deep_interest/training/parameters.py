@@ -154,6 +154,7 @@ class Recipe(BaseModel):
     """A named set of options for fitting all models.
 
     Attributes:
+        extends: name of another recipe, whose options hold where this one has none.
         training: training options.
         model: options of every model that has them (``embedding_dim``, ``hidden``, …).
         models: options of single models, by key, which take precedence over both.
@@ -161,6 +162,7 @@ class Recipe(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    extends: str | None = None
     training: KnownOptions = {}
     model: dict[str, Any] = {}
     models: dict[str, RecipeModel] = {}
@@ -190,6 +192,17 @@ class Recipe(BaseModel):
             blocks[block][option] = value
         return self.model_copy(update={"models": {**self.models, key: RecipeModel(**blocks)}})
 
+    def over(self, other: "Recipe") -> "Recipe":
+        """Return a recipe with the options of this one and, where it has none, those of another one."""
+        models = {
+            key: RecipeModel(
+                training=other._row(key).training | self._row(key).training,
+                model=other._row(key).model | self._row(key).model,
+            )
+            for key in {**other.models, **self.models}
+        }
+        return Recipe(training=other.training | self.training, model=other.model | self.model, models=models)
+
     def _row(self, key: str) -> RecipeModel:
         return self.models.get(key, RecipeModel())
 
@@ -215,7 +228,24 @@ class Recipe(BaseModel):
 
 
 class Recipes(RootModel[dict[str, Recipe]]):
-    """All recipes by name."""
+    """All recipes by name; each has the options of the recipe that it extends."""
+
+    @field_validator("root")
+    @classmethod
+    def _complete(cls, recipes: dict[str, Recipe]) -> dict[str, Recipe]:
+        return {name: _completed(recipes, (name,)) for name in recipes}
+
+
+def _completed(recipes: dict[str, Recipe], chain: tuple[str, ...]) -> Recipe:
+    """Return the last recipe of a chain, in which each extends the next, with the options of those that it extends."""
+    name, extended = chain[-1], recipes[chain[-1]].extends
+    if extended is None:
+        return recipes[name]
+    if extended not in recipes:
+        raise ValueError(f"{name} extends {extended}, which is unknown; the recipes are {', '.join(recipes)}")
+    if extended in chain:
+        raise ValueError(f"{' extends '.join([*chain, extended])}; a recipe cannot extend itself")
+    return recipes[name].over(_completed(recipes, (*chain, extended)))
 
 
 class RunParameters(BaseModel):

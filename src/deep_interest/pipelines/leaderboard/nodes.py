@@ -99,15 +99,15 @@ def make_recipe(dataset: str) -> Callable[..., dict[str, Any]]:
     """Return the node function that writes the best options as a recipe."""
 
     def write_recipe(
-        found: dict[str, Any], settings: DatasetParameters, recipes: Recipes, run: RunParameters
+        found: dict[str, Any], settings: DatasetParameters, run: RunParameters
     ) -> dict[str, Any]:
         """Return a block of parameters with the recipe ``<dataset>_leaderboard``."""
-        from deep_interest.training.runs import choose_recipe
         from deep_interest.tuning.leaderboard_table import as_recipe
 
-        recipe = choose_recipe(recipes.root, run, default=settings.recipe, training=settings.training)
-        plain = recipe.model_dump(mode="json", exclude_defaults=True)
-        return {"recipes": {f"{dataset}{LEADERBOARD_SUFFIX}": as_recipe(plain, found)}}
+        recipe = as_recipe(
+            found, extends=run.recipe or settings.recipe, training={} if run.recipe else settings.training
+        )
+        return {"recipes": {f"{dataset}{LEADERBOARD_SUFFIX}": recipe}}
 
     return write_recipe
 
