@@ -110,7 +110,7 @@ def _problems(error: ValidationError, path: list[str], model: Any, locate: Locat
     for item in items:
         if item["type"] == "missing" and did_you_mean(str(item["loc"][-1]), unknown):
             continue  # the message about the mistyped name says it
-        if any(other["loc"][:-1] == item["loc"] for other in items):
+        if any(other["loc"][:-1] == item["loc"] for other in items if other is not item):
             continue  # follows from the error of an item of this list
         full = [*path, *_shown(item["loc"])]
         if ".".join(full[:-1]) in _option_blocks(full):

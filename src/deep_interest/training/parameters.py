@@ -233,7 +233,9 @@ class Recipes(RootModel[dict[str, Recipe]]):
     @field_validator("root")
     @classmethod
     def _complete(cls, recipes: dict[str, Recipe]) -> dict[str, Recipe]:
-        return {name: _completed(recipes, (name,)) for name in recipes}
+        return {
+            name: _completed(recipes, (name,)) for name in sorted(recipes)
+        }  # files of the configuration have no order
 
 
 def _completed(recipes: dict[str, Recipe], chain: tuple[str, ...]) -> Recipe:
@@ -242,7 +244,9 @@ def _completed(recipes: dict[str, Recipe], chain: tuple[str, ...]) -> Recipe:
     if extended is None:
         return recipes[name]
     if extended not in recipes:
-        raise ValueError(f"{name} extends {extended}, which is unknown; the recipes are {', '.join(recipes)}")
+        raise ValueError(
+            f"{name} extends {extended}, which is unknown; the recipes are {', '.join(sorted(recipes))}"
+        )
     if extended in chain:
         raise ValueError(f"{' extends '.join([*chain, extended])}; a recipe cannot extend itself")
     return recipes[name].over(_completed(recipes, (*chain, extended)))
