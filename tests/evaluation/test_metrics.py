@@ -2,6 +2,7 @@
 
 import math
 import time
+from dataclasses import astuple
 
 import numpy as np
 import pytest
@@ -81,6 +82,46 @@ def test_per_user_auc_names_the_users_it_counts_in_ascending_order():
     assert result.impressions.tolist() == [3, 2]
     assert result.auc.tolist() == [0.25, 1.0]
     assert (result.total_users, result.total_impressions) == (3, 6)
+
+
+def test_within_parts_only_rows_of_the_same_part_are_compared():
+    users = ["b", "b", "b", "b", "b", "a", "a", "c", "c"]
+    days = [1, 1, 2, 2, 2, 1, 2, 7, 7]
+    labels = [1, 0, 1, 0, 0, 1, 0, 0, 1]
+    scores = [0.2, 0.1, 0.8, 0.7, 0.9, 0.9, 0.1, 0.9, 0.1]
+    found = per_user_auc(users, labels, scores, within=days)
+    # b: 1 on day 1 (two rows), one of two pairs on day 2 (three rows); a has one class on each day; c: 0
+    assert list(found.users) == ["b", "c"]
+    assert list(found.impressions) == [5, 2]
+    assert list(found.auc) == [(2 * 1 + 3 * 0.5) / 5, 0.0]
+    assert (found.total_users, found.total_impressions) == (3, 9)
+    assert gauc(users, labels, scores, within=days).value == 3.5 / 7
+
+
+@given(rated_rows())
+def test_within_one_part_gauc_is_that_of_all_rows(rows):
+    users, labels, scores = rows
+    one = gauc(users, labels, scores, within=["x"] * len(users))
+    assert astuple(one) == pytest.approx(astuple(gauc(users, labels, scores)))
+
+
+@given(rated_rows())
+def test_within_parts_gauc_is_that_of_users_who_are_others_in_each_part(rows):
+    users, labels, scores = rows
+    days = [index % 2 for index in range(len(users))]
+    apart = [f"{user}, {day}" for user, day in zip(users, days, strict=True)]
+    try:
+        expected = gauc(apart, labels, scores).value
+    except InputError:
+        return
+    assert gauc(users, labels, scores, within=days).value == pytest.approx(expected)
+
+
+def test_parts_of_another_length_or_kind_are_refused():
+    with pytest.raises(InputError, match=r"users and within: found shapes users \(2,\), within \(1,\)"):
+        gauc([1, 1], [0, 1], [0.1, 0.2], within=[1])
+    with pytest.raises(InputError, match="within: found float64 ids"):
+        gauc([1, 1], [0, 1], [0.1, 0.2], within=[0.5, 1.5])
 
 
 def test_neighbouring_users_with_equal_scores_share_no_tie():

@@ -75,15 +75,19 @@ def paired_bootstrap(
     )  # fmt: skip
 
 
-def user_aucs(users: ArrayLike, labels: ArrayLike, scores: ArrayLike) -> UserAUC:
+def user_aucs(
+    users: ArrayLike, labels: ArrayLike, scores: ArrayLike, *, within: ArrayLike | None = None
+) -> UserAUC:
     """AUC of each user, averaged over the fits of a model.
 
     Args:
         users: ``(n,)`` ids.
         labels: ``(n,)`` in {0, 1}.
         scores: ``(n,)``, or ``(S, n)`` of several fits.
+        within: ``(n,)`` ids of parts whose rows are not compared with those of other parts, see `metrics.per_user_auc`.
     """
-    return mean_over_seeds([per_user_auc(users, labels, of_fit) for of_fit in np.atleast_2d(scores)])
+    fits = np.atleast_2d(scores)
+    return mean_over_seeds([per_user_auc(users, labels, of_fit, within=within) for of_fit in fits])
 
 
 def _resampled(

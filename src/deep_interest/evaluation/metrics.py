@@ -81,17 +81,23 @@ def auc(labels: ArrayLike, scores: ArrayLike) -> float:
     return float(_auc_of_runs(np.zeros(1, np.int64), labels[order], scores[order])[0])
 
 
-def per_user_auc(users: ArrayLike, labels: ArrayLike, scores: ArrayLike) -> UserAUC:
+def per_user_auc(
+    users: ArrayLike, labels: ArrayLike, scores: ArrayLike, *, within: ArrayLike | None = None
+) -> UserAUC:
     """AUC of each user over her own rows, with one sort for all users.
 
     Args:
         users: (n,) ids, integers or strings, in any order.
         labels: (n,) in {0, 1}.
         scores: (n,) finite, any monotone scale.
+        within: (n,) ids of parts of the test set, such as days, integers or strings. Rows of different parts are not compared: a user's
+            AUC is the mean of those in her parts, weighted by rows, and parts with one class are left out.
 
     Raises:
-        InputError: as for `auc`, and if ``users`` are neither integers nor strings.
+        InputError: as for `auc`, and if ``users`` or ``within`` are neither integers nor strings.
     """
+    if within is not None:
+        return _within(_checked_users(users), _checked_users(within, "within"), labels, scores)
     users, labels, scores = _checked_users(users), checked_labels(labels), _checked_scores(scores)
     _check_lengths(users=users, labels=labels, scores=scores)
     order = np.lexsort((scores, users))
@@ -108,12 +114,30 @@ def per_user_auc(users: ArrayLike, labels: ArrayLike, scores: ArrayLike) -> User
     )
 
 
-def gauc(users: ArrayLike, labels: ArrayLike, scores: ArrayLike) -> GAUC:
+def _within(users: NDArray[Any], parts: NDArray[Any], labels: ArrayLike, scores: ArrayLike) -> UserAUC:
+    _check_lengths(users=users, within=parts)
+    ids, user = np.unique(users, return_inverse=True)
+    names, part = np.unique(parts, return_inverse=True)
+    of_parts = per_user_auc(user * len(names) + part, labels, scores)
+    user = of_parts.users // len(names)
+    rows = np.bincount(user, of_parts.impressions, minlength=len(ids))
+    won = np.bincount(user, of_parts.impressions * of_parts.auc, minlength=len(ids))
+    has_both = rows > 0
+    return UserAUC(
+        users=ids[has_both],
+        impressions=rows[has_both].astype(np.int64),
+        auc=won[has_both] / rows[has_both],
+        total_users=len(ids),
+        total_impressions=len(users),
+    )
+
+
+def gauc(users: ArrayLike, labels: ArrayLike, scores: ArrayLike, *, within: ArrayLike | None = None) -> GAUC:
     """User-weighted AUC (DIN eq. 10); users with one class are left out of both sums.
 
     Args and errors as for `per_user_auc`; further an InputError if no user has both classes.
     """
-    return per_user_auc(users, labels, scores).gauc()
+    return per_user_auc(users, labels, scores, within=within).gauc()
 
 
 def logloss(labels: ArrayLike, probabilities: ArrayLike) -> float:
@@ -212,12 +236,12 @@ def _checked_scores(scores: ArrayLike, *, name: str = "scores") -> NDArray[np.fl
     return scores
 
 
-def _checked_users(users: ArrayLike) -> NDArray[Any]:
+def _checked_users(users: ArrayLike, name: str = "users") -> NDArray[Any]:
     users = np.asarray(users)
     if users.dtype.kind == "O" and all(isinstance(user, str) for user in users):
         users = users.astype(str)
     if len(users) and users.dtype.kind not in "iuU":
-        raise InputError(f"users: found {users.dtype} ids, expected integers or strings")
+        raise InputError(f"{name}: found {users.dtype} ids, expected integers or strings")
     return users
 
 
