@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from deep_interest.evaluation import difference_interval, per_user_auc, user_aucs, variance_over_seeds
+from deep_interest.evaluation import difference_interval, mean_over_seeds, per_user_auc, variance_over_seeds
 
 
 def main() -> None:
@@ -27,53 +27,49 @@ def main() -> None:
     parser.add_argument("--time-zone", default="UTC", help="of the days")
     parser.add_argument("--data", type=Path, default=Path("data"))
     arguments = parser.parse_args()
-    print(within_days(arguments).to_string())
-
-
-def within_days(arguments: argparse.Namespace) -> pd.DataFrame:
-    """Return GAUC and its difference to the base, over all days and within days, by model."""
-    samples = pd.read_parquet(arguments.data / "05_model_input" / arguments.dataset / "samples.parquet")
-    test = samples[samples["split"] == "test"]
-    days = (
-        pd.to_datetime(test["time"], unit="ms", utc=True)
-        .dt.tz_convert(arguments.time_zone)
-        .dt.strftime("%Y-%m-%d")
+    test, fits = read(
+        arguments.data, arguments.dataset, [*arguments.models, arguments.base], time_zone=arguments.time_zone
     )
-    fits = {
-        model: _fits(
-            arguments.data / "07_model_output" / arguments.dataset / model / "predictions.parquet", test
-        )
-        for model in dict.fromkeys([*arguments.models, arguments.base])
-    }
-    columns = {"over all days": None, "within days": days.to_numpy().astype(str)}
-    table = {}
-    for model, scores in fits.items():
-        table[model] = {}
-        for name, within in columns.items():
-            users = test["user"].to_numpy(), test["label"].to_numpy()
-            ours, base = (user_aucs(*users, each, within=within) for each in (scores, fits[arguments.base]))
-            seeds = [
-                variance_over_seeds([per_user_auc(*users, fit, within=within) for fit in each])
-                for each in (scores, fits[arguments.base])
-                if len(each) > 1
-            ]
-            interval = difference_interval(ours, base, seeds=seeds)
-            table[model][name] = f"{ours.gauc().value:.4f}"
-            table[model][f"difference {name}"] = (
-                f"{interval.difference:+.4f} [{interval.low:+.4f}, {interval.high:+.4f}]"
-                if model != arguments.base
-                else "–"
+    print(within_days(test, fits, base=arguments.base).to_string())
+
+
+def read(
+    data: Path, dataset: str, models: list[str], *, time_zone: str
+) -> tuple[pd.DataFrame, dict[str, np.ndarray]]:
+    """Return the test samples with their day, and the predictions of each model, ``(seeds, n)``."""
+    samples = pd.read_parquet(data / "05_model_input" / dataset / "samples.parquet")
+    test = samples[samples["split"] == "test"]
+    times = pd.to_datetime(test["time"], unit="ms", utc=True).dt.tz_convert(time_zone)
+    folder = data / "07_model_output" / dataset
+    fits = {model: _fits(folder / model / "predictions.parquet", test) for model in models}
+    return test.assign(day=times.dt.strftime("%Y-%m-%d")), fits
+
+
+def within_days(test: pd.DataFrame, fits: dict[str, np.ndarray], *, base: str) -> pd.DataFrame:
+    """Return GAUC and its difference to the base, over all days and within days, by model."""
+    rows = test["user"].to_numpy(), test["label"].to_numpy()
+    table: dict[str, dict[str, str]] = {model: {} for model in fits}
+    for name, within in {"over all days": None, "within days": test["day"].to_numpy().astype(str)}.items():
+        aucs = {
+            model: [per_user_auc(*rows, fit, within=within) for fit in of_seeds]
+            for model, of_seeds in fits.items()
+        }
+        means = {model: mean_over_seeds(of_seeds) for model, of_seeds in aucs.items()}
+        for model, row in table.items():
+            row[name] = f"{means[model].gauc().value:.4f}"
+            seeds = [variance_over_seeds(aucs[key]) for key in (model, base) if len(aucs[key]) > 1]
+            found = difference_interval(means[model], means[base], seeds=seeds)
+            row[f"difference {name}"] = (
+                "–" if model == base else f"{found.difference:+.4f} [{found.low:+.4f}, {found.high:+.4f}]"
             )
     return pd.DataFrame(table).T
 
 
 def _fits(file: Path, test: pd.DataFrame) -> np.ndarray:
     if not file.is_file():
-        raise SystemExit(f"{file}: there is no such file; run the model first")
+        raise SystemExit(f"{file}: not found; run the model first")
     predictions = pd.read_parquet(file)
-    if not np.array_equal(predictions["user"], test["user"]) or not np.array_equal(
-        predictions["item"], test["item"]
-    ):
+    if not all(np.array_equal(predictions[name], test[name]) for name in ("user", "item")):
         raise SystemExit(
             f"{file}: these are not the predictions of the samples; run both with the same parameters"
         )

@@ -18,7 +18,9 @@ from support.leaderboard import OPTIONS, run_leaderboard, searches_of, small_lea
 from support.project import environment
 from support.tuning import seen_data, small_search
 
-from deep_interest.training.parameters import Recipes
+from deep_interest.pipelines.leaderboard.nodes import make_recipe
+from deep_interest.pipelines.parameters import DatasetParameters
+from deep_interest.training.parameters import Recipes, RunParameters
 from deep_interest.tuning import search as search_module
 from deep_interest.tuning.leaderboard import progress_line, result_of, search_all, seconds_left, trials_of
 from deep_interest.tuning.leaderboard_table import as_recipe
@@ -240,28 +242,48 @@ def test_pruning_never_stops_the_winner_of_an_exhaustive_search(tmp_path, monkey
     assert best.value == max(curve(*options)[-1] for options in GRID)
 
 
-def test_the_recipe_extends_that_of_the_search_with_the_best_options():
-    found = {
-        "din": {"values": {"training.l2": 0.3, "model.hidden": (200, 80)}},
-        "lr": {"values": {"training.learning_rate": 0.01}},
-        "popularity": {"values": {}},
-    }
-    recipe = as_recipe(found, extends="ours", training={"epochs": 6})
-    assert recipe == {
-        "extends": "ours",
+FOUND = {
+    "din": {"values": {"training.l2": 0.3, "model.hidden": (200, 80)}},
+    "lr": {"values": {"training.learning_rate": 0.01}},
+    "popularity": {"values": {}},
+}
+
+
+def test_the_recipe_adds_the_best_options_to_those_of_the_recipe():
+    before = {"training": {"epochs": 6}, "models": {"din": {"training": {"l2": 0.1, "patience": 2}}}}
+    assert as_recipe(before, FOUND) == {
         "training": {"epochs": 6},
         "models": {
-            "din": {"training": {"l2": 0.3}, "model": {"hidden": [200, 80]}},
+            "din": {"training": {"l2": 0.3, "patience": 2}, "model": {"hidden": [200, 80]}},
             "lr": {"training": {"learning_rate": 0.01}},
         },
     }
-    ours = {
-        "training": {"epochs": 3, "batch_size": 64},
-        "models": {"din": {"training": {"l2": 0.1, "patience": 2}}},
+    assert before["models"]["din"] == {"training": {"l2": 0.1, "patience": 2}}  # unchanged
+
+
+@pytest.mark.parametrize("recipe", ["ours", "shop_leaderboard"])
+def test_the_recipe_that_is_written_can_be_read_with_those_of_the_search(recipe):
+    configured = {
+        "ours": {"training": {"batch_size": 64}, "models": {"din": {"training": {"l2": 0.1, "patience": 2}}}},
+        "shop_leaderboard": {"extends": "ours", "models": {"fm": {"training": {"l2": 0.7}}}},
     }
-    read = Recipes.model_validate({"best": recipe, "ours": ours}).root["best"]
-    assert read.training == {"epochs": 6, "batch_size": 64}
+    settings = DatasetParameters(
+        title="Shop",
+        recipe=recipe,
+        training={"epochs": 6},
+        protocol={"name": "by_day"},
+        models=["din"],
+        features={"item": ["item_id"]},
+    )
+    written = make_recipe("shop")(FOUND, settings, Recipes.model_validate(configured), RunParameters())
+    assert set(written["recipes"]) == {"shop_leaderboard"}
+    read = Recipes.model_validate(configured | written["recipes"]).root["shop_leaderboard"]
+    assert read.training == {"batch_size": 64, "epochs": 6}
     assert read.models["din"].training == {"l2": 0.3, "patience": 2}
+    assert read.models["din"].model == {"hidden": [200, 80]}
+    assert ("fm" in read.models) == (
+        recipe == "shop_leaderboard"
+    )  # a second search keeps what it does not tune
 
 
 def test_the_budget_of_a_leaderboard_is_that_of_every_search(tmp_path):

@@ -233,9 +233,8 @@ class Recipes(RootModel[dict[str, Recipe]]):
     @field_validator("root")
     @classmethod
     def _complete(cls, recipes: dict[str, Recipe]) -> dict[str, Recipe]:
-        return {
-            name: _completed(recipes, (name,)) for name in sorted(recipes)
-        }  # files of the configuration have no order
+        names = sorted(recipes)  # the files of the configuration have no order
+        return {name: _completed(recipes, (name,)) for name in names}
 
 
 def _completed(recipes: dict[str, Recipe], chain: tuple[str, ...]) -> Recipe:

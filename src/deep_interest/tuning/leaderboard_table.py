@@ -64,20 +64,17 @@ def _cost(key: str, runs: Mapping[str, ModelRuns], found: Mapping[str, Mapping[s
     ]  # fmt: skip
 
 
-def as_recipe(
-    found: Mapping[str, Mapping[str, Any]], *, extends: str, training: Mapping[str, Any]
-) -> dict[str, Any]:
+def as_recipe(recipe: Mapping[str, Any], found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return a recipe with the best options of every model, as plain values for a configuration file.
 
     Args:
+        recipe: a recipe as plain values; it may extend another one.
         found: results of the searches by model key.
-        extends: name of the recipe before the search.
-        training: training options of all models that the dataset's block sets.
     """
-    models: dict[str, dict[str, Any]] = {}
+    models = {key: dict(blocks) for key, blocks in recipe.get("models", {}).items()}
     for key, result in found.items():
         for name, value in result["values"].items():
             block, option = name.split(".", 1)
-            plain = list(value) if isinstance(value, tuple) else value
-            models.setdefault(key, {}).setdefault(block, {})[option] = plain
-    return {"extends": extends} | ({"training": dict(training)} if training else {}) | {"models": models}
+            options = dict(models.setdefault(key, {}).get(block, {}))
+            models[key][block] = options | {option: list(value) if isinstance(value, tuple) else value}
+    return {**recipe, "models": models}

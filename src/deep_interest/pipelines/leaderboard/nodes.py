@@ -99,15 +99,23 @@ def make_recipe(dataset: str) -> Callable[..., dict[str, Any]]:
     """Return the node function that writes the best options as a recipe."""
 
     def write_recipe(
-        found: dict[str, Any], settings: DatasetParameters, run: RunParameters
+        found: dict[str, Any], settings: DatasetParameters, recipes: Recipes, run: RunParameters
     ) -> dict[str, Any]:
-        """Return a block of parameters with the recipe ``<dataset>_leaderboard``."""
+        """Return a block of parameters with the recipe ``<dataset>_leaderboard``.
+
+        It extends the recipe of the search, unless that has the same name, as in a second search.
+        """
+        from deep_interest.training.runs import choose_recipe
         from deep_interest.tuning.leaderboard_table import as_recipe
 
-        recipe = as_recipe(
-            found, extends=run.recipe or settings.recipe, training={} if run.recipe else settings.training
-        )
-        return {"recipes": {f"{dataset}{LEADERBOARD_SUFFIX}": recipe}}
+        name, extended = f"{dataset}{LEADERBOARD_SUFFIX}", run.recipe or settings.recipe
+        if extended == name:
+            complete = choose_recipe(recipes.root, run, default=extended, training=settings.training)
+            before = complete.model_dump(mode="json", exclude_defaults=True)
+        else:
+            of_dataset = settings.training if run.recipe is None else {}
+            before = {"extends": extended} | ({"training": of_dataset} if of_dataset else {})
+        return {"recipes": {name: as_recipe(before, found)}}
 
     return write_recipe
 

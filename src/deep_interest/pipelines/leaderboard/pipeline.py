@@ -58,7 +58,7 @@ def _pages(dataset: str, table: Table, prefix: str) -> list[Node]:
         "results": results, "found": found, "expected": expected, "samples": f"{dataset}.samples", "settings": settings,
         "leaderboard": f"params:{LEADERBOARD}",
     }  # fmt: skip
-    recipe = {"found": found, "settings": settings, "run": "params:training"}
+    recipe = {"found": found, "settings": settings, "recipes": "params:recipes", "run": "params:training"}
     named: list[tuple[str, Callable[..., Any], Inputs, str]] = [
         ("compare", nodes.make_compare(dataset, table.models), compared, "results"),
         ("report", nodes.tabulate_expected_best, [f"{prefix}.trials"], "expected_best"),

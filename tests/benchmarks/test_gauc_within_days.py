@@ -1,0 +1,48 @@
+"""The table of GAUC over all days and within days."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from gauc_within_days import read, within_days
+
+HOUR = 3_600_000
+
+
+def write(folder, times, labels, scores):
+    """Samples of users who each have the same two rows, and one model's predictions with two equal seeds."""
+    users = np.repeat(np.arange(5), 2)
+    samples = pd.DataFrame(
+        {"user": users, "item": 1, "label": labels * 5, "time": times * 5, "split": "test"}
+    )
+    (folder / "05_model_input/shop").mkdir(parents=True)
+    samples.to_parquet(folder / "05_model_input/shop/samples.parquet")
+    for model, values in scores.items():
+        (folder / "07_model_output/shop" / model).mkdir(parents=True)
+        predictions = samples[["user", "item"]].assign(seed_1=values * 5, seed_2=values * 5)
+        predictions.to_parquet(folder / "07_model_output/shop" / model / "predictions.parquet")
+
+
+def test_only_rows_of_the_same_day_in_the_time_zone_are_compared_within_days(tmp_path):
+    # 20:00 and 22:00 UTC are 4:00 and 6:00 of the next day in Shanghai
+    write(tmp_path, [20 * HOUR, 22 * HOUR], [1, 0], {"right": [0.9, 0.1], "wrong": [0.1, 0.9]})
+    test, fits = read(tmp_path, "shop", ["right", "wrong"], time_zone="Asia/Shanghai")
+    assert set(test["day"]) == {"1970-01-02"}
+    table = within_days(test, fits, base="wrong")
+    assert table.loc["right", "within days"] == table.loc["right", "over all days"] == "1.0000"
+    assert table.loc["right", "difference within days"].startswith("+1.0000")
+    assert table.loc["wrong", "difference within days"] == "–"
+
+
+def test_the_days_are_those_of_the_time_zone(tmp_path):
+    write(tmp_path, [14 * HOUR, 18 * HOUR], [1, 0], {"right": [0.9, 0.1]})
+    assert set(read(tmp_path, "shop", ["right"], time_zone="UTC")[0]["day"]) == {"1970-01-01"}
+    assert set(read(tmp_path, "shop", ["right"], time_zone="Asia/Shanghai")[0]["day"]) == {
+        "1970-01-01",
+        "1970-01-02",
+    }
+
+
+def test_a_model_that_was_not_run_is_named(tmp_path):
+    write(tmp_path, [HOUR, HOUR], [1, 0], {"right": [0.9, 0.1]})
+    with pytest.raises(SystemExit, match=r"other/predictions\.parquet: not found; run the model first"):
+        read(tmp_path, "shop", ["other"], time_zone="UTC")
