@@ -1,4 +1,4 @@
-"""The table on four test rows, two users and three models, every figure by hand."""
+"""The table for four test samples, two users and three models; every value is computed by hand."""
 
 import math
 from dataclasses import replace
@@ -61,6 +61,12 @@ BETTER = runs_of("Better", [0.1, 0.9, 0.3, 0.8])  # user AUCs 1 and 1
 def compared(runs, test=None, **options):
     results = compare(four_rows() if test is None else test, runs, minimum=ANY, **options)
     return results.set_index("model", drop=False)
+
+
+def test_a_search_of_some_models_adds_a_column():
+    results = compared({"din": replace(DIN, searched=True), "lr": LR, "base": BASE})
+    assert results.columns.tolist() == [*COLUMNS, "searched"]
+    assert results["searched"].tolist() == [True, False, False]
 
 
 def test_columns_and_rows_keep_their_order():
@@ -306,6 +312,6 @@ def test_timings_of_another_number_of_seeds_are_refused():
 
 def test_missing_columns_are_named():
     with pytest.raises(
-        InputError, match="test rows: column label not found among user; expected user and label"
+        InputError, match="test samples: column label not found among user; expected user and label"
     ):
         compare(four_rows()[["user"]], {"base": BASE})

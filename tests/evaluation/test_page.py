@@ -140,6 +140,15 @@ def test_notes_say_that_intervals_are_over_users_and_seeds():
     assert "95% interval over users and seeds" in page([LR, ROW, DIN])
 
 
+def test_notes_say_which_models_were_not_searched():
+    boosted = {**LR, "model": "boosted", "name": "Boosted trees", "samples_per_second": np.nan}
+    rows = [{**LR, "searched": False}, {**ROW, "searched": True}, {**DIN, "searched": True}]
+    note = "has found those of BaseModel and DIN. Those of LR were not searched"
+    assert note in page([*rows, {**boosted, "searched": False}])
+    assert "searched" not in page(rows[1:])  # one budget for all
+    assert "searched" not in page([LR, ROW, DIN])  # one recipe for all
+
+
 def test_single_seed_shows_no_deviation():
     assert cells(page([LR, ROW]), "LR")["GAUC"] == "0.6400"
     assert "; 1 seed per trained model" in page([{**ROW, "seeds": 1}])

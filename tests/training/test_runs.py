@@ -201,6 +201,19 @@ def test_a_recipe_has_the_options_of_the_one_that_it_extends_where_it_has_none()
     assert (model.embedding_dim, model.normalize) == (5, "none")
 
 
+def test_a_recipe_names_the_models_of_all_searches_that_it_has_options_of():
+    recipes = Recipes.model_validate({
+        "mine": {"extends": "found", "searched": ["fm"], "models": {"pnn": {"training": {"l2": 0.1}}}},
+        "found": {"extends": "ours", "searched": True, "models": {"din": {"training": {"l2": 0.3}}, "lr": {}}},
+        "ours": {"models": {"dien": {"training": {"l2": 0.1}}}},
+    }).root  # fmt: skip
+    assert recipes["mine"].searched == ("din", "fm", "lr")
+    assert recipes["found"].searched == ("din", "lr")
+    assert recipes["ours"].searched == Recipe(searched=False).searched == ()
+    with pytest.raises(ValueError, match="dinn is not a model; the models are"):
+        Recipe(searched=["dinn"])
+
+
 @pytest.mark.parametrize(
     ("recipes", "message"),
     [

@@ -49,7 +49,7 @@ def test_a_row_is_written_down_with_everything_that_made_it():
         "versions": {
             "deep_interest": deep_interest.__version__, "torch": torch.__version__, "python": platform.python_version(),
         },
-        "data": "abc", "tuned_on_other_data": True,
+        "data": "abc", "tuned_on_other_data": True, "searched": True,
     }  # fmt: skip
     assert (config["normalize"], config["hidden"], config["embedding_dim"]) == (
         "softmax",

@@ -253,6 +253,7 @@ def test_the_recipe_adds_the_best_options_to_those_of_the_recipe():
     before = {"training": {"epochs": 6}, "models": {"din": {"training": {"l2": 0.1, "patience": 2}}}}
     assert as_recipe(before, FOUND) == {
         "training": {"epochs": 6},
+        "searched": True,
         "models": {
             "din": {"training": {"l2": 0.3, "patience": 2}, "model": {"hidden": [200, 80]}},
             "lr": {"training": {"learning_rate": 0.01}},
@@ -281,6 +282,7 @@ def test_the_recipe_that_is_written_can_be_read_with_those_of_the_search(recipe)
     assert read.training == {"batch_size": 64, "epochs": 6}
     assert read.models["din"].training == {"l2": 0.3, "patience": 2}
     assert read.models["din"].model == {"hidden": [200, 80]}
+    assert read.searched == ("din", "lr")
     assert ("fm" in read.models) == (
         recipe == "shop_leaderboard"
     )  # a second search keeps what it does not tune

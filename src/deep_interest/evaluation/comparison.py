@@ -27,17 +27,18 @@ ORACLE_NAME = "Oracle (true probability)"
 
 @dataclass(frozen=True)
 class ModelRuns:
-    """One model's answers on the test set, from each of its seeds.
+    """Predictions of one model for the test set, by seed.
 
     Attributes:
         name: the papers' name of the model.
         seeds: (S,) the seeds; one for a model without randomness.
-        probabilities: (S, n) float32 in [0, 1], in the order of the test rows.
+        probabilities: (S, n) float32 in [0, 1], in the order of the test samples.
         train_seconds: (S,) seconds of training.
-        samples_per_second: (S,) training samples a second.
-        baseline: one of those that the others are measured against.
-        validation_gauc: mean over seeds of the selected evaluation's; NaN if nothing was selected by it.
-        deterministic: another seed would give the same model.
+        samples_per_second: (S,) training samples per second.
+        baseline: whether it is one of the baselines.
+        validation_gauc: of the selected evaluation, mean over seeds; NaN if nothing was selected by it.
+        deterministic: whether every seed gives the same model.
+        searched: whether its options were found by a search.
     """
 
     name: str
@@ -48,13 +49,14 @@ class ModelRuns:
     baseline: bool = False
     validation_gauc: float = np.nan
     deterministic: bool = False
+    searched: bool = False
 
 
 @dataclass(frozen=True)
 class _Scored:
-    """A model's own columns and what its intervals need.
+    """Columns of one model, and what its intervals need.
 
-    ``seeds`` is None if one fit says nothing about how much another would differ.
+    ``seeds`` is None if there is one fit, which cannot show how much another one would differ.
     """
 
     row: dict[str, object]
@@ -74,30 +76,30 @@ def compare(
     second: str | None = None,
     minimum: EvaluationParameters | None = None,
 ) -> pd.DataFrame:
-    """One row a model, in the order of ``runs``; an oracle row last where the true probabilities are known.
+    """Return one row per model, in the order of ``runs``, and the oracle's last if the true probabilities are known.
 
     ``gauc``, ``auc``, ``logloss`` and the timings are means over seeds, ``*_std`` sample deviations over seeds
-    (empty with one seed), ``gauc_low`` and ``gauc_high`` the 95 % interval of the GAUC. ``rela_impr`` is percent against the base
-    on GAUC, empty where the base's interval includes 0.5. ``difference`` is GAUC minus the base's with its 95 % interval
-    over users and seeds (`significance`) and its p-value, corrected by Holm for all rows of the column; empty in the base's
-    row, and in all rows if ``base`` is not among the runs. ``interval_note`` says why an interval leaves something out or is
-    missing. The columns ``second_*`` say the same against the row ``second``: if none is named, the baseline of the highest
-    validation GAUC. ``seed_variance`` is the variance of one fit's GAUC over seeds. ``oracle_share`` is the share of
-    the oracle's gain over 0.5 that is reached. If the test samples have requests or weights, the columns of `requests` and
-    `weighted` follow, as means over seeds.
+    (empty with one seed), ``gauc_low`` and ``gauc_high`` the 95 % interval of the GAUC. ``rela_impr`` is the relative gain in GAUC
+    over the base in percent, empty if the interval of the base includes 0.5. ``difference`` is GAUC minus that of the base with its
+    95 % interval over users and seeds (`significance`) and its p-value, corrected by Holm for all rows of the column; empty in the row
+    of the base, and in all rows if ``base`` is not among the runs. ``interval_note`` says why an interval is missing or covers users
+    only. The columns ``second_*`` compare with the model ``second``: by default, the baseline with the highest validation
+    GAUC. ``seed_variance`` is the variance of the GAUC of one fit over seeds. ``oracle_share`` is the GAUC above 0.5 as a share of the
+    oracle's. If a search has found the options of some models, ``searched`` marks them. If the test samples have requests or
+    weights, the columns of `requests` and `weighted` follow, as means over seeds.
 
-    No interval and no p-value is given on a test set below the ``minimum``. A model that has randomness but only one seed gets
-    intervals over users alone and no p-value, since one fit cannot show how much another would differ.
+    A test set below the ``minimum`` gets no intervals and no p-values. A model that has randomness but only one seed gets
+    intervals over users only and no p-value, since one fit cannot show how much another one would differ.
 
     Args:
         test: one row per test sample: ``user`` (integer), ``label`` [, ``true_probability``, ``request`` (integer), ``weight``].
-        runs: by model key.
+        runs: predictions by model key.
         base: key of the model to compare with.
-        second: key of another one; the best baseline if left out.
+        second: key of another one; the best baseline by default.
         minimum: what the test set needs before there are intervals.
 
     Raises:
-        InputError: columns missing, answers that do not match the test rows, or no user with both classes.
+        InputError: columns are missing, predictions do not match the test samples, or no user has both classes.
     """
     _check_test(test)
     oracle = {}
@@ -116,7 +118,11 @@ def compare(
     if oracle:
         gain = results["gauc"] - CHANCE
         results["oracle_share"] = gain / gain.iloc[-1] if gain.iloc[-1] > 0 else np.nan
-    return results.reindex(columns=[*_columns(with_oracle=bool(oracle)), *_given_columns(test)])
+    searched = [run.searched for run in {**runs, **oracle}.values()]
+    if any(searched):
+        results["searched"] = searched
+    columns = [*_columns(with_oracle=bool(oracle)), *_given_columns(test)]
+    return results.reindex(columns=[*columns, *(["searched"] if any(searched) else [])])
 
 
 def by_gauc(results: pd.DataFrame) -> pd.DataFrame:
@@ -192,7 +198,7 @@ def _mean_and_std(column: str, values: list[float]) -> dict[str, float]:
 
 
 def _best_baseline(runs: Mapping[str, ModelRuns]) -> str | None:
-    """The baseline of the highest validation GAUC: chosen without a look at the test set."""
+    """Return the baseline with the highest validation GAUC, so that the test set does not choose it."""
     baselines = {
         key: run.validation_gauc
         for key, run in runs.items()
@@ -202,7 +208,7 @@ def _best_baseline(runs: Mapping[str, ModelRuns]) -> str | None:
 
 
 def _against_chance(scored: Mapping[str, _Scored], refusal: str | None) -> pd.DataFrame:
-    """The interval of each row's GAUC, and the variance of one fit's GAUC over seeds."""
+    """Return the interval of each model's GAUC, and the variance of one fit's GAUC over seeds."""
     rows = []
     for model in scored.values():
         row = {"seed_variance": model.seeds.total if model.seeds else np.nan}
@@ -214,7 +220,7 @@ def _against_chance(scored: Mapping[str, _Scored], refusal: str | None) -> pd.Da
 
 
 def _rela_impr(results: pd.DataFrame, base: str) -> list[float]:
-    """RelaImpr of each row; empty where the base's GAUC may be 0.5, as any gain is large relative to nothing."""
+    """Return RelaImpr by row; NaN if the GAUC of the base may be 0.5, because any gain is large relative to 0."""
     row = results[results["model"] == base].iloc[0]
     above = row.get("gauc_low", np.nan) > CHANCE
     return [rela_impr(value, row["gauc"]) if above else np.nan for value in results["gauc"]]
@@ -223,9 +229,9 @@ def _rela_impr(results: pd.DataFrame, base: str) -> list[float]:
 def _against(
     scored: Mapping[str, _Scored], base: str | None, refusal: str | None, *, prefix: str
 ) -> pd.DataFrame:
-    """Each row's difference to one row, with interval and p-value; NaN where there is nothing to compare.
+    """Return the difference of each model to one of them, with interval and p-value; NaN where nothing is compared.
 
-    Holm's correction is over the models, the oracle excluded.
+    Holm's correction is for all models but the oracle.
     """
     columns = ["difference", "difference_low", "difference_high", "p_value", "p_holm", "interval_note"]
     against = pd.DataFrame(np.nan, index=list(scored), columns=columns).astype({"interval_note": object})
@@ -242,7 +248,7 @@ def _against(
 def _difference(
     ours: _Scored, base: _Scored, refusal: str | None
 ) -> tuple[tuple[float, float, float, float], str | None]:
-    """Difference, low, high and p-value, and a note on what is left out."""
+    """Return difference, low, high and p-value, and a note if the interval is missing or covers users only."""
     if refusal is not None:
         return (ours.users.gauc().value - base.users.gauc().value, np.nan, np.nan, np.nan), refusal
     seeds = [model.seeds for model in (ours, base) if model.seeds is not None]
@@ -256,7 +262,7 @@ def _difference(
 
 
 def _oracle_runs(true_probability: NDArray[np.floating]) -> ModelRuns:
-    """The best any model can do: the probabilities from which the labels were drawn."""
+    """Return the best predictions that a model can have: the probabilities from which the labels were drawn."""
     never = np.full(1, np.nan)
     return ModelRuns(
         ORACLE_NAME, (0,), true_probability[np.newaxis], train_seconds=never, samples_per_second=never,
@@ -268,7 +274,7 @@ def _check_test(test: pd.DataFrame) -> None:
     missing = [column for column in ("user", "label") if column not in test]
     if missing:
         raise InputError(
-            f"test rows: column {', '.join(missing)} not found among {', '.join(test.columns)}; expected user and label, "
+            f"test samples: column {', '.join(missing)} not found among {', '.join(test.columns)}; expected user and label, "
             "and true_probability where it is known"
         )
 

@@ -40,7 +40,7 @@ def column_notes(results: pd.DataFrame, headings: list[str], base: str) -> list[
             "Selection makes it optimistic, and the two sets have other users or days; a model that loses much more than the others "
             "from validation to test fits the validation set too closely."
         )
-    notes += _given_notes(results, headings)
+    notes += [*_given_notes(results, headings), *_search_notes(results)]
     if base_name:
         notes.append(
             f"**RelaImpr**: gain in GAUC over 0.5, relative to that of {base_name} (DIN eq. 11). **Difference**: GAUC minus that of "
@@ -89,6 +89,20 @@ def _given_notes(results: pd.DataFrame, headings: list[str]) -> list[str]:
             "**Weighted AUC**, **Weighted LogLoss**: each sample, or pair of samples, counts with its weight in the source."
         )
     return notes
+
+
+def _search_notes(results: pd.DataFrame) -> list[str]:
+    """Say which models have options that a search has found, if others have not been searched."""
+    if "searched" not in results:
+        return []
+    searched, trained = results["searched"].astype(bool), results["samples_per_second"].notna()
+    other = results.loc[trained & ~searched, "name"].tolist()
+    if not other:
+        return []
+    return [
+        f"**Options**: a search on validation data has found those of {join_names(results.loc[searched, 'name'].tolist())}. Those of "
+        f"{join_names(other)} were not searched, so a comparison between the two groups also compares the searches."
+    ]
 
 
 def omissions(results: pd.DataFrame, base: str = "base") -> list[str]:

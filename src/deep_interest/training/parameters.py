@@ -1,5 +1,6 @@
 """Parameters of training: the recipe (how a model is fitted) and the run (where and how often)."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -155,6 +156,7 @@ class Recipe(BaseModel):
 
     Attributes:
         extends: name of another recipe, whose options hold where this one has none.
+        searched: models whose options a search has found; true for all those under ``models``.
         training: training options.
         model: options of every model that has them (``embedding_dim``, ``hidden``, …).
         models: options of single models, by key, which take precedence over both.
@@ -163,14 +165,18 @@ class Recipe(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     extends: str | None = None
+    searched: tuple[str, ...] = ()
     training: KnownOptions = {}
     model: dict[str, Any] = {}
     models: dict[str, RecipeModel] = {}
 
     @model_validator(mode="before")
     @classmethod
-    def _rename_rows(cls, block: Any) -> Any:
-        return rename_key(block, "rows", "models")
+    def _complete_block(cls, block: Any) -> Any:
+        block = rename_key(block, "rows", "models")
+        if isinstance(block, Mapping) and isinstance(block.get("searched"), bool):
+            return {**block, "searched": tuple(block.get("models", ())) if block["searched"] else ()}
+        return block
 
     def training_of(self, key: str, row: RowOptions, overrides: dict[str, Any]) -> TrainingOptions:
         """Return the training options of a model: those of the recipe, overridden by those of the model, the recipe's for the
@@ -201,17 +207,29 @@ class Recipe(BaseModel):
             )
             for key in {**other.models, **self.models}
         }
-        return Recipe(training=other.training | self.training, model=other.model | self.model, models=models)
+        searched = tuple(sorted({*other.searched, *self.searched}))
+        return Recipe(
+            searched=searched,
+            training=other.training | self.training,
+            model=other.model | self.model,
+            models=models,
+        )
 
     def _row(self, key: str) -> RecipeModel:
         return self.models.get(key, RecipeModel())
 
-    @field_validator("models")
+    @field_validator("models", "searched")
     @classmethod
-    def _keys_are_models(cls, models: dict[str, RecipeModel]) -> dict[str, RecipeModel]:
-        for key, options in models.items():
+    def _keys_are_models(cls, keys: Any) -> Any:
+        for key in keys:
             if key not in MODELS:
                 raise ValueError(f"{key} is not a model; the models are {', '.join(MODELS)}")
+        return keys
+
+    @field_validator("models")
+    @classmethod
+    def _models_have_their_options(cls, models: dict[str, RecipeModel]) -> dict[str, RecipeModel]:
+        for key, options in models.items():
             if options.model:
                 model_config(key, options.model)
         return models

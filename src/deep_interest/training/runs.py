@@ -114,7 +114,7 @@ def settings_of(
         "device": resolve_device(experiment.run.device).type, "engine": resolve_engine(experiment.run.engine), "tuned": tuned,
         "config": config.model_dump(mode="json"),
         "training": options.model_dump(mode="json"), "versions": versions, "data": data,
-        "tuned_on_other_data": tuned_on_other_data,
+        "tuned_on_other_data": tuned_on_other_data, "searched": bool(tuned) or experiment.model in experiment.recipe.searched,
     }  # fmt: skip
 
 

@@ -68,7 +68,7 @@ def as_recipe(recipe: Mapping[str, Any], found: Mapping[str, Mapping[str, Any]])
     """Return a recipe with the best options of every model, as plain values for a configuration file.
 
     Args:
-        recipe: a recipe as plain values; it may extend another one.
+        recipe: a recipe as plain values; it may extend another one. ``searched`` is a list, if it has one.
         found: results of the searches by model key.
     """
     models = {key: dict(blocks) for key, blocks in recipe.get("models", {}).items()}
@@ -77,4 +77,7 @@ def as_recipe(recipe: Mapping[str, Any], found: Mapping[str, Mapping[str, Any]])
             block, option = name.split(".", 1)
             options = dict(models.setdefault(key, {}).get(block, {}))
             models[key][block] = options | {option: list(value) if isinstance(value, tuple) else value}
-    return {**recipe, "models": models}
+    searched = sorted(
+        {*recipe.get("searched", ()), *(key for key, result in found.items() if result["values"])}
+    )
+    return {**recipe, "searched": True if searched == sorted(models) else searched, "models": models}

@@ -108,7 +108,7 @@ def _require_same_settings(study: optuna.Study, search: Search, data: Data) -> N
     experiment = search.experiment
     settings = {
         "data": data.fingerprint(),
-        "recipe": experiment.recipe.model_dump_json(exclude={"models"})
+        "recipe": experiment.recipe.model_dump_json(exclude={"models", "searched"})
         + json.dumps(experiment.recipe.model_dump()["models"].get(experiment.model)),
         "options": json.dumps(experiment.options.root, sort_keys=True),
         "training.options": json.dumps(experiment.run.options, sort_keys=True),

@@ -258,7 +258,7 @@ def model_runs(model: str, trained: TrainedModel) -> ModelRuns:
         name=model_spec(model).name, seeds=tuple(seeds), probabilities=predictions[columns].to_numpy().T,
         train_seconds=seconds, samples_per_second=speed, baseline=model_spec(model).baseline,
         validation_gauc=float("nan") if best is None else float(best.loc[seeds].mean()),
-        deterministic=model_spec(model).closed_form,
+        deterministic=model_spec(model).closed_form, searched=bool(trained.settings.get("searched")),
     )  # fmt: skip
 
 
