@@ -53,7 +53,7 @@ SEEDS = {"din": 3, "dien": 2}  # the others have one
 
 
 def export(dataset: str, *, data: Path, work: Path, max_len: int) -> Path:
-    """Write the samples as the padded arrays that the libraries take; items drawn for DIEN are one a behaviour.
+    """Write the samples as the padded arrays that the libraries take; DIEN has one sampled item per behaviour.
 
     Returns:
         The folder; its name holds a hash of the samples.

@@ -120,7 +120,7 @@ def test_metrics_of_all_nights_are_those_of_their_rows():
 
 
 def test_a_paired_difference_by_hand():
-    """Means of two rows a user: differences 2, 0 and 1 of three users, so the standard error is that of their mean."""
+    """Means of two rows per user: differences 2, 0 and 1 of three users, so the standard error is that of their mean."""
     ones = np.full(3, 2.0)
     ours, base = (
         RatioOfSums(np.arange(3), np.array([4.0, 2, 6]), ones),

@@ -80,7 +80,7 @@ class HttpRanker:
     def _answer(self, method: str, url: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         try:
             response = self._session.request(method, url, json=body, timeout=_TIMEOUT)
-            answer: dict[str, Any] = response.json()
+            content: dict[str, Any] = response.json()
         except requests.RequestException as error:
             raise InputError(
                 f"{self._url}: the service does not answer ({type(error).__name__}); start it with `deep-interest serve`, or correct "
@@ -88,6 +88,6 @@ class HttpRanker:
             ) from error
         if response.status_code != requests.codes.ok:
             raise InputError(
-                f"{url}: {response.status_code}, {answer.get('error', {}).get('message', answer)}"
+                f"{url}: {response.status_code}, {content.get('error', {}).get('message', content)}"
             )
-        return answer
+        return content

@@ -107,7 +107,7 @@ class TrainingLog:
     own: OwnUsers | None = None
 
     def of(self, shown: pd.DataFrame) -> np.ndarray:
-        """Return whether each impression is in the log, ``(n,)`` bool; the same impression always has the same answer."""
+        """Return whether each impression is in the log, ``(n,)`` bool; always the same for an impression."""
         keys = (shown[name].to_numpy() for name in ("user", "time", "item"))
         is_kept = (shown["label"].to_numpy() > 0) | (
             uniforms(self.seed, Draw.TRAINING, *keys) < self.negatives_kept

@@ -143,7 +143,7 @@ def gauc(users: ArrayLike, labels: ArrayLike, scores: ArrayLike, *, within: Arra
 def logloss(labels: ArrayLike, probabilities: ArrayLike) -> float:
     """Mean negative log-likelihood in nats (DIN eq. 2), in float64.
 
-    Probabilities are clipped to [1e-7, 1 - 1e-7], so that one certain and wrong answer costs 16.1, not infinity.
+    Probabilities are clipped to [1e-7, 1 - 1e-7], so that one certain and wrong prediction costs 16.1, not infinity.
 
     Args:
         labels: (n,) in {0, 1}.

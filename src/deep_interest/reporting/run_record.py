@@ -41,7 +41,7 @@ def run_html(run: Mapping[str, Any]) -> str:
 def _git(folder: Path, *arguments: str) -> str | None:
     """Return the output of a Git command; None without Git, without a repository, or if Git does not answer."""
     try:
-        answer = subprocess.run(
+        result = subprocess.run(
             ["git", "--no-optional-locks", "-C", str(folder), *arguments],
             capture_output=True,
             text=True,
@@ -50,4 +50,4 @@ def _git(folder: Path, *arguments: str) -> str | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return answer.stdout.strip()
+    return result.stdout.strip()

@@ -122,7 +122,7 @@ def _difference(served: list[Served], current: CurrentVersion) -> float:
 def _as_service(
     of_champion: Callable[[int], list[Served]], challenger: CurrentVersion, requests: int
 ) -> tuple[list[Served], float]:
-    """Return the answers of the challenger's ranker, and the largest difference of those whose history is in the log from batch scoring."""
+    """Return the responses of the challenger's ranker, and the largest difference of those whose history is in the log from batch scoring."""
     answered: list[Served] = []
     with tempfile.TemporaryDirectory() as folder:
         ranker = Ranker.load(_write_snapshot(Path(folder) / "snapshot", challenger))

@@ -69,7 +69,7 @@ class Service:
         self,
         request: Request,
         wanted: Ranked,
-        answer: Callable[[Ranker, Ranking], Response],
+        respond: Callable[[Ranker, Ranking], Response],
         version: str | None = None,
         explore: Exploration | None = None,
     ) -> Prepared:
@@ -94,7 +94,7 @@ class Service:
                 ranking = explore.explore(ranking, request.state.request_id, slots)
             self._observe(request, deployment, ranker, features)
             self._log(request, wanted, ranker, ranking, deployment.shadow)
-            return answer(ranker, ranking)
+            return respond(ranker, ranking)
 
         return Prepared(ranker, features, finish)
 
@@ -129,8 +129,8 @@ class Service:
     def _infer(self, request: Request, body: bytes) -> Prepared:
         self._check_model(request)
         decoded = inference.decode(body, request.headers.get(inference.HEADER_LENGTH))
-        answer = partial(inference.encode, decoded.id or request.state.request_id, decoded.outputs)
-        return self._prepared(request, decoded.request, answer, request.path_params.get("version"))
+        respond = partial(inference.encode, decoded.id or request.state.request_id, decoded.outputs)
+        return self._prepared(request, decoded.request, respond, request.path_params.get("version"))
 
     async def _scored(self, task: Task) -> Response:
         try:
@@ -266,7 +266,7 @@ PUBLIC_PATHS = ("/v2/health/live", "/v2/health/ready")
 
 
 def _answer(request: Request, wanted: Ranked, ranker: Ranker, ranking: Ranking) -> Response:
-    """Return the answer to a ranking request."""
+    """Return the response to a ranking request."""
     items, best = wanted.items, ranking.order[: wanted.options.top_k]
     rows = zip(
         best.tolist(),

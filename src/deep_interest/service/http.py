@@ -1,4 +1,4 @@
-"""Reading requests and writing answers: limits, authorisation, errors that name the field."""
+"""Reading requests and writing responses: limits, authorisation, errors that name the field."""
 
 import hmac
 from typing import Any, TypeVar
@@ -14,7 +14,7 @@ Body = TypeVar("Body", bound=BaseModel)
 
 
 class JSON(Response):
-    """An answer in JSON."""
+    """A response in JSON."""
 
     media_type = "application/json"
 
@@ -29,7 +29,7 @@ class RequestError(Exception):
         status: HTTP status.
         message: what is wrong and what to do.
         field: field of the request.
-        headers: further headers of the answer.
+        headers: further headers of the response.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class RequestError(Exception):
         self.status, self.message, self.field, self.headers = status, message, field, headers
 
     def response(self, route: str = "") -> JSON:
-        """Return the answer; under ``/v2`` in the form of the Open Inference Protocol, where ``error`` is a string."""
+        """Return the response; under ``/v2`` in the form of the Open Inference Protocol, where ``error`` is a string."""
         if route.startswith("/v2"):
             body = {"error": self.message, "field": self.field}
         else:

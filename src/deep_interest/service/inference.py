@@ -112,7 +112,7 @@ def decode(body: bytes, header_length: str | None) -> Decoded:
 
 
 def encode(request_id: str, outputs: Sequence[InferOutput], ranker: Ranker, ranking: Ranking) -> Response:
-    """Return the answer to an inference request."""
+    """Return the response to an inference request."""
     described, binary = [], b""
     for of in outputs:
         values: np.ndarray = getattr(ranking, of.name).astype(_TYPES[_OUTPUTS[of.name]])

@@ -30,7 +30,7 @@ class Metrics:
             registry=self.registry,
         )
         self.seconds = Histogram(
-            "deep_interest_request_seconds", "Seconds from the request to its answer.", ["route"], buckets=_BUCKETS,
+            "deep_interest_request_seconds", "Seconds from the request to its response.", ["route"], buckets=_BUCKETS,
             registry=self.registry,
         )  # fmt: skip
         self.candidates = Counter("deep_interest_candidates", "Scored candidates.", registry=self.registry)

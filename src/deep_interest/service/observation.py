@@ -1,4 +1,4 @@
-"""What a worker says about a request: the answer to an error, and a line of the access log."""
+"""What a worker says about a request: the response to an error, and a line of the access log."""
 
 import json
 import logging
@@ -16,7 +16,7 @@ access = logging.getLogger("deep_interest.access")
 
 
 def failure(error: Exception, request: Request, route: str) -> RequestError:
-    """Return the answer to an error; what the client has not caused is logged, and the answer only names the request."""
+    """Return the response to an error; what the client has not caused is logged, and the response only names the request."""
     if isinstance(error, RequestError):
         return error
     request_id = request.state.request_id

@@ -17,7 +17,7 @@ _MODELS = (
 )  # fmt: skip
 _ERRORS = {
     "400": "The body is not JSON.", "401": "The token is missing or wrong.", "413": "The body is too large.",
-    "422": "A field is missing, unknown or invalid; the answer names it.", "503": "The queue is full; try again later.",
+    "422": "A field is missing, unknown or invalid; the response names it.", "503": "The queue is full; try again later.",
 }  # fmt: skip
 
 
@@ -61,12 +61,12 @@ def document(settings: ServiceSettings) -> dict[str, Any]:
     return found
 
 
-def _post(summary: str, body: str, answer: str | None, *, errors: tuple[str, ...] = ()) -> dict[str, Any]:
+def _post(summary: str, body: str, response: str | None, *, errors: tuple[str, ...] = ()) -> dict[str, Any]:
     content = {"application/json": {"schema": {"$ref": f"#/components/schemas/{body}"}}}
     return {
         "summary": summary,
         "requestBody": {"required": True, "content": content},
-        "responses": {"200": _response(answer), **_failures(*_ERRORS, *errors)},
+        "responses": {"200": _response(response), **_failures(*_ERRORS, *errors)},
     }
 
 
