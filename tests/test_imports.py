@@ -109,6 +109,18 @@ def test_settings_and_hooks_import_no_torch_so_that_commands_prepare_the_process
 
 
 @pytest.mark.slow
+def test_the_names_of_the_pipelines_are_known_without_their_nodes():
+    program = (
+        "import json, sys\n"
+        "from deep_interest.pipeline_registry import register_pipelines\n"
+        "assert 'abtest.simulated' in register_pipelines()\n"
+        "slow = {'optuna', 'pandas', 'scipy', 'sqlalchemy', 'torch'}\n"
+        "print(json.dumps([name for name in sys.modules if name in slow or name.endswith('.nodes')]))"
+    )
+    assert measured(program) == []
+
+
+@pytest.mark.slow
 def test_the_options_of_all_models_are_validated_without_torch():
     program = (
         "import sys\n"

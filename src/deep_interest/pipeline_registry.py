@@ -169,12 +169,10 @@ def register_pipelines() -> LazyPipelines:
         factories[kind] = partial(lambda name: pipelines[name], f"{kind}.{with_impressions}.{EXAMPLE_MODEL}")
     blocks = _blocks("abtests")
     tests = {
-        f"abtest.{name}": partial(
-            abtest.create_pipeline, name, is_simulated=bool(blocks[name].get("simulation"))
-        )
+        f"abtest.{name}": partial(_abtest_pipeline, name, is_simulated=bool(blocks[name].get("simulation")))
         for name in abtest_names(blocks)
     }
-    tests |= {f"ope.{name}": partial(ope.create_pipeline, name) for name in evaluation_names(_blocks("ope"))}
+    tests |= {f"ope.{name}": partial(_ope_pipeline, name) for name in evaluation_names(_blocks("ope"))}
     factories |= tests
     listed = [name for name in factories if name not in tests or not selected_names()]
     for dataset, spec in datasets.items():
@@ -185,6 +183,14 @@ def register_pipelines() -> LazyPipelines:
         pipelines.clear
     )  # otherwise DuckDB objects that pipelines hold are reported as a leak at exit
     return pipelines
+
+
+def _abtest_pipeline(test: str, *, is_simulated: bool) -> Pipeline:
+    return abtest.create_pipeline(test, is_simulated=is_simulated)
+
+
+def _ope_pipeline(evaluation: str) -> Pipeline:
+    return ope.create_pipeline(evaluation)
 
 
 def _listed_names(dataset: str, spec: DatasetSpec) -> list[str]:
@@ -267,10 +273,12 @@ def _dataset_factories(dataset: str, spec: DatasetSpec) -> Factories:
     def parity_pipeline(model: str) -> Pipeline:
         return parity.create_pipeline(dataset, model)
 
+    def delayed_clicks_pipeline() -> Pipeline:
+        return delayed_clicks.create_pipeline(dataset)
+
     retrainable = RETRAINABLE if spec.retrainable else ()
-    nights = {f"{DELAYED_CLICKS}.{dataset}": partial(delayed_clicks.create_pipeline, dataset)}
     return {
-        **(nights if spec.retrainable else {}),
+        **({f"{DELAYED_CLICKS}.{dataset}": delayed_clicks_pipeline} if spec.retrainable else {}),
         dataset: dataset_pipeline,
         f"ingest.{dataset}": ingest_pipeline,
         f"samples.{dataset}": samples_pipeline,

@@ -15,6 +15,7 @@ degree; `benchmarks/abtest_levels.py` measures the level.
 """
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,6 @@ from scipy.special import ndtr, ndtri, stdtrit
 from deep_interest.abtest.lift import LEVEL, Lift, LogDifference
 from deep_interest.errors import InputError
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(400)
 _LEAST_NEW_INFORMATION = 1e-3  # share of a look's information below which it counts as the same look
 _WIDEST = 8.0
 
@@ -51,6 +51,7 @@ def boundaries(information: Sequence[float], spent: Sequence[float]) -> list[flo
     """
     found: list[float] = []
     points, density = np.zeros(1), np.ones(1)  # of the sum before the look, of paths that have not crossed
+    unit_nodes, weights = _gauss_legendre()
     last, used = 0.0, 0.0
     for amount, total in zip(information, spent, strict=True):
         new = amount - last
@@ -63,12 +64,19 @@ def boundaries(information: Sequence[float], spent: Sequence[float]) -> list[flo
             bound = brentq(_excess, 0.0, bound, args=(points, density, deviation, wanted), xtol=1e-10)
             used = total
         found.append(float(bound / np.sqrt(amount)))
-        nodes = bound * _NODES
+        nodes = bound * unit_nodes
         kernel = np.exp(-(((nodes[:, None] - points) / deviation) ** 2) / 2) / (
             deviation * np.sqrt(2 * np.pi)
         )
-        points, density, last = nodes, bound * _WEIGHTS * (kernel @ density), amount
+        points, density, last = nodes, bound * weights * (kernel @ density), amount
     return found
+
+
+@cache
+def _gauss_legendre() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return nodes and weights of the quadrature over [-1, 1]."""
+    nodes, weights = np.polynomial.legendre.leggauss(400)
+    return nodes, weights
 
 
 def _crossing(

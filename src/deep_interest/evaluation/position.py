@@ -10,8 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from scipy.special import expit
-from scipy.stats import norm
+from scipy.special import expit, ndtri
 
 from deep_interest.errors import InputError
 
@@ -128,7 +127,7 @@ def slot_effects(
         influence[:, k] = np.bincount(user[slot == k + 1], weights=of.influence, minlength=len(influence))
     difference = theta - theta[reference - 1]
     variance = ((influence - influence[:, [reference - 1]]) ** 2).sum(axis=0)
-    width = norm.ppf((1 + confidence) / 2) * np.sqrt(variance)
+    width = ndtri((1 + confidence) / 2) * np.sqrt(variance)
     ends = difference, difference - width, difference + width
     return SlotEffects(*(np.exp(end) if form == "examination" else end for end in ends))
 

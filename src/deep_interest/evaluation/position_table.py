@@ -7,8 +7,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import logit
-from scipy.stats import t
+from scipy.special import logit, stdtrit
 
 from deep_interest.evaluation.metrics import PROBABILITY_CLIP
 from deep_interest.evaluation.position import slot_effects
@@ -106,5 +105,5 @@ def _over_seeds(learned: NDArray[np.float64], slots: int) -> NDArray[np.float64]
     mean, seeds = padded.mean(axis=0), len(padded)
     width = np.full(slots, np.nan)
     if seeds > 1:
-        width = t.ppf(0.975, seeds - 1) * padded.std(axis=0, ddof=1) / np.sqrt(seeds)
+        width = stdtrit(seeds - 1, 0.975) * padded.std(axis=0, ddof=1) / np.sqrt(seeds)
     return np.stack([mean, mean - width, mean + width], axis=1)

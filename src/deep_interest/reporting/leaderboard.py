@@ -4,6 +4,7 @@ import html
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import pandas as pd
@@ -176,24 +177,31 @@ def _expected(models: pd.DataFrame, expected: pd.DataFrame) -> list[str]:
     counts = sorted({count for count in (1, 2, 4, 8, 16, 32, 64) if count < most} | {most})
     curves = expected.pivot(index="model", columns="trials", values="expected")
     names = {model: MODELS[model].name for model in curves.index}
-    shown = curves[counts].sort_values(most, ascending=False, kind="stable", na_position="last")
-    leaders = [names[str(curves[count].idxmax())] for count in counts]
+    kept = curves.ffill(axis=1)  # a model keeps the value of its last trial, as in the chart
+    shown = curves.loc[kept.sort_values(most, ascending=False, kind="stable").index, counts]
     rows = [
         [names[model], *(format_number(value, ".4f") for value in row)]
         for model, row in zip(shown.index, shown.to_numpy(), strict=True)
     ]
     headings = ["Model", *(f"{count} trial{'s' if count > 1 else ''}" for count in counts)]
-    changes = list(dict.fromkeys(leaders))
-    sentence = (
-        f"{changes[0]} leads at every number of trials."
-        if len(changes) == 1
-        else f"The leading model depends on the number of trials: {join_names([f'{name} ({count})' for name, count in zip(leaders, counts, strict=True)])}."
-    )
     return [
         "Expected best validation GAUC after so many trials, over all orders in which a model's trials could have been run (Dodge et al. "
-        f"2019, without replacement). {sentence} {_swapped(curves, counts)}",
+        f"2019, without replacement). {_leaders(kept, names)} {_swapped(curves, counts)}",
         markdown_table(headings, rows),
     ]
+
+
+def _leaders(curves: pd.DataFrame, names: Mapping[str, str]) -> str:
+    """Say which model leads with how many trials."""
+    leaders = [str(curves[count].idxmax()) for count in curves]
+    if len(set(leaders)) == 1:
+        return f"{names[leaders[0]]} leads at every number of trials."
+    begins = [n for n, leader in enumerate(leaders) if n == 0 or leader != leaders[n - 1]]
+    ranges = [
+        f"{names[leaders[begin]]} with {begin + 1}{f' to {end}' if end > begin + 1 else ''}"
+        for begin, end in pairwise([*begins, len(leaders)])
+    ]
+    return f"The leading model depends on the number of trials: {join_names(ranges)}."
 
 
 def _swapped(curves: pd.DataFrame, counts: list[int]) -> str:

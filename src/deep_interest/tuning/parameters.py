@@ -19,7 +19,6 @@ from deep_interest.config import rename_key
 from deep_interest.errors import InputError
 from deep_interest.models.registry import find_model
 from deep_interest.training.parameters import TrainingOptions
-from deep_interest.tuning.storage import check_address
 
 SET_BY_THE_SEARCH = {
     "selection",
@@ -140,6 +139,12 @@ class SearchRanges(BaseModel):
         }
 
 
+def _checked_address(address: str) -> str:
+    from deep_interest.tuning.storage import check_address  # noqa: PLC0415  # imports Optuna
+
+    return check_address(address)
+
+
 class TuningParameters(BaseModel):
     """Parameters of a search.
 
@@ -167,7 +172,7 @@ class TuningParameters(BaseModel):
 
     n_trials: int = Field(40, ge=1)
     workers: int = Field(1, ge=1)
-    storage: Annotated[str, AfterValidator(check_address)] | None = None
+    storage: Annotated[str, AfterValidator(_checked_address)] | None = None
     lost_after_seconds: int = Field(120, ge=4)
     processor_minutes: float | None = Field(None, gt=0)
     seed: int = Field(0, ge=0)

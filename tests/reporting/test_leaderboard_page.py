@@ -1,0 +1,97 @@
+"""The page of a leaderboard: its table, its verdict, and which model leads with how many trials."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from deep_interest.evaluation.comparison import ModelRuns
+from deep_interest.evaluation.evidence import EvaluationParameters
+from deep_interest.reporting.leaderboard import Budget, leaderboard_markdown
+from deep_interest.tuning.expected_best import expected_best_table
+from deep_interest.tuning.leaderboard_table import leaderboard_table
+
+USERS = 60
+SCORES = {"item_knn": [0.71, 0.72, 0.70, 0.71], "base": [0.70, 0.75, 0.70, 0.70], "din": [0.73, 0.76]}
+"""Validation GAUC of each trial; DIN had time for two."""
+
+
+def runs_of(name, noise, validation_gauc):
+    random = np.random.default_rng(7)
+    labels = np.tile([0, 1, 0], USERS)
+    fits = [np.clip(labels * 0.5 + random.normal(0.25, noise, len(labels)), 0.01, 0.99) for _ in range(2)]
+    return ModelRuns(
+        name=name,
+        seeds=(1, 2),
+        probabilities=np.array(fits, dtype=np.float32),
+        train_seconds=np.ones(2),
+        samples_per_second=np.full(2, 100.0),
+        validation_gauc=validation_gauc,
+    )
+
+
+def page_of(trials):
+    """Return the page of Item kNN, BaseModel and DIN with the validation GAUC of some trials."""
+    test = pd.DataFrame({"user": np.repeat(range(USERS), 3), "label": np.tile([0, 1, 0], USERS)})
+    runs = {
+        "item_knn": runs_of("Item kNN", 0.6, 0.72),
+        "base": runs_of("BaseModel", 0.5, 0.75),
+        "din": runs_of("DIN", 0.1, 0.76),
+    }
+    found = {
+        model: {
+            "values": {"training.learning_rate": 0.01}, "importance": {"training.learning_rate": 1.0}, "finished": len(scores), "pruned": 0,
+            "validation_gauc": max(scores), "first_gauc": scores[0], "processor_seconds": 60.0,
+        }
+        for model, scores in trials.items()
+    }  # fmt: skip
+    rows = [
+        {"model": model, "validation_gauc": score} for model, scores in trials.items() for score in scores
+    ]
+    return leaderboard_markdown(
+        leaderboard_table(test, runs, found, simple=["item_knn"], minimum=EvaluationParameters(minimum_users=5, minimum_positives=5)),
+        found, expected_best_table(pd.DataFrame(rows)), title="Shop: leaderboard", dataset="shop", protocol="next_item",
+        test_samples=len(test), test_users=USERS, budget=Budget(4, 10.0),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def page():
+    return page_of(SCORES)
+
+
+def rows_after(page, heading):
+    lines = page.split(heading)[1].splitlines()
+    first = next(n for n, line in enumerate(lines) if line.startswith("|"))
+    return [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in lines[first:] if line[:1] == "|"
+    ]
+
+
+def test_the_best_model_comes_first_and_is_compared_with_the_best_simple_one(page):
+    assert "Every model has 4 trials, or as many as fit into 10 minutes of processor time" in page
+    assert [row[0] for row in rows_after(page, "# Shop")[2:5]] == ["DIN", "BaseModel", "Item kNN"]
+    assert (
+        "DIN is the best model and Item kNN the best simple one. On the test set they differ by +0." in page
+    )
+    assert "significant at the 5% level after Holm's correction." in page
+
+
+def test_a_model_with_fewer_trials_keeps_the_value_of_its_last_one(page):
+    table = rows_after(page, "## Does the order depend on the budget?")
+    assert table[0] == ["Model", "1 trial", "2 trials", "4 trials"]
+    # DIN: mean of 0.73 and 0.76, then the better one; BaseModel: the mean 0.7125, half of 0.75 and 0.70, then the best
+    assert table[2:5] == [
+        ["DIN", "0.7450", "0.7600", "–"],
+        ["BaseModel", "0.7125", "0.7250", "0.7500"],
+        ["Item kNN", "0.7100", "0.7150", "0.7200"],
+    ]
+    assert (
+        "DIN leads at every number of trials. Between 2 and 4 trials, 0 of 1 pairs of models change" in page
+    )
+
+
+def test_the_leader_may_depend_on_the_number_of_trials():
+    page = page_of({"base": [0.70, 0.71], "din": [0.60, 0.60, 0.80, 0.80], "item_knn": [0.65]})
+    assert "depends on the number of trials: BaseModel with 1 and DIN with 2 to 4." in page
+    table = rows_after(page, "## Does the order depend on the budget?")
+    assert [row[0] for row in table[2:5]] == ["DIN", "BaseModel", "Item kNN"]
