@@ -1,6 +1,6 @@
-"""How cost grows: ``python benchmarks/scale.py [--quick]``; one JSON line a point, and one with the slope of each series.
+"""How cost grows: ``python benchmarks/scale.py [--quick]``; one JSON line per point, and one with the slope of each series.
 
-``samples``: seconds of an epoch at 10^5, 10^6 and 10^7 samples. ``history``: seconds a sample when every history is 10, 20, 50 or
+``samples``: seconds of an epoch at 10^5, 10^6 and 10^7 samples. ``history``: seconds per sample when every history is 10, 20, 50 or
 100 long. ``table``: seconds per step when the item table has 10^5, 10^6 or 10^7 rows. DIN, embeddings of 16 + 16, batch 1024, Adam. A slope is that of
 the logarithms: 1 is linear, 0 is constant.
 """

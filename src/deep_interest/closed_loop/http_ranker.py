@@ -49,7 +49,7 @@ class HttpRanker:
     def __init__(self, url: str) -> None:
         self._rank, self._url = url.partition("/v2/models/")[0] + "/rank", url
         self._session = requests.Session()
-        about = self._answer("GET", url)
+        about = self._request("GET", url)
         self.version: str = about["versions"][0]
         self._context = [of["name"] for of in about["inputs"] if of["name"] not in _INPUTS]
         if unknown := [name for name in self._context if name not in CONTEXT]:
@@ -73,11 +73,11 @@ class HttpRanker:
                 "history": ids[history].tolist(),
                 "context": {name: context[name] for name in self._context},
             }
-            ctr = {of["item"]: of["ctr"] for of in self._answer("POST", self._rank, body)["ranking"]}
+            ctr = {of["item"]: of["ctr"] for of in self._request("POST", self._rank, body)["ranking"]}
             found[row] = [ctr[candidate["item"]] for candidate in body["candidates"]]
         return clipped(found)
 
-    def _answer(self, method: str, url: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    def _request(self, method: str, url: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         try:
             response = self._session.request(method, url, json=body, timeout=_TIMEOUT)
             content: dict[str, Any] = response.json()

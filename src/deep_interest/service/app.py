@@ -62,7 +62,7 @@ class Service:
     def _rank(self, request: Request, body: bytes) -> Prepared:
         wanted = parse_ranked(body)
         return self._prepared(
-            request, wanted, partial(_answer, request, wanted), explore=self.settings.explore
+            request, wanted, partial(_ranking_response, request, wanted), explore=self.settings.explore
         )
 
     def _prepared(
@@ -265,7 +265,7 @@ PUBLIC_PATHS = ("/v2/health/live", "/v2/health/ready")
 """Paths that need no token."""
 
 
-def _answer(request: Request, wanted: Ranked, ranker: Ranker, ranking: Ranking) -> Response:
+def _ranking_response(request: Request, wanted: Ranked, ranker: Ranker, ranking: Ranking) -> Response:
     """Return the response to a ranking request."""
     items, best = wanted.items, ranking.order[: wanted.options.top_k]
     rows = zip(

@@ -1,4 +1,4 @@
-"""What a worker says about a request: the response to an error, and a line of the access log."""
+"""What a worker reports about a request: the response to an error, and a line of the access log."""
 
 import json
 import logging

@@ -1,11 +1,12 @@
-"""The table of GAUC over all days and within days."""
+"""The table of differences in GAUC, over all samples and within days."""
 
 import numpy as np
 import pandas as pd
 import pytest
-from gauc_within_days import read, within_days
+from gauc_differences import gauc_differences, read
 
 HOUR = 3_600_000
+NEW_YEAR = 1_704_067_200_000  # of 2024, UTC, in milliseconds
 
 
 def write(folder, times, labels, scores):
@@ -24,22 +25,35 @@ def write(folder, times, labels, scores):
 
 def test_only_rows_of_the_same_day_in_the_time_zone_are_compared_within_days(tmp_path):
     # 20:00 and 22:00 UTC are 4:00 and 6:00 of the next day in Shanghai
-    write(tmp_path, [20 * HOUR, 22 * HOUR], [1, 0], {"right": [0.9, 0.1], "wrong": [0.1, 0.9]})
+    write(
+        tmp_path,
+        [NEW_YEAR + 20 * HOUR, NEW_YEAR + 22 * HOUR],
+        [1, 0],
+        {"right": [0.9, 0.1], "wrong": [0.1, 0.9]},
+    )
     test, fits = read(tmp_path, "shop", ["right", "wrong"], time_zone="Asia/Shanghai")
-    assert set(test["day"]) == {"1970-01-02"}
-    table = within_days(test, fits, base="wrong")
-    assert table.loc["right", "within days"] == table.loc["right", "over all days"] == "1.0000"
-    assert table.loc["right", "difference within days"].startswith("+1.0000")
-    assert table.loc["wrong", "difference within days"] == "–"
+    assert set(test["day"]) == {"2024-01-02"}
+    table = gauc_differences(test, fits, base="wrong")
+    assert table.loc["right", "GAUC within days"] == table.loc["right", "GAUC"] == "1.0000"
+    assert table.loc["right", "difference in GAUC within days"].startswith("+1.0000")
+    assert table.loc["wrong", "difference in GAUC within days"] == "–"
 
 
 def test_the_days_are_those_of_the_time_zone(tmp_path):
-    write(tmp_path, [14 * HOUR, 18 * HOUR], [1, 0], {"right": [0.9, 0.1]})
-    assert set(read(tmp_path, "shop", ["right"], time_zone="UTC")[0]["day"]) == {"1970-01-01"}
+    write(tmp_path, [NEW_YEAR + 14 * HOUR, NEW_YEAR + 18 * HOUR], [1, 0], {"right": [0.9, 0.1]})
+    assert set(read(tmp_path, "shop", ["right"], time_zone="UTC")[0]["day"]) == {"2024-01-01"}
     assert set(read(tmp_path, "shop", ["right"], time_zone="Asia/Shanghai")[0]["day"]) == {
-        "1970-01-01",
-        "1970-01-02",
+        "2024-01-01",
+        "2024-01-02",
     }
+
+
+def test_without_a_time_zone_days_are_omitted(tmp_path):
+    write(tmp_path, [HOUR, 2 * HOUR], [1, 0], {"right": [0.9, 0.1], "half": [0.5, 0.5]})
+    table = gauc_differences(*read(tmp_path, "shop", ["right", "half"]), base="half")
+    assert list(table) == ["GAUC", "difference in GAUC"]
+    assert table["GAUC"].to_dict() == {"right": "1.0000", "half": "0.5000"}
+    assert table.loc["right", "difference in GAUC"].startswith("+0.5000 [")
 
 
 def test_a_model_that_was_not_run_is_named(tmp_path):

@@ -1,8 +1,9 @@
-"""GAUC over all test days next to GAUC within days, where impressions of different days are not compared.
+"""Differences in GAUC between any models of a finished run, with intervals over users and seeds.
 
-    python benchmarks/gauc_within_days.py kuairand --models base_leaderboard lr_leaderboard --base lr_leaderboard --time-zone Asia/Shanghai
+    python benchmarks/gauc_differences.py amazon_toys --models dien_leaderboard --base din_leaderboard
+    python benchmarks/gauc_differences.py kuairand --models base_leaderboard --base lr_leaderboard --time-zone Asia/Shanghai
 
-Reads the samples and the predictions of a finished run from ``data/``. Intervals are over users and seeds.
+With ``--time-zone`` also within days: impressions of different days are not compared. Reads samples and predictions from ``data/``.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from deep_interest.evaluation import difference_interval, mean_over_seeds, per_user_auc, variance_over_seeds
+from deep_interest.logs.suspicions import ticks_per_second
 
 
 def main() -> None:
@@ -24,32 +26,38 @@ def main() -> None:
         "--models", nargs="+", required=True, help="folders under data/07_model_output/<dataset>"
     )
     parser.add_argument("--base", required=True, help="model that the others are compared with")
-    parser.add_argument("--time-zone", default="UTC", help="of the days")
+    parser.add_argument("--time-zone", help="of the days; without it, GAUC within days is omitted")
     parser.add_argument("--data", type=Path, default=Path("data"))
     arguments = parser.parse_args()
     test, fits = read(
         arguments.data, arguments.dataset, [*arguments.models, arguments.base], time_zone=arguments.time_zone
     )
-    print(within_days(test, fits, base=arguments.base).to_string())
+    print(gauc_differences(test, fits, base=arguments.base).to_string())
 
 
 def read(
-    data: Path, dataset: str, models: list[str], *, time_zone: str
+    data: Path, dataset: str, models: list[str], *, time_zone: str | None = None
 ) -> tuple[pd.DataFrame, dict[str, np.ndarray]]:
-    """Return the test samples with their day, and the predictions of each model, ``(seeds, n)``."""
+    """Return the test samples, with their day if there is a time zone, and the predictions of each model, ``(seeds, n)``."""
     samples = pd.read_parquet(data / "05_model_input" / dataset / "samples.parquet")
     test = samples[samples["split"] == "test"]
-    times = pd.to_datetime(test["time"], unit="ms", utc=True).dt.tz_convert(time_zone)
     folder = data / "07_model_output" / dataset
     fits = {model: _fits(folder / model / "predictions.parquet", test) for model in models}
+    if time_zone is None:
+        return test, fits
+    nanoseconds = test["time"] * (1_000_000_000 // ticks_per_second(test["time"]))
+    times = pd.to_datetime(nanoseconds, utc=True).dt.tz_convert(time_zone)
     return test.assign(day=times.dt.strftime("%Y-%m-%d")), fits
 
 
-def within_days(test: pd.DataFrame, fits: dict[str, np.ndarray], *, base: str) -> pd.DataFrame:
-    """Return GAUC and its difference to the base, over all days and within days, by model."""
+def gauc_differences(test: pd.DataFrame, fits: dict[str, np.ndarray], *, base: str) -> pd.DataFrame:
+    """Return GAUC and its difference to the base by model, and the same within days if the samples have a day."""
     rows = test["user"].to_numpy(), test["label"].to_numpy()
     table: dict[str, dict[str, str]] = {model: {} for model in fits}
-    for name, within in {"over all days": None, "within days": test["day"].to_numpy().astype(str)}.items():
+    comparisons = {"GAUC": None}
+    if "day" in test:
+        comparisons["GAUC within days"] = test["day"].to_numpy().astype(str)
+    for name, within in comparisons.items():
         aucs = {
             model: [per_user_auc(*rows, fit, within=within) for fit in of_seeds]
             for model, of_seeds in fits.items()
@@ -59,7 +67,7 @@ def within_days(test: pd.DataFrame, fits: dict[str, np.ndarray], *, base: str) -
             row[name] = f"{means[model].gauc().value:.4f}"
             seeds = [variance_over_seeds(aucs[key]) for key in (model, base) if len(aucs[key]) > 1]
             found = difference_interval(means[model], means[base], seeds=seeds)
-            row[f"difference {name}"] = (
+            row[f"difference in {name}"] = (
                 "–" if model == base else f"{found.difference:+.4f} [{found.low:+.4f}, {found.high:+.4f}]"
             )
     return pd.DataFrame(table).T
