@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 DATASETS ?= simulated
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
+COMPILE := $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true  # on all cores, which pip does on one; some packages hold files of Python 2
 export DO_NOT_TRACK := 1
 
 .PHONY: run test test-fast test-cluster test-cluster-nightly test-nightly coverage test-kills audit mutants lint format viz notebook docs bench clean
@@ -12,8 +14,9 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "deep-interest needs Python 3.11 or newer; choose one with make PYTHON=python3.12"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(PIP) torch
+	$(PIP) --editable '.[dev]'
+	@$(COMPILE)
 	@touch $@
 
 run: $(VENV)/.installed  ## run the simulated dataset, from the log to the table
@@ -26,8 +29,9 @@ test-fast: $(VENV)/.installed  ## run the tests that take at most half a second 
 	$(BIN)/python -m pytest --numprocesses=2 --dist=worksteal -m "not slow"
 
 $(VENV)/.cluster: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,spark,cluster]'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-deps torchrec
+	$(PIP) --editable '.[dev,spark,cluster]'
+	$(PIP) --no-deps torchrec
+	@$(COMPILE)
 	@touch $@
 
 test-cluster: $(VENV)/.cluster  ## run the tests of DuckDB's and Spark's data path and of training on several processes; they need Java 17
@@ -52,7 +56,7 @@ audit: $(VENV)/.installed  ## kill 40 runs, start 20 pairs of runs, damage 200 f
 	$(BIN)/python benchmarks/audit/bit_flips.py --count 1000
 
 mutants: $(VENV)/.installed  ## mutation testing with 300 mutants (hours; resumes when interrupted)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[mutants]'
+	$(PIP) --editable '.[mutants]'
 	$(BIN)/python benchmarks/audit/mutants.py
 
 lint: $(VENV)/.installed  ## check style, types, the layers of the packages, and the words

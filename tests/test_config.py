@@ -29,6 +29,15 @@ def test_blocks_of_all_parameter_files_and_of_the_environment_are_merged(tmp_pat
     assert merged["source"] == {"behaviors": {"files": "a.csv"}, "impressions": {"files": "b.csv"}}
 
 
+def test_merging_leaves_what_was_read_as_it_is_and_a_changed_file_is_read_again(tmp_path):
+    write(tmp_path / "base/parameters/datasets.yml", {"mine": BLOCK})
+    write(tmp_path / "live/parameters.yml", {"mine": {"title": "Live"}})
+    assert dataset_blocks(tmp_path, "live")["mine"]["title"] == "Live"
+    assert dataset_blocks(tmp_path)["mine"] == BLOCK
+    write(tmp_path / "base/parameters/datasets.yml", {"mine": BLOCK | {"title": "Ours"}})
+    assert dataset_blocks(tmp_path)["mine"]["title"] == "Ours"
+
+
 def test_what_a_block_declares_decides_what_kind_of_dataset_it_is():
     with_impressions = BLOCK | {"source": {"impressions": {"files": "b.csv"}}}
     rows = datasets_of({"mine": BLOCK, "yours": with_impressions, "amazon_toys": {"title": "Toys"}})

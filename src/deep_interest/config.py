@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +38,8 @@ def blocks_under(
     merged: Any = OmegaConf.create()
     for name in ("base", environment or os.environ.get("KEDRO_ENV") or "local"):
         for file in configuration_files(conf / name, "parameters"):
-            content = _load(file)
-            if OmegaConf.is_dict(content):
-                merged = OmegaConf.merge(merged, {key: content.get(key) or {}})
+            if block := _load(file).get(key):
+                merged = OmegaConf.merge(merged, {key: block})
     blocks: Any = OmegaConf.to_container(merged)
     return {name: block for name, block in blocks.get(key, {}).items() if isinstance(block, dict)}
 
@@ -100,8 +101,9 @@ def _position(node: Any, path: Sequence[str]) -> tuple[int, int]:
 
 
 def _load(file: Path) -> Any:
+    """Parse a file, or return what was parsed from the same text before; not to be changed."""
     try:
-        content = OmegaConf.load(file)
+        content = _parsed(file.read_text(encoding="utf-8"))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         position = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
@@ -119,6 +121,12 @@ def _load(file: Path) -> Any:
     if not OmegaConf.is_dict(content):
         raise InputError(f"{file}: found a list, expected names and values (name: value)")
     return content
+
+
+@lru_cache(maxsize=512)
+def _parsed(text: str) -> Any:
+    """Every command reads the files several times: for their errors, for the names of pipelines, of datasets and of experiments."""
+    return OmegaConf.load(StringIO(text))
 
 
 def configuration_files(folder: Path, kind: str) -> list[Path]:

@@ -7,7 +7,8 @@ import sys
 
 import pandas as pd
 import pytest
-from support.project import copy_project, environment, run
+from support.forked import run
+from support.project import copy_project, environment
 
 import deep_interest
 from deep_interest.commands.main import main

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from support.project import PROJECT, copy_project, run
+from support.forked import run
+from support.project import PROJECT, copy_project
 
 import deep_interest
 from deep_interest.commands.main import main

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from support.forked import Forked
-from support.project import copy_project, environment, run
+from support.forked import Forked, run
+from support.project import copy_project, environment
 
 from deep_interest.pipelines.ingest.nodes import make_ingest_tables
 from deep_interest.pipelines.parameters import DatasetParameters

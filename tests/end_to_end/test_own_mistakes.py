@@ -6,7 +6,8 @@ import sys
 import pandas as pd
 import pytest
 import yaml
-from support.project import copy_project, environment, run
+from support.forked import run
+from support.project import copy_project, environment
 
 BLOCK = {
     "title": "Mine", "protocol": {"name": "by_day"}, "features": {"item": ["item_id"]},

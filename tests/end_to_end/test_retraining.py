@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from support.days import FEATURES, day_name, day_tables, write_days, write_tables
-from support.forked import Forked
-from support.project import PROJECT, environment, run
+from support.forked import Forked, run
+from support.project import PROJECT, environment
 
 import deep_interest
 from deep_interest.export.artifact import weights_checksum

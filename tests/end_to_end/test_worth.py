@@ -2,7 +2,8 @@
 
 import pandas as pd
 import pytest
-from support.project import copy_project, run
+from support.forked import run
+from support.project import copy_project
 
 
 @pytest.mark.nightly

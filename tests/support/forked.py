@@ -7,19 +7,14 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from itertools import count
+from multiprocessing import forkserver
 from pathlib import Path
 
 import yaml
-from support.project import environment
+from support.project import PROJECT, environment
 
 _SERVER = multiprocessing.get_context("forkserver")
-_SERVER.set_forkserver_preload(
-    [
-        "kedro.framework.cli", "kedro.runner", "kedro_telemetry.plugin", "hypothesis", "pandera.pandas",
-        "deep_interest.settings", "deep_interest.commands.main", "deep_interest.datasets", "deep_interest.retraining.runs",
-        "deep_interest.retraining.window",
-    ]
-)  # fmt: skip
+_SERVER.set_forkserver_preload(["support.preloaded"])
 _COUNTER = count()
 
 
@@ -40,6 +35,7 @@ class Forked:
         self.process = _SERVER.Process(
             target=_main, args=(arguments, str(cwd), dict(env), str(self._output), max_file_size)
         )
+        _start_server()
         self.process.start()
 
     def kill(self) -> None:
@@ -53,6 +49,18 @@ class Forked:
         assert self.process.exitcode is not None, f"{self._arguments}: still running after {timeout} s"
         output = self._output.read_text() if self._output.exists() else ""
         return subprocess.CompletedProcess(self._arguments, self.process.exitcode, output)
+
+
+def _start_server() -> None:
+    """Start the process to fork from, if it is not running, with the tests' folder on its path."""
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(PROJECT / "tests"), *([before] if before else [])])
+    try:
+        forkserver.ensure_running()
+    finally:
+        os.environ.pop("PYTHONPATH")
+        if before:
+            os.environ["PYTHONPATH"] = before
 
 
 def start(project: Path, *arguments: str, raw: Path | None = None) -> Forked:
