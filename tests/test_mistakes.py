@@ -136,6 +136,7 @@ YAML = {
     "an unknown global": (
         "catalog_x.yml", "mine.samples:\n  type: pandas.CSVDataset\n  filepath: ${globals:dta}\n", "catalog_x.yml, line 3: mine.samples.filepath: Globals key 'dta' not found"
     ),
+    "credentials that are not YAML": ("credentials_x.yml", "s3: {key: a\n", "credentials_x.yml, line 2, column 1: expected ',' or '}'"),
     "globals that are not YAML": ("globals_x.yml", "data: [\n", "globals_x.yml, line 2, column 1: expected the node content"),
 }  # fmt: skip
 

@@ -44,14 +44,14 @@ def blocks_under(
     return {name: block for name, block in blocks.get(key, {}).items() if isinstance(block, dict)}
 
 
-def check_files(conf: Path, environments: Iterable[str]) -> None:
-    """Parse every file of parameters, of the catalog, of globals and of credentials of some environments.
+def check_files(conf: Path, environments: Iterable[str], kinds: Sequence[str] = KINDS) -> None:
+    """Parse every file of some kinds of some environments.
 
     Raises:
         InputError: a file is not valid YAML or defines a key twice.
     """
     for name in dict.fromkeys(environments):
-        for kind in KINDS:
+        for kind in kinds:
             for file in configuration_files(conf / name, kind):
                 _load(file)
 

@@ -154,7 +154,7 @@ def _count_files(
 def _path(configuration: Configuration, entry: str) -> Path | None:
     """Return the local path of an entry of the catalog; None if it is not a local file."""
     resolver = CatalogConfigResolver(
-        configuration.loader["catalog"], configuration.credentials(), default_runtime_patterns={}
+        configuration.catalog(), configuration.credentials(), default_runtime_patterns={}
     )
     path = str(dict(resolver.resolve_pattern(entry)).get("filepath", ""))
     return None if not path or "://" in path else configuration.conf.parent / path

@@ -59,7 +59,7 @@ def load_entries(configuration: Configuration, names: Iterable[str]) -> dict[str
         configuration: the project's configuration.
         names: names of the entries.
     """
-    catalog = configuration.loader["catalog"]
+    catalog = configuration.catalog()
     resolver = CatalogConfigResolver(catalog, configuration.credentials(), default_runtime_patterns={})
     loaded = {}
     for name in names:

@@ -7,6 +7,7 @@ from kedro.framework.hooks import hook_impl
 
 from deep_interest.datasets.checked import with_checks
 from deep_interest.errors import InputError
+from deep_interest.messages.configuration import Configuration
 
 
 class CatalogHooks:
@@ -27,4 +28,4 @@ class CatalogHooks:
                 "give single entries of the catalog (results, tables, checkpoints, scores, raw files) a filepath of their own that "
                 f"begins with {data.partition('://')[0]}:// (docs/catalog.md, Object storage)"
             )
-        loader["catalog"] = with_checks(loader["catalog"])
+        loader["catalog"] = with_checks(Configuration(loader).catalog())

@@ -32,15 +32,15 @@ class Configuration:
         self.environments = [loader.base_env, loader.env or loader.default_run_env]
 
     def parameters(self) -> dict[str, Any]:
-        """Check all files and return the parameters.
+        """Return the parameters, once globals and credentials are checked, which Kedro reads by itself.
 
         Raises:
             InputError: the environment does not exist, a file is not valid YAML, or two files define the same key.
         """
         _check_folder(self.conf, self.environments)
-        check_files(self.conf, self.environments)
+        check_files(self.conf, self.environments, ("globals", "credentials"))
         try:
-            return self.loader["parameters"]
+            return self._read("parameters")
         except MissingConfigException as error:
             raise InputError(str(error)) from error
         except OmegaConfBaseException as error:
@@ -49,6 +49,22 @@ class Configuration:
             raise InputError(
                 f"{error}. Define each key in one file only; choose a name for your dataset that is not taken."
             ) from error
+
+    def catalog(self) -> dict[str, Any]:
+        """Return the entries of the catalog.
+
+        Raises:
+            InputError: a file is not valid YAML.
+        """
+        return self._read("catalog")
+
+    def _read(self, kind: str) -> dict[str, Any]:
+        """Read the files of a kind; if that fails, check them one by one: Kedro's message does not always name file and line."""
+        try:
+            return self.loader[kind]
+        except Exception:
+            check_files(self.conf, self.environments, [kind])
+            raise
 
     def globals(self) -> dict[str, Any]:
         """Return the values of ``globals.yml``.
@@ -153,7 +169,7 @@ def open_configuration(
     conf_source: str | None = None,
     parameters: dict[str, Any] | None = None,
 ) -> Configuration:
-    """Read the configuration of a project as a session would, after a check of its files.
+    """Open the configuration of a project as a session would.
 
     Args:
         project: root of the project, which Kedro has been configured for.
@@ -162,12 +178,12 @@ def open_configuration(
         parameters: parameters of the command line.
 
     Raises:
-        InputError: a file is not valid YAML, or the environment does not exist.
+        InputError: globals are not valid YAML, or the environment does not exist.
     """
     conf, arguments = conf_source or str(project / settings.CONF_SOURCE), settings.CONFIG_LOADER_ARGS
     env = env or os.environ.get("KEDRO_ENV")
     environments = [arguments["base_env"], env or arguments["default_run_env"]]
     _check_folder(Path(conf), environments)
-    check_files(Path(conf), environments)  # before the loader, which reads globals at once
+    check_files(Path(conf), environments, ["globals"])  # before the loader, which reads them at once
     loader = settings.CONFIG_LOADER_CLASS(conf_source=conf, env=env, runtime_params=parameters, **arguments)
     return Configuration(loader)
