@@ -125,7 +125,7 @@ def _load(file: Path) -> Any:
 
 @lru_cache(maxsize=512)
 def _parsed(text: str) -> Any:
-    """Every command reads the files several times: for their errors, for the names of pipelines, of datasets and of experiments."""
+    """Parse a text once per process: a command needs the files for the names of pipelines, for datasets and for messages."""
     return OmegaConf.load(StringIO(text))
 
 

@@ -14,7 +14,6 @@ import yaml
 from support.project import PROJECT, environment
 
 _SERVER = multiprocessing.get_context("forkserver")
-_SERVER.set_forkserver_preload(["support.preloaded"])
 _COUNTER = count()
 
 
@@ -52,7 +51,11 @@ class Forked:
 
 
 def _start_server() -> None:
-    """Start the process to fork from, if it is not running, with the tests' folder on its path."""
+    """Start the process to fork from, if it is not running, with the tests' folder on its path.
+
+    A search in the process of the tests can have started it, with fewer modules; commands are slower then.
+    """
+    _SERVER.set_forkserver_preload(["support.preloaded"])
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([str(PROJECT / "tests"), *([before] if before else [])])
     try:
