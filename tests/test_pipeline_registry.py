@@ -16,6 +16,8 @@ from deep_interest.pipelines.wiring import owner_of
 
 PROJECT = Path(__file__).parents[1]
 DATASETS = datasets_of(dataset_blocks())
+KINDS = {spec: dataset for dataset, spec in reversed(DATASETS.items())}
+"""The first dataset of every kind; pipelines of the others differ from its own in names only."""
 
 
 @pytest.fixture(scope="module", params=["base", "smoke", "industrial"])
@@ -28,6 +30,13 @@ def context(request):
 @pytest.fixture(scope="module")
 def pipelines():
     return register_pipelines()
+
+
+@pytest.fixture(scope="module")
+def all_kinds(pipelines):
+    """The pipelines of one dataset of every kind, and those of no dataset, by name."""
+    others = set(DATASETS) - set(KINDS.values())
+    return {name: pipelines[name] for name in pipelines.all_names() if not others & set(name.split("."))}
 
 
 def test_every_experiment_has_a_pipeline(pipelines):
@@ -73,14 +82,14 @@ def test_only_the_selected_datasets_are_registered(monkeypatch):
 
 
 @pytest.mark.slow
-def test_every_dataset_of_every_pipeline_is_in_the_catalog(context, pipelines):
-    """Of every pipeline in the base environment; the others have the same catalog files, so that one dataset is enough."""
+def test_every_dataset_of_every_pipeline_is_in_the_catalog(context, all_kinds):
+    """In the base environment; the others have the same catalog files, so that one dataset is enough."""
     catalog = context.catalog
     prefix = "" if context.env == "base" else "simulated."
     resolver = catalog.config_resolver
     names = {
         name
-        for pipeline in map(pipelines.__getitem__, pipelines.all_names())
+        for pipeline in all_kinds.values()
         for name in pipeline.datasets()
         if not name.startswith("params:") and name.startswith(prefix)
     }
@@ -91,15 +100,15 @@ def test_every_dataset_of_every_pipeline_is_in_the_catalog(context, pipelines):
         and not resolver.match_dataset_pattern(name)
         and not name.endswith(".trained_models")  # in memory only
     ]
-    assert len(names) > len(MODELS) * (1 if prefix else len(DATASETS))
+    assert len(names) > len(MODELS) * (1 if prefix else len(KINDS))
     assert missing == []
 
 
 @pytest.mark.slow
-def test_every_parameter_of_every_pipeline_is_configured_and_valid(context, pipelines):
+def test_every_parameter_of_every_pipeline_is_configured_and_valid(context, pipelines, all_kinds):
     names = {
         name.removeprefix("params:")
-        for pipeline in map(pipelines.__getitem__, pipelines.all_names())
+        for pipeline in all_kinds.values()
         for name in pipeline.inputs()
         if name.startswith("params:")
     }
@@ -109,9 +118,8 @@ def test_every_parameter_of_every_pipeline_is_configured_and_valid(context, pipe
         for key in name.split("."):
             assert key in block, f"parameter {name} is not configured"
             block = block[key]
-    validated = ParameterValidator(
-        {name: pipelines[name] for name in pipelines.all_names()}
-    ).validate_raw_params(raw)
+    every = all_kinds | {dataset: pipelines[dataset] for dataset in DATASETS}
+    validated = ParameterValidator(every).validate_raw_params(raw)
     for dataset in DATASETS:
         assert validated["datasets"][dataset].recipe in validated["recipes"].root
 
@@ -137,7 +145,7 @@ def test_only_raw_files_and_parameters_are_free_inputs(pipelines):
 
 @pytest.mark.slow
 def test_a_search_reads_only_samples_without_the_test_set(pipelines):
-    for dataset in DATASETS:
+    for dataset in KINDS.values():
         for model in TUNABLE:
             nodes = {node.name: set(node.inputs) for node in pipelines[f"tune.{dataset}.{model}"].nodes}
             assert f"{dataset}.tuning_samples" in nodes[f"tune.{dataset}.{model}.tune"]

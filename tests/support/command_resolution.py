@@ -20,7 +20,6 @@ from kedro.framework.cli.catalog import catalog_cli
 from kedro.framework.cli.project import project_group
 from kedro.framework.cli.registry import registry_cli
 from kedro.validation import ParameterValidator
-from omegaconf import OmegaConf
 from support.project import PROJECT
 from torch.distributed.run import get_args_parser
 
@@ -77,11 +76,21 @@ def resolve_run(options: Mapping[str, Any]) -> None:
             )
     if params or env:
         configured = _parameters(env)
-        merged: Any = OmegaConf.to_container(OmegaConf.merge(configured, params))
+        merged = _merged(configured, params)
         unknown = [key for key in params if key not in configured]
         require(not unknown, f"--params: {', '.join(unknown)} does not exist")
         datasets_of(merged["datasets"])
         ParameterValidator({name: pipelines[name] for name in names}).validate_raw_params(merged)
+
+
+def _merged(parameters: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters with those of the command line, block by block, as Kedro merges them."""
+    return {**parameters} | {
+        key: _merged(parameters[key], value)
+        if isinstance(value, Mapping) and isinstance(parameters.get(key), Mapping)
+        else value
+        for key, value in changes.items()
+    }
 
 
 @cache
