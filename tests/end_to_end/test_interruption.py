@@ -8,7 +8,7 @@ import pandas as pd
 from support.forked import run
 from support.project import copy_project, environment, kedro, results
 
-SLOW_RUN = ["--pipelines=simulated.din", "--params=training.checkpoint_seconds=0,training.options.epochs=6"]
+SLOW_RUN = ["--pipelines=simulated.din", "--params=training.checkpoint_seconds=0,training.options.epochs=3"]
 
 
 def test_a_run_killed_during_training_resumes_with_the_same_result(tmp_path):

@@ -97,13 +97,13 @@ def test_best_value_is_that_of_training_with_the_best_options(tmp_path):
 
 
 def test_killed_search_resumes_to_the_trials_of_an_uninterrupted_one(tmp_path):
-    undisturbed = tune(small_search(tmp_path / "undisturbed", n_trials=6, epochs=24), data_to_kill())
-    process = search_process(tmp_path / "killed", 6, 1, 24)
-    search = small_search(tmp_path / "killed", n_trials=6, epochs=24)
+    undisturbed = tune(small_search(tmp_path / "undisturbed", n_trials=6, epochs=12), data_to_kill())
+    process = search_process(tmp_path / "killed", 6, 1, 12)
+    search = small_search(tmp_path / "killed", n_trials=6, epochs=12)
     left, again = kill_when(process, search, lambda trials: len(trials) > 2 and started(trials))
     assert left.count(TrialState.RUNNING) == 1
     assert sum(state in FINISHED for state in left) < 6
-    ended = search_process(tmp_path / "killed", 6, 1, 24)
+    ended = search_process(tmp_path / "killed", 6, 1, 12)
     assert ended.wait(timeout=300) == 0, ended.communicate()[1]
     study = open_study(search)
     assert sum(state in FINISHED for state in states(study)) == 6
