@@ -25,6 +25,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -36,6 +37,10 @@ from deep_interest.evaluation.metrics import per_user_auc
 from deep_interest.evaluation.seed_variance import variance_over_seeds
 from deep_interest.evaluation.significance import difference_interval, mean_over_seeds
 from deep_interest.io.atomic import atomic_path
+
+if TYPE_CHECKING:
+    from deep_interest.logs.behavior_log import BehaviorLog
+    from deep_interest.logs.encoding import FeatureTables
 
 LIBRARIES = ("deepctr_torch", "torch_rechub")
 ALL_LIBRARIES = (*LIBRARIES, "fuxictr", "recbole")
@@ -69,19 +74,38 @@ def export(dataset: str, *, data: Path, work: Path, max_len: int) -> Path:
         return folder
     log = BehaviorLogFolder(filepath=str(data / f"04_feature/{dataset}/log")).load()
     features = FeatureTablesFolder(filepath=str(data / f"04_feature/{dataset}/features")).load()
-    category, rng = features.items["category"], np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     folder.mkdir(parents=True, exist_ok=True)
     for name, rows in samples.groupby("split", observed=True):
-        arrays = padded(
-            item=rows["item"].to_numpy(), user=rows["user"].to_numpy(np.int64), label=rows["label"].to_numpy(),
-            end=rows["history_end"].to_numpy(np.int64), offsets=log.offsets, item_ids=log.fields["item_id"], category=category,
-            max_len=max_len, rng=rng,
-        )  # fmt: skip
-        np.savez(folder / f"{name}.npz", **arrays)
-    sizes = {"item": len(category), "category": int(category.max()) + 1}
+        np.savez(folder / f"{name}.npz", **arrays_of(rows, log, features, max_len=max_len, rng=rng))
+    sizes = {
+        "item": 1 + int(features.items["item_id"].max()),
+        "category": 1 + int(features.items["category"].max()),
+    }
     with atomic_path(folder / "sizes.json") as path:
         path.write_text(json.dumps(sizes))
     return folder
+
+
+def arrays_of(
+    rows: pd.DataFrame,
+    log: "BehaviorLog",
+    features: "FeatureTables",
+    *,
+    max_len: int,
+    rng: np.random.Generator,
+) -> dict[str, np.ndarray]:
+    """The padded arrays of some samples, whose items have the codes of the feature ``item_id``, as the log's behaviours: samples number all
+    items, the feature those of training samples only."""
+    code, category = features.items["item_id"], features.items["category"]
+    of_code = np.zeros(1 + int(code.max()), category.dtype)
+    of_code[code[code > 0]] = category[code > 0]
+    arrays = padded(
+        item=code[rows["item"]], user=rows["user"].to_numpy(np.int64), label=rows["label"].to_numpy(),
+        end=rows["history_end"].to_numpy(np.int64), offsets=log.offsets, item_ids=log.fields["item_id"], category=of_code,
+        max_len=max_len, rng=rng,
+    )  # fmt: skip
+    return arrays | {"category": category[rows["item"]].astype(np.int32)}
 
 
 def fit(peer: str, job: dict, *, work: Path) -> dict:

@@ -1,0 +1,25 @@
+"""The samples that other libraries take."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+from accuracy_vs_peers import arrays_of
+
+
+def test_candidates_and_behaviours_have_the_same_item_codes():
+    """Item 2 has no training sample: samples number it, the feature does not."""
+    features = SimpleNamespace(
+        items={"item_id": np.array([0, 1, 0, 2, 3]), "category": np.array([0, 1, 1, 2, 2])}
+    )
+    behaviors = np.array([1, 3, 4, 2, 4])  # of users 1 and 2, in the numbers of samples
+    log = SimpleNamespace(
+        offsets=np.array([0, 0, 3, 5]), fields={"item_id": features.items["item_id"][behaviors]}
+    )
+    rows = pd.DataFrame({"user": [1, 1, 2], "item": [4, 2, 4], "label": [1, 0, 1], "history_end": [2, 2, 1]})
+    found = arrays_of(rows, log, features, max_len=3, rng=np.random.default_rng(0))
+    assert found["item"].tolist() == [3, 0, 3]
+    assert found["category"].tolist() == [2, 1, 2]
+    assert found["history_item"].tolist() == [[1, 2, 0], [1, 2, 0], [0, 0, 0]]
+    assert found["history_category"].tolist() == [[1, 2, 0], [1, 2, 0], [0, 0, 0]]
+    assert found["length"].tolist() == [2, 2, 1]
