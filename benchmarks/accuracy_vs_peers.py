@@ -95,8 +95,10 @@ def arrays_of(
     max_len: int,
     rng: np.random.Generator,
 ) -> dict[str, np.ndarray]:
-    """The padded arrays of some samples, whose items have the codes of the feature ``item_id``, as the log's behaviours: samples number all
-    items, the feature those of training samples only."""
+    """Return samples as padded arrays in which candidates and behaviours have the codes of the feature ``item_id``.
+
+    The column ``item`` of samples numbers all items, the feature only those with training samples; the others are 0.
+    """
     code, category = features.items["item_id"], features.items["category"]
     of_code = np.zeros(1 + int(code.max()), category.dtype)
     of_code[code[code > 0]] = category[code > 0]

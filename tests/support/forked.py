@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from itertools import count
 from multiprocessing import forkserver
 from pathlib import Path
+from unittest.mock import patch
 
 import yaml
 from support.project import PROJECT, environment
@@ -56,14 +57,9 @@ def _start_server() -> None:
     A search in the process of the tests can have started it, with fewer modules; commands are slower then.
     """
     _SERVER.set_forkserver_preload(["support.preloaded"])
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(PROJECT / "tests"), *([before] if before else [])])
-    try:
+    path = os.pathsep.join(filter(None, [str(PROJECT / "tests"), os.environ.get("PYTHONPATH")]))
+    with patch.dict(os.environ, PYTHONPATH=path):
         forkserver.ensure_running()
-    finally:
-        os.environ.pop("PYTHONPATH")
-        if before:
-            os.environ["PYTHONPATH"] = before
 
 
 def start(project: Path, *arguments: str, raw: Path | None = None) -> Forked:

@@ -15,18 +15,13 @@ OUTSIDE = (
     "kedro_datasets.pandas", "kedro_datasets.plotly", "kedro_datasets.yaml", "ibis.backends.duckdb", "plotly.express", "kedro_datasets.text", "pyarrow.dataset",
     "sympy", "rich.logging", "cffi",
 )  # fmt: skip
-COMMANDS = ("analysis", "cli", "commands", "datasets", "hooks", "pipelines", "models", "settings")
+OURS = ("analysis", "cli", "commands", "datasets", "hooks", "pipelines", "models", "settings")
 
 
-def preload() -> None:
-    """Import the modules, and parse the configuration of the tests' environments."""
-    for name in OUTSIDE:
-        import_module(name)
-    for module in walk_packages(deep_interest.__path__, "deep_interest."):
-        if module.name.split(".")[1] in COMMANDS:
-            import_module(module.name)
-    numba.njit(lambda x: x + 1)(1)  # the first compilation loads many modules
-    check_files(PROJECT / "conf", ("base", "smoke"))
-
-
-preload()
+for name in OUTSIDE:
+    import_module(name)
+for module in walk_packages(deep_interest.__path__, "deep_interest."):
+    if module.name.split(".")[1] in OURS:
+        import_module(module.name)
+numba.njit(lambda x: x + 1)(1)  # the first compilation loads many modules
+check_files(PROJECT / "conf", ("base", "smoke"))
