@@ -65,7 +65,7 @@ def export(dataset: str, *, data: Path, work: Path, max_len: int) -> Path:
     """
     from deep_interest.datasets import BehaviorLogFolder, FeatureTablesFolder
 
-    samples = pd.read_parquet(data / f"05_model_input/{dataset}/samples.parquet")
+    samples = pd.read_parquet(samples_file(dataset, data=data))
     digest = hashlib.blake2b(
         pd.util.hash_pandas_object(samples, index=False).to_numpy().tobytes(), digest_size=4
     )
@@ -176,12 +176,18 @@ def predictions_file(dataset: str, row: str, *, data: Path) -> Path:
     return data / f"07_model_output/{dataset}/{row}/predictions.parquet"
 
 
-def our_scores(dataset: str, row: str, *, data: Path, test: dict) -> np.ndarray:
-    """Our test predictions, ``(seeds, n)``."""
+def samples_file(dataset: str, *, data: Path) -> Path:
+    return data / f"05_model_input/{dataset}/samples.parquet"
+
+
+def our_scores(dataset: str, row: str, *, data: Path) -> np.ndarray:
+    """Our predictions of the test samples, which the libraries have, ``(seeds, n)``."""
     predictions = pd.read_parquet(predictions_file(dataset, row, data=data))
+    samples = pd.read_parquet(samples_file(dataset, data=data), columns=["user", "item", "split"])
+    test = samples[samples["split"] == "test"]
     if not all(np.array_equal(predictions[name], test[name]) for name in ("user", "item")):
         raise SystemExit(
-            f"{dataset}.{row} predicts other samples than the peers had; remove {dataset} below build/peers/samples"
+            f"{dataset}.{row} predicts other samples than {samples_file(dataset, data=data)} has; run kedro run again for {dataset}"
         )
     return predictions.filter(like="seed_").to_numpy().T
 
@@ -247,7 +253,7 @@ def main() -> None:
         their_fits = [per_user_auc(test["user"], test["label"], s) for s in scores]
         theirs = mean_over_seeds(their_fits)
         for model, key in ours_keys.items():
-            ours_all = our_scores(options.dataset, key, data=options.data, test=test)
+            ours_all = our_scores(options.dataset, key, data=options.data)
             our_fits = [per_user_auc(test["user"], test["label"], s) for s in ours_all]
             ours = mean_over_seeds(our_fits)
             variances = [variance_over_seeds(our_fits), variance_over_seeds(their_fits)]

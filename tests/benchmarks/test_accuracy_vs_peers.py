@@ -4,7 +4,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
-from accuracy_vs_peers import arrays_of
+import pytest
+from accuracy_vs_peers import arrays_of, our_scores, predictions_file, samples_file
 
 
 def test_candidates_and_behaviours_have_the_same_item_codes():
@@ -23,3 +24,20 @@ def test_candidates_and_behaviours_have_the_same_item_codes():
     assert found["history_item"].tolist() == [[1, 2, 0], [1, 2, 0], [0, 0, 0]]
     assert found["history_category"].tolist() == [[1, 2, 0], [1, 2, 0], [0, 0, 0]]
     assert found["length"].tolist() == [2, 2, 1]
+
+
+def test_our_predictions_are_those_of_the_test_samples(tmp_path):
+    """Both have the items' numbers of samples, which are not the codes that libraries have."""
+    for path in (
+        samples := samples_file("shop", data=tmp_path),
+        predictions_file("shop", "din", data=tmp_path),
+    ):
+        path.parent.mkdir(parents=True)
+    rows = pd.DataFrame({"user": [1, 1, 2], "item": [3, 4, 2], "split": ["train", "test", "test"]})
+    rows.to_parquet(samples)
+    predictions = rows.drop(columns="split").iloc[1:].assign(seed_1=[0.2, 0.6], seed_2=[0.3, 0.5])
+    predictions.to_parquet(path)
+    assert our_scores("shop", "din", data=tmp_path).tolist() == [[0.2, 0.6], [0.3, 0.5]]
+    predictions.iloc[::-1].to_parquet(path)
+    with pytest.raises(SystemExit, match="predicts other samples"):
+        our_scores("shop", "din", data=tmp_path)
