@@ -40,7 +40,7 @@ test-cluster: $(VENV)/.cluster  ## run the tests of DuckDB's and Spark's data pa
 test-cluster-nightly: $(VENV)/.cluster  ## run the tests of engines and several processes that are too slow for `make test-cluster`
 	DEEP_INTEREST_CLUSTER=1 DEEP_INTEREST_NIGHTLY=1 $(BIN)/python -m pytest -m "cluster and nightly" tests/cluster
 
-test-nightly: $(VENV)/.installed  ## run the tests that are too slow for `make test`: every export, ablations, the notebook
+test-nightly: $(VENV)/.installed  ## run the tests that are too slow for `make test`: every export, ablations, damaged files, the package, the notebook
 	DEEP_INTEREST_NIGHTLY=1 $(BIN)/python -m pytest --numprocesses=2 --dist=worksteal -m nightly
 
 coverage: $(VENV)/.installed  ## run all tests and list the lines that no test runs, without compiled kernels

@@ -53,6 +53,7 @@ class KilledError(Exception):
     """Raised in place of a kill."""
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_models_rank_on_the_day_after_they_are_trained_and_a_run_resumes(tmp_path):
     arms = {"base": {"model": "base"}, "other": RANDOM}

@@ -112,6 +112,7 @@ def in_process(settings):
     return VersionRanker(read_version(settings.folder / "registry" / NAME), CONFIG, COLUMNS, RUN)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_service_and_the_process_rank_a_log_alike(settings, in_process):
     block, nothing = make_block(CONFIG, 0), Events(*(np.zeros(0, np.int64) for _ in range(3)))

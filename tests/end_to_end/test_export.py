@@ -47,6 +47,7 @@ def export(project, monkeypatch, *arguments: str) -> int:
     return main(["export", *arguments, "--env", "smoke"])
 
 
+@pytest.mark.nightly
 def test_the_documented_loader_predicts_like_deep_interest_load(
     project, requests, monkeypatch, capsys, tmp_path
 ):

@@ -28,6 +28,7 @@ def audit(name, project, *arguments):
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
+@pytest.mark.nightly
 def test_simulating_the_log_keeps_the_simulated_days(project):
     """The project has simulated its days first, then the log."""
     raw = project / "data/smoke/01_raw/simulated"
@@ -39,6 +40,7 @@ def test_simulating_the_log_keeps_the_simulated_days(project):
     }  # fmt: skip
 
 
+@pytest.mark.nightly
 def test_no_run_leaves_unfinished_files(project):
     assert not list((project / "data").rglob("*.part"))
 
@@ -49,6 +51,7 @@ def test_every_bit_flip_is_detected(project):
     assert [(line["flips"], line["undetected"]) for line in lines] == [(100, 0), (100, 0)]
 
 
+@pytest.mark.nightly
 def test_every_damaged_file_is_detected(project):
     *_, total = audit("damaged_files", project, "--count=20", "--runs=0")
     assert (total["error"], total["silent"]) == (20, 0)

@@ -68,6 +68,7 @@ def catalog_command(project, *arguments):
     return yaml.safe_load(call(project, "-m", "kedro", "catalog", *arguments, "--env=smoke"))
 
 
+@pytest.mark.nightly
 def test_the_package_has_every_file_and_runs_in_an_empty_folder(project, tmp_path):
     (project / "LICENSE").write_text((PROJECT / "LICENSE").read_text())
     (project / "conf/local").mkdir(exist_ok=True)
@@ -110,6 +111,7 @@ def test_the_tasks_of_an_airflow_dag_give_the_table_of_a_run(project, tmp_path):
     )
 
 
+@pytest.mark.nightly
 def test_ipython_has_the_catalog_the_pipelines_and_the_session(project, tmp_path):
     output = call(project, "-m", "IPython", "-c", SHELL, IPYTHONDIR=str(tmp_path))
     env, nodes, models, session_env = json.loads(output.splitlines()[-1])

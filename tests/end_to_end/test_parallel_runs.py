@@ -177,6 +177,7 @@ print("all sessions ran")
 """
 
 
+@pytest.mark.nightly
 def test_sessions_release_their_locks_after_a_run_and_an_error(tmp_path):
     project = copy_project(tmp_path / "project")
     done = subprocess.run(

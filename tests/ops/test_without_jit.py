@@ -173,6 +173,7 @@ OPERATIONS = {
 }  # fmt: skip
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_without_compilation_every_operation_agrees_with_its_plain_implementation():
     assert not config.DISABLE_JIT

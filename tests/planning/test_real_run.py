@@ -81,6 +81,7 @@ def test_training_needs_what_was_predicted(tmp_path):
     assert found["checkpoint"] == pytest.approx(planned.size.weight_bytes, rel=0.2, abs=20_000)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_data_path_needs_what_was_predicted(tmp_path):
     size = 200_000

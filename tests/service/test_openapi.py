@@ -47,6 +47,7 @@ def check_operation(client, operation, mode):
     return sent
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("mode", list(schemathesis.GenerationMode), ids=lambda mode: mode.name.lower())
 def test_requests_made_from_the_document_get_documented_answers(client, mode):
     sent = sum(check_operation(client, operation, mode) for operation in operations(client))

@@ -41,6 +41,7 @@ def test_actions_and_dwell_times_have_the_configured_shares():
     assert abs(logarithms.std() - actions.dwell_spread) < 0.05 * actions.dwell_spread
 
 
+@pytest.mark.nightly
 def test_counts_weighted_by_action_dwell_and_time_predict_better_than_plain_counts():
     config, behaviors, impressions = simulated()
     actions = config.actions

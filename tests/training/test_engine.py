@@ -75,6 +75,7 @@ def output_with(engine: str, *models: str) -> list[str]:
     return found.stdout.splitlines()
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_plain_engine_calls_no_kernel_in_any_model():
     *models, kernels = output_with("plain", *MODELS)

@@ -72,6 +72,7 @@ def excused(loop):
     return plain
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.parametrize(("data", "shared", "dropout"), SETS)
 @pytest.mark.parametrize(("key", "options"), ROWS)
