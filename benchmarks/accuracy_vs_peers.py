@@ -1,4 +1,4 @@
-"""Our DIN and DIEN against the same models of public libraries, on the same samples with the same validation rule.
+r"""Our DIN and DIEN against the same models of public libraries, on the same samples with the same validation rule.
 
     python benchmarks/accuracy_vs_peers.py --install                 # the peers' environments, once; needs a network
     python benchmarks/accuracy_vs_peers.py --dataset amazon_beauty --model din
@@ -12,6 +12,8 @@ for as long as that helps; the best pair is fitted with every seed.
 
 With ``--trials``, both are tuned: ours are the rows of ``kedro run --pipelines=leaderboard.<dataset>``, which must have been run (in the project, or
 below ``--data``), and a peer has as many trials of Optuna as the option says, over the leaderboard's ranges of learning rate, L2, widths and dropout.
+Libraries see items and categories in histories of at most ``--max-len``; ours see the same with
+``datasets.<dataset>.features.behavior=item_id category,datasets.<dataset>.training.max_len=20`` in the leaderboard's ``--params``.
 
 Each fit is a file below ``--work``: a run that was stopped goes on. Each comparison prints one JSON line: GAUC of both (means over seeds) and the
 paired bootstrap interval of the difference over users.
@@ -176,6 +178,17 @@ def predictions_file(dataset: str, row: str, *, data: Path) -> Path:
     return data / f"07_model_output/{dataset}/{row}/predictions.parquet"
 
 
+def tuned_rows(dataset: str, model: str, *, data: Path) -> dict[str, str]:
+    """The rows of a finished leaderboard that are compared with a model of the libraries, and their names in files."""
+    keys = {row: f"{row}_leaderboard" for row in TUNED[model]}
+    found = {row: key for row, key in keys.items() if predictions_file(dataset, key, data=data).exists()}
+    if not found:
+        raise SystemExit(
+            f"{data} has no tuned {' or '.join(keys)}; run kedro run --pipelines=leaderboard.{dataset} with one of them first"
+        )
+    return found
+
+
 def samples_file(dataset: str, *, data: Path) -> Path:
     return data / f"05_model_input/{dataset}/samples.parquet"
 
@@ -229,12 +242,7 @@ def main() -> None:
         install(peers, work)
         return
     if options.trials:
-        ours_keys = {row: f"{row}_leaderboard" for row in TUNED[options.model]}
-        for row, key in ours_keys.items():
-            if not predictions_file(options.dataset, key, data=options.data).exists():
-                raise SystemExit(
-                    f"{options.data} has no tuned {row}; run kedro run --pipelines=leaderboard.{options.dataset} with this model first"
-                )
+        ours_keys = tuned_rows(options.dataset, options.model, data=options.data)
     else:
         ours_keys = {row: row for row in OURS[options.model]}
         fit_ours(options.dataset, options.model, max_len=options.max_len, params=options.params)

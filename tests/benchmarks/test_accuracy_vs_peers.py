@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from accuracy_vs_peers import arrays_of, our_scores, predictions_file, samples_file
+from accuracy_vs_peers import arrays_of, our_scores, predictions_file, samples_file, tuned_rows
 
 
 def test_candidates_and_behaviours_have_the_same_item_codes():
@@ -41,3 +41,12 @@ def test_our_predictions_are_those_of_the_test_samples(tmp_path):
     predictions.iloc[::-1].to_parquet(path)
     with pytest.raises(SystemExit, match="predicts other samples"):
         our_scores("shop", "din", data=tmp_path)
+
+
+def test_the_rows_of_a_leaderboard_are_compared_and_without_any_it_is_an_error(tmp_path):
+    with pytest.raises(SystemExit, match=r"no tuned din_items or din or .*leaderboard\.shop"):
+        tuned_rows("shop", "din", data=tmp_path)
+    predictions = predictions_file("shop", "din_mba_leaderboard", data=tmp_path)
+    predictions.parent.mkdir(parents=True)
+    predictions.touch()
+    assert tuned_rows("shop", "din", data=tmp_path) == {"din_mba": "din_mba_leaderboard"}
