@@ -114,7 +114,10 @@ def checked(project: Path, dataset: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("dataset", DATASETS)
+@pytest.mark.parametrize(
+    "dataset",
+    [pytest.param(name, marks=[pytest.mark.nightly] if name != "ml_100k" else []) for name in DATASETS],
+)
 def test_a_block_of_the_page_is_enough_for_a_table(project, dataset):
     checked(project, dataset)
     done = run(project, f"--pipelines={dataset}")

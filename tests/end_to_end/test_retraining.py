@@ -218,7 +218,10 @@ def test_a_killed_run_keeps_the_champion_and_the_next_completes(project_after_fi
 
 @pytest.mark.parametrize(
     ("is_fitted", "max_file_size", "file"),
-    [(False, 6_000, "retraining.pt"), (True, 7_600, "registry/2024-03-03-")],
+    [
+        pytest.param(False, 6_000, "retraining.pt", marks=pytest.mark.nightly),
+        (True, 7_600, "registry/2024-03-03-"),
+    ],
 )
 def test_a_full_disk_keeps_the_champion_and_the_next_run_completes(
     shop, fourth_day, is_fitted, max_file_size, file

@@ -11,6 +11,7 @@ from support.project import copy_project
 USE_TUNED = ["--params=training.tuned=true,training.seeds=[1]"]
 
 
+@pytest.mark.nightly
 def test_tuned_values_are_used_in_training_and_compared(tmp_path):
     project = copy_project(tmp_path / "project")
     data = project / "data/smoke"

@@ -9,6 +9,7 @@ import signal
 import socket
 import threading
 import time
+from contextlib import suppress
 
 import psutil
 import pytest
@@ -69,9 +70,14 @@ class Processes:
             return False
 
     def workers(self):
-        children = psutil.Process(self.process.pid).children()
-        alive = [of for of in children if of.status() != psutil.STATUS_ZOMBIE]
-        return {of.pid for of in alive if "resource_tracker" not in " ".join(of.cmdline())}
+        found = set()
+        for child in psutil.Process(self.process.pid).children():
+            with suppress(psutil.NoSuchProcess):  # it has just ended
+                if child.status() != psutil.STATUS_ZOMBIE and "resource_tracker" not in " ".join(
+                    child.cmdline()
+                ):
+                    found.add(child.pid)
+        return found
 
     def kill(self):
         for pid in (*self.workers(), self.process.pid):

@@ -206,7 +206,9 @@ def curve(rate, name):
     return [0.7 - final / 2, final - 0.02, final - 0.01, final]
 
 
-@pytest.mark.parametrize("order", range(8))
+@pytest.mark.parametrize(
+    "order", [0, 1, *(pytest.param(order, marks=pytest.mark.nightly) for order in range(2, 8))]
+)
 def test_pruning_never_stops_the_winner_of_an_exhaustive_search(tmp_path, monkeypatch, order):
     """All 12 combinations are tried in some order: hopeless ones are stopped, the best never is."""
 
