@@ -8,6 +8,7 @@ import pytest
 from support.project import PROJECT, environment
 
 AUDIT = PROJECT / "benchmarks/audit"
+pytestmark = pytest.mark.nightly
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +29,6 @@ def audit(name, project, *arguments):
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
-@pytest.mark.nightly
 def test_simulating_the_log_keeps_the_simulated_days(project):
     """The project has simulated its days first, then the log."""
     raw = project / "data/smoke/01_raw/simulated"
@@ -40,18 +40,15 @@ def test_simulating_the_log_keeps_the_simulated_days(project):
     }  # fmt: skip
 
 
-@pytest.mark.nightly
 def test_no_run_leaves_unfinished_files(project):
     assert not list((project / "data").rglob("*.part"))
 
 
-@pytest.mark.nightly
 def test_every_bit_flip_is_detected(project):
     lines = audit("bit_flips", project, "--count=100")
     assert [(line["flips"], line["undetected"]) for line in lines] == [(100, 0), (100, 0)]
 
 
-@pytest.mark.nightly
 def test_every_damaged_file_is_detected(project):
     *_, total = audit("damaged_files", project, "--count=20", "--runs=0")
     assert (total["error"], total["silent"]) == (20, 0)

@@ -73,9 +73,8 @@ class Processes:
         found = set()
         for child in psutil.Process(self.process.pid).children():
             with suppress(psutil.NoSuchProcess):  # it has just ended
-                if child.status() != psutil.STATUS_ZOMBIE and "resource_tracker" not in " ".join(
-                    child.cmdline()
-                ):
+                is_worker = "resource_tracker" not in " ".join(child.cmdline())
+                if is_worker and child.status() != psutil.STATUS_ZOMBIE:
                     found.add(child.pid)
         return found
 
