@@ -41,7 +41,7 @@ VARIANTS = {
     "reg_filter": {"keep_top": 10, "training": {"shuffle": "requests"}},
     "din_softmax": {"match_counts": True, "item_bias": True, "training": {"batch_size": 3, "epochs": 1}},
     "lr": {},
-    "fm": {},
+    "fm": {"training": {"l2": 0.01, "updated_rows": "all"}},
     "asvd": {},
     "wide_deep": {},
     "sim_hard": {"search": "category"},

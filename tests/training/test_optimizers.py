@@ -134,6 +134,45 @@ def test_for_adam_a_decoupled_penalty_passes_the_moments_by():
     assert np.abs(coupled).max() <= 2 + 1e-6
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["plain", "compiled"])
+@pytest.mark.parametrize(
+    ("options", "of_torch", "weight_decay"),
+    [
+        ({"optimizer": "adam"}, torch.optim.Adam, 0.0),
+        ({"optimizer": "adam", "l2": 0.02}, torch.optim.Adam, 0.02),
+        ({"optimizer": "adam", "l2": 0.5, "decoupled": True}, torch.optim.AdamW, 0.5),
+        ({"optimizer": "sgd", "l2": 0.5}, torch.optim.SGD, 0.5),
+    ],
+)
+def test_an_update_of_all_rows_is_that_of_torch_with_dense_gradients(options, of_torch, weight_decay, dtype):
+    """Rows 0 and 4 occur in no batch, row 2 in the first one only."""
+    model = Tiny().to(dtype)
+    table, weight = (nn.Parameter(value.detach().clone()) for value in (model.table.weight, model.weight))
+    reference = of_torch(
+        [{"params": [table], "weight_decay": weight_decay}, {"params": [weight], "weight_decay": 0.0}], lr=0.1
+    )
+    optimizer = Optimizer(model, TrainingOptions(learning_rate=0.1, updated_rows="all", **options))
+    for ids in [[1, 2, 1], [3], [1, 3], [1]]:
+        model.loss(ids).backward()
+        optimizer.step(batch_of(ids))
+        reference.zero_grad()
+        (table[ids] @ weight).sum().backward()
+        reference.step()
+    # the tables' eps has no bias correction, as in `torch.optim.SparseAdam`
+    torch.testing.assert_close(model.table.weight.detach(), table.detach(), rtol=1e-5, atol=1e-5)
+    changed = (table.detach() != torch.from_numpy(ROWS)).any(1)
+    assert changed.tolist() == [bool(weight_decay), True, True, True, bool(weight_decay)]
+
+
+def test_mba_on_all_rows_acts_on_the_rows_of_the_batch_only():
+    """α_mj of DIN eq. 6 is 0 for an id that does not occur; L2 has no such factor."""
+    found = moved({**SGD, "mba": 3.0, "updated_rows": "all"}, [1, 3], occurrences=OCCURRENCES)
+    np.testing.assert_allclose(found[[1, 3]], 3 / np.array([[4], [8]]) * ROWS[[1, 3]], atol=1e-9)
+    assert not found[[0, 2, 4]].any()
+    l2 = moved({**SGD, "l2": 0.5, "updated_rows": "all"}, [1, 3])
+    np.testing.assert_allclose(l2, 0.5 * ROWS, atol=1e-9)
+
+
 @pytest.mark.parametrize("penalty", ["l2", "mba", "difacto"])
 def test_a_penalty_of_zero_is_none(penalty):
     model, optimizer = step({"optimizer": "adam", penalty: 0.0}, [1, 3], occurrences=OCCURRENCES)

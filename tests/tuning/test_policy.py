@@ -48,17 +48,18 @@ def test_deep_models_search_the_same_options():
         "training.learning_rate", "training.behavior_dropout", "training.max_len", "model.embedding_dim", "model.hidden",
         "model.batch_norm", "model.item_bias",
     }  # fmt: skip
+    l2 = {"training.l2", "training.updated_rows"}
     expected = {
-        "base": {"training.l2", "model.pooling"},
+        "base": {*l2, "model.pooling"},
         "base_mba": {"training.mba", "model.pooling"},
-        "din": {"training.l2"},
-        "din_softmax": {"training.l2"},
+        "din": l2,
+        "din_softmax": l2,
         "din_mba_dice": {"training.mba"},
-        "gru_augru": {"training.l2"},
-        "dien": {"training.l2", "model.aux_weight"},
+        "gru_augru": l2,
+        "dien": {*l2, "model.aux_weight"},
         "dien_mba": {"training.mba", "model.aux_weight"},
-        "dmin": {"training.l2", "model.aux_weight"},
-        "bst": {"training.l2", "model.dropout"},
+        "dmin": {*l2, "model.aux_weight"},
+        "bst": {*l2, "model.dropout"},
     }
     for model, own in expected.items():
         assert set(searched(model)) == common | own, model

@@ -12,6 +12,7 @@ LABELS = {
     "training.mba": "λ (MBA)",
     "training.difacto": "λ (DiFacto)",
     "training.l2": "λ (L2)",
+    "training.updated_rows": "rows of L2",
     "training.behavior_dropout": "dropout of behaviours",
     "model.aux_weight": "α (auxiliary loss)",
     "model.learning_rate": "learning rate of the trees",

@@ -20,7 +20,8 @@ class Optimizer:
     """Update the parameters of the network and the rows of the tables that a batch touched.
 
     The cost of a step depends on the touched rows, not on the sizes of the tables. Adam on the tables is the lazy form: the
-    moments of a row only change when the row is touched.
+    moments of a row only change when the row is touched. With ``updated_rows: all`` both grow with the tables: a step updates
+    every row, with a gradient of 0 if the batch does not touch it, as ``torch.optim.Adam`` does with a dense gradient.
 
     A penalty on the tables is added to the gradient (coupled: clipped with it, and rescaled by Adam's moments), or, with
     ``decoupled``, subtracted from the rows separately, as in DIN eq. 7 and AdamW (Loshchilov and Hutter 2019). For SGD
@@ -76,6 +77,8 @@ class Optimizer:
     def step(self, batch: Batch) -> None:
         """Regularise and clip the gradients of ``batch``, apply them, and set them to zero."""
         touched = self.accumulator.coalesce()
+        if self.options.updated_rows == "all":
+            touched = [of_all_rows(table, found) for table, found in zip(self.tables, touched, strict=True)]
         for table, found, regularizer in zip(self.tables, touched, self.regularizers, strict=True):
             if found is not None and regularizer.on:
                 self._penalize(table, found, regularizer, batch)
@@ -104,3 +107,11 @@ class Optimizer:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.rule.load_state_dict(state)
+
+
+def of_all_rows(table: Tensor, gradient: CoalescedGrad | None) -> CoalescedGrad:
+    """Return a gradient of a table ``(R, D)`` with all its rows: 0 in those that are not touched."""
+    dense = torch.zeros_like(table)
+    if gradient is not None:
+        dense.index_add_(0, gradient.rows, gradient.gradient)
+    return CoalescedGrad(torch.arange(len(table), device=table.device), dense)

@@ -64,7 +64,9 @@ class TrainingOptions(BaseModel):
         evaluations_per_epoch: number of evenly spaced validations per epoch.
         max_len: maximum length of a history, in training and in evaluation; the newest behaviours are kept.
         gradient_norm: maximum norm of the gradient, which is clipped to it; no clipping if None.
-        l2: λ of the L2 penalty ``λ / 2 · |w_j|²`` on the embedding rows that a batch touches.
+        updated_rows: embedding rows that a step updates: those that the ``batch`` touches, or ``all``, so that Adam's moments and L2 move
+            rows in every step, as with a dense ``torch.optim.Adam`` with a weight decay; a step then takes longer the larger the tables are.
+        l2: λ of the L2 penalty ``λ / 2 · |w_j|²`` on the embedding rows that a step updates.
         mba: λ of the mini-batch aware penalty, ``λ / (2 n_j) · |w_j|²`` (DIN eq. 6).
         difacto: λ of the penalty that grows with the occurrences of an id in the batch (DIN §6.5).
         decoupled: whether penalties are applied separately from the optimiser's step, without passing through its moments.
@@ -96,6 +98,7 @@ class TrainingOptions(BaseModel):
     evaluations_per_epoch: int = Field(1, ge=1)
     max_len: int = Field(100, ge=1)
     gradient_norm: float | None = Field(None, gt=0)
+    updated_rows: Literal["batch", "all"] = "batch"
     l2: float = Field(0.0, ge=0)
     mba: float = Field(0.0, ge=0)
     difacto: float = Field(0.0, ge=0)

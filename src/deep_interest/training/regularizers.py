@@ -1,4 +1,4 @@
-"""Penalties on the embedding rows that a mini-batch touches (DIN §5.1 and §6.5)."""
+"""Penalties on embedding rows, as a rule on those that a mini-batch touches (DIN §5.1 and §6.5)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,7 +16,7 @@ class Regularizer:
 
     It is the sum of the enabled terms, where ``α_mj`` is 1 if id j occurs in m and 0 otherwise:
 
-    - ``l2``: ``λ α_mj w_j``, plain L2 on the touched rows;
+    - ``l2``: ``λ α_mj w_j``, plain L2 on the touched rows, or ``λ w_j`` with ``updated_rows: all``;
     - ``mba``: ``λ (α_mj / n_j) w_j``, mini-batch aware (DIN eq. 6, 7);
     - ``difacto``: ``λ c_mj w_j`` with c_mj occurrences of j in m, so that frequent ids are regularised more strongly.
 
@@ -30,10 +30,10 @@ class Regularizer:
     """
 
     def __init__(self, table: Table, options: TrainingOptions, occurrences: Tensor | None) -> None:
-        self.table, self.options = table, options
+        self.table = table
         counted = table.is_counted
         self.per_occurrence = options.difacto if counted else 0.0
-        self.per_row = options.l2
+        self.per_row, self.on_all_rows = options.l2, options.updated_rows == "all"
         self.inverse = None
         if options.mba and counted:
             assert occurrences is not None
@@ -48,7 +48,7 @@ class Regularizer:
             return self.table.weight.new_full((len(rows),), self.per_row)
         counts = self._occurrences_in(batch, rows)
         present = (counts > 0).to(self.table.weight)
-        strength = present * self.per_row
+        strength = (torch.ones_like(present) if self.on_all_rows else present) * self.per_row
         if self.per_occurrence:
             strength = strength + counts * self.per_occurrence
         if self.inverse is not None:

@@ -17,7 +17,7 @@ WEIGHTS = ("training.mba", "training.difacto", "model.aux_weight", "model.hint_w
 
 MAX_LEN = "training.max_len"
 ITEM_BIAS = "model.item_bias"
-L2 = "training.l2"
+L2 = ("training.l2", "training.updated_rows")
 OTHER_PENALTIES = ("mba", "difacto")  # in place of L2
 
 
@@ -71,7 +71,7 @@ class LeaderboardParameters(BaseModel):
         An option is searched if the model has it, except
 
         - what the block ``models.<model>`` sets, because it defines the model, and what ``training.options`` of the run sets;
-        - the weight of a penalty or loss that is 0 in the model's configuration; and L2 in models with another penalty;
+        - the weight of a penalty or loss that is 0 in the model's configuration; and L2 and its rows in models with another penalty;
         - ``max_len``, if the dataset's block sets it;
         - ``item_bias``, if items have no ``item_id``.
 
@@ -107,7 +107,7 @@ class LeaderboardParameters(BaseModel):
         fixed |= {f"training.{name}" for name in experiment.run.options}
         fixed |= {name for name, weight in weights.items() if not weight}
         if any(getattr(training, name) for name in OTHER_PENALTIES):
-            fixed.add(L2)
+            fixed.update(L2)
         if "max_len" in of_dataset:
             fixed.add(MAX_LEN)
         if all(field.name != ITEM_ID for field in schema.item):
