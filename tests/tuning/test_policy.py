@@ -45,8 +45,8 @@ def test_every_model_that_is_trained_in_steps_searches_the_learning_rate_and_one
 
 def test_deep_models_search_the_same_options():
     common = {
-        "training.learning_rate", "training.behavior_dropout", "training.max_len", "model.embedding_dim", "model.hidden",
-        "model.batch_norm", "model.item_bias",
+        "training.learning_rate", "training.decay_rate", "training.behavior_dropout", "training.max_len", "model.embedding_dim",
+        "model.hidden", "model.batch_norm", "model.item_bias",
     }  # fmt: skip
     l2 = {"training.l2", "training.updated_rows"}
     expected = {
