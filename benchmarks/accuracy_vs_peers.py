@@ -11,7 +11,8 @@ its L2 (not with ``--no-l2``), are searched on validation GAUC with the first se
 for as long as that helps; the best pair is fitted with every seed.
 
 With ``--trials``, both are tuned: ours are the rows of ``kedro run --pipelines=leaderboard.<dataset>``, which must have been run (in the project, or
-below ``--data``), and a peer has as many trials of Optuna as the option says, over the leaderboard's ranges of learning rate, L2, widths and dropout.
+below ``--data``), and a peer has as many trials of Optuna as the option says, over the leaderboard's ranges of learning rate, L2, widths and dropout,
+and with its rule to end hopeless trials.
 Libraries see items and categories in histories of at most ``--max-len``; ours see the same with
 ``datasets.<dataset>.features.behavior=item_id category,datasets.<dataset>.training.max_len=20`` in the leaderboard's ``--params``.
 
@@ -24,16 +25,18 @@ import hashlib
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import optuna
 import pandas as pd
 from environments import PROJECT, WORK, command, environment, install
 from padded import padded
-from peer_search import DEFAULTS, search
+from peer_search import DEFAULTS, Report, search
 
 from deep_interest.evaluation.metrics import per_user_auc
 from deep_interest.evaluation.seed_variance import variance_over_seeds
@@ -56,6 +59,7 @@ TUNED = {
     "dien": ("dien_items", "dien", "dien_mba"),
 }
 """Our rows of the leaderboard; those with ``items`` in their names see of a behaviour what the libraries see, its item and category."""
+EPOCH, VALUE = '{"epoch":', "validation_gauc"  # lines of a runner, see `peers.job.fit`
 SEEDS = {"din": 3, "dien": 2}  # the others have one
 
 
@@ -112,18 +116,65 @@ def arrays_of(
     return arrays | {"category": category[rows["item"]].astype(np.int32)}
 
 
-def fit(peer: str, job: dict, *, work: Path) -> dict:
-    """The result of one fit, from its file if it is there."""
+def fit(peer: str, job: dict, *, work: Path, report: Report | None = None) -> dict:
+    """The result of one fit, from its file if it is there.
+
+    Args:
+        peer, job, work: library, order of its runner without ``out``, and the folder of the files.
+        report: gets the validation GAUC of each epoch, and can end the fit, which is then in a file of its own.
+    """
     digest = hashlib.blake2b(json.dumps(job, sort_keys=True).encode(), digest_size=4).hexdigest()
     name = "_".join(str(job[key]) for key in ("model", "learning_rate", "l2", "seed"))
     out = work / "fits" / peer / f"{name}_{digest}.npz"
+    ended_early = out.with_suffix(".ended_early.json")
     if not out.exists():
         out.parent.mkdir(parents=True, exist_ok=True)
+        if report is not None and ended_early.exists():
+            replay(json.loads(ended_early.read_text()), report)
         order = out.with_suffix(".json")
         order.write_text(json.dumps(job | {"out": str(out)}))
-        subprocess.run(command(peer, order, work), check=True, stdout=sys.stderr, env=environment())
+        history: list[float] = []
+        try:
+            with closing(epochs(command(peer, order, work))) as values:
+                for value in values:
+                    history.append(value)
+                    if report is not None:
+                        report(len(history) - 1, value)
+        except optuna.TrialPruned:
+            ended_early.write_text(json.dumps(history))
+            raise
+        report = None
     with np.load(out) as arrays:
-        return {name: arrays[name] for name in arrays}
+        result = {name: arrays[name] for name in arrays}
+    if report is not None:
+        replay(result["history"].tolist(), report)
+    return result
+
+
+def epochs(runner: Sequence[str]) -> Generator[float, None, None]:
+    """Run a library's runner and give the validation GAUC of each epoch; closing the generator ends the runner.
+
+    Raises:
+        subprocess.CalledProcessError: the runner has failed.
+    """
+    with subprocess.Popen(runner, stdout=subprocess.PIPE, text=True, env=environment()) as process:
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                print(line, end="", file=sys.stderr, flush=True)
+                if line.startswith(EPOCH):  # libraries print, too
+                    yield float(json.loads(line)[VALUE])
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, runner)
+
+
+def replay(history: Sequence[float], report: Report) -> None:
+    """Report the epochs of an earlier fit."""
+    for epoch, value in enumerate(history):
+        report(epoch, value)
 
 
 def best_fits(
@@ -147,9 +198,11 @@ def best_fits(
 
 def tuned_fits(peer: str, job: dict, *, trials: int, seeds: int, work: Path) -> tuple[dict, list[np.ndarray]]:
     """Search with the first seed and Optuna; the best options, and the test scores of every seed with them."""
-    best, values = search(
-        lambda options: float(fit(peer, job | options | {"seed": 1}, work=work)["best"]), trials=trials
-    )
+
+    def value(options: dict, report: Report) -> float:
+        return float(fit(peer, job | options | {"seed": 1}, work=work, report=report)["best"])
+
+    best, values = search(value, trials=trials)
     scores = [fit(peer, job | best | {"seed": seed}, work=work)["scores"] for seed in range(1, seeds + 1)]
     return best | {"validation_gauc": [round(value, 4) for value in values]}, scores
 

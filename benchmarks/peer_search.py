@@ -7,7 +7,11 @@ import optuna
 import yaml
 from environments import PROJECT
 
+from deep_interest.tuning.parameters import TuningParameters
+
 Options = dict[str, Any]
+Report = Callable[[int, float], None]
+"""Takes the number of an epoch, from 0, and its value; raises `optuna.TrialPruned` if the trial shall end."""
 
 DEFAULTS: Options = {"learning_rate": 0.001, "l2": 1e-6, "dim": 32, "hidden": [200, 80], "dropout": 0.0}
 """Options of the first trial."""
@@ -35,22 +39,31 @@ def draw(trial: optuna.Trial, name: str, bounds: Mapping[str, Any]) -> Any:
     return trial.suggest_float(name, bounds["low"], bounds["high"], log=bounds.get("log", False))
 
 
-def search(value: Callable[[Options], float], *, trials: int) -> tuple[Options, list[float]]:
-    """Maximise ``value`` in a number of trials, of which the first has the defaults.
+def search(fit: Callable[[Options, Report], float], *, trials: int) -> tuple[Options, list[float]]:
+    """Maximise the value of a fit in a number of trials, of which the first has the defaults.
 
-    The search draws the same options whenever the values are the same: if they come from files, a search that was stopped goes on.
+    A trial ends early by the rule of our own searches, if its fit reports the values of its epochs. The search draws the same options whenever
+    the values are the same: if they come from files, a search that was stopped goes on.
 
     Returns:
-        The best options, and the value of every trial.
+        The best options, and the value of every trial; of one that ended early the best before.
     """
     found, tried = ranges(), []
 
     def objective(trial: optuna.Trial) -> float:
         tried.append({name: draw(trial, name, bounds) for name, bounds in found.items()})
-        return value(tried[-1])
+
+        def report(epoch: int, value: float) -> None:
+            trial.report(value, epoch)
+            if trial.should_prune():
+                raise optuna.TrialPruned
+
+        return fit(tried[-1], report)
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=0))
+    study = optuna.create_study(
+        direction="maximize", sampler=optuna.samplers.TPESampler(seed=0), pruner=pruner()
+    )
     study.enqueue_trial(
         {
             name: bounds["choices"].index(DEFAULTS[name]) if "choices" in bounds else DEFAULTS[name]
@@ -58,4 +71,15 @@ def search(value: Callable[[Options], float], *, trials: int) -> tuple[Options, 
         }
     )
     study.optimize(objective, n_trials=trials)
-    return tried[study.best_trial.number], [trial.value for trial in study.trials]
+    return tried[study.best_trial.number], [
+        max(trial.intermediate_values.values()) if trial.value is None else trial.value
+        for trial in study.trials
+    ]
+
+
+def pruner() -> optuna.pruners.BasePruner:
+    """The rule by which our own searches end a trial, with its defaults."""
+    startup, warmup = (
+        TuningParameters.model_fields[name].default for name in ("unpruned_trials", "unpruned_evaluations")
+    )
+    return optuna.pruners.MedianPruner(n_startup_trials=startup, n_warmup_steps=warmup)

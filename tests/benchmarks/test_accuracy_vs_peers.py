@@ -1,11 +1,16 @@
 """The samples that other libraries take."""
 
+import subprocess
+import sys
 from types import SimpleNamespace
 
+import accuracy_vs_peers
 import numpy as np
+import optuna
 import pandas as pd
+import psutil
 import pytest
-from accuracy_vs_peers import arrays_of, our_scores, predictions_file, samples_file, tuned_rows
+from accuracy_vs_peers import arrays_of, fit, our_scores, predictions_file, samples_file, tuned_rows
 
 
 def test_candidates_and_behaviours_have_the_same_item_codes():
@@ -50,3 +55,68 @@ def test_the_rows_of_a_leaderboard_are_compared_and_without_any_it_is_an_error(t
     predictions.parent.mkdir(parents=True)
     predictions.touch()
     assert tuned_rows("shop", "din", data=tmp_path) == {"din_mba": "din_mba_leaderboard"}
+
+
+RUNNER = """
+import json, sys, time
+import numpy as np
+job = json.load(open(sys.argv[1]))
+print("a line of the library")
+for epoch, value in enumerate(job["values"]):
+    print(json.dumps({"epoch": epoch + 1, "validation_gauc": value}), flush=True)
+    time.sleep(job["seconds"])
+np.savez(job["out"], best=max(job["values"]), history=job["values"])
+"""
+JOB = {"model": "din", "learning_rate": 0.1, "l2": 0.0, "seed": 1, "values": [0.6, 0.7, 0.65], "seconds": 0.0}
+
+
+@pytest.fixture
+def runners(tmp_path, monkeypatch):
+    """Starts of a library's runner."""
+    started = []
+    script = tmp_path / "runner.py"
+    script.write_text(RUNNER)
+
+    def command(peer, order, work):
+        started.append(peer)
+        return [sys.executable, str(script), str(order)]
+
+    monkeypatch.setattr(accuracy_vs_peers, "command", command)
+    return started
+
+
+def test_a_fit_reports_its_epochs_and_is_repeated_from_its_file(tmp_path, runners):
+    seen: list[tuple[int, float]] = []
+    for _ in range(2):
+        result = fit("recbole", JOB, work=tmp_path, report=lambda *epoch: seen.append(epoch))
+        assert float(result["best"]) == 0.7
+    assert seen == 2 * [(0, 0.6), (1, 0.7), (2, 0.65)]
+    assert runners == ["recbole"]
+
+
+def test_a_fit_that_is_ended_early_leaves_no_process_and_is_not_repeated(tmp_path, runners):
+    seen: list[float] = []
+
+    def report(epoch: int, value: float) -> None:
+        seen.append(value)
+        if epoch == 1:
+            raise optuna.TrialPruned
+
+    for _ in range(2):
+        with pytest.raises(optuna.TrialPruned):
+            fit(
+                "recbole",
+                JOB | {"seconds": 1.0, "values": [0.6, 0.5, *[0.5] * 60]},
+                work=tmp_path,
+                report=report,
+            )
+    assert seen == 2 * [0.6, 0.5]
+    assert runners == ["recbole"]
+    children = psutil.Process().children(recursive=True)
+    assert not [child for child in children if "runner.py" in " ".join(child.cmdline())]
+
+
+def test_a_runner_that_fails_is_an_error_and_leaves_no_result(tmp_path, runners):
+    with pytest.raises(subprocess.CalledProcessError):
+        fit("recbole", JOB | {"values": []}, work=tmp_path)
+    assert not list(tmp_path.rglob("*.npz"))

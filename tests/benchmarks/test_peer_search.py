@@ -13,7 +13,7 @@ def value(options) -> float:
 
 def test_the_first_trial_has_the_defaults_and_the_others_stay_in_the_leaderboards_ranges():
     seen = []
-    search(lambda options: seen.append(options) or 0.0, trials=40)
+    search(lambda options, report: seen.append(options) or 0.0, trials=40)
     assert seen[0] == {"learning_rate": 0.001, "l2": 1e-6, "dim": 32, "hidden": [200, 80], "dropout": 0.0}
     assert all(
         0.0005 <= options["learning_rate"] <= 0.02 and 1e-6 <= options["l2"] <= 0.01 for options in seen
@@ -26,7 +26,7 @@ def test_the_first_trial_has_the_defaults_and_the_others_stay_in_the_leaderboard
 
 def test_the_best_options_are_those_of_the_best_trial():
     seen = []
-    best, values = search(lambda options: seen.append(options) or value(options), trials=20)
+    best, values = search(lambda options, report: seen.append(options) or value(options), trials=20)
     assert best == seen[values.index(max(values))]
     assert values == [value(options) for options in seen]
 
@@ -42,9 +42,27 @@ def test_a_search_whose_values_come_from_files_goes_on_where_it_was_stopped():
             files[key] = value(options)
         return files[key]
 
-    search(lambda options: whole.append(options) or value(options), trials=10)
+    search(lambda options, report: whole.append(options) or value(options), trials=10)
     with pytest.raises(KeyboardInterrupt):
-        search(lambda options: fitted(options, 4), trials=10)
+        search(lambda options, report: fitted(options, 4), trials=10)
     resumed = []
-    search(lambda options: resumed.append(options) or fitted(options, 10), trials=10)
+    search(lambda options, report: resumed.append(options) or fitted(options, 10), trials=10)
     assert resumed == whole
+
+
+def test_a_hopeless_trial_ends_after_the_second_epoch():
+    """From the sixth trial on: the median of the earlier ones is 0.7, and the first epoch never ends a trial."""
+    lengths = []
+
+    def fit(options, report) -> float:
+        number = len(lengths)
+        lengths.append(0)
+        level = 0.7 if number < 5 else 0.6
+        for epoch in range(4):
+            lengths[number] = epoch + 1
+            report(epoch, level + 0.01 * epoch)
+        return level + 0.03
+
+    _, values = search(fit, trials=7)
+    assert lengths == [4, 4, 4, 4, 4, 2, 2]
+    assert values == pytest.approx([0.73] * 5 + [0.61] * 2)
