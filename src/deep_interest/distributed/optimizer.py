@@ -50,7 +50,7 @@ class ShardedOptimizer(Optimizer):
     @property
     def counts_occurrences(self) -> bool:
         """Whether a penalty needs the occurrences of rows in the batches of all ranks."""
-        return any(regularizer.on and regularizer.table.is_counted for regularizer in self.regularizers)
+        return any(regularizer.needs_counts for regularizer in self.regularizers)
 
     @torch.no_grad()
     def step(self, batch: Batch) -> None:

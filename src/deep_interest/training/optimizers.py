@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from deep_interest.models.batch import Batch
 from deep_interest.models.embeddings import Table, embedding_tables
-from deep_interest.ops.gradients import CoalescedGrad, GradientAccumulator
+from deep_interest.ops.gradients import GradientAccumulator
 from deep_interest.ops.runtime.memory import use_huge_pages
 from deep_interest.training.parameters import TrainingOptions
 from deep_interest.training.regularizers import Regularizer, regularizers
-from deep_interest.training.update_rules import SGD, Adam, Flat, clip
+from deep_interest.training.update_rules import SGD, Adam, Flat, TableGrad, clip, values_of
 
 
 class Optimizer:
@@ -45,6 +45,9 @@ class Optimizer:
         self.options = options
         self.learning_rate = options.learning_rate
         self.accumulator = GradientAccumulator(self.tables)
+        self._dense = (
+            [torch.zeros_like(table) for table in self.tables] if options.updated_rows == "all" else None
+        )
         # attributes of the modules: at every step, `nn.Module.__setattr__` would cost as much as a small kernel
         self._accumulating = [
             vars(module) for module in model.modules() if hasattr(type(module), "accumulator")
@@ -76,42 +79,50 @@ class Optimizer:
     @torch.no_grad()
     def step(self, batch: Batch) -> None:
         """Regularise and clip the gradients of ``batch``, apply them, and set them to zero."""
-        touched = self.accumulator.coalesce()
-        if self.options.updated_rows == "all":
-            touched = [of_all_rows(table, found) for table, found in zip(self.tables, touched, strict=True)]
-        for table, found, regularizer in zip(self.tables, touched, self.regularizers, strict=True):
-            if found is not None and regularizer.on:
-                self._penalize(table, found, regularizer, batch)
+        gradients: Sequence[TableGrad | None] = self._of_tables()
+        for table, gradient, regularizer in zip(self.tables, gradients, self.regularizers, strict=True):
+            if gradient is not None and regularizer.on:
+                self._penalize(table, gradient, regularizer, batch)
         if self.options.gradient_norm is not None:
-            self._clip([found.gradient for found in touched if found is not None], self.options.gradient_norm)
-        self.rule.step(self.learning_rate, touched)
+            self._clip(
+                [values_of(each) for each in gradients if each is not None], self.options.gradient_norm
+            )
+        self.rule.step(self.learning_rate, gradients)
         self.network.gradient.zero_()
+
+    def _of_tables(self) -> Sequence[TableGrad | None]:
+        """Return the gradient of each table: of the touched rows, or of all."""
+        touched = self.accumulator.coalesce()
+        if self._dense is None:
+            return touched
+        for dense, found in zip(self._dense, touched, strict=True):
+            dense.zero_()
+            if found is not None:
+                dense.index_add_(0, found.rows, found.gradient)
+        return self._dense
 
     def _clip(self, of_tables: list[Tensor], limit: float) -> None:
         clip([self.network.gradient, *of_tables], limit)
 
-    def _penalize(
-        self, table: Tensor, touched: CoalescedGrad, regularizer: Regularizer, batch: Batch
-    ) -> None:
-        rows, gradient, mask = touched
+    def _penalize(self, table: Tensor, gradient: TableGrad, regularizer: Regularizer, batch: Batch) -> None:
+        if isinstance(gradient, Tensor):
+            strength = regularizer(None, batch).unsqueeze(1)
+            if self.options.decoupled:
+                table.sub_(table * strength, alpha=self.learning_rate)
+            else:
+                gradient.addcmul_(table, strength)
+            return
+        rows, values, mask = gradient
         penalty = table.index_select(0, rows).mul_(regularizer(rows, batch).unsqueeze(1))
         if mask is not None:
             penalty.mul_(mask)
         if self.options.decoupled:
             table.index_add_(0, rows, penalty, alpha=-self.learning_rate)
         else:
-            gradient.add_(penalty)
+            values.add_(penalty)
 
     def state_dict(self) -> dict[str, Any]:
         return self.rule.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.rule.load_state_dict(state)
-
-
-def of_all_rows(table: Tensor, gradient: CoalescedGrad | None) -> CoalescedGrad:
-    """Return a gradient of a table ``(R, D)`` with all its rows: 0 in those that are not touched."""
-    dense = torch.zeros_like(table)
-    if gradient is not None:
-        dense.index_add_(0, gradient.rows, gradient.gradient)
-    return CoalescedGrad(torch.arange(len(table), device=table.device), dense)

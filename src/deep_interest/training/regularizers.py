@@ -39,16 +39,21 @@ class Regularizer:
             assert occurrences is not None
             self.inverse = options.mba / occurrences.clamp(min=1).to(table.weight)
         self.on = bool(self.per_row or self.per_occurrence or self.inverse is not None)
-        if self.on and counted:
+        of_occurrences = bool(self.per_occurrence) or self.inverse is not None
+        self.needs_counts = self.on and counted and (of_occurrences or not self.on_all_rows)
+        if self.needs_counts:
             self._counts = torch.zeros(len(table.weight), dtype=torch.int32, device=table.weight.device)
 
-    def __call__(self, rows: Tensor, batch: Batch) -> Tensor:
-        """Return the coefficient of ``w_j`` for some rows. Shape: ``(k,) -> (k,)``."""
-        if not self.table.is_counted:
-            return self.table.weight.new_full((len(rows),), self.per_row)
+    def __call__(self, rows: Tensor | None, batch: Batch) -> Tensor:
+        """Return the coefficient of ``w_j`` for some rows, or for all. Shape: ``(k,) -> (k,)``."""
+        if rows is None:
+            rows = torch.arange(len(self.table.weight), device=self.table.weight.device)
+        uniform = self.table.weight.new_tensor(self.per_row).expand(len(rows))
+        if not self.needs_counts:
+            return uniform
         counts = self._occurrences_in(batch, rows)
         present = (counts > 0).to(self.table.weight)
-        strength = (torch.ones_like(present) if self.on_all_rows else present) * self.per_row
+        strength = uniform if self.on_all_rows else present * self.per_row
         if self.per_occurrence:
             strength = strength + counts * self.per_occurrence
         if self.inverse is not None:

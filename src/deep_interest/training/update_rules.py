@@ -10,6 +10,14 @@ from deep_interest.ops.adam import adam, adam_rows
 from deep_interest.ops.gradients import CoalescedGrad
 from deep_interest.ops.runtime.memory import use_huge_pages
 
+TableGrad = CoalescedGrad | Tensor
+"""Gradient of some rows of a table, or of all, ``(R, D)``."""
+
+
+def values_of(gradient: TableGrad) -> Tensor:
+    """Return the values of a gradient."""
+    return gradient if isinstance(gradient, Tensor) else gradient.gradient
+
 
 class Flat:
     """Parameters that share one vector, as do their gradients, so that one operation updates all of them.
@@ -61,26 +69,31 @@ class Adam:
             for values in (network.values, *(table.detach() for table in tables))
         ]
 
-    def step(self, rate: float, touched: Sequence[CoalescedGrad | None]) -> None:
-        """Update the network and the touched rows of each table; None for tables that were not touched."""
+    def step(self, rate: float, gradients: Sequence[TableGrad | None]) -> None:
+        """Update the network and rows of each table.
+
+        Args:
+            rate: learning rate.
+            gradients: of the tables; None for one that was not touched.
+        """
         betas, eps = self.betas, self.eps
         self.steps[0] += 1
         adam(
             self.network.values, self.network.gradient, *self.moments[0],
             learning_rate=rate, betas=betas, eps=eps, step=self.steps[0],
         )  # fmt: skip
-        for number, (table, found) in enumerate(zip(self.tables, touched, strict=True), start=1):
-            if found is not None:
-                self.steps[number] += 1
-                adam_rows(
-                    table,
-                    found,
-                    *self.moments[number],
-                    learning_rate=rate,
-                    betas=betas,
-                    eps=eps,
-                    step=self.steps[number],
-                )
+        for number, (table, gradient) in enumerate(zip(self.tables, gradients, strict=True), start=1):
+            if gradient is None:
+                continue
+            self.steps[number] += 1
+            moments, step = self.moments[number], self.steps[number]
+            if isinstance(gradient, Tensor):
+                adam(
+                    *(each.reshape(-1) for each in (table.detach(), gradient, *moments)),
+                    learning_rate=rate, betas=betas, eps=eps, step=step,
+                )  # fmt: skip
+            else:
+                adam_rows(table, gradient, *moments, learning_rate=rate, betas=betas, eps=eps, step=step)
 
     def state_dict(self) -> dict[str, Any]:
         return {"steps": list(self.steps), "moments": self.moments}
@@ -102,12 +115,14 @@ class SGD:
     def __init__(self, network: Flat, tables: Sequence[Tensor]) -> None:
         self.network, self.tables = network, tables
 
-    def step(self, rate: float, touched: Sequence[CoalescedGrad | None]) -> None:
-        """Update the network and the touched rows of each table; None for tables that were not touched."""
+    def step(self, rate: float, gradients: Sequence[TableGrad | None]) -> None:
+        """Update the network and rows of each table, see `Adam.step`."""
         self.network.values.add_(self.network.gradient, alpha=-rate)
-        for table, found in zip(self.tables, touched, strict=True):
-            if found is not None:
-                table.index_add_(0, found.rows, found.gradient, alpha=-rate)
+        for table, gradient in zip(self.tables, gradients, strict=True):
+            if isinstance(gradient, Tensor):
+                table.sub_(gradient, alpha=rate)
+            elif gradient is not None:
+                table.index_add_(0, gradient.rows, gradient.gradient, alpha=-rate)
 
     def state_dict(self) -> dict[str, Any]:
         return {}
