@@ -79,7 +79,7 @@ class Optimizer:
     @torch.no_grad()
     def step(self, batch: Batch) -> None:
         """Regularise and clip the gradients of ``batch``, apply them, and set them to zero."""
-        gradients: Sequence[TableGrad | None] = self._of_tables()
+        gradients: Sequence[TableGrad | None] = self._table_gradients()
         for table, gradient, regularizer in zip(self.tables, gradients, self.regularizers, strict=True):
             if gradient is not None and regularizer.on:
                 self._penalize(table, gradient, regularizer, batch)
@@ -90,7 +90,7 @@ class Optimizer:
         self.rule.step(self.learning_rate, gradients)
         self.network.gradient.zero_()
 
-    def _of_tables(self) -> Sequence[TableGrad | None]:
+    def _table_gradients(self) -> Sequence[TableGrad | None]:
         """Return the gradient of each table: of the touched rows, or of all."""
         touched = self.accumulator.coalesce()
         if self._dense is None:

@@ -89,7 +89,7 @@ class Adam:
             moments, step = self.moments[number], self.steps[number]
             if isinstance(gradient, Tensor):
                 adam(
-                    *(each.reshape(-1) for each in (table.detach(), gradient, *moments)),
+                    *(each.view(-1) for each in (table.detach(), gradient, *moments)),
                     learning_rate=rate, betas=betas, eps=eps, step=step,
                 )  # fmt: skip
             else:
