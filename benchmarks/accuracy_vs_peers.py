@@ -56,7 +56,7 @@ PENALTIES = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)  # the libraries' own L2
 OURS = {"din": ("din", "din_softmax", "din_mba", "din_softmax_mba"), "dien": ("dien", "dien_mba"), **LONG}
 TUNED = {
     "din": ("din_items", "din", "din_mba", "din_softmax", "din_softmax_mba"),
-    "dien": ("dien_items", "dien", "dien_mba"),
+    "dien": ("dien_items", "gru_augru", "dien", "dien_mba"),
 }
 """Our rows of the leaderboard; those with ``items`` in their names see of a behaviour what the libraries see, its item and category."""
 EPOCH, VALUE = '{"epoch":', "validation_gauc"  # lines of a runner, see `peers.job.fit`
