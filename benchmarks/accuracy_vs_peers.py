@@ -59,7 +59,7 @@ TUNED = {
     "dien": ("dien_items", "gru_augru", "dien", "dien_mba"),
 }
 """Our rows of the leaderboard; those with ``items`` in their names see of a behaviour what the libraries see, its item and category."""
-EPOCH, VALUE = '{"epoch":', "validation_gauc"  # lines of a runner, see `peers.job.fit`
+EPOCH = '{"epoch":'  # begins the lines that `peers.job.fit` prints
 SEEDS = {"din": 3, "dien": 2}  # the others have one
 
 
@@ -163,7 +163,7 @@ def epochs(runner: Sequence[str]) -> Generator[float, None, None]:
             for line in process.stdout:
                 print(line, end="", file=sys.stderr, flush=True)
                 if line.startswith(EPOCH):  # libraries print, too
-                    yield float(json.loads(line)[VALUE])
+                    yield float(json.loads(line)["validation_gauc"])
         except BaseException:
             process.kill()
             raise

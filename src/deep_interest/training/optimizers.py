@@ -20,8 +20,8 @@ class Optimizer:
     """Update the parameters of the network and the rows of the tables that a batch touched.
 
     The cost of a step depends on the touched rows, not on the sizes of the tables. Adam on the tables is the lazy form: the
-    moments of a row only change when the row is touched. With ``updated_rows: all`` both grow with the tables: a step updates
-    every row, with a gradient of 0 if the batch does not touch it, as ``torch.optim.Adam`` does with a dense gradient.
+    moments of a row only change when the row is touched. With ``updated_rows: all`` a step updates every row, with a gradient of 0
+    if the batch does not touch it, as ``torch.optim.Adam`` does with a dense gradient; its cost then depends on the sizes of the tables.
 
     A penalty on the tables is added to the gradient (coupled: clipped with it, and rescaled by Adam's moments), or, with
     ``decoupled``, subtracted from the rows separately, as in DIN eq. 7 and AdamW (Loshchilov and Hutter 2019). For SGD

@@ -1,4 +1,4 @@
-"""Penalties on embedding rows, as a rule on those that a mini-batch touches (DIN §5.1 and §6.5)."""
+"""Penalties on the embedding rows that a mini-batch touches (DIN §5.1 and §6.5), and L2 on all rows."""
 
 from collections.abc import Mapping, Sequence
 
