@@ -38,6 +38,7 @@ VARIANTS = {
     "din_mba": {"training": {"mba": 0.1, "l2": 0.01, "gradient_norm": 0.05, "decoupled": True}},
     "din_dice": {"activation": "dice", "attention_activation": "dice"},
     "base": {"batch_norm": True, "training": {"optimizer": "sgd"}},  # Adam would amplify the rounding of gradients that are 0
+    "pnn": {"interest_product": True},
     "reg_filter": {"keep_top": 10, "training": {"shuffle": "requests"}},
     "din_softmax": {"match_counts": True, "item_bias": True, "training": {"batch_size": 3, "epochs": 1}},
     "lr": {},

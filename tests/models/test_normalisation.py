@@ -6,7 +6,6 @@ import torch
 from support.batches import SCHEMA
 from torch import nn
 
-from deep_interest.models.base import SameFields
 from deep_interest.models.embeddings import Embeddings, mean_by_length, pool
 from deep_interest.models.layers import (
     MLP,
@@ -18,6 +17,7 @@ from deep_interest.models.layers import (
     fuse_layers,
     make_activation,
 )
+from deep_interest.models.shared_fields import SameFields
 from deep_interest.ops.jagged import Jagged
 from deep_interest.ops.mlp import Layers
 

@@ -36,9 +36,9 @@ UNCALIBRATED = Calibration()
 Run = Callable[[Inputs], np.ndarray]
 
 
-def random_model(key: str, schema: FeatureSchema) -> torch.nn.Module:
+def random_model(key: str, schema: FeatureSchema, **more: object) -> torch.nn.Module:
     """A model of `models.yml` with random parameters, also where training starts at 0."""
-    options = {name: value for name, value in OPTIONS[key].items() if name != "training"}
+    options = {name: value for name, value in OPTIONS[key].items() if name != "training"} | more
     if "keep_top" in options:
         options["keep_top"] = 6
     config = model_config(key, options, common=COMMON)

@@ -17,6 +17,7 @@ WIDE = {"embedding_dim": 32, "hidden": (64, 32), "attention_hidden": (32, 16)}
 KINDS = {row.path: key for key, row in reversed(MODELS.items())}  # a row of each class
 ROWS = [(key, {}) for key in KINDS.values() if not MODELS[key].closed_form] + [
     ("base", {"batch_norm": True}),
+    ("base", {"mlp_dropout": 0.2, "interest_product": True}),
     ("din", {"activation": "dice", "attention_activation": "dice"}),
     ("din_softmax", {"normalize": "softmax"}),
     ("dien", {"aux_weight": 1.0}),

@@ -46,18 +46,18 @@ def test_every_model_that_is_trained_in_steps_searches_the_learning_rate_and_one
 def test_deep_models_search_the_same_options():
     common = {
         "training.learning_rate", "training.decay_rate", "training.behavior_dropout", "training.max_len", "model.embedding_dim",
-        "model.hidden", "model.batch_norm", "model.item_bias",
+        "model.hidden", "model.batch_norm", "model.mlp_dropout", "model.item_bias",
     }  # fmt: skip
-    l2 = {"training.l2", "training.updated_rows"}
+    l2, product = {"training.l2", "training.updated_rows"}, {"model.interest_product"}
     expected = {
-        "base": {*l2, "model.pooling"},
-        "base_mba": {"training.mba", "model.pooling"},
-        "din": l2,
-        "din_softmax": l2,
-        "din_mba_dice": {"training.mba"},
-        "gru_augru": l2,
-        "dien": {*l2, "model.aux_weight"},
-        "dien_mba": {"training.mba", "model.aux_weight"},
+        "base": {*l2, *product, "model.pooling"},
+        "base_mba": {"training.mba", *product, "model.pooling"},
+        "din": {*l2, *product},
+        "din_softmax": {*l2, *product},
+        "din_mba_dice": {"training.mba", *product},
+        "gru_augru": {*l2, *product},
+        "dien": {*l2, *product, "model.aux_weight"},
+        "dien_mba": {"training.mba", *product, "model.aux_weight"},
         "dmin": {*l2, "model.aux_weight"},
         "bst": {*l2, "model.dropout"},
     }

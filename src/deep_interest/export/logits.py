@@ -162,6 +162,7 @@ def _history(
 
 def _apply_mlp(model: EmbeddingMLP, features: Tensor, request: Request, *added: Tensor) -> Tensor:
     """Return the logits ``(C,)``, as `EmbeddingMLP.logits`."""
+    features = model.with_product(features)
     if model.match_counts is not None:
         counts = match_counts(model.match_counts, request).to(features.dtype)
         features = torch.cat([features, counts], dim=1)

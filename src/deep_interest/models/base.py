@@ -7,19 +7,19 @@ from operator import add
 from typing import Any, NamedTuple, cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from deep_interest.errors import InputError
 from deep_interest.logs.feature_columns import ITEM_ID
 from deep_interest.logs.schema import FeatureSchema, Field, Pooling
 from deep_interest.models.batch import Batch, ModelOutput
-from deep_interest.models.config import DeepConfig
+from deep_interest.models.config import DeepConfig, OneInterestConfig
 from deep_interest.models.configs.base import BaseModelConfig
 from deep_interest.models.embeddings import Embeddings, Table, embedding_tables, pool
 from deep_interest.models.layers import MLP
 from deep_interest.models.match_counts import MatchCounts
 from deep_interest.models.own_fields import OwnFields
+from deep_interest.models.shared_fields import InterestProduct
 from deep_interest.models.stacking import stacked, stacking_of
 
 
@@ -107,16 +107,20 @@ class EmbeddingMLP(nn.Module, ABC):
         self.match_counts = MatchCounts(schema) if config.match_counts else None
         if self.match_counts is not None:
             more_inputs += self.match_counts.width
+        self.product = None
+        if isinstance(config, OneInterestConfig) and config.interest_product:
+            self.product = InterestProduct(schema, config.embedding_dim, self.interest_width)
+            more_inputs += self.product.width
         width = self.interest_width + self.item_width + others + more_inputs
-        self.mlp = MLP(width, config.hidden, activation=config.activation, batch_norm=config.batch_norm)
+        self.mlp = MLP(
+            width, config.hidden, activation=config.activation, batch_norm=config.batch_norm, dropout=config.mlp_dropout
+        )  # fmt: skip
         self.item_bias = _item_bias(schema) if config.item_bias else None
         self.stacking = stacking_of(schema, wanted=config.stack_neighbours)
 
     def _for_sequence(self, config: DeepConfig, schema: FeatureSchema, name: str) -> "EmbeddingMLP":
         """Return a model that represents a further sequence as this one does, with the embeddings of this one."""
-        represents = config.model_copy(
-            update={"item_bias": False, "match_counts": False, "stack_neighbours": False}
-        )
+        represents = config.without_additions()
         model = self._representing(represents, schema.of_sequence(name))
         del model.embeddings, model.mlp
         for table in embedding_tables(model):
@@ -138,13 +142,19 @@ class EmbeddingMLP(nn.Module, ABC):
     def logits(self, inputs: Tensor, batch: Batch, *added: Tensor) -> Tensor:
         """Return the logits ``(B,)`` of ``inputs (B, width)``.
 
-        They are those of the MLP, which has match counts as inputs too if there are any, plus the item bias if there is one, plus the
-        terms ``added (B,)`` of a subclass; the score of the neighbourhood is stacked on this sum.
+        They are those of the MLP, which has the product of interest and candidate and the match counts as inputs too if there are any,
+        plus the item bias if there is one, plus the terms ``added (B,)`` of a subclass; the score of the neighbourhood is stacked on
+        this sum.
         """
+        inputs = self.with_product(inputs)
         if self.match_counts is not None:
             inputs = torch.cat([inputs, self.match_counts(batch).to(inputs.dtype)], dim=1)
         logits = reduce(add, added, self.with_item_bias(self.mlp(inputs).squeeze(-1), batch))
         return stacked(self.stacking, logits, batch, training=self.training)
+
+    def with_product(self, inputs: Tensor) -> Tensor:
+        """Append the product of interest and candidate if it is an input of the MLP. Shape: ``(B, width) -> (B, width + product)``."""
+        return inputs if self.product is None else torch.cat([inputs, self.product(inputs)], dim=1)
 
     def with_item_bias(self, logits: Tensor, batch: Batch) -> Tensor:
         """Add the item bias of the candidates if there is one. Shape: ``(B,) -> (B,)``."""
@@ -293,39 +303,3 @@ class BaseModel(EmbeddingMLP):
     def represent(self, history: Tensor, candidate: Tensor, batch: Batch) -> Interest:
         """Represent the pooled histories ``(H, behavior_width)``, the same for every candidate."""
         return Interest(batch.per_sample(history))
-
-
-class SameFields:
-    """Select the fields of the candidate's vector that a behaviour has, in the order of the behaviour.
-
-    The fields that only a behaviour has are 0 for the candidate: a model that compares both sees them unchanged, since
-    ``[e; v; e∘v; e-v]`` is ``[e; 0; 0; e]`` there.
-
-    Args:
-        schema: feature groups.
-        dim: embedding width of a field.
-        width: width of a behaviour, including the fields that only a behaviour has.
-        model: name of the model, for the error message.
-
-    Raises:
-        InputError: behaviours and candidate share no field.
-    """
-
-    def __init__(self, schema: FeatureSchema, dim: int, width: int, *, model: str) -> None:
-        names = [field.name for field in schema.item]
-        if not schema.shared:
-            raise InputError(
-                f"features.behavior: {model} compares a behaviour's fields with the candidate's, but a behaviour has none of the item "
-                f"fields {', '.join(names)}; add one of them"
-            )
-        self.dim = dim
-        self.order = [names.index(field.name) for field in schema.shared]
-        self.same_order = self.order == list(range(len(names)))
-        self.missing = width - len(self.order) * dim
-
-    def __call__(self, candidate: Tensor) -> Tensor:
-        """Shape: ``(B, item_width) -> (B, behavior_width)``."""
-        if not self.same_order:
-            fields = candidate.split(self.dim, dim=1)
-            candidate = torch.cat([fields[index] for index in self.order], dim=1)
-        return F.pad(candidate, (0, self.missing)) if self.missing else candidate

@@ -7,10 +7,11 @@ from torch import Tensor, nn
 
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.attention import SelfAttention
-from deep_interest.models.base import EmbeddingMLP, Interest, SameFields, behavior_width
+from deep_interest.models.base import EmbeddingMLP, Interest, behavior_width
 from deep_interest.models.batch import Batch
 from deep_interest.models.configs.bst import BSTConfig
 from deep_interest.models.layers import LayerNorm
+from deep_interest.models.shared_fields import SameFields
 from deep_interest.ops.jagged import Jagged
 from deep_interest.ops.runtime.host_copies import copy_to_device
 from deep_interest.ops.segments import expand

@@ -1,6 +1,6 @@
 """Options that several models share."""
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -68,6 +68,7 @@ class DeepConfig(ModelConfig):
         hidden: widths of the hidden layers of the MLP (200-80 in DIN and DIEN).
         activation: activation of the MLP.
         batch_norm: whether batch normalisation precedes each activation of the MLP.
+        mlp_dropout: dropout rate of the outputs of the hidden layers of the MLP (none in the papers).
         item_bias: whether a weight per item id of the candidate is added to the logit, initially 0 (none in the papers).
         match_counts: whether the numbers of behaviours with the candidate's item, category, … are inputs of the MLP (`MatchCounts`; not
             in the papers).
@@ -86,6 +87,7 @@ class DeepConfig(ModelConfig):
     hidden: tuple[int, ...] = (200, 80)
     activation: Activation = "prelu"
     batch_norm: bool = False
+    mlp_dropout: float = Field(0.0, ge=0, lt=1)
     item_bias: bool = False
     match_counts: bool = False
     stack_neighbours: bool = False
@@ -96,3 +98,19 @@ class DeepConfig(ModelConfig):
     def own_width(self) -> int:
         """Width of the embeddings of the fields that only a behaviour has."""
         return self.embedding_dim if self.own_dim is None else min(self.own_dim, self.embedding_dim)
+
+    def without_additions(self) -> Self:
+        """Return the options without those that add inputs of the MLP or terms of the logit."""
+        added = ("item_bias", "match_counts", "stack_neighbours", "interest_product")
+        return self.model_copy(update=dict.fromkeys(type(self).model_fields.keys() & set(added), False))
+
+
+class OneInterestConfig(DeepConfig):
+    """Options of models that represent a history by one vector, as wide as a behaviour.
+
+    Attributes:
+        interest_product: whether the element-wise product of this vector and the candidate is an input of the MLP, as in the code of
+            DIN's authors (not in the papers).
+    """
+
+    interest_product: bool = False

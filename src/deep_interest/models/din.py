@@ -7,9 +7,10 @@ from torch import Tensor, nn
 from deep_interest.logs.feature_columns import ITEM_ID
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.attention import LocalActivationUnit
-from deep_interest.models.base import EmbeddingMLP, Interest, SameFields
+from deep_interest.models.base import EmbeddingMLP, Interest
 from deep_interest.models.batch import Batch
 from deep_interest.models.configs.din import DINConfig
+from deep_interest.models.shared_fields import SameFields
 from deep_interest.ops.attention_inference import RepeatedColumns
 from deep_interest.ops.segments import segment_softmax
 

@@ -7,11 +7,12 @@ from torch import Tensor, nn
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.attention import AttentionHeads, SelfAttention
 from deep_interest.models.auxiliary import AuxiliaryLoss
-from deep_interest.models.base import EmbeddingMLP, Interest, SameFields, behavior_width
+from deep_interest.models.base import EmbeddingMLP, Interest, behavior_width
 from deep_interest.models.batch import Batch
 from deep_interest.models.configs.dmin import DMINConfig
 from deep_interest.models.embeddings import pool
 from deep_interest.models.layers import MLP, LayerNorm
+from deep_interest.models.shared_fields import SameFields
 from deep_interest.ops.jagged import Jagged
 from deep_interest.ops.jagged_products import weighted_sum
 from deep_interest.ops.segments import expand, segment_repeat, segment_softmax

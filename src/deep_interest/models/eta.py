@@ -6,10 +6,11 @@ import torch
 from torch import Tensor
 
 from deep_interest.logs.schema import FeatureSchema
-from deep_interest.models.base import Interest, SameFields, behavior_width
+from deep_interest.models.base import Interest, behavior_width
 from deep_interest.models.batch import Batch
 from deep_interest.models.configs.eta import ETAConfig
 from deep_interest.models.long_history import LongHistoryModel, Part, PartVectors, SearchVectors
+from deep_interest.models.shared_fields import SameFields
 from deep_interest.models.target_attention import TargetAttention
 from deep_interest.ops.search import hamming_scores, sim_hash, top_scores
 

@@ -116,6 +116,7 @@ class MLP(nn.Module):
         outputs: width of the output.
         activation: activation of the hidden layers.
         batch_norm: whether batch normalisation precedes each activation.
+        dropout: probability with which an output of a hidden layer is set to 0 in training; the others are divided by one minus it.
     """
 
     accumulator: GradientAccumulator | None = None  # during a training step, see `Optimizer.accumulate`
@@ -128,9 +129,10 @@ class MLP(nn.Module):
         outputs: int = 1,
         activation: Activation = "prelu",
         batch_norm: bool = False,
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.inputs = inputs
+        self.inputs, self.dropout = inputs, dropout
         widths = [inputs, *hidden]
         layers: list[nn.Module] = []
         for width, next_width in pairwise(widths):
@@ -142,6 +144,17 @@ class MLP(nn.Module):
     def _stages(self) -> list[Layers | nn.Module]:
         return fuse_layers(self.layers)
 
+    @cached_property
+    def _stages_with_dropout(self) -> list[Layers | nn.Module]:
+        return fuse_layers(self._layers_with_dropout())
+
+    def _layers_with_dropout(self) -> Iterator[nn.Module]:
+        """Yield the layers, with dropout before each linear layer but the first."""
+        for i, layer in enumerate(self.layers):
+            if i and isinstance(layer, nn.Linear):
+                yield nn.Dropout(self.dropout)
+            yield layer
+
     def forward(self, x: Tensor) -> Tensor:
         """Shape: ``(n, inputs) -> (n, outputs)``.
 
@@ -150,7 +163,8 @@ class MLP(nn.Module):
         """
         if x.shape[1] != self.inputs:
             raise ValueError(f"expected an input of width {self.inputs}, found {x.shape[1]}")
-        return apply_stages(self._stages, x, self.accumulator)
+        stages = self._stages_with_dropout if self.training and self.dropout else self._stages
+        return apply_stages(stages, x, self.accumulator)
 
 
 def fuse_layers(modules: Iterable[nn.Module]) -> list[Layers | nn.Module]:

@@ -12,10 +12,11 @@ from torch import Tensor, nn
 from deep_interest.logs import schema as logs
 from deep_interest.logs.schema import FeatureSchema
 from deep_interest.models.attention import LocalActivationUnit
-from deep_interest.models.base import EmbeddingMLP, Interest, SameFields, behavior_width
+from deep_interest.models.base import EmbeddingMLP, Interest, behavior_width
 from deep_interest.models.batch import Batch
 from deep_interest.models.configs.long_history import LongHistoryConfig, ShortConfig
 from deep_interest.models.embeddings import Table
+from deep_interest.models.shared_fields import SameFields
 from deep_interest.models.target_attention import TargetAttention
 from deep_interest.ops.bounds import check_codes
 from deep_interest.ops.jagged import Jagged, SharedSegments, share_segments

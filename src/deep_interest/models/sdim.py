@@ -8,10 +8,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from deep_interest.logs.schema import FeatureSchema, Field
-from deep_interest.models.base import EmbeddingMLP, Interest, SameFields, behavior_width, field_widths
+from deep_interest.models.base import EmbeddingMLP, Interest, behavior_width, field_widths
 from deep_interest.models.batch import Batch
 from deep_interest.models.configs.sdim import SDIMConfig
 from deep_interest.models.long_history import Part, ShortInterest, newest_part
+from deep_interest.models.shared_fields import SameFields
 from deep_interest.ops.buckets import Hashing, bucket_sums, distinct
 from deep_interest.ops.search import FieldRows, sim_hash
 

@@ -18,9 +18,7 @@ class UserOnly(BaseModel):
     Config = UserOnlyConfig
 
     def __init__(self, config: UserOnlyConfig, schema: FeatureSchema) -> None:
-        config = config.model_copy(
-            update={"item_bias": False, "match_counts": False, "stack_neighbours": False}
-        )
+        config = config.without_additions()
         candidate = len(schema.item) * config.embedding_dim
         super().__init__(config, schema.model_copy(update={"context": ()}), more_inputs=-candidate)
 

@@ -45,10 +45,12 @@ def playable_din(checkpoint: Checkpoint, view: DatasetView) -> dict[str, Any]:
     """
     seed, name = checkpoint["seeds"][0], find_model(checkpoint["model"]).name
     model = restore(checkpoint, seed).eval()
-    if not isinstance(model, DIN) or any((model.positions is not None, model.own_fields, model.match_counts)):
+    if not isinstance(model, DIN) or any(
+        (model.positions is not None, model.own_fields, model.match_counts, model.product)
+    ):
         logger.info(
             "%s: the report omits the playable DIN, which supports neither positions, nor what happened in a behaviour, nor match counts, "
-            "nor other models",
+            "nor interest_product, nor other models",
             name,
         )
         return {}

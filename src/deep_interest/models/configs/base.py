@@ -3,10 +3,10 @@
 from typing import Literal
 
 from deep_interest.logs.schema import Pooling
-from deep_interest.models.config import DeepConfig
+from deep_interest.models.config import OneInterestConfig
 
 
-class BaseModelConfig(DeepConfig):
+class BaseModelConfig(OneInterestConfig):
     """Options of BaseModel.
 
     Attributes:

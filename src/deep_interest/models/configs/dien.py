@@ -4,12 +4,13 @@ from typing import Literal
 
 from pydantic import Field
 
+from deep_interest.models.config import OneInterestConfig
 from deep_interest.models.configs.auxiliary import AuxiliaryConfig
 
 Evolution = Literal["attention", "aigru", "agru", "augru", "augru_code"]
 
 
-class DIENConfig(AuxiliaryConfig):
+class DIENConfig(AuxiliaryConfig, OneInterestConfig):
     """Options of DIEN.
 
     Attributes:

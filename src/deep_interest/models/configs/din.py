@@ -4,10 +4,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from deep_interest.models.config import Activation, DeepConfig
+from deep_interest.models.config import Activation, OneInterestConfig
 
 
-class DINConfig(DeepConfig):
+class DINConfig(OneInterestConfig):
     """Options of DIN.
 
     Attributes:

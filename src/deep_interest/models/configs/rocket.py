@@ -118,6 +118,7 @@ class LightDIENConfig(RocketConfig, DIENConfig):
             "hidden": _narrowed(light, light.hidden, self.hidden),
             "gru_size": light.gru_size or light.narrowed(self.gru_size or width),
             "aux_weight": 0.0,
+            "interest_product": False,  # its states are narrower than the candidate
         }
         return self.of_booster().model_copy(update=widths)
 
