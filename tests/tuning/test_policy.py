@@ -147,6 +147,23 @@ def test_the_nearest_value_of_a_range(searched, value, nearest):
     assert (found, type(found)) == (nearest, type(nearest))
 
 
+@pytest.mark.parametrize(
+    ("words", "choices"),
+    [
+        ("50 100 200", (50, 100, 200)),
+        ("0 0.5", (0, 0.5)),
+        ("1e-3 0.01", (1e-3, 0.01)),
+        ("true false", (True, False)),
+        ("sum mean", ("sum", "mean")),
+        ("200-80 64", ((200, 80), 64)),
+    ],
+)
+def test_choices_can_be_words_as_in_params(words, choices):
+    found = SearchRange(choices=words).choices
+    assert found == choices
+    assert list(map(type, found)) == list(map(type, choices))
+
+
 def test_widths_are_stored_as_text_and_read_back():
     widths = SearchRange(choices=[[200, 80], [64, 32, 16]])
     assert widths.drawn_choices == ["200-80", "64-32-16"]

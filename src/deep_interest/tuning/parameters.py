@@ -1,6 +1,8 @@
 """Parameters of the block ``tuning``: which options are searched for which model, in which ranges, and for how long."""
 
+import json
 import math
+import re
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -11,6 +13,7 @@ from pydantic import (
     Field,
     TypeAdapter,
     ValidationError,
+    field_validator,
     model_validator,
 )
 from pydantic.fields import FieldInfo
@@ -35,6 +38,16 @@ def drawn_choice(choice: Choice | list[int]) -> bool | int | float | str:
     return "-".join(map(str, choice)) if isinstance(choice, tuple | list) else choice
 
 
+def _choice(word: str) -> Any:
+    """Return a choice as ``--params`` has it: a number, a truth value, text, or widths as a study stores them, such as ``200-80``."""
+    if re.fullmatch(r"\d+(-\d+)+", word):
+        return list(map(int, word.split("-")))
+    try:
+        return json.loads(word)
+    except ValueError:
+        return word
+
+
 class SearchRange(BaseModel):
     """Values among which one option is searched: an interval, or a list of choices.
 
@@ -53,6 +66,12 @@ class SearchRange(BaseModel):
     log: bool = False
     integer: bool = False
     choices: tuple[Choice, ...] | None = None
+
+    @field_validator("choices", mode="before")
+    @classmethod
+    def _from_words(cls, choices: Any) -> Any:
+        """Accept choices in the form that ``--params`` allows, ``choices=50 100 200``."""
+        return list(map(_choice, choices.split())) if isinstance(choices, str) else choices
 
     @model_validator(mode="after")
     def _is_a_range(self) -> "SearchRange":
