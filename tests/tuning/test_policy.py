@@ -1,5 +1,6 @@
 """The search space of a leaderboard: the same policy for all models, and every value is accepted by every model that it is for."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from support.training import small_data
 from deep_interest.config import dataset_blocks
 from deep_interest.errors import InputError
 from deep_interest.experiments import TUNABLE, datasets_of, table_for
+from deep_interest.logs.schema import Field
 from deep_interest.models.registry import MODELS, build_model, model_config
 from deep_interest.training.experiment import Experiment
 from deep_interest.training.parameters import Recipe, RowOptions, RunParameters, TrainingOptions
@@ -86,6 +88,14 @@ def test_what_defines_a_model_or_is_set_by_the_run_or_the_dataset_is_not_searche
 def test_models_without_item_ids_have_no_bias_per_item():
     schema = SCHEMA.without(["item_id"])
     assert "model.item_bias" not in LEADERBOARD.searched_of(experiment("base"), schema=schema)
+    assert "model.item_bias" not in searched("reg_no_goods")
+
+
+def test_models_have_no_product_of_interest_and_candidate_that_differ_in_their_fields():
+    schema = SCHEMA.model_copy(update={"behavior": (Field(name="action", size=3),)})
+    assert "model.interest_product" not in LEADERBOARD.searched_of(experiment("base"), schema=schema)
+    narrow = replace(experiment("dien"), options=RowOptions(OPTIONS["dien"] | {"gru_size": 5}))
+    assert "model.interest_product" not in LEADERBOARD.searched_of(narrow, schema=SCHEMA)
 
 
 @pytest.mark.parametrize("model", ALL_TABLES)

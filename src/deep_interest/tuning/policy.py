@@ -17,6 +17,7 @@ WEIGHTS = ("training.mba", "training.difacto", "model.aux_weight", "model.hint_w
 
 MAX_LEN = "training.max_len"
 ITEM_BIAS = "model.item_bias"
+INTEREST_PRODUCT = "model.interest_product"
 L2 = ("training.l2", "training.updated_rows")
 OTHER_PENALTIES = ("mba", "difacto")  # in place of L2
 
@@ -73,7 +74,8 @@ class LeaderboardParameters(BaseModel):
         - what the block ``models.<model>`` sets, because it defines the model, and what ``training.options`` of the run sets;
         - the weight of a penalty or loss that is 0 in the model's configuration; and L2 and its rows in models with another penalty;
         - ``max_len``, if the dataset's block sets it;
-        - ``item_bias``, if items have no ``item_id``.
+        - ``item_bias``, if the model sees no ``item_id`` of the candidate;
+        - ``interest_product``, if behaviours share no field with the candidate, or ``gru_size`` sets the width of a history's vector.
 
         Args:
             experiment: dataset and model, with the recipe before the search.
@@ -97,6 +99,7 @@ class LeaderboardParameters(BaseModel):
     @staticmethod
     def _fixed(experiment: Experiment, schema: FeatureSchema, of_dataset: Mapping[str, Any]) -> set[str]:
         config, training = experiment.config_and_options()
+        schema = schema.without(config.without)
         values = {"model": config, "training": training}
         weights = {
             name: getattr(values[block], option, 0) for name in WEIGHTS for block, option in [name.split(".")]
@@ -112,6 +115,8 @@ class LeaderboardParameters(BaseModel):
             fixed.add(MAX_LEN)
         if all(field.name != ITEM_ID for field in schema.item):
             fixed.add(ITEM_BIAS)
+        if not schema.shared or getattr(config, "gru_size", None) is not None:
+            fixed.add(INTEREST_PRODUCT)
         return fixed
 
 
