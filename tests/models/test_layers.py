@@ -83,26 +83,16 @@ def test_the_mlp_stacks_its_layers():
     np.testing.assert_allclose(mlp(torch.tensor(x)).detach().numpy(), hidden)
 
 
-def test_dropout_sets_outputs_of_hidden_layers_to_zero_in_training_only():
-    mlp, x = (
-        MLP(3, (200, 150), activation="relu", dropout=0.4).double(),
-        torch.randn(60, 3, dtype=torch.float64),
-    )
+def test_dropout_sets_outputs_of_hidden_layers_to_zero_in_training_only(monkeypatch):
+    mlp = MLP(3, (200, 150), activation="relu", dropout=0.4).double()
+    x = torch.randn(60, 3, dtype=torch.float64)
     first, second, last = (layer for layer in mlp.layers if isinstance(layer, torch.nn.Linear))
-    seen: list[torch.Tensor] = []
-    torch.manual_seed(1)
-    kept = [torch.rand(60, width).double() for width in (200, 150)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            torch.nn.Dropout,
-            "forward",
-            lambda self, y: (seen.append(y), y * (kept[len(seen) - 1] >= self.p) / (1 - self.p))[1],
-        )
-        out = mlp(x)
-    hidden = first(x).relu() * (kept[0] >= 0.4) / 0.6
-    expected = last(second(hidden).relu() * (kept[1] >= 0.4) / 0.6)
-    torch.testing.assert_close(out, expected)
-    assert len(seen) == 2
+    kept = [(torch.rand(60, width) >= 0.4).double() for width in (200, 150)]
+    masks = iter(kept)
+    monkeypatch.setattr(torch.nn.Dropout, "forward", lambda self, y: y * next(masks) / (1 - self.p))
+    hidden = first(x).relu() * kept[0] / 0.6
+    torch.testing.assert_close(mlp(x), last(second(hidden).relu() * kept[1] / 0.6))
+    assert next(masks, None) is None
     torch.testing.assert_close(mlp.eval()(x), last(second(first(x).relu()).relu()))
 
 
@@ -110,7 +100,9 @@ def test_dropout_keeps_the_expected_share_and_the_gradient_flows_through_what_is
     torch.manual_seed(2)
     mlp = MLP(1, (1000,), activation="relu", dropout=0.3)
     with torch.no_grad():
-        mlp.layers[0].weight.fill_(1.0), mlp.layers[0].bias.zero_(), mlp.layers[-1].bias.zero_()
+        mlp.layers[0].weight.fill_(1.0)
+        mlp.layers[0].bias.zero_()
+        mlp.layers[-1].bias.zero_()
         mlp.layers[-1].weight.fill_(0.001)
     x = torch.ones(500, 1, requires_grad=True)
     out = mlp(x)

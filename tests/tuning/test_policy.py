@@ -91,7 +91,7 @@ def test_models_without_item_ids_have_no_bias_per_item():
     assert "model.item_bias" not in searched("reg_no_goods")
 
 
-def test_models_have_no_product_of_interest_and_candidate_that_differ_in_their_fields():
+def test_the_product_is_searched_only_if_interest_and_candidate_have_the_same_fields_and_width():
     schema = SCHEMA.model_copy(update={"behavior": (Field(name="action", size=3),)})
     assert "model.interest_product" not in LEADERBOARD.searched_of(experiment("base"), schema=schema)
     narrow = replace(experiment("dien"), options=RowOptions(OPTIONS["dien"] | {"gru_size": 5}))
