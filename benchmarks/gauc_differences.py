@@ -3,7 +3,8 @@
     python benchmarks/gauc_differences.py amazon_toys --models dien_leaderboard --base din_leaderboard
     python benchmarks/gauc_differences.py kuairand --models base_leaderboard --base lr_leaderboard --time-zone Asia/Shanghai
 
-With ``--time-zone`` also within days: impressions of different days are not compared. Reads samples and predictions from ``data/``.
+With ``--time-zone`` also within days: impressions of different days are not compared. With ``--ensemble`` each model is the mean of the log-odds
+of its seeds, so that intervals are over users alone. Reads samples and predictions from ``data/``.
 """
 
 import argparse
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from scipy.special import logit
 
 from deep_interest.evaluation import difference_interval, mean_over_seeds, per_user_auc, variance_over_seeds
 from deep_interest.logs.suspicions import ticks_per_second
@@ -27,11 +29,14 @@ def main() -> None:
     )
     parser.add_argument("--base", required=True, help="model that the others are compared with")
     parser.add_argument("--time-zone", help="of the days; without it, GAUC within days is omitted")
+    parser.add_argument("--ensemble", action="store_true", help="average the log-odds of each model's seeds")
     parser.add_argument("--data", type=Path, default=Path("data"))
     arguments = parser.parse_args()
     test, fits = read(
         arguments.data, arguments.dataset, [*arguments.models, arguments.base], time_zone=arguments.time_zone
     )
+    if arguments.ensemble:
+        fits = {model: ensemble(of_seeds) for model, of_seeds in fits.items()}
     print(gauc_differences(test, fits, base=arguments.base).to_string())
 
 
@@ -71,6 +76,11 @@ def gauc_differences(test: pd.DataFrame, fits: dict[str, np.ndarray], *, base: s
                 "–" if model == base else f"{found.difference:+.4f} [{found.low:+.4f}, {found.high:+.4f}]"
             )
     return pd.DataFrame(table).T
+
+
+def ensemble(probabilities: np.ndarray) -> np.ndarray:
+    """Return the mean log-odds over the seeds, ``(1, n)``, of probabilities ``(seeds, n)``."""
+    return logit(probabilities.astype(np.float64).clip(1e-7, 1 - 1e-7)).mean(axis=0, keepdims=True)
 
 
 def _fits(file: Path, test: pd.DataFrame) -> np.ndarray:

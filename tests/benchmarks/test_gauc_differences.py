@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from gauc_differences import gauc_differences, read
+from gauc_differences import ensemble, gauc_differences, read
 
 HOUR = 3_600_000
 NEW_YEAR = 1_704_067_200_000  # of 2024, UTC, in milliseconds
@@ -60,3 +60,21 @@ def test_a_model_that_was_not_run_is_named(tmp_path):
     write(tmp_path, [HOUR, HOUR], [1, 0], {"right": [0.9, 0.1]})
     with pytest.raises(SystemExit, match=r"other/predictions\.parquet: not found; run the model first"):
         read(tmp_path, "shop", ["other"], time_zone="UTC")
+
+
+def test_an_ensemble_is_the_mean_of_the_log_odds_of_its_seeds():
+    # log-odds of 0.8 and 0.2 are ±ln 4, of 0.9 ln 9; a probability of 1 stays finite
+    probabilities = np.array([[0.8, 0.9, 1.0], [0.2, 0.5, 0.5]], np.float32)
+    mean = ensemble(probabilities)
+    assert mean.shape == (1, 3)
+    np.testing.assert_allclose(mean[0, :2], [0, np.log(9) / 2], atol=1e-6)
+    assert np.isfinite(mean[0, 2])
+
+
+def test_the_seeds_of_an_ensemble_correct_each_other(tmp_path):
+    # each seed misorders one user's rows by a little and orders the other's by much
+    test = pd.DataFrame({"user": [0, 0, 1, 1], "label": [1, 0, 1, 0]})
+    seeds = np.array([[0.9, 0.1, 0.4, 0.5], [0.4, 0.5, 0.9, 0.1]])
+    base = np.full((1, 4), 0.5)
+    assert gauc_differences(test, {"m": seeds, "b": base}, base="b").loc["m", "GAUC"] == "0.5000"
+    assert gauc_differences(test, {"m": ensemble(seeds), "b": base}, base="b").loc["m", "GAUC"] == "1.0000"
