@@ -25,7 +25,7 @@ run: $(VENV)/.installed  ## run the simulated dataset, from the log to the table
 test: $(VENV)/.installed  ## run all tests but those marked nightly
 	$(BIN)/python -m pytest --numprocesses=2 --dist=worksteal
 
-test-fast: $(VENV)/.installed  ## run the tests that take at most half a second each (under a minute)
+test-fast: $(VENV)/.installed  ## run the tests that take at most half a second each (two minutes)
 	$(BIN)/python -m pytest --numprocesses=2 --dist=worksteal -m "not slow"
 
 $(VENV)/.cluster: $(VENV)/.installed

@@ -15,6 +15,7 @@ import pandas as pd
 from scipy.special import logit
 
 from deep_interest.evaluation import difference_interval, mean_over_seeds, per_user_auc, variance_over_seeds
+from deep_interest.evaluation.metrics import PROBABILITY_CLIP
 from deep_interest.logs.suspicions import ticks_per_second
 
 
@@ -80,7 +81,9 @@ def gauc_differences(test: pd.DataFrame, fits: dict[str, np.ndarray], *, base: s
 
 def ensemble(probabilities: np.ndarray) -> np.ndarray:
     """Return the mean log-odds over the seeds, ``(1, n)``, of probabilities ``(seeds, n)``."""
-    return logit(probabilities.astype(np.float64).clip(1e-7, 1 - 1e-7)).mean(axis=0, keepdims=True)
+    return logit(probabilities.astype(np.float64).clip(PROBABILITY_CLIP, 1 - PROBABILITY_CLIP)).mean(
+        axis=0, keepdims=True
+    )
 
 
 def _fits(file: Path, test: pd.DataFrame) -> np.ndarray:
