@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 COMPILE := $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true  # on all cores, which pip does on one; some packages hold files of Python 2
 export DO_NOT_TRACK := 1
+unexport PYTHONDONTWRITEBYTECODE  # the tests start many processes, each of which would compile all modules
 
 .PHONY: run test test-fast test-cluster test-cluster-nightly test-nightly coverage test-kills audit mutants lint format viz notebook docs bench clean
 .DEFAULT_GOAL := run
@@ -25,7 +26,7 @@ run: $(VENV)/.installed  ## run the simulated dataset, from the log to the table
 test: $(VENV)/.installed  ## run all tests but those marked nightly
 	$(BIN)/python -m pytest --numprocesses=2 --dist=worksteal
 
-test-fast: $(VENV)/.installed  ## run the tests that take at most half a second each (two minutes)
+test-fast: $(VENV)/.installed  ## run the tests that take at most a third of a second each (a minute)
 	$(BIN)/python -m pytest --numprocesses=2 --dist=worksteal -m "not slow"
 
 $(VENV)/.cluster: $(VENV)/.installed

@@ -180,6 +180,7 @@ def test_every_model_fits_every_recipe(context):
             recipe.model_of(model, RowOptions(options))
 
 
+@pytest.mark.slow
 def test_the_industrial_recipe_has_the_papers_values(context):
     from deep_interest.training.parameters import Recipes, RowOptions
 
@@ -216,6 +217,7 @@ def test_smoke_runs_write_to_a_separate_folder():
         assert loader["parameters"]["training"]["workspace"].startswith("data/smoke/")
 
 
+@pytest.mark.slow
 def test_layers_have_the_names_of_the_data_folders(context):
     entries = [entry for entry in context.config_loader["catalog"].values() if "metadata" in entry]
     layers = [entry["metadata"]["kedro-viz"]["layer"] for entry in entries]

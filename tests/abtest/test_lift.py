@@ -103,6 +103,7 @@ counts = st.lists(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(counts, counts, st.sampled_from(list(METRICS)))
 def test_swapping_the_arms_flips_the_sign(one, other, metric):
     forth, back = (

@@ -158,6 +158,7 @@ def test_arms_that_cannot_be_compared_are_refused(log):
         read_out(one, control="base", split=EQUAL)
 
 
+@pytest.mark.slow
 def test_the_pages_show_every_metric(readout):
     page = readout_markdown(readout, title="A <b>", expected_lift=0.05, left_out={"malformed lines": 3})
     assert page.startswith("# A &lt;b>")

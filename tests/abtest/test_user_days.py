@@ -42,6 +42,7 @@ def test_the_sums_up_to_a_day_are_those_of_its_users():
             assert moments[arm].covariance == pytest.approx(sums.cov().to_numpy())
 
 
+@pytest.mark.slow
 @given(st.integers(0, 100))
 def test_the_order_and_the_granularity_of_the_rows_do_not_matter(seed):
     rows = random_rows(1, users=30)

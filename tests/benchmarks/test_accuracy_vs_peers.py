@@ -94,6 +94,7 @@ def test_a_fit_reports_its_epochs_and_is_repeated_from_its_file(tmp_path, runner
     assert runners == ["recbole"]
 
 
+@pytest.mark.slow
 def test_a_fit_that_is_ended_early_leaves_no_process_and_is_not_repeated(tmp_path, runners):
     seen: list[float] = []
 

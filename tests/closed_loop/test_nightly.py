@@ -106,6 +106,7 @@ def test_a_counterfactual_world_has_the_control_for_the_aa_test_and_one_arm_afte
         assert set(shown[name][5]["arm"]) == {name.removeprefix("all_")}
 
 
+@pytest.mark.slow
 def test_an_unknown_model_is_an_error_that_names_the_arm(tmp_path):
     with pytest.raises(InputError, match=r"simulation.arms.a: dinn is not a model.*did you mean din"):
         worlds(tmp_path, {"a": {"model": "dinn"}, "b": RANDOM})

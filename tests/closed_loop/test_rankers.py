@@ -135,6 +135,7 @@ def test_the_service_and_the_process_rank_a_log_alike(settings, in_process):
     )
 
 
+@pytest.mark.slow
 def test_the_history_ends_before_the_visit(in_process):
     block = make_block(CONFIG, 0)
     both = Both(in_process)

@@ -47,6 +47,7 @@ def test_the_regret_is_the_share_of_the_oracles_sums_that_is_lost():
     assert found["fallback"].tolist() == [0.25, 0.0]
 
 
+@pytest.mark.slow
 def test_a_paired_lift_covers_the_lift_of_all_users_as_often_as_it_says():
     rng, users, covered = np.random.default_rng(0), 400, []
     for _ in range(300):

@@ -63,6 +63,7 @@ def log(tmp_path_factory):
     return run(tmp_path_factory.mktemp("world"))
 
 
+@pytest.mark.slow
 def test_each_user_keeps_an_arm_and_the_shares_are_those_of_the_split(log):
     shown = impressions(log)
     assert shown.groupby("user")["arm"].nunique().max() == 1

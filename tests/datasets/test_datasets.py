@@ -205,6 +205,7 @@ def damages(path):
     digest.write_bytes(checksums)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", OBJECTS, ids=lambda kind: kind.__name__)
 def test_damage_is_an_error_with_file_and_pipeline(tmp_path, kind):
     dataset = kind(filepath=str(tmp_path / "x"), metadata={"pipeline": "shop.din_mba_tuned"})

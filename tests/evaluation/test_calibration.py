@@ -38,6 +38,7 @@ def test_the_correction_by_hand():
     assert correct_for_sampling([0.0, 1.0], negatives=0.01).tolist() == [0, 1]
 
 
+@pytest.mark.slow
 def test_a_model_of_sampled_negatives_is_corrected_to_the_full_log():
     x, truth, label = clicks(400_000)
     kept = (label == 1) | (np.random.default_rng(1).random(len(label)) < 0.1)
@@ -50,6 +51,7 @@ def test_a_model_of_sampled_negatives_is_corrected_to_the_full_log():
     assert auc(label, corrected) == pytest.approx(auc(label, sampled))
 
 
+@pytest.mark.slow
 def test_drawn_negatives_are_corrected_by_the_rate_of_the_full_log():
     x, truth, label = clicks(400_000)
     rng = np.random.default_rng(2)

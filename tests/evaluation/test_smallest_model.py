@@ -102,6 +102,7 @@ def test_a_model_with_the_same_predictions_is_never_worse(seed, margin):
     assert table["smallest"].tolist() == [True, False]
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(seed=st.integers(0, 10_000), noise=st.floats(0.5, 3))
 def test_a_model_that_lost_the_margin_or_more_never_passes(seed, noise):

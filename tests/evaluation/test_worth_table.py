@@ -90,6 +90,7 @@ def test_one_seed_gives_intervals_over_users_without_p_values():
     assert table["interval_note"].iloc[0].startswith("over users only")
 
 
+@pytest.mark.slow
 @settings(max_examples=8)
 @given(seed=st.integers(0, 1000), count=st.integers(2, 4))
 def test_settings_with_the_same_scores_differ_by_nothing(seed, count):

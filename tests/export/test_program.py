@@ -112,6 +112,7 @@ def test_parameters_of_a_training_loss_are_not_exported():
     assert any(name.startswith("soft.mlp.") for name in model.state_dict())
 
 
+@pytest.mark.slow
 def test_boosted_trees_cannot_be_exported():
     model = random_model("boosted", PLAIN_SCHEMA)
     with pytest.raises(InputError, match=r"^export: boosted is an ensemble of scikit-learn trees"):

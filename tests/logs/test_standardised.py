@@ -64,6 +64,7 @@ def test_only_known_rows_with_finite_numbers_are_used():
     assert Standardisation.fit(column, np.array([1, 1, 0, 1, 1, 0], bool)) == (2.0, 1.0)
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(-1e9, 1e9), min_size=3, max_size=3))
 def test_values_of_held_out_days_change_no_code_of_a_training_row(held_out):
     shown = [("a", 1, 9, 0), ("a", 2, 10, 1), ("b", 3, DAY, 0), ("a", 1, 2 * DAY, 1), ("b", 2, 3 * DAY, 1)]

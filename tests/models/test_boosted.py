@@ -311,6 +311,7 @@ def test_another_process_writes_the_same_bytes():
     )
 
 
+@pytest.mark.slow
 def test_bytes_that_are_not_trees_are_rejected_and_not_executed(tmp_path):
     import pickle
 

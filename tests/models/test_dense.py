@@ -243,6 +243,7 @@ def test_boosted_sees_numbers():
     assert not [name for name in columns if name.startswith("matches in price")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["item_knn", "boosted", "popularity", "item_rate"])
 def test_models_that_are_fitted_in_one_step(key):
     model = build_model(key, model_config(key, {}), DENSE_SCHEMA)

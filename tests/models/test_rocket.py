@@ -84,6 +84,7 @@ def test_weights_of_samples_apply_to_every_term(key):
     assert model(batch).auxiliary_loss.item() == pytest.approx(0.9799284 + 2.0, abs=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [True, False])
 @pytest.mark.parametrize("key", KEYS)
 def test_the_gradient_of_every_parameter_by_finite_differences(key, block):

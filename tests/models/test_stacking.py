@@ -151,6 +151,7 @@ def fit_of(scored, folder, *, key="nade", validation="validation"):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["nade", "din"])
 def test_the_selected_parameters_have_the_mixture_of_their_evaluation(scored, tmp_path, key):
     fit = fit_of(scored, tmp_path, key=key)

@@ -120,6 +120,7 @@ def pooled(values, queries, layers, owner, lengths):
     return attention_pool_bfloat16(values, queries, layers, segments)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cpu")
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("width", [12, 36, 128])
@@ -133,6 +134,7 @@ def test_a_score_does_not_depend_on_the_other_candidates(width, threads):
             torch.testing.assert_close(together, torch.cat(alone[:size]), rtol=0, atol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cpu")
 def test_a_score_does_not_depend_on_the_other_histories():
     lengths = [150, 3, 0, 41]  # the longest needs two chunks, and more rows than the others
@@ -165,6 +167,7 @@ def product(left, right, out, tiles):
         amx.release_tiles()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(32, 32, 16), (64, 96, 48), (32, 128, 80)])
 def test_products_are_summed_in_the_order_that_intel_documents(shape):
     rows, inner, columns = shape

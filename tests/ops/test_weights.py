@@ -25,6 +25,7 @@ def test_parameters_that_are_adjacent_in_memory_are_not_copied():
     assert torch.equal(flatten([adjacent[0].t(), *adjacent[1:]])[:6], adjacent[0].t().reshape(-1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [None, 1, 3])  # None: one partition
 @pytest.mark.parametrize("over_pairs", [False, True])
 def test_accumulated_gradients_are_those_of_autograd(threads, over_pairs):

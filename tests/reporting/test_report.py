@@ -428,6 +428,7 @@ def test_without_groups_the_report_has_no_section_on_them(table):
     assert 'id="groups"' not in report_html(report(groups=table))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["smallest_model", "worth"])
 def test_sections_of_tables_without_rows_are_left_out(name):
     identifier = name.partition("_")[0]

@@ -74,6 +74,7 @@ def test_the_gate_sees_the_same_order_and_better_probabilities():
     assert failed == [["calibration"], []]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["sampling", "isotonic"])
 def test_probabilities_of_a_log_with_a_quarter_of_the_negatives_are_those_of_the_full_log(method):
     """The scores are those of a perfect model of the sampled log, whose odds are four times the true ones."""

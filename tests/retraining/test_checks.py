@@ -59,6 +59,7 @@ def test_good_days_are_measured_exactly(checked):
     assert figures["missing.category"] == figures["other_days"] == figures["later"] == 0
 
 
+@pytest.mark.slow
 def test_a_day_like_the_others_passes(days):
     write_tables(days[0] / day_name(4), day_tables(4, **SMALL))
     assert set(check(days)) == {day_name(4)}

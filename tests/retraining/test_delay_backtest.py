@@ -95,6 +95,7 @@ def test_every_choice_predicts_the_final_labels_of_the_next_day(log, tmp_path):
     assert means["at once"] < means["at once, corrected"]
 
 
+@pytest.mark.slow
 def test_days_to_judge_have_complete_labels(log, tmp_path):
     for hours, expected in ((0, DAYS[3:]), (24, DAYS[3:4])):
         fits = fits_in(tmp_path, complete_hours=hours, candidates=[0, 24])

@@ -364,6 +364,7 @@ def test_crossed_features_cannot_go_on(tmp_path, champion):
         fit(tmp_path, window([2], 3, vocabularies), parent=fitted.as_parent(), model="wide_deep")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["din_light", "dien_light"])
 def test_a_version_of_a_light_net_scores_without_its_booster_and_a_warm_start_continues_both(tmp_path, model):
     known = FieldVocabularies()

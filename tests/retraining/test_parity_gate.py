@@ -73,6 +73,7 @@ def failed(checks):
     return [check.name for check in checks if not check.passed]
 
 
+@pytest.mark.slow
 def test_equal_scores_pass(versions):
     checks = parity_checks(*versions, requests=len(REQUESTS))
     assert [(check.name, check.found) for check in checks[::2]] == [

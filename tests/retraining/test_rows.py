@@ -111,6 +111,7 @@ def nights(tmp_path_factory):
     return found
 
 
+@pytest.mark.slow
 def test_an_id_is_admitted_at_its_third_event_and_evicted_after_two_days_without_one(nights):
     """x: one event each on days 0 to 2, none on days 3 to 5, two on day 6, one on day 7. y: from day 4 on every day, some clicked."""
     has_x = {held_out: "x" in ids(version) for held_out, version in nights.items()}

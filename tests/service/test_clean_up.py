@@ -48,6 +48,7 @@ def names(settings):
     return sorted(path.name.partition(".")[0] for path in settings.snapshots.iterdir())
 
 
+@pytest.mark.slow
 def test_a_version_that_serves_is_not_reported_as_refused_when_cleaning_up_fails(tmp_path, store, caplog):
     settings = prepared(tmp_path, versions=("v1", "v2"))
     wanted, stop = [V1], threading.Event()

@@ -38,6 +38,7 @@ def inputs(*, binary):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_health_and_metadata(server):
     assert server.is_server_live()
     assert server.is_server_ready()

@@ -277,6 +277,7 @@ def test_the_requests_of_the_documentation_have_valid_fields():
             assert (event.user, event.item) == (557, 1002)
 
 
+@pytest.mark.slow
 def test_a_calibrated_version_serves_calibrated_probabilities_in_the_same_order(tmp_path):
     """Alone, together with other requests, and over the inference protocol; the snapshot has the calibration of the version."""
     calibration = Calibration(0.5, IsotonicCalibration(np.array([0, 0.4, 1]), np.array([0, 0.1, 1])))
@@ -309,6 +310,7 @@ def test_a_calibrated_version_serves_calibrated_probabilities_in_the_same_order(
     assert ctr["data"] == np.float32(rankings[1][0].ctr).tolist()
 
 
+@pytest.mark.slow
 def test_exploration_answers_and_logs_propensities(tmp_path):
     settings = prepared(tmp_path, explore=Exploration(epsilon=0.5), request_log=tmp_path / "log")
     with running(settings) as client:

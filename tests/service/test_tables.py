@@ -32,6 +32,7 @@ def client(settings):
         yield client
 
 
+@pytest.mark.slow
 def test_scores_are_those_of_tables_rounded_by_hand(client, settings):
     """The rows of the version's float32 tables, rounded in NumPy: 127 steps up to the largest value of a row."""
     ranker = Ranker(snapshot_of(settings))

@@ -12,6 +12,7 @@ RANKING = Ranking(ECPM, ECPM, np.argsort(-ECPM), features=None)
 REPETITIONS = 2_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["epsilon=0.3", "softmax=0.2"])
 def test_propensities_are_the_frequencies_over_requests(option):
     exploration = Exploration.parse(option)

@@ -21,6 +21,7 @@ def codes(known, ids):
     return IdLookup(vocabulary)(ids, "items"), vocabulary.encode(pd.Series(ids, dtype=dtype))
 
 
+@pytest.mark.slow
 @given(st.lists(INTEGERS, min_size=1), st.lists(INTEGERS, min_size=1), st.data())
 def test_numbers_have_the_codes_of_the_vocabulary(known, others, data):
     ids = data.draw(st.lists(st.sampled_from(known + others), min_size=1))

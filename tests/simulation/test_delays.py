@@ -19,6 +19,7 @@ def delayed():
     return impression_block(DELAYED, 0)
 
 
+@pytest.mark.slow
 def test_delays_change_no_other_column(delayed):
     pd.testing.assert_frame_equal(impression_block(PLAIN, 0), delayed.drop(columns="click_time"))
 
@@ -28,6 +29,7 @@ def test_exactly_the_clicked_impressions_have_a_click_time(delayed):
     assert (delayed["click_time"].dropna() >= delayed["time"][delayed["label"] == 1]).all()
 
 
+@pytest.mark.slow
 def test_delays_are_exponential_with_the_mean_of_their_category(delayed):
     clicks = delayed[delayed["label"] == 1].merge(make_items(DELAYED)[["item", "category"]], on="item")
     delay = (clicks["click_time"] - clicks["time"]).astype(np.int64)

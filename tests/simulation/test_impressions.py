@@ -29,6 +29,7 @@ def impressions() -> pd.DataFrame:
     return pd.concat(impression_blocks(CONFIG), ignore_index=True)
 
 
+@pytest.mark.slow
 def test_rows_are_sorted_and_within_the_impression_days(impressions):
     start = CONFIG.origin + CONFIG.behavior_days * 86_400
 
@@ -72,6 +73,7 @@ def test_most_users_of_a_day_have_ten_impressions_and_both_labels(impressions):
     assert by_user["mean"].between(0, 1, inclusive="neither").mean() > 0.8
 
 
+@pytest.mark.slow
 def test_probabilities_follow_the_formula_on_the_public_tables(impressions):
     behaviors = pd.concat(behavior_blocks(CONFIG), ignore_index=True)
     users = pd.concat(user_blocks(CONFIG)).set_index("user")

@@ -34,6 +34,7 @@ def test_a_page_is_ranked_by_score_and_a_visit_has_several_pages():
     assert ranks.tolist() == [2, 0, 1, 1, 0, 1, 0, 0]
 
 
+@pytest.mark.slow
 def test_slots_change_neither_impressions_nor_relevance(shown):
     plain = impression_block(PLAIN, 0)
     assert "slot" not in plain

@@ -55,6 +55,7 @@ def redirecting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HTT
     server.server_close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("redirect_checksum", [False, True])
 def test_a_redirect_to_an_unencrypted_address_is_refused(
     redirecting: HTTPServer, server: FileServer, tmp_path: Path, redirect_checksum: bool

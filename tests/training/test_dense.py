@@ -119,6 +119,7 @@ def test_values_stay_when_an_earlier_schema_scores():
     assert torch.equal(older.store.history["dwell"], samples.store.history["dwell"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["din", "lr", "dien", "sdim"])
 def test_a_fit_learns_from_a_number(tmp_path, key):
     """Clicks depend on the candidate's price alone: the fit separates them in the test set."""

@@ -91,6 +91,7 @@ def test_training_maps_the_columns_of_a_split_and_does_not_copy_them(tmp_path):
             assert mapped._mapping_of(column.host_copy) is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [None, 30])
 def test_the_result_is_the_same_whether_samples_are_mapped_or_in_memory(tmp_path, window):
     stored, resident, _ = mapped_data(tmp_path)

@@ -83,6 +83,7 @@ def test_the_planted_effect_is_learned_although_slots_follow_relevance(form):
     assert found == pytest.approx(expected, rel=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("key", "form"), [("lr", "logit"), ("fm", "examination"), ("din", "examination")])
 def test_predictions_do_not_depend_on_the_slots_of_held_out_rows(tmp_path, key, form):
     data = data_with_slots()
@@ -102,6 +103,7 @@ def test_predictions_do_not_depend_on_the_slots_of_held_out_rows(tmp_path, key, 
     assert (scores[0] == scores[1]).all()
 
 
+@pytest.mark.slow
 def test_slots_change_training_and_ignore_does_not(tmp_path):
     names = {"plain": "ignore", "ignored": "ignore", "logit": "logit", "weights": "weights"}
     weights = {}
@@ -119,6 +121,7 @@ def test_slots_change_training_and_ignore_does_not(tmp_path):
     assert not torch.equal(weights["plain"], weights["weights"])
 
 
+@pytest.mark.slow
 def test_an_interrupted_fit_resumes_with_its_effects(tmp_path, monkeypatch):
     options = {"position": "examination", "epochs": 2, "patience": 9}
     whole = fit(tmp_path, data_with_slots(), **options).run().history

@@ -158,6 +158,7 @@ def make_fit(folder, **options):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_an_interrupted_fit_resumes_to_the_same_parameters(tmp_path):
     fit = make_fit(tmp_path / "whole")
     fit.run()

@@ -238,6 +238,7 @@ def test_an_unknown_training_option_of_a_row_is_refused():
         RowOptions({"training": {"mbaa": 1}})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [key for key, row in MODELS.items() if not row.closed_form])
 def test_every_row_trains_resumes_its_checkpoint_and_scores(tmp_path, model):
     data, options = small_data(), yaml.safe_load(MODELS_YML.read_text())["models"][model]

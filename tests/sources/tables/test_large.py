@@ -35,6 +35,7 @@ def rows_of(table, keys):
     return frame.sort_values(list(keys), ignore_index=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at_a_time", [70, 10_000_000])
 @pytest.mark.parametrize(("rows_per_partition", "max_users"), [(50, None), (10_000, 12)])
 def test_partitions_have_the_rows_that_are_read_in_memory(
