@@ -26,7 +26,7 @@ run: $(VENV)/.installed  ## run the simulated dataset, from the log to the table
 test: $(VENV)/.installed  ## run all tests but those marked nightly
 	$(BIN)/python -m pytest --numprocesses=2 --dist=worksteal
 
-test-fast: $(VENV)/.installed  ## run the tests that take at most a third of a second each (a minute)
+test-fast: $(VENV)/.installed  ## run the tests that take at most about 0.2 s each (a minute)
 	$(BIN)/python -m pytest --numprocesses=2 --dist=worksteal -m "not slow"
 
 $(VENV)/.cluster: $(VENV)/.installed

@@ -203,6 +203,7 @@ def test_the_files_serve_with_options_that_exist(file):
         assert context.params["token_file"] == "/run/secrets/token"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["Deployment", "Service", "PersistentVolumeClaim"])
 def test_the_kubernetes_manifest_is_valid(kind):
     kubernetes_validate.validate(kubernetes()[kind], kubernetes_validate.latest_version(), strict=True)

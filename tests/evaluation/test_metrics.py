@@ -98,7 +98,6 @@ def test_within_parts_only_rows_of_the_same_part_are_compared():
     assert gauc(users, labels, scores, within=days).value == 3.5 / 7
 
 
-@pytest.mark.slow
 @given(rated_rows())
 def test_within_one_part_gauc_is_that_of_all_rows(rows):
     users, labels, scores = rows
@@ -132,7 +131,6 @@ def test_neighbouring_users_with_equal_scores_share_no_tie():
     assert result.auc.tolist() == [1.0, 1.0]
 
 
-@pytest.mark.slow
 @given(rated_rows())
 def test_gauc_equals_pair_counting_user_by_user(rows):
     users, labels, scores = rows

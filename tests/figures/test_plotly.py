@@ -38,6 +38,7 @@ def test_palette_has_contrast_on_light_and_dark_backgrounds(background):
         assert (bright + 0.05) / (dark + 0.05) >= 3, (color, background)  # WCAG 2.1, graphics
 
 
+@pytest.mark.slow
 def test_plotly_accepts_the_json_of_every_mark():
     import plotly.graph_objects as go
 

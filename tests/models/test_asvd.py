@@ -92,6 +92,7 @@ def test_a_sample_without_behaviours_has_its_biases_alone():
     assert model(batch).logits.item() == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_the_order_of_the_behaviours_does_not_matter():
     model, batch = build(WITH_OWN), random_batch([6], schema=WITH_OWN)
     expected = model(batch).logits

@@ -334,6 +334,7 @@ def test_bytes_that_are_not_trees_are_rejected_and_not_executed(tmp_path):
     assert not (tmp_path / "executed").exists()
 
 
+@pytest.mark.slow
 def test_a_column_without_any_value_is_no_obstacle():
     samples = random_samples(300)
     samples.candidate["item_id"] = torch.zeros(300, dtype=torch.int32)  # matches nothing

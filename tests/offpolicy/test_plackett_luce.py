@@ -3,7 +3,6 @@
 from itertools import permutations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,7 +24,6 @@ def over_all_orders(scores, temperature, slots):
     return found
 
 
-@pytest.mark.slow
 @given(SCORES, st.floats(0.3, 3))
 def test_probabilities_are_the_sum_over_all_orders(scores, temperature):
     slots = min(3, len(scores))

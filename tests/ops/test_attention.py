@@ -33,6 +33,7 @@ def test_pair_mlp_implementations_agree(lengths, shared, blocks, widths, activat
     assert_implementations_agree(operation, *shapes, *parameters, atol=1e-4)
 
 
+@pytest.mark.slow
 @given(LENGTHS, st.booleans(), st.sampled_from([None, 0.5]), WIDTHS, ACTIVATIONS)
 @settings(max_examples=15, deadline=None)
 @example([150, 3, 0, 1, 99], True, 0.5, [5, 80], ["prelu"] * 3)

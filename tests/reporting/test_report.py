@@ -113,6 +113,7 @@ def page():
     return page_of(report())
 
 
+@pytest.mark.slow
 def test_page_references_no_external_resource():
     for tag, attributes in Page(report_html(report())).attributes:
         for name in ("src", "href"):

@@ -214,7 +214,6 @@ def test_full_disk_leaves_the_registry_unchanged(registry):
     assert registry.champion().id == "v2"
 
 
-@pytest.mark.slow
 def test_state_file_has_promotions_and_days(registry):
     registry.commit(RegistryState(promotions=("v1", "v2"), days={"2024-03-01": {"hash": "x"}}))
     assert json.loads((registry.folder / "champion.json").read_text())["promotions"] == ["v1", "v2"]

@@ -20,7 +20,6 @@ def open_on(tmp_path, memory):
     return open_registry
 
 
-@pytest.mark.slow
 def test_another_machine_sees_versions_and_the_champion(open_on):
     first = open_on("a")
     for version in ("v1", "v2"):
@@ -53,7 +52,6 @@ def test_old_versions_are_deleted_in_the_store_as_well(open_on):
     assert open_on("a").names() == ["v3"]
 
 
-@pytest.mark.slow
 def test_a_lost_connection_changes_no_champion_anywhere(open_on, memory, monkeypatch):
     registry = open_on("a")
     for version in ("v1", "v2"):

@@ -147,7 +147,6 @@ def test_a_csv_line_above_the_limit_is_not_dropped_silently(tmp_path: Path) -> N
         read_tables(tmp_path, source, FeatureColumns(item=("item_id",)), on_bad_line="skip")
 
 
-@pytest.mark.slow
 def test_brackets_nested_100_000_deep_are_an_invalid_line(tmp_path: Path) -> None:
     deep = "[" * 100_000 + "]" * 100_000
     reviews, metadata = write_amazon(tmp_path)

@@ -121,7 +121,6 @@ def test_slots_change_training_and_ignore_does_not(tmp_path):
     assert not torch.equal(weights["plain"], weights["weights"])
 
 
-@pytest.mark.slow
 def test_an_interrupted_fit_resumes_with_its_effects(tmp_path, monkeypatch):
     options = {"position": "examination", "epochs": 2, "patience": 9}
     whole = fit(tmp_path, data_with_slots(), **options).run().history
