@@ -4,8 +4,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
-from itertools import product
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -16,32 +15,7 @@ from recbole.data import create_dataset, data_preparation
 from recbole.data.interaction import Interaction
 from recbole.model.layers import MLPLayers, SequenceAttLayer
 from recbole.utils import get_model, get_trainer, init_seed
-
-
-def write(folder: Path, train: Arrays, others: Iterable[Arrays], *, negatives: bool) -> None:
-    """The library's atomic files, whose items are those of the training samples and of ``others``; the first sample has a full window,
-    which the library's mask takes for granted."""
-    window = train["history_item"].shape[1]
-    history, length = train["history_item"].copy(), train["length"].copy()
-    drawn = train["negative_item"].copy()
-    history[0], drawn[0] = (np.where(row == 0, row[0], row) for row in (history[0], drawn[0]))
-    length[0] = window
-    names = ["user_id:token", "item_id:token", "label:float", "item_id_list:token_seq"]
-    names += ["neg_item_id_list:token_seq"] if negatives else []
-    for part, rows in (("train", len(length)), ("valid", 64), ("test", 64)):
-        with (folder / f"jagged.{part}.inter").open("w") as file:
-            file.write("\t".join(names) + "\n")
-            for i in range(rows):
-                lists = [history[i], drawn[i]] if negatives else [history[i]]
-                sequences = [" ".join(map(str, ids[: length[i]].tolist())) for ids in lists]
-                first = [str(1 + i % 2), str(train["item"][i]), str(int(train["label"][i]))]
-                file.write("\t".join(first + sequences) + "\n")
-    category = {}
-    for arrays, prefix in product((train, *others), ("", "history_", "negative_")):
-        items, categories = (arrays[f"{prefix}{name}"].ravel().tolist() for name in ("item", "category"))
-        category |= dict(zip(items, categories, strict=True))
-    rows = [f"{item}\tc{code}" for item, code in sorted(category.items()) if item]
-    (folder / "jagged.item").write_text("item_id:token\tcategory:token\n" + "\n".join(rows) + "\n")
+from recbole_files import write
 
 
 def build(job: Job, train: Arrays, sizes: dict[str, int]) -> Trainer:

@@ -11,6 +11,7 @@ import pandas as pd
 import psutil
 import pytest
 from accuracy_vs_peers import arrays_of, fit, our_scores, predictions_file, samples_file, tuned_rows
+from peers.recbole_files import write
 
 
 def test_candidates_and_behaviours_have_the_same_item_codes():
@@ -29,6 +30,30 @@ def test_candidates_and_behaviours_have_the_same_item_codes():
     assert found["history_item"].tolist() == [[1, 2, 0], [1, 2, 0], [0, 0, 0]]
     assert found["history_category"].tolist() == [[1, 2, 0], [1, 2, 0], [0, 0, 0]]
     assert found["length"].tolist() == [2, 2, 1]
+
+
+def test_recbole_gets_the_samples_and_no_user_that_gives_away_the_label(tmp_path):
+    """Positive and negative samples alternate, so that a user by the number of the row would be the label."""
+    train = {
+        "item": np.array([3, 1, 2, 4]), "label": np.array([1, 0, 1, 0]), "length": np.array([1, 2, 2, 1]),
+        "category": np.array([1, 1, 2, 2]),
+        "history_item": np.array([[2, 0], [1, 3], [4, 1], [2, 0]]), "history_category": np.array([[2, 0], [1, 1], [2, 1], [2, 0]]),
+        "negative_item": np.array([[1, 0], [2, 4], [3, 3], [1, 0]]), "negative_category": np.array([[1, 0], [2, 2], [1, 1], [1, 0]]),
+    }  # fmt: skip
+    write(
+        tmp_path,
+        {name: np.tile(a, (16,) + (1,) * (a.ndim - 1)) for name, a in train.items()},
+        [],
+        negatives=True,
+    )
+    found = pd.read_csv(tmp_path / "jagged.train.inter", sep="\t")
+    assert found.columns.tolist() == ["user_id:token", "item_id:token", "label:float", "item_id_list:token_seq", "neg_item_id_list:token_seq"]  # fmt: skip
+    assert found["user_id:token"].nunique() == 1
+    assert found.iloc[0, 1:].tolist() == [3, 1, "2 2", "1 1"], "a full window in the first sample"
+    assert found.iloc[1:5, 1:].to_numpy().tolist() == [
+        [1, 0, "1 3", "2 4"], [2, 1, "4 1", "3 3"], [4, 0, "2", "1"], [3, 1, "2", "1"],
+    ]  # fmt: skip
+    assert (tmp_path / "jagged.item").read_text().splitlines()[1:] == ["1\tc1", "2\tc2", "3\tc1", "4\tc2"]
 
 
 def test_our_predictions_are_those_of_the_test_samples(tmp_path):
