@@ -95,3 +95,9 @@ def test_the_leader_may_depend_on_the_number_of_trials():
     assert "depends on the number of trials: BaseModel with 1 and DIN with 2 to 4." in page
     table = rows_after(page, "## Does the order depend on the budget?")
     assert [row[0] for row in table[2:5]] == ["DIN", "BaseModel", "Item kNN"]
+
+
+def test_options_are_aligned_as_text(page):
+    headings, alignments = page.split("| Model | Best options")[1].splitlines()[:2]
+    assert alignments == "| :--- | :--- | :--- |"
+    assert headings == " | Most important options |"

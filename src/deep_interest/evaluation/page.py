@@ -113,9 +113,10 @@ def markdown_row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(' '.join(cell.splitlines()) for cell in escaped)} |"
 
 
-def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table whose first column is aligned to the left and the others to the right."""
-    lines = [headings, [":---", *["---:"] * (len(headings) - 1)], *rows]
+def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]], *, text_columns: int = 1) -> str:
+    """Return a Markdown table whose first ``text_columns`` columns are aligned to the left and the others to the right."""
+    alignments = [":---"] * text_columns + ["---:"] * (len(headings) - text_columns)
+    lines = [headings, alignments, *rows]
     return "\n".join(markdown_row(line) for line in lines)
 
 

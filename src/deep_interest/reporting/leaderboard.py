@@ -224,7 +224,7 @@ def _options_table(models: pd.DataFrame, found: Mapping[str, Mapping[str, Any]])
         shares = sorted(result["importance"].items(), key=lambda share: -share[1])[:3]
         important = ", ".join(f"{_short(option)} {share:.0%}" for option, share in shares)
         rows.append([str(name), values or "nothing to tune", important or EMPTY])
-    return markdown_table(["Model", "Best options", "Most important options"], rows)
+    return markdown_table(["Model", "Best options", "Most important options"], rows, text_columns=3)
 
 
 _IMPORTANCE_NOTE = "Importance: share of the variance of the validation GAUC over a model's complete trials that an option explains (fANOVA)."
