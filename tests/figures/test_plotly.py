@@ -82,3 +82,22 @@ def test_panels_do_not_overlap():
     FigureCanvasAgg(figure).draw()
     extents = [axes.get_window_extent() for axes in figure.axes[:5]]
     assert not any(a.overlaps(b) for i, a in enumerate(extents) for b in extents[:i])
+
+
+def test_an_axis_of_ranks_begins_at_one():
+    """A tick at zero would be a rank that no model can have."""
+    ranks = Chart(
+        "Ranks", [Panel([Line([1, 2], [1, 22], "a"), Line([1, 2], [3, np.nan], "b")], y_reversed=True)]
+    )
+    axes = matplotlib_figure(ranks).axes[0]
+    assert axes.get_ylim() == (22.5, 0.5)
+    visible = [tick for tick in axes.get_yticks() if 0.5 <= tick <= 22.5]
+    assert len(visible) > 2
+    assert all(tick.is_integer() for tick in visible)
+    assert plotly_figure(ranks)["layout"]["yaxis"]["range"] == [22.5, 0.5]
+
+
+def test_a_reversed_axis_without_lines_is_drawn():
+    empty = Chart("Ranks", [Panel([], y_reversed=True)])
+    assert matplotlib_figure(empty).axes
+    assert "range" not in plotly_figure(empty)["layout"]["yaxis"]

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import isnan
 
 PALETTE = (
     "#2E86C1", "#D9662B", "#2E9E6B", "#B25FA8", "#A08A1C", "#C2434B", "#1F9AA8", "#7A6FD0",
@@ -127,7 +128,7 @@ class Panel:
         x_ticks, y_ticks: tick labels in place of the numbers 0, 1, …
         right_labels: labels at the right edge, at y = 0, 1, …
         x_log: use a logarithmic x axis.
-        y_reversed: let y grow downwards.
+        y_reversed: let y grow downwards. Without ``y_ticks``, y are ranks from 1.
     """
 
     marks: Sequence[Mark]
@@ -145,6 +146,14 @@ class Panel:
         """Whether the x coordinates of all lines are whole numbers, such as epochs."""
         lines = [mark for mark in self.marks if isinstance(mark, Line)]
         return bool(lines) and all(float(x).is_integer() for line in lines for x in line.x)
+
+    @property
+    def rank_limits(self) -> tuple[float, float] | None:
+        """Bottom and top of an axis of ranks; None for other axes and without a line."""
+        if not self.y_reversed or self.y_ticks is not None:
+            return None
+        ranks = [y for mark in self.marks if isinstance(mark, Line) for y in mark.y if not isnan(y)]
+        return (max(ranks) + 0.5, 0.5) if ranks else None
 
     @property
     def spans_many_decades(self) -> bool:

@@ -120,8 +120,10 @@ def _x_scale(panel: Panel) -> dict[str, Any]:
 
 
 def _y_scale(panel: Panel) -> dict[str, Any]:
+    if panel.rank_limits is not None:
+        return {"range": list(panel.rank_limits), "tickformat": "d"}
     if panel.y_ticks is None:
-        return {"autorange": "reversed"} if panel.y_reversed else {}
+        return {}
     labels = _tick_labels(panel.y_ticks)
     return labels | ({"range": [len(panel.y_ticks) - 0.5, -0.5]} if panel.y_reversed else {})
 

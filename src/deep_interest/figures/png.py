@@ -116,7 +116,10 @@ def _draw(axes: Axes, panel: Panel) -> None:
     if panel.y_ticks is not None:
         axes.set_yticks(range(len(panel.y_ticks)), [_short(label) for label in panel.y_ticks])
         axes.set_ylim(-0.5, len(panel.y_ticks) - 0.5)
-    if panel.y_reversed:
+    if panel.rank_limits is not None:
+        axes.set_ylim(panel.rank_limits)
+        axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    elif panel.y_reversed:
         axes.invert_yaxis()
     if panel.right_labels is not None:
         _add_right_labels(axes, panel.right_labels)
