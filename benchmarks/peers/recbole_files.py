@@ -6,14 +6,18 @@ from pathlib import Path
 
 import numpy as np
 
-Arrays = Mapping[str, np.ndarray]
 
-
-def write(folder: Path, train: Arrays, others: Iterable[Arrays], *, negatives: bool) -> None:
+def write_atomic_files(
+    folder: Path,
+    train: Mapping[str, np.ndarray],
+    others: Iterable[Mapping[str, np.ndarray]],
+    *,
+    negatives: bool,
+) -> None:
     """Write the library's atomic files, whose items are those of the training samples and of ``others``.
 
-    The first sample has a full window, which the library's mask takes for granted. All samples are of one user: the library's DIEN has an
-    embedding of the user, which no other model of the comparison has.
+    The first sample has a full window, which the library's mask takes for granted. All samples are of one user: models are
+    compared on items and categories alone, and the library's DIEN has an embedding of the user.
     """
     window = train["history_item"].shape[1]
     history, length = train["history_item"].copy(), train["length"].copy()

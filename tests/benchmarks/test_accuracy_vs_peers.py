@@ -11,7 +11,7 @@ import pandas as pd
 import psutil
 import pytest
 from accuracy_vs_peers import arrays_of, fit, our_scores, predictions_file, samples_file, tuned_rows
-from peers.recbole_files import write
+from peers.recbole_files import write_atomic_files
 
 
 def test_candidates_and_behaviours_have_the_same_item_codes():
@@ -40,7 +40,7 @@ def test_recbole_gets_the_samples_and_no_user_that_gives_away_the_label(tmp_path
         "history_item": np.array([[2, 0], [1, 3], [4, 1], [2, 0]]), "history_category": np.array([[2, 0], [1, 1], [2, 1], [2, 0]]),
         "negative_item": np.array([[1, 0], [2, 4], [3, 3], [1, 0]]), "negative_category": np.array([[1, 0], [2, 2], [1, 1], [1, 0]]),
     }  # fmt: skip
-    write(
+    write_atomic_files(
         tmp_path,
         {name: np.tile(a, (16,) + (1,) * (a.ndim - 1)) for name, a in train.items()},
         [],
