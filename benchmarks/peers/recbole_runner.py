@@ -48,7 +48,7 @@ def build(job: Job, train: Arrays, sizes: dict[str, int]) -> Trainer:
     torch.autograd.set_detect_anomaly(False)  # importing the library's models turns it on
     if job.task == "speed":
         set_layers(model, job)
-    torch.set_flush_denormal(job.task == "fit")  # L2 makes weights of the auxiliary network that small, which is slow
+    torch.set_flush_denormal(job.task == "fit")  # L2 makes weights so small that they slow it down
     trainer = get_trainer(config["MODEL_TYPE"], config["model"])(config, model)
     shutil.rmtree(root / "jagged")
     ids = item_ids(loader._dataset.field2token_id["item_id"])
