@@ -124,8 +124,8 @@ fit.run()
 
 
 def wait_for_change(path: Path) -> None:
-    """Wait until the file is written again, a minute at most."""
-    before, until = path.stat().st_mtime_ns if path.exists() else 0, time.monotonic() + 60
+    """Wait until the file is written again, five minutes at most: the process may have to compile its kernels first."""
+    before, until = path.stat().st_mtime_ns if path.exists() else 0, time.monotonic() + 300
     while not path.exists() or path.stat().st_mtime_ns == before:
         assert time.monotonic() < until, f"{path} was not written"
         time.sleep(0.01)
