@@ -57,9 +57,13 @@ def _start_server() -> None:
     A search in the process of the tests can have started it, with fewer modules; commands are slower then.
     """
     _SERVER.set_forkserver_preload(["support.preloaded"])
-    path = os.pathsep.join(filter(None, [str(PROJECT / "tests"), os.environ.get("PYTHONPATH")]))
-    with patch.dict(os.environ, PYTHONPATH=path):
+    with patch.dict(os.environ, PYTHONPATH=import_path()):
         forkserver.ensure_running()
+
+
+def import_path() -> str:
+    """Return ``PYTHONPATH`` with the tests' folder."""
+    return os.pathsep.join(filter(None, [str(PROJECT / "tests"), os.environ.get("PYTHONPATH")]))
 
 
 def start(project: Path, *arguments: str, raw: Path | None = None) -> Forked:
