@@ -6,8 +6,9 @@ import pytest
 
 from deep_interest.evaluation.comparison import ModelRuns
 from deep_interest.evaluation.evidence import EvaluationParameters
-from deep_interest.reporting.leaderboard import Budget, leaderboard_markdown
+from deep_interest.reporting.leaderboard import Budget, leaderboard_html, leaderboard_markdown
 from deep_interest.tuning.expected_best import expected_best_table
+from deep_interest.tuning.known_options import known_result
 from deep_interest.tuning.leaderboard_table import leaderboard_table
 
 USERS = 60
@@ -29,8 +30,8 @@ def runs_of(name, noise, validation_gauc):
     )
 
 
-def page_of(trials):
-    """Return the page of Item kNN, BaseModel and DIN with the validation GAUC of some trials."""
+def table_of(trials, *, known=()):
+    """Return the table of Item kNN, BaseModel and DIN with the validation GAUC of some trials, and what was found; known models have none."""
     test = pd.DataFrame({"user": np.repeat(range(USERS), 3), "label": np.tile([0, 1, 0], USERS)})
     runs = {
         "item_knn": runs_of("Item kNN", 0.6, 0.72),
@@ -44,13 +45,24 @@ def page_of(trials):
         }
         for model, scores in trials.items()
     }  # fmt: skip
+    found |= {
+        model: known_result({"training.l2": 0.1}, dataset="shop", model=model, recipe="ours", data="", known="shop_leaderboard")
+        for model in known
+    }  # fmt: skip
+    minimum = EvaluationParameters(minimum_users=5, minimum_positives=5)
+    return leaderboard_table(test, runs, found, simple=["item_knn"], minimum=minimum), found
+
+
+def page_of(trials, *, known=()):
+    """Return the page of that table."""
+    table, found = table_of(trials, known=known)
     rows = [
-        {"model": model, "validation_gauc": score} for model, scores in trials.items() for score in scores
-    ]
+        {"model": model, "validation_gauc": score}
+        for model, scores in trials.items() if model not in known for score in scores
+    ]  # fmt: skip
     return leaderboard_markdown(
-        leaderboard_table(test, runs, found, simple=["item_knn"], minimum=EvaluationParameters(minimum_users=5, minimum_positives=5)),
-        found, expected_best_table(pd.DataFrame(rows)), title="Shop: leaderboard", dataset="shop", protocol="next_item",
-        test_samples=len(test), test_users=USERS, budget=Budget(4, 10.0),
+        table, found, expected_best_table(pd.DataFrame(rows, columns=["model", "validation_gauc"])), title="Shop: leaderboard",
+        dataset="shop", protocol="next_item", test_samples=3 * USERS, test_users=USERS, budget=Budget(4, 10.0),
     )  # fmt: skip
 
 
@@ -74,6 +86,25 @@ def test_the_best_model_comes_first_and_is_compared_with_the_best_simple_one(pag
         "DIN is the best model and Item kNN the best simple one. On the test set they differ by +0." in page
     )
     assert "significant at the 5% level after Holm's correction." in page
+
+
+def test_models_without_trials_of_their_own_are_named(page):
+    mixed = page_of(SCORES, known=["item_knn", "base"])
+    sentence = "have the options that an earlier leaderboard has found (recipe `shop_leaderboard`), and no trials here."
+    assert f"BaseModel and Item kNN {sentence}" in mixed
+    assert sentence not in page
+    assert rows_after(mixed, "## What the options were worth")[3] == ["BaseModel", "`l2` 0.1", "–"]
+    assert rows_after(mixed, "## Budget and cost")[3][1:7] == ["–"] * 6
+    assert "DIN has the options" in page_of(SCORES, known=["din"])
+
+
+@pytest.mark.parametrize("known", [[], ["din"], list(SCORES)])
+def test_the_section_of_the_report_names_the_largest_number_of_trials(known):
+    caption = leaderboard_html(table_of(SCORES, known=known)[0])
+    assert (
+        f"tuned on validation data{' with at most 4 trials' if len(known) < 3 else ''}, then scored once"
+        in caption
+    )
 
 
 def test_a_model_with_fewer_trials_keeps_the_value_of_its_last_one(page):

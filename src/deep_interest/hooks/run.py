@@ -116,7 +116,10 @@ class RunHooks:
                 name for node in pipeline.nodes if "params:leaderboard" in node.inputs for name in node.inputs
             }
             models = [name.removeprefix(prefix) for name in sorted(names) if name.startswith(prefix)]
-            catalog.load("params:leaderboard").check(models)
+            leaderboard = catalog.load("params:leaderboard")
+            leaderboard.check(models)
+            if leaderboard.known is not None and "params:recipes" in pipeline.inputs():
+                _check_keys("leaderboard.known", [leaderboard.known], catalog.load("params:recipes").root)
 
     @hook_impl
     def before_node_run(self, node: Node) -> None:

@@ -71,6 +71,7 @@ def leaderboard_markdown(
     parts = [
         f"# {' '.join(title.splitlines())}",
         _summary(results, protocol, test_samples, test_users, budget),
+        _known(ranked, found),
         _table(ranked, _result_columns(results)),
         *_verdicts(results),
         "![GAUC of each model](results.png)",
@@ -97,10 +98,11 @@ def leaderboard_html(results: pd.DataFrame) -> str:
     rows = [HtmlRow([cell(row) for cell in columns.values()]) for _, row in ranked.iterrows()]
     is_model = (ranked["model"] != ORACLE).tolist()
     sentences = " ".join(_verdicts(results))
-    trials = int(results["trials"].max())
+    most = results["trials"].max()
+    trials = "" if pd.isna(most) else f" with at most {most:.0f} trials"
     return sortable_table(
         list(columns), [row for row, kept in zip(rows, is_model, strict=True) if kept], identifier="leaderboard-table",
-        caption=f"Every model tuned on validation data with at most {trials} trials, then scored once on the test set. Press a heading to "
+        caption=f"Every model tuned on validation data{trials}, then scored once on the test set. Press a heading to "
         "sort by its column.",
         sorted_by="GAUC", essential=["Model", "GAUC", *[name for name in columns if name.startswith("Difference")][:1]],
         lower_is_better=["LogLoss"], references=[row for row, kept in zip(rows, is_model, strict=True) if not kept],
@@ -119,6 +121,18 @@ def _summary(results: pd.DataFrame, protocol: str, test_samples: int, test_users
         f"validation GAUC were fitted with {describe_seeds(results)} and scored once on the test set.\n\n"
         f"Protocol `{protocol}`; {test_samples:,} test samples of {test_users:,} users. GAUC covers {first['user_coverage']:.1%} of the "
         f"users and {first['impression_coverage']:.1%} of the samples, those of users with both a positive and a negative sample."
+    )
+
+
+def _known(models: pd.DataFrame, found: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the sentence that names the models without trials of their own, whose options an earlier leaderboard has found."""
+    recipes = {key: found[key]["known"] for key in models["model"] if "known" in found.get(key, {})}
+    if not recipes:
+        return ""
+    names = [str(row["name"]) for _, row in models.iterrows() if row["model"] in recipes]
+    return (
+        f"{join_names(names)} {'have' if len(names) > 1 else 'has'} the options that an earlier leaderboard has found (recipe "
+        f"`{next(iter(recipes.values()))}`), and no trials here."
     )
 
 

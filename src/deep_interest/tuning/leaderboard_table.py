@@ -57,11 +57,9 @@ def _cost(key: str, runs: Mapping[str, ModelRuns], found: Mapping[str, Mapping[s
     if key == ORACLE:
         return [np.nan] * len(COST_COLUMNS)
     result = found[key]
-    scores = [np.nan if result[name] is None else result[name] for name in ("validation_gauc", "first_gauc")]
-    return [
-        result["finished"], result["pruned"], *scores, result["processor_seconds"],
-        float(np.nansum(runs[key].train_seconds)),
-    ]  # fmt: skip
+    names = ("finished", "pruned", "validation_gauc", "first_gauc", "processor_seconds")
+    searched = [np.nan if result[name] is None else result[name] for name in names]
+    return [*searched, float(np.nansum(runs[key].train_seconds))]
 
 
 def as_recipe(recipe: Mapping[str, Any], found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -29,6 +29,7 @@ class LeaderboardParameters(BaseModel):
         n_trials: number of trials of every model.
         processor_minutes: processor time of a model's trials after which no further trial is started; no limit if None.
         seeds: seeds of the fits with the best options; ``training.seeds`` overrides them.
+        known: recipe of an earlier leaderboard; models that it has searched keep its options and get no trials.
         ranges: search ranges of the options.
         searched: dotted names of the options to search, each in every model that has the option.
         models: dotted names of the options to search in place of ``searched``, by model key.
@@ -39,6 +40,7 @@ class LeaderboardParameters(BaseModel):
     n_trials: int = Field(24, ge=1)
     processor_minutes: float | None = Field(None, gt=0)
     seeds: Annotated[tuple[int, ...], BeforeValidator(as_list)] = Field((1, 2, 3, 4, 5), min_length=1)
+    known: str | None = None
     ranges: SearchRanges
     searched: tuple[str, ...] = Field(min_length=1)
     models: dict[str, tuple[str, ...]] = {}

@@ -37,12 +37,14 @@ def make_search(dataset: str, models: Sequence[str]) -> Callable[..., tuple[dict
     ) -> tuple[dict[str, Any], pd.DataFrame]:  # fmt: skip
         """Return what was found by model key, and the table of all trials."""
         from deep_interest.training.runs import Data, Experiment, choose_recipe
+        from deep_interest.tuning.known_options import known_options, known_result
         from deep_interest.tuning.leaderboard import leaderboard_search, result_of, search_all, trials_of
 
         data = Data(log, features, samples)
         recipe = choose_recipe(recipes.root, run, default=settings.recipe, training=settings.training)
+        known = known_options(recipes.root, leaderboard.known, recipe, models)
         searches = {}
-        for model in models:
+        for model in (key for key in models if key not in known):
             experiment = Experiment(
                 dataset=dataset, model=model, options=_options(model, options[f"{OPTIONS_PREFIX}{model}"]),
                 recipe=recipe, seeds=(tuning.fit_seed,), run=run, variant=LEADERBOARD_SUFFIX,
@@ -54,8 +56,13 @@ def make_search(dataset: str, models: Sequence[str]) -> Callable[..., tuple[dict
         studies = search_all(searches, data, refits=len(run.seeds or leaderboard.seeds))
         fingerprint = data.fingerprint()
         found = {
-            model: result_of(search, studies.get(model), fingerprint) for model, search in searches.items()
-        }
+            model: result_of(searches[model], studies.get(model), fingerprint) if model in searches
+            else known_result(
+                known[model], dataset=dataset, model=model, recipe=run.recipe or settings.recipe, data=fingerprint,
+                known=str(leaderboard.known),
+            )
+            for model in models
+        }  # fmt: skip
         return found, trials_of(searches, studies)
 
     return search_models
