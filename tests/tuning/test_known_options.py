@@ -21,7 +21,7 @@ OURS = {
 }
 EARLIER = {
     "extends": "ours", "searched": True,
-    "models": {"lr": {"training": {"learning_rate": 0.02}}, "base": {"training": {"l2": 0.003}, "model": {"hidden": [4, 4]}}},
+    "models": {"lr": {"training": {"learning_rate": 0.02, "patience": 1}}, "base": {"training": {"l2": 0.003}, "model": {"hidden": [4, 4]}}},
 }  # fmt: skip
 RECIPES = Recipes.model_validate({"ours": OURS, "shop_leaderboard": EARLIER})
 
@@ -30,11 +30,13 @@ def options_of(known="shop_leaderboard", recipe=None, models=("popularity", "lr"
     return known_options(RECIPES.root, known, recipe or RECIPES.root["ours"], models)
 
 
-def test_the_options_are_those_that_the_earlier_leaderboard_has_searched_with_those_of_its_recipe():
+def test_the_options_are_those_that_the_earlier_leaderboard_has_found():
     assert options_of() == {
-        "lr": {"training.patience": 1, "training.learning_rate": 0.02},
+        "lr": {"training.learning_rate": 0.02},
         "base": {"training.l2": 0.003, "model.hidden": [4, 4]},
     }
+    same = options_of(recipe=RECIPES.root["shop_leaderboard"])  # which sets all of them
+    assert same == {**options_of(), "lr": {"training.patience": 1, "training.learning_rate": 0.02}}
     assert options_of(models=("lr", "fm")) == {"lr": options_of()["lr"]}
     assert options_of(known=None) == {}
 

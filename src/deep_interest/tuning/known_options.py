@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from deep_interest.errors import InputError
-from deep_interest.training.parameters import Recipe
+from deep_interest.training.parameters import Recipe, RecipeModel
 
 
 def known_options(
@@ -19,7 +19,8 @@ def known_options(
         models: keys of the models of the table.
 
     Returns:
-        The options of the models that the earlier leaderboard has searched; the others are to be searched.
+        The options of the models that the earlier leaderboard has searched, without those that the recipe of this run sets alike, unless
+        it sets all of them; the other models are to be searched.
 
     Raises:
         InputError: the recipe is unknown, has searched none of the models, or has other common options than that of this run.
@@ -36,13 +37,13 @@ def known_options(
                 f"leaderboard.known: the recipe {known} has other {block} options than the recipe of this run: "
                 f"{', '.join(differing)}; use the recipe and the options with which it was searched (`training.recipe`)"
             )
-    values = {model: _dotted(earlier, model) for model in models if model in earlier.searched}
-    if not any(values.values()):
+    values = {model: _found(earlier, recipe, model) for model in models if model in earlier.searched}
+    if not values:
         raise InputError(
             f"leaderboard.known: the recipe {known} has options of {', '.join(earlier.searched) or 'no model'}, but the models are "
             f"{', '.join(models)}"
         )
-    return {model: options for model, options in values.items() if options}
+    return values
 
 
 def known_result(
@@ -65,6 +66,14 @@ def known_result(
     }  # fmt: skip
 
 
-def _dotted(recipe: Recipe, model: str) -> dict[str, Any]:
-    blocks = recipe.models[model].model_dump() if model in recipe.models else {}
-    return {f"{block}.{name}": value for block, options in blocks.items() for name, value in options.items()}
+def _found(earlier: Recipe, recipe: Recipe, model: str) -> dict[str, Any]:
+    """Return the options of a model by dotted name that another recipe does not set alike, or all if there are none."""
+    found, before = (_dotted(each.models.get(model, RecipeModel())) for each in (earlier, recipe))
+    return {
+        name: value for name, value in found.items() if name not in before or before[name] != value
+    } or found
+
+
+def _dotted(options: RecipeModel) -> dict[str, Any]:
+    blocks = options.model_dump()
+    return {f"{block}.{name}": value for block, values in blocks.items() for name, value in values.items()}
