@@ -35,7 +35,7 @@ def expected_best_chart(expected: pd.DataFrame, *, title: str) -> Chart:
         ),
         Panel(
             [_curve(ranks[model], MODELS[model].name, color) for model, color in named.items()],
-            title="Rank among all models", x_label="trials", y_label="rank", y_reversed=True,
+            title="Rank among these models", x_label="trials", y_label="rank", y_reversed=True,
         ),
     ]  # fmt: skip
     return Chart(
