@@ -92,6 +92,11 @@ def test_a_mistake_at_the_command_line(argument):
     is_one_message(kedro_run(argument), COMMAND_LINE[argument])
 
 
+def test_an_unknown_recipe_of_an_earlier_leaderboard_is_found_before_any_work():
+    result = kedro_run("--pipelines=leaderboard.simulated", "--params=leaderboard.known=shop")
+    is_one_message(result, "leaderboard.known: shop is unknown; expected amazon_beauty_leaderboard")
+
+
 YAML = {
     "a bracket that is not closed": (
         "parameters_x.yml", "training:\n  options: {epochs: 1\n  seeds: [1]\n", "parameters_x.yml, line 3, column 8: expected ',' or '}'"
