@@ -4,7 +4,8 @@
     python benchmarks/gauc_differences.py kuairand --models base_leaderboard --base lr_leaderboard --time-zone Asia/Shanghai
 
 With ``--time-zone`` also within days: impressions of different days are not compared. With ``--ensemble`` each model is the mean of the log-odds
-of its seeds, so that intervals are over users alone. Reads samples and predictions from ``data/``.
+of its seeds, so that intervals are over users alone. With ``--level`` also the smallest difference that a test at that level finds with a
+probability of 80 %. Reads samples and predictions from ``data/``.
 """
 
 import argparse
@@ -14,7 +15,13 @@ import numpy as np
 import pandas as pd
 from scipy.special import logit
 
-from deep_interest.evaluation import difference_interval, mean_over_seeds, per_user_auc, variance_over_seeds
+from deep_interest.evaluation import (
+    difference_interval,
+    mean_over_seeds,
+    per_user_auc,
+    power_of,
+    variance_over_seeds,
+)
 from deep_interest.evaluation.metrics import PROBABILITY_CLIP
 from deep_interest.logs.suspicions import ticks_per_second
 
@@ -31,6 +38,7 @@ def main() -> None:
     parser.add_argument("--base", required=True, help="model that the others are compared with")
     parser.add_argument("--time-zone", help="of the days; without it, GAUC within days is omitted")
     parser.add_argument("--ensemble", action="store_true", help="average the log-odds of each model's seeds")
+    parser.add_argument("--level", type=float, help="of the test whose power is estimated, such as 0.05")
     parser.add_argument("--data", type=Path, default=Path("data"))
     arguments = parser.parse_args()
     test, fits = read(
@@ -38,7 +46,7 @@ def main() -> None:
     )
     if arguments.ensemble:
         fits = {model: ensemble(of_seeds) for model, of_seeds in fits.items()}
-    print(gauc_differences(test, fits, base=arguments.base).to_string())
+    print(gauc_differences(test, fits, base=arguments.base, level=arguments.level).to_string())
 
 
 def read(
@@ -56,8 +64,13 @@ def read(
     return test.assign(day=times.dt.strftime("%Y-%m-%d")), fits
 
 
-def gauc_differences(test: pd.DataFrame, fits: dict[str, np.ndarray], *, base: str) -> pd.DataFrame:
-    """Return GAUC and its difference to the base by model, and the same within days if the samples have a day."""
+def gauc_differences(
+    test: pd.DataFrame, fits: dict[str, np.ndarray], *, base: str, level: float | None = None
+) -> pd.DataFrame:
+    """Return GAUC and its difference to the base by model, and the same within days if the samples have a day.
+
+    With a ``level``, also the smallest difference that a test at this level finds with a probability of 80 %.
+    """
     rows = test["user"].to_numpy(), test["label"].to_numpy()
     table: dict[str, dict[str, str]] = {model: {} for model in fits}
     comparisons = {"GAUC": None}
@@ -76,6 +89,11 @@ def gauc_differences(test: pd.DataFrame, fits: dict[str, np.ndarray], *, base: s
             row[f"difference in {name}"] = (
                 "–" if model == base else f"{found.difference:+.4f} [{found.low:+.4f}, {found.high:+.4f}]"
             )
+            if level is not None:
+                power = power_of(means[model], means[base], seeds=seeds, level=level)
+                row[f"smallest difference in {name}"] = (
+                    "–" if model == base else f"{power.smallest_difference:.4f}"
+                )
     return pd.DataFrame(table).T
 
 

@@ -78,3 +78,13 @@ def test_the_seeds_of_an_ensemble_correct_each_other(tmp_path):
     base = np.full((1, 4), 0.5)
     assert gauc_differences(test, {"m": seeds, "b": base}, base="b").loc["m", "GAUC"] == "0.5000"
     assert gauc_differences(test, {"m": ensemble(seeds), "b": base}, base="b").loc["m", "GAUC"] == "1.0000"
+
+
+def test_the_smallest_difference_at_a_level_is_that_of_the_variance_over_users():
+    # differences to the base by user: 1/2, -1/2, 1/2, -1/2, so that the variance of their mean is (1/3) / 4;
+    # the quantiles of the normal distribution are 1.960 (level 0.05) and 0.842 (power 0.8), together 2.802
+    test = pd.DataFrame({"user": np.repeat(np.arange(4), 2), "label": [1, 0] * 4})
+    fits = {"m": np.array([[0.9, 0.1, 0.1, 0.9] * 2]), "b": np.full((1, 8), 0.5)}
+    table = gauc_differences(test, fits, base="b", level=0.05)
+    assert float(table.loc["m", "smallest difference in GAUC"]) == pytest.approx(2.802 / 12**0.5, abs=1e-3)
+    assert table.loc["b", "smallest difference in GAUC"] == "–"
