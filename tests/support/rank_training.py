@@ -17,7 +17,7 @@ import torch
 from support.training import small_data, with_prices, with_tags
 
 from deep_interest.distributed.environment import current_ranks
-from deep_interest.distributed.group import end_with_launcher
+from deep_interest.distributed.group import end_with_launcher, leave_ranks
 from deep_interest.training.experiment import Experiment
 from deep_interest.training.loop import Fit
 from deep_interest.training.parameters import Recipe, RowOptions, RunParameters
@@ -66,6 +66,7 @@ def main(folder: Path, settings: dict) -> None:
                 folder / f"{model}.npz", losses=np.array(losses), scores=scores,
                 curves=curves.drop(columns=["seconds"]).to_numpy(np.float64), **state,
             )  # fmt: skip
+    leave_ranks()  # a process that ends with Gloo's threads running may be aborted
 
 
 def _shared(checkpoint: dict, path: Path, rank: int) -> dict:
