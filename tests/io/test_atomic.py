@@ -1,13 +1,16 @@
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
+import psutil
 import pytest
 
 from deep_interest.errors import InputError
-from deep_interest.io.atomic import atomic_path, clear_unfinished, clear_unfinished_below
+from deep_interest.io.atomic import atomic_path, clear_unfinished, clear_unfinished_below, new_workspace
 from deep_interest.io.checksums import damage_of
 
 
@@ -160,6 +163,47 @@ def test_what_a_killed_writer_has_left_goes_and_what_a_live_one_writes_stays(tmp
         assert not unfinished.exists()
         (temporary / "part" if directory else temporary).write_text("whole")
     assert [file.name for file in target.parent.iterdir()] == ["x"]
+
+
+def test_the_workspace_of_a_killed_run_goes_and_that_of_a_live_one_stays(tmp_path):
+    script = (
+        "import pathlib, time; from deep_interest.io.atomic import new_workspace\n"
+        f"print(new_workspace(pathlib.Path({str(tmp_path)!r}), 'ingest'), flush=True); time.sleep(60)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    workspace = Path(process.stdout.readline().strip())
+    own = new_workspace(tmp_path, "ingest")
+    (workspace / "rows.parquet").write_text("half")
+    clear_unfinished_below(tmp_path)
+    assert own.is_dir()
+    assert (workspace / "rows.parquet").exists()
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    clear_unfinished_below(tmp_path)
+    assert list(tmp_path.iterdir()) == [own]
+
+
+def test_removed_workspaces_hold_no_handles(tmp_path):
+    before = psutil.Process().num_fds()
+    for _ in range(20):
+        shutil.rmtree(new_workspace(tmp_path, "ingest"))
+    assert psutil.Process().num_fds() <= before + 1
+
+
+def test_a_folder_of_folders_has_the_checksums_of_each(tmp_path):
+    with atomic_path(tmp_path / "snapshot", directory=True) as snapshot:
+        with atomic_path(snapshot / "log", directory=True) as log:
+            (log / "offsets.npy").write_text("offsets")
+        clear_unfinished_below(tmp_path)
+    assert sorted(file.name for file in tmp_path.rglob("*")) == [
+        "SHA256SUMS",
+        "log",
+        "offsets.npy",
+        "snapshot",
+    ]
+    assert not damage_of(tmp_path / "snapshot/log")
+    (tmp_path / "snapshot/log/offsets.npy").write_text("changed")
+    assert "offsets.npy" in damage_of(tmp_path / "snapshot/log")
 
 
 def test_leftovers_are_cleared_at_any_depth_and_finished_files_stay(tmp_path):

@@ -1,6 +1,5 @@
 """A table that a node reads on an engine instead of as a data frame."""
 
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +8,7 @@ import pandas as pd
 
 from deep_interest.engines.connections import engine_of
 from deep_interest.engines.engine import Engine
+from deep_interest.io.atomic import new_workspace
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -34,11 +34,8 @@ class EngineInput:
         return self.table.get_backend()
 
     def engine(self, *others: "EngineInput") -> Engine:
-        """Return an engine with a new folder and enough partitions for this table and others.
-
-        The name of the folder is that of an unfinished file, so that the next run clears it if this one is killed.
-        """
-        folder = Path(tempfile.mkdtemp(prefix=".engine.", suffix=".part", dir=self.file.parent))
+        """Return an engine with a new folder and enough partitions for this table and others."""
+        folder = new_workspace(self.file.parent, "engine")
         rows = sum(int(self.connection.to_pyarrow(of.table.count()).as_py()) for of in (self, *others))
         return engine_of(self.connection, folder, max(1, -(-rows // self.rows_per_partition)))
 

@@ -23,6 +23,8 @@ _FULL = {
     errno.EDQUOT: "the disk quota is used up; free some space",
     errno.EFBIG: "the system allows no file so large; raise the limit (ulimit -f)",
 }
+_workspaces: dict[Path, int] = {}
+"""Handles that hold the locks of this process's workspaces."""
 
 
 @contextmanager
@@ -34,7 +36,8 @@ def atomic_path(path: str | Path, *, directory: bool = False, checksum: bool = F
 
     Args:
         path: the file or folder to write.
-        directory: the block fills a folder instead of a file. The folder gets the checksums of its files (``SHA256SUMS``).
+        directory: the block fills a folder instead of a file. The folder gets the checksums of its files (``SHA256SUMS``); folders
+            in it have their own.
         checksum: record the checksum of the file next to it; see `deep_interest.io.checksums`.
 
     Raises:
@@ -58,6 +61,20 @@ def atomic_path(path: str | Path, *, directory: bool = False, checksum: bool = F
                     f"{path}: {_FULL[number]} and run the same command again, finished work is kept"
                 ) from error
             raise
+
+
+def new_workspace(parent: Path, name: str) -> Path:
+    """Return a new folder ``.<name>.*.part`` for the steps of a run, which move what they have made elsewhere and then remove it.
+
+    Like what `atomic_path` writes, it is cleared by a later run if this process is killed, and by none while it lives.
+    """
+    for path in [path for path in _workspaces if not path.exists()]:
+        if (unused := _workspaces.pop(path, None)) is not None:  # another thread may have closed it
+            os.close(unused)
+    folder, handle = _locked_temporary(parent / name, directory=True)
+    if handle is not None:
+        _workspaces[folder] = handle
+    return folder
 
 
 def clear_unfinished(path: Path) -> None:
@@ -91,6 +108,16 @@ def _remove(path: Path) -> None:
 @contextmanager
 def _temporary(path: Path, *, directory: bool) -> Iterator[Path]:
     """A temporary file or folder next to ``path``, locked until the block or this process ends."""
+    temporary, handle = _locked_temporary(path, directory=directory)
+    try:
+        yield temporary
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _locked_temporary(path: Path, *, directory: bool) -> tuple[Path, int | None]:
+    """Create a temporary file or folder next to ``path``, and lock it until its handle is closed or this process ends."""
     while True:
         if directory:
             name = tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
@@ -101,13 +128,8 @@ def _temporary(path: Path, *, directory: bool) -> Iterator[Path]:
             with contextlib.suppress(OSError):  # a file system without locks
                 fcntl.flock(handle, fcntl.LOCK_EX)
         if os.path.exists(name):
-            break
+            return Path(name), handle
         if handle is not None:  # another process took it for unfinished before it was locked
-            os.close(handle)
-    try:
-        yield Path(name)
-    finally:
-        if handle is not None:
             os.close(handle)
 
 
@@ -170,10 +192,10 @@ def _present_checksum(path: Path) -> list[str]:
 
 def _replace_folder(temporary: Path, path: Path) -> None:
     """Move the old folder aside whole, so that a kill leaves the old one, the new one or none, never a half."""
-    written = sorted(file.name for file in temporary.iterdir())
-    (temporary / SUMS).write_text(
-        sums((sha256(temporary / name), name) for name in written), encoding="utf-8"
-    )
+    written = sorted(file.name for file in temporary.iterdir() if file.is_file())
+    if written or not any(temporary.iterdir()):
+        lines = sums((sha256(temporary / name), name) for name in written)
+        (temporary / SUMS).write_text(lines, encoding="utf-8")
     _flush(temporary)
     temporary.chmod(0o755)
     if not path.exists():
@@ -201,11 +223,13 @@ def _check_owned(path: Path, written: list[str]) -> None:
 
 
 def _flush(path: Path) -> None:
-    for file in path.iterdir() if path.is_dir() else [path]:
-        with file.open("rb") as stream:
+    if not path.is_dir():
+        with path.open("rb") as stream:
             os.fsync(stream.fileno())
-    if path.is_dir():
-        _flush_names(path)
+        return
+    for of in path.iterdir():
+        _flush(of)
+    _flush_names(path)
 
 
 def _flush_names(folder: Path) -> None:

@@ -8,7 +8,6 @@ Versions are added and ``champion.json`` is replaced atomically. Even after a ki
 its damage is detected.
 """
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +17,7 @@ from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict
 
 from deep_interest.errors import InputError
-from deep_interest.io.atomic import atomic_path
+from deep_interest.io.atomic import atomic_path, clear_unfinished_below
 from deep_interest.io.checksums import damage_of, sidecar
 from deep_interest.serving.version import Version, VersionArtifacts, read_version, write_version
 
@@ -186,6 +185,5 @@ class Registry:
             (self.folder / name).rename(
                 self.folder / f".{name}.part"
             )  # so that a kill leaves no incomplete version
-        for leftover in self.folder.glob(".*.part"):
-            shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+        clear_unfinished_below(self.folder)
         return old

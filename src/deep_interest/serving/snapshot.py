@@ -76,17 +76,16 @@ def save_snapshot(
     Raises:
         InputError: the disk is full.
     """
-    temporary = folder.with_name(f".{folder.name}.part")
-    shutil.rmtree(temporary, ignore_errors=True)  # of a killed run
-    temporary.mkdir(parents=True)
-    shutil.copytree(version.folder, temporary / "version")
-    save_log(log, temporary / "log")
-    save_features(features, temporary / "features")
-    with atomic_path(temporary / "ids", directory=True) as ids:
-        for name, vocabulary in (("users", users), ("items", items)):
-            pd.DataFrame({"id": vocabulary.values}).to_parquet(ids / f"{name}.parquet")
-        (ids / _FACTS).write_text(facts.model_dump_json(indent=1) + "\n", encoding="utf-8")
-    temporary.rename(folder)
+    with atomic_path(folder, directory=True) as temporary:
+        (temporary / "version").mkdir()
+        for file in version.folder.iterdir():
+            shutil.copy(file, temporary / "version")
+        save_log(log, temporary / "log")
+        save_features(features, temporary / "features")
+        with atomic_path(temporary / "ids", directory=True) as ids:
+            for name, vocabulary in (("users", users), ("items", items)):
+                pd.DataFrame({"id": vocabulary.values}).to_parquet(ids / f"{name}.parquet")
+            (ids / _FACTS).write_text(facts.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
 
 def load_snapshot(folder: Path, *, verify: bool = True) -> Snapshot:

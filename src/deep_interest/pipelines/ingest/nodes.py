@@ -2,13 +2,13 @@
 
 import logging
 import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pandas as pd
 
+from deep_interest.io.atomic import new_workspace
 from deep_interest.logs.canonical import canonical
 from deep_interest.logs.tables import CanonicalTables
 from deep_interest.pipelines.factories import node_factory
@@ -82,8 +82,7 @@ def _read_large(
     folder, source = _source_of(dataset, raw_log, settings)
     parent = Path(ingest.workspace) / dataset
     parent.mkdir(parents=True, exist_ok=True)
-    # the name of an unfinished file, so that the next run clears the folder if this one is killed
-    workspace = Path(tempfile.mkdtemp(prefix=".ingest.", suffix=".part", dir=parent))
+    workspace = new_workspace(parent, "ingest")
     try:
         tables = read_large_tables(
             folder, source, settings.features, Workspace(workspace, ingest.memory_limit, ingest.rows_per_partition),
