@@ -227,8 +227,8 @@ def _flush(path: Path) -> None:
         with path.open("rb") as stream:
             os.fsync(stream.fileno())
         return
-    for of in path.iterdir():
-        _flush(of)
+    for entry in path.iterdir():
+        _flush(entry)
     _flush_names(path)
 
 
