@@ -4,6 +4,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import psutil
@@ -181,6 +182,38 @@ def test_the_workspace_of_a_killed_run_goes_and_that_of_a_live_one_stays(tmp_pat
     process.wait()
     clear_unfinished_below(tmp_path)
     assert list(tmp_path.iterdir()) == [own]
+
+
+@pytest.mark.slow
+def test_folders_are_cleared_while_others_are_written(tmp_path):
+    """A folder that vanishes meanwhile is no error, neither for the one nor for the other."""
+    script = (
+        "import pathlib, time; from deep_interest.io.atomic import atomic_path\n"
+        f"end = time.monotonic() + 3; target = pathlib.Path({str(tmp_path)!r})\n"
+        "print('writing', flush=True)\n"
+        "while time.monotonic() < end:\n"
+        "    with atomic_path(target / 'log', directory=True) as log, atomic_path(log / 'a') as a: a.write_text('whole')"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
+    assert process.stdout.readline() == b"writing\n"
+    while process.poll() is None:
+        clear_unfinished_below(tmp_path)
+    assert process.returncode == 0
+    assert sorted(file.name for file in tmp_path.rglob("*")) == ["SHA256SUMS", "a", "log"]
+
+
+def test_a_folder_that_is_cleared_before_it_is_locked_is_made_again(tmp_path, monkeypatch):
+    mkdtemp, made = tempfile.mkdtemp, []
+
+    def cleared_at_first(**options):
+        name = mkdtemp(**options)
+        made.append(name)
+        if len(made) == 1:
+            os.rmdir(name)
+        return name
+
+    monkeypatch.setattr(tempfile, "mkdtemp", cleared_at_first)
+    assert str(new_workspace(tmp_path, "ingest")) == made[1]
 
 
 def test_removed_workspaces_hold_no_handles(tmp_path):

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import fnmatch
 import glob
 import os
 import shutil
@@ -86,9 +87,13 @@ def clear_unfinished(path: Path) -> None:
 def clear_unfinished_below(folder: Path) -> None:
     """Remove what killed writers have left anywhere below a folder; what a live process is writing stays.
 
-    For folders that hold nothing but what runs write: a ``.*.part`` of the user's own would go as well.
+    For folders that hold nothing but what runs write: a ``.*.part`` of the user's own would go as well. Live processes may rename
+    and remove folders meanwhile.
     """
-    _clear(sorted(folder.rglob(".*.part")))
+    for parent, folders, files in os.walk(folder):  # unlike `Path.rglob`, it skips a folder that has just been removed
+        unfinished = sorted(fnmatch.filter([*folders, *files], ".*.part"))
+        folders[:] = set(folders).difference(unfinished)
+        _clear(Path(parent, name) for name in unfinished)
 
 
 def _clear(candidates: Iterable[Path]) -> None:
@@ -121,7 +126,10 @@ def _locked_temporary(path: Path, *, directory: bool) -> tuple[Path, int | None]
     while True:
         if directory:
             name = tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-            handle = os.open(name, os.O_RDONLY) if fcntl else None
+            try:
+                handle = os.open(name, os.O_RDONLY) if fcntl else None
+            except FileNotFoundError:  # another process took it for unfinished before it was locked
+                continue
         else:
             handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
         if handle is not None and fcntl:
@@ -129,7 +137,7 @@ def _locked_temporary(path: Path, *, directory: bool) -> tuple[Path, int | None]
                 fcntl.flock(handle, fcntl.LOCK_EX)
         if os.path.exists(name):
             return Path(name), handle
-        if handle is not None:  # another process took it for unfinished before it was locked
+        if handle is not None:  # likewise
             os.close(handle)
 
 
