@@ -90,7 +90,8 @@ def clear_unfinished_below(folder: Path) -> None:
     For folders that hold nothing but what runs write: a ``.*.part`` of the user's own would go as well. Live processes may rename
     and remove folders meanwhile.
     """
-    for parent, folders, files in os.walk(folder):  # unlike `Path.rglob`, it skips a folder that has just been removed
+    # `Path.rglob` would raise an error for a folder that has just been removed
+    for parent, folders, files in os.walk(folder):
         unfinished = sorted(fnmatch.filter([*folders, *files], ".*.part"))
         folders[:] = set(folders).difference(unfinished)
         _clear(Path(parent, name) for name in unfinished)
