@@ -186,7 +186,7 @@ def test_the_workspace_of_a_killed_run_goes_and_that_of_a_live_one_stays(tmp_pat
 
 @pytest.mark.slow
 def test_folders_are_cleared_while_others_are_written(tmp_path):
-    """A folder may vanish meanwhile, for the one as for the other."""
+    """Neither process fails when the other one has renamed or removed a folder."""
     script = (
         "import pathlib, time; from deep_interest.io.atomic import atomic_path\n"
         f"end = time.monotonic() + 3; target = pathlib.Path({str(tmp_path)!r})\n"

@@ -13,7 +13,7 @@ from deep_interest.pipelines.parameters import DatasetParameters, IngestParamete
 
 @pytest.mark.slow
 def test_a_run_that_starts_meanwhile_does_not_remove_the_workspace(tmp_path, monkeypatch):
-    """Also not one that the locks then refuse: it clears the files of killed runs before."""
+    """This includes a run that the locks refuse, as it clears the files of killed runs first."""
     (tmp_path / "raw/shop").mkdir(parents=True)
     write(tmp_path / "raw/shop")
     settings = DatasetParameters.model_validate(

@@ -65,9 +65,9 @@ def atomic_path(path: str | Path, *, directory: bool = False, checksum: bool = F
 
 
 def new_workspace(parent: Path, name: str) -> Path:
-    """Return a new folder ``.<name>.*.part`` for the steps of a run, which move what they have made elsewhere and then remove it.
+    """Return a new folder ``.<name>.*.part`` in an existing one. The steps of a run write to it, move the results elsewhere and remove it.
 
-    Like what `atomic_path` writes, it is cleared by a later run if this process is killed, and by none while it lives.
+    Other runs leave it alone while this process lives, and the next one removes it if this process was killed.
     """
     for path in [path for path in _workspaces if not path.exists()]:
         if (unused := _workspaces.pop(path, None)) is not None:  # another thread may have closed it
@@ -87,8 +87,8 @@ def clear_unfinished(path: Path) -> None:
 def clear_unfinished_below(folder: Path) -> None:
     """Remove what killed writers have left anywhere below a folder; what a live process is writing stays.
 
-    For folders that hold nothing but what runs write: a ``.*.part`` of the user's own would go as well. Live processes may rename
-    and remove folders meanwhile.
+    For folders that hold nothing but what runs write: a ``.*.part`` of the user's own would go as well. Other processes may rename
+    and remove folders at the same time.
     """
     # `Path.rglob` would raise an error for a folder that has just been removed
     for parent, folders, files in os.walk(folder):
@@ -129,7 +129,7 @@ def _locked_temporary(path: Path, *, directory: bool) -> tuple[Path, int | None]
             name = tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
             try:
                 handle = os.open(name, os.O_RDONLY) if fcntl else None
-            except FileNotFoundError:  # another process took it for unfinished before it was locked
+            except FileNotFoundError:  # another process took it for that of a killed one
                 continue
         else:
             handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
@@ -138,7 +138,7 @@ def _locked_temporary(path: Path, *, directory: bool) -> tuple[Path, int | None]
                 fcntl.flock(handle, fcntl.LOCK_EX)
         if os.path.exists(name):
             return Path(name), handle
-        if handle is not None:  # likewise
+        if handle is not None:  # removed after it was opened, but before it was locked
             os.close(handle)
 
 

@@ -181,9 +181,7 @@ class Registry:
         state = self.state()
         kept = {state.champion, state.previous, *self.names()[-keep:]}
         old = [name for name in self.names() if name not in kept]
-        for name in old:
-            (self.folder / name).rename(
-                self.folder / f".{name}.part"
-            )  # so that a kill leaves no incomplete version
+        for name in old:  # a kill leaves no incomplete version
+            (self.folder / name).rename(self.folder / f".{name}.part")
         clear_unfinished_below(self.folder)
         return old

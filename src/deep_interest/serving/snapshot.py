@@ -78,7 +78,7 @@ def save_snapshot(
     """
     with atomic_path(folder, directory=True) as temporary:
         (temporary / "version").mkdir()
-        for file in version.folder.iterdir():
+        for file in version.folder.iterdir():  # `copytree` would not say that the disk is full
             shutil.copy(file, temporary / "version")
         save_log(log, temporary / "log")
         save_features(features, temporary / "features")
