@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 from support.project import copy_project, kedro
-from support.ranks import command, variables
+from support.ranks import PROJECT, command, variables
 
 pytestmark = pytest.mark.cluster
 SIZES = (
@@ -19,7 +19,7 @@ SIZES = (
 def run(project, *arguments, ranks=None, env="cluster", extra=()):
     begin = kedro(*arguments, SIZES, *extra, env=env)
     if ranks:
-        begin = [*command(ranks), "-m", *begin[2:]]
+        begin = [*command(ranks), str(PROJECT / "tests/support/kedro_rank.py"), *begin[3:]]
     return subprocess.run(
         begin, cwd=project, env=variables(), text=True, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600,
     )  # fmt: skip

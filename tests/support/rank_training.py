@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from support.threads import require_no_gloo_threads
 from support.training import small_data, with_prices, with_tags
 
 from deep_interest.distributed.environment import current_ranks
@@ -66,7 +67,8 @@ def main(folder: Path, settings: dict) -> None:
                 folder / f"{model}.npz", losses=np.array(losses), scores=scores,
                 curves=curves.drop(columns=["seconds"]).to_numpy(np.float64), **state,
             )  # fmt: skip
-    leave_ranks()  # a process that ends with Gloo's threads running may be aborted
+    leave_ranks()
+    require_no_gloo_threads()
 
 
 def _shared(checkpoint: dict, path: Path, rank: int) -> dict:

@@ -1,5 +1,6 @@
 """The process group of a run: sums over all ranks, and decisions that all ranks must take alike."""
 
+import gc
 import os
 import socket
 import threading
@@ -12,6 +13,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from deep_interest.distributed.meeting import store_of_attempt
+from deep_interest.distributed.torchrec_parts import import_torchrec
 from deep_interest.errors import InputError
 
 T = TypeVar("T")
@@ -26,12 +28,16 @@ _STORE_SECONDS = 10.0  # for the store of the launcher to answer; it is there be
 def join_ranks() -> None:
     """Join the process group of the run, unless this process has joined already.
 
+    TorchRec is imported first: functions that its import defines keep the process group of that moment as a default, and a group that is
+    kept has threads beyond `leave_ranks`.
+
     Raises:
         InputError: ``torchrun`` has ended.
     """
     if dist.is_initialized():
         return
     require_launcher()
+    import_torchrec()
     store, rank, size = next(dist.rendezvous("env://"))
     own = store_of_attempt(store, rank, size)
     dist.init_process_group("gloo", store=own, rank=rank, world_size=size, timeout=_TIMEOUT)
@@ -63,8 +69,9 @@ def require_launcher(seconds: float = _STORE_SECONDS) -> None:
 
 
 def leave_ranks() -> None:
-    """Leave the process group."""
+    """Leave the process group, and wait for its threads: one that frees a tensor while Python ends aborts the process."""
     if dist.is_initialized():
+        gc.collect()  # models whose rows are shared keep the group
         dist.destroy_process_group()
 
 
