@@ -28,8 +28,8 @@ _STORE_SECONDS = 10.0  # for the store of the launcher to answer; it is there be
 def join_ranks() -> None:
     """Join the process group of the run, unless this process has joined already.
 
-    TorchRec is imported first: functions that its import defines keep the process group of that moment as a default, and a group that is
-    kept has threads beyond `leave_ranks`.
+    TorchRec is imported first: its import defines functions that keep the process group of that moment as a default argument, and a group
+    that something keeps does not end its threads in `leave_ranks`.
 
     Raises:
         InputError: ``torchrun`` has ended.
@@ -71,7 +71,7 @@ def require_launcher(seconds: float = _STORE_SECONDS) -> None:
 def leave_ranks() -> None:
     """Leave the process group, and wait for its threads: one that frees a tensor while Python ends aborts the process."""
     if dist.is_initialized():
-        gc.collect()  # models whose rows are shared keep the group
+        gc.collect()  # models with sharded tables refer to the group
         dist.destroy_process_group()
 
 
