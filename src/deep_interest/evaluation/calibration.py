@@ -12,6 +12,8 @@ from deep_interest.errors import InputError
 from deep_interest.evaluation.metrics import checked_labels, checked_probabilities
 from deep_interest.evaluation.significance import CONFIDENCE, check_confidence
 
+_SAME_LEVEL = 1e-6  # relative difference of two levels of isotonic regression that count as one
+
 
 def correct_for_sampling(
     probabilities: ArrayLike, *, negatives: float = 1.0, positives: float = 1.0
@@ -113,7 +115,7 @@ class IsotonicCalibration:
         if y.all() or not y.any():
             raise InputError("labels: found one class, expected positive and negative rows to calibrate with")
         fitted = IsotonicRegression().fit(p, y.astype(np.float64), sample_weight=w).predict(p)
-        levels, block = np.unique(fitted, return_inverse=True)
+        levels, block = _blocks(fitted)
         total = np.bincount(block, weights=w).astype(np.float64)
         centres = np.bincount(block, weights=w * p) / total
         return cls(*_with_ends(centres, _inside(levels, total)))
@@ -237,6 +239,17 @@ def _ratio(
     error = float(np.sqrt(n / (n - 1) * (residuals**2).sum())) / float(y.sum()) / ratio  # of the logarithm
     factor = float(np.exp(stdtrit(n - 1, (1 + confidence) / 2) * error))
     return ratio, ratio / factor, ratio * factor
+
+
+def _blocks(fitted: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """Return the ascending levels of isotonic regression, and the index of the level of each row.
+
+    Neighbouring levels that differ by `_SAME_LEVEL` or less count as one. Isotonic regression may return a level twice, different by rounding
+    alone; between the centres of two such blocks the map would be flat.
+    """
+    levels, index = np.unique(fitted, return_inverse=True)
+    begins = np.append(True, np.diff(levels) > _SAME_LEVEL * levels[1:])
+    return levels[begins], begins.cumsum()[index] - 1
 
 
 def _inside(levels: NDArray[np.float64], total: NDArray[np.float64]) -> NDArray[np.float64]:
