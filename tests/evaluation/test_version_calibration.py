@@ -38,9 +38,8 @@ def test_scores_of_many_users_keep_their_shape():
     negatives=st.sampled_from([1.0, 0.25, 0.001]),
     begin=st.floats(1e-4, 0.999),
 )
-@example(
-    seed=2302, negatives=0.25, begin=0.625
-)  # isotonic regression returns 1/4 twice, different by rounding
+# Isotonic regression returns 1/4 twice, different by rounding.
+@example(seed=2302, negatives=0.25, begin=0.625)
 def test_neighbouring_float32_scores_are_never_equal_or_exchanged(seed, negatives, begin):
     """A flat map makes neighbours equal in float32, which would change AUC; in float64 it does not."""
     rng = np.random.default_rng(seed)
