@@ -234,7 +234,7 @@ def peak_memory(case: dict) -> dict:
 
 
 def leave() -> None:
-    """End this rank once all of them are done, without Python's finalisation, in which a thread of Gloo that frees a tensor aborts."""
+    """End this rank once all of them are done, without Python's finalisation, in which a thread of Gloo may abort the process."""
     import torch.distributed as dist
 
     dist.barrier()
